@@ -1,0 +1,1 @@
+"""The contracts: what netfw promises to a driver, and a driver to netfw."""

@@ -1,0 +1,30 @@
+"""What a driver tells the loop by itself, from any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from attrs import field, frozen
+
+
+@frozen
+class Event:
+    """Something happened on the machine; ``reason`` is for the log."""
+
+    reason: str
+
+
+@frozen
+class KeysChanged(Event):
+    """Converge these keys again: what they wait for has come, or somebody changed them."""
+
+    keys: frozenset[Hashable] = field(converter=frozenset)
+
+
+@frozen
+class FeedLost(Event):
+    """The backend's change feed was interrupted: observe everything again."""
+
+
+Sink = Callable[[Event], None]
+"""Takes an event and only enqueues it: it neither blocks nor raises."""

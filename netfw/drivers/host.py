@@ -1,0 +1,59 @@
+"""LocalHost: the `Host` of a plain Python program."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, Self, TypeVar, cast
+
+from netfw.drivers.base import Driver
+from netfw.errors import ConfigError
+
+T = TypeVar("T")
+D = TypeVar("D", bound=Driver)
+
+
+class LocalHost:
+    """Shared objects and collaborators of one host in this process.
+
+    Two of them are two hosts: nothing is global.  Closing it closes what was shared, last made
+    first; drivers are closed by whoever made them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._shared: dict[Hashable, Any] = {}
+        self._drivers: list[Driver] = []
+
+    def share(self, key: Hashable, make: Callable[[], T]) -> T:
+        with self._lock:
+            if key not in self._shared:
+                self._shared[key] = make()
+            return cast(T, self._shared[key])
+
+    def add(self, driver: Driver) -> None:
+        """Offer *driver* to the other drivers of this host."""
+        with self._lock:
+            self._drivers.append(driver)
+
+    def driver(self, kind: type[D]) -> D:
+        with self._lock:
+            for candidate in self._drivers:
+                if isinstance(candidate, kind):
+                    return candidate
+        raise ConfigError(f"this host has no {kind.__name__}; configure one ({kind.GROUP})")
+
+    def close(self) -> None:
+        """Close what was shared."""
+        with self._lock:
+            for shared in reversed(self._shared.values()):
+                close = getattr(shared, "close", None)
+                if close is not None:
+                    close()
+            self._shared.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

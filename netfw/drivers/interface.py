@@ -1,0 +1,71 @@
+"""InterfaceDriver: connects ports to the dataplane of this host."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from attrs import field, frozen
+
+from netfw.drivers.host_driver import HostDriver
+from netfw.model.address import Mac
+from netfw.model.device import check_device_name, check_namespace_name
+from netfw.model.ids import PortId
+
+
+@frozen(kw_only=True)
+class Attachment:
+    """A port, and where on this host it is to appear."""
+
+    device: str
+    """Name of the device that the port's owner uses, at most 15 characters."""
+    mac: Mac = field(converter=Mac)
+    mtu: int = 1500
+    netns: str | None = None
+    """Network namespace the device is to be in; it must exist.  ``None``: the host's own."""
+    up: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        check_device_name(self.device)
+        if self.netns is not None:
+            check_namespace_name(self.netns)
+
+
+@frozen(kw_only=True)
+class Device:
+    """A plugged port as the dataplane has it."""
+
+    name: str
+    mac: Mac | None = None
+    ofport: int | None = None
+    """The switch's number for it, where the switch has numbers and has given one."""
+
+
+class InterfaceDriver(HostDriver[PortId, Attachment]):
+    """Connects ports to the dataplane of this host.
+
+    Used by the DHCP and router drivers and by embedding programs; instances are plugged by their
+    hypervisor.  Promises beyond those of :class:`HostDriver`:
+
+    1. A port that was put exists as a device of the wanted name, MAC and MTU, in the wanted
+       namespace, up or down as asked; a changed attachment is put right in place where it can be.
+    2. A new port carries no traffic until the switch driver admits it.
+    3. A device name that somebody else has is a ``Conflict`` for that port, and is left alone; a
+       name may move from one port to another in one update.
+    4. A missing namespace is a ``NotFound`` for that port.
+    5. ``devices`` reports what the host has; what appears there is what ``held`` returns.
+    """
+
+    GROUP: ClassVar[str] = "netfw.interface_drivers"
+    VERSION: ClassVar[int] = 1
+
+    @abstractmethod
+    def devices(self) -> Mapping[PortId, Device]:
+        """The ports this driver has on this host now, as the machine knows them.
+
+        :raises BackendUnavailable: the backend does not answer.
+        """
+
+    def held(self) -> frozenset[PortId]:
+        return frozenset(self.devices())

@@ -1,0 +1,126 @@
+"""Every error netfw raises on purpose.
+
+NetfwError
+├── ConfigError              the configuration is wrong; fix it and start again
+│   └── DriverError          the plug-in itself is at fault; fix the installation
+│       ├── DriverNotFound   no entry point of that name
+│       └── DriverInvalid    the entry point is not the kind of driver it claims to be
+├── RequestError             the caller asked for what cannot be; never retry
+│   ├── InvalidInput         the value itself is wrong; every fault is named with its path
+│   ├── NotFound             what the request names does not exist
+│   ├── Conflict             it contradicts something that already exists
+│   └── NotSupported         this driver does not have that capability
+├── BackendError             the machine under us refused; the cause is in __cause__
+│   ├── BackendUnavailable   nobody answered; retry with back-off
+│   ├── OperationRefused     operations of a plan were refused; observe again first
+│   └── BackendBroken        it will fail the same way until somebody repairs the machine
+├── DriverCrashed            a driver raised what no contract allows; contained to its keys
+└── CursorLost               the source forgot that cursor; read a snapshot instead
+
+``retryable`` is read by the agent loop alone, and only the REST layer maps classes to status codes.
+Foreign exceptions are translated in the toolboxes (``netfw.linux``, ``netfw.ovs``), nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import ClassVar
+
+
+class NetfwError(Exception):
+    """Base of every error netfw raises on purpose."""
+
+    retryable: ClassVar[bool] = False
+
+
+class ConfigError(NetfwError):
+    """The configuration is wrong; the message says what to change."""
+
+
+class DriverError(ConfigError):
+    """A plug-in cannot be used."""
+
+
+class DriverNotFound(DriverError):
+    """Nothing is installed under that name."""
+
+    def __init__(self, group: str, name: str, known: Iterable[str]) -> None:
+        self.group, self.name, self.known = group, name, tuple(sorted(known))
+        super().__init__(
+            f"no driver {name!r} in {group}{nearest(name, self.known)}; "
+            f"installed: {', '.join(self.known) or 'none'}"
+        )
+
+
+class DriverInvalid(DriverError):
+    """An entry point was found but does not give a usable driver."""
+
+
+class RequestError(NetfwError):
+    """The request is wrong; sending it again will not help."""
+
+
+class InvalidInput(RequestError):
+    """One or more values are wrong; ``faults`` maps each path to what is wrong there."""
+
+    def __init__(self, faults: Mapping[str, str]) -> None:
+        self.faults = dict(faults)
+        super().__init__("; ".join(f"{path}: {text}" for path, text in self.faults.items()))
+
+
+class NotFound(RequestError):
+    """What the request names does not exist."""
+
+
+class Conflict(RequestError):
+    """The request contradicts something that already exists."""
+
+
+class NotSupported(RequestError):
+    """The driver does not have this capability."""
+
+
+class BackendError(NetfwError):
+    """OVS, the kernel or a helper process refused or failed."""
+
+
+class BackendUnavailable(BackendError):
+    """Nobody answered; it may well answer later."""
+
+    retryable = True
+
+
+class OperationRefused(BackendError):
+    """The backend refused some operations; of their stage nothing was done.
+
+    ``reasons`` maps each refused operation, as far as the backend tells them apart, to its reason.
+    """
+
+    retryable = True
+
+    def __init__(self, reasons: Mapping[object, str]) -> None:
+        self.reasons = dict(reasons)
+        super().__init__("; ".join(f"{operation}: {why}" for operation, why in reasons.items()))
+
+
+class BackendBroken(BackendError):
+    """The machine lacks something, or is in a state that only a person can mend."""
+
+
+class DriverCrashed(NetfwError):
+    """A driver raised something that no contract allows; the original is the ``__cause__``."""
+
+    retryable = True
+
+
+class CursorLost(NetfwError):
+    """The source can not tell what changed since that cursor; take a snapshot."""
+
+    retryable = True
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a suggestion like ``, did you mean 'vxlan'?``, or nothing when none is near."""
+    close = get_close_matches(name, list(known), n=1)
+    return f", did you mean {close[0]!r}?" if close else ""

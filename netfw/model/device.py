@@ -1,0 +1,35 @@
+"""Names of devices and namespaces that the kernel takes and no file or rule mistakes."""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID
+
+DEVICE_NAME_LENGTH = 15
+_DEVICE = re.compile(r"[A-Za-z0-9_.@-][A-Za-z0-9_.:@-]{0,14}")
+_NAMESPACE = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9_.:@-]{0,254}")
+
+
+def check_device_name(name: str) -> None:
+    """Refuse what can not be the name of a network device.
+
+    :raises ValueError: too long, empty, or with a character that netfw does not use.
+    """
+    if not _DEVICE.fullmatch(name) or name in {".", "..", "all", "default"}:
+        raise ValueError(
+            f"not a device name: {name!r} (1 to {DEVICE_NAME_LENGTH} of A-Z a-z 0-9 _ . : @ -)"
+        )
+
+
+def check_namespace_name(name: str) -> None:
+    """Refuse what can not be the name of a network namespace.
+
+    :raises ValueError: empty, too long, or with a character that netfw does not use.
+    """
+    if not _NAMESPACE.fullmatch(name):
+        raise ValueError(f"not a namespace name: {name!r} (A-Z a-z 0-9 _ . : @ -)")
+
+
+def device_name(prefix: str, port_id: UUID) -> str:
+    """The name operators know: *prefix* and the port id, cut to 14 characters."""
+    return f"{prefix}{port_id}"[:14]

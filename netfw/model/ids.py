@@ -1,0 +1,21 @@
+"""Names for identities, so that a port's id is never taken for a network's."""
+
+from __future__ import annotations
+
+from typing import NewType
+from uuid import UUID
+
+AddressGroupId = NewType("AddressGroupId", UUID)
+AgentId = NewType("AgentId", UUID)
+FloatingIpId = NewType("FloatingIpId", UUID)
+NetworkId = NewType("NetworkId", UUID)
+PortForwardingId = NewType("PortForwardingId", UUID)
+PortId = NewType("PortId", UUID)
+QosPolicyId = NewType("QosPolicyId", UUID)
+QosRuleId = NewType("QosRuleId", UUID)
+RouterId = NewType("RouterId", UUID)
+SecurityGroupId = NewType("SecurityGroupId", UUID)
+SecurityGroupRuleId = NewType("SecurityGroupRuleId", UUID)
+SegmentId = NewType("SegmentId", UUID)
+SubnetId = NewType("SubnetId", UUID)
+TrunkId = NewType("TrunkId", UUID)

@@ -1,0 +1,7 @@
+"""Wanted state, the difference, and what to do about it: generic, small, pure."""
+
+from netfw.plan.diff import Difference, diff
+from netfw.plan.plan import Operation, Plan, Stage
+from netfw.plan.update import Outcome, Update
+
+__all__ = ["Difference", "Operation", "Outcome", "Plan", "Stage", "Update", "diff"]

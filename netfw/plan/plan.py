@@ -1,0 +1,101 @@
+"""A plan: ordered stages of operations, each stage atomic on one backend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from netfw.errors import NetfwError
+
+
+@frozen
+class Operation:
+    """One thing to do on one backend, and the line that a dry run shows for it."""
+
+    backend: str
+    """Which backend carries it out: ``ovsdb``, ``flows/br-int``, ``iptables/qrouter-x``."""
+    text: str
+    """What it does, in one line for a person."""
+    owners: frozenset[Hashable] = field(converter=frozenset)
+    """Whom to degrade when this operation is refused."""
+    payload: object = field(repr=False)
+    """What the backend's toolbox understands."""
+
+    def __str__(self) -> str:
+        return f"{self.backend}: {self.text}"
+
+
+@frozen
+class Stage:
+    """One atomic step on one backend: all of it or nothing; dying after it is safe."""
+
+    operations: tuple[Operation, ...] = field(converter=tuple)
+
+    def __attrs_post_init__(self) -> None:
+        backends = {operation.backend for operation in self.operations}
+        if len(backends) != 1:
+            raise ValueError(
+                f"a stage is one atomic step on one backend, not on {sorted(backends)}"
+            )
+
+    @property
+    def backend(self) -> str:
+        return self.operations[0].backend
+
+
+@frozen
+class Plan:
+    """Make, switch over, break: what to do, in this order.  Falsy when there is nothing to do."""
+
+    stages: tuple[Stage, ...] = field(default=(), converter=tuple)
+    waiting: Mapping[Hashable, str] = field(factory=dict)
+    """Keys that can not go further yet, and what they wait for; an event wakes the loop."""
+    refused: Mapping[Hashable, NetfwError] = field(factory=dict)
+    """Keys that can not be had, found out by planning alone."""
+
+    def __bool__(self) -> bool:
+        return bool(self.stages)
+
+    def __iter__(self) -> Iterator[Operation]:
+        for stage in self.stages:
+            yield from stage.operations
+
+    def __len__(self) -> int:
+        return sum(len(stage.operations) for stage in self.stages)
+
+    def lines(self) -> Iterator[str]:
+        """The plan as a person reads it, one line per operation, wait and refusal."""
+        for number, stage in enumerate(self.stages, 1):
+            for operation in stage.operations:
+                yield f"{number}. {operation}"
+        for key, reason in self.waiting.items():
+            yield f"waiting: {key}: {reason}"
+        for key, error in self.refused.items():
+            yield f"refused: {key}: {error}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines()) or "nothing to do"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain data, for machines: see :meth:`to_json`."""
+        return {
+            "stages": [
+                {
+                    "backend": stage.backend,
+                    "operations": [
+                        {"text": operation.text, "owners": sorted(map(str, operation.owners))}
+                        for operation in stage.operations
+                    ],
+                }
+                for stage in self.stages
+            ],
+            "waiting": {str(key): reason for key, reason in self.waiting.items()},
+            "refused": {str(key): str(error) for key, error in self.refused.items()},
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """The plan as JSON: stages with their operations' text and owners, waiting, refused."""
+        return json.dumps(self.to_dict(), indent=indent)

@@ -1,0 +1,72 @@
+"""What a driver is asked to make true, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from attrs import evolve, field, frozen
+
+from netfw.errors import NetfwError
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@frozen
+class Update(Generic[K, V]):
+    """A part of the desired state, or all of it.
+
+    ``put`` is what shall be there, ``drop`` what shall be gone.  With ``complete``, ``put`` is
+    everything the driver should hold and the rest is garbage, except what ``keep`` names: those
+    keys stay exactly as they are.
+    """
+
+    put: Mapping[K, V] = field(factory=dict)
+    drop: frozenset[K] = frozenset()
+    complete: bool = False
+    keep: frozenset[K] = frozenset()
+
+    def __attrs_post_init__(self) -> None:
+        put = self.put.keys()
+        if contradiction := sorted(map(str, (put & self.drop) | (put & self.keep))):
+            raise ValueError(
+                f"wanted and at the same time dropped or kept: {', '.join(contradiction)}"
+            )
+
+    def __bool__(self) -> bool:
+        return bool(self.put or self.drop or self.complete)
+
+    def __iter__(self) -> Iterator[K]:
+        """The keys this update asks something about."""
+        yield from self.put
+        yield from self.drop
+
+    def without(self, keys: Iterable[K]) -> Update[K, V]:
+        """The same update, leaving *keys* exactly as they are on the host."""
+        out = frozenset(keys)
+        return evolve(
+            self,
+            put={key: value for key, value in self.put.items() if key not in out},
+            drop=self.drop - out,
+            keep=self.keep | out,
+        )
+
+
+@frozen
+class Outcome(Generic[K]):
+    """What became of each key of an update; a key is in exactly one of the three."""
+
+    done: frozenset[K] = frozenset()
+    failed: Mapping[K, NetfwError] = field(factory=dict)
+    waiting: Mapping[K, str] = field(factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything that was asked for is so now."""
+        return not (self.failed or self.waiting)
+
+    def raise_failed(self) -> None:
+        """For callers that asked for one thing: raise its error, if it has one."""
+        for error in self.failed.values():
+            raise error

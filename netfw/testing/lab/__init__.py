@@ -1,0 +1,1 @@
+"""Several hosts with their own Open vSwitch, on one machine, in namespaces."""

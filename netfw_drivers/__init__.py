@@ -1,0 +1,1 @@
+"""Reference drivers, one folder per backend, none knowing another."""

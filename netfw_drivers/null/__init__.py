@@ -1,0 +1,1 @@
+"""Drivers that do nothing, honestly: for hosts and tests without a dataplane."""

@@ -1,0 +1,1 @@
+"""Drivers that keep their state on Open vSwitch."""
