@@ -1,0 +1,253 @@
+"""Network namespaces, as ``ip netns`` keeps them: bind mounts under ``/run/netns``.
+
+Names mean what they mean to the calling *thread*: a thread that was moved into another mount
+namespace sees that one's ``/run/netns``.  No function here moves the calling thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from attrs import frozen
+
+from netfw.errors import Conflict, NotFound
+from netfw.linux import syscalls
+from netfw.linux.failure import translate
+from netfw.linux.loopback import raise_loopback
+from netfw.linux.worker import Worker
+from netfw.model.device import check_namespace_name
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+DIRECTORY = Path("/run/netns")
+
+Namespace = str | Path | None
+"""A namespace by its name, by a path that refers to it, or (None) that of the calling thread."""
+
+_OWN = Path("/proc/thread-self/ns/net")
+_NS_GET_NSTYPE = 0xB703
+
+
+@frozen
+class Identity:
+    """What tells one living namespace from every other, whatever names it has."""
+
+    device: int
+    inode: int
+
+
+def path_of(namespace: Namespace) -> Path:
+    """The file that refers to *namespace*, whether it exists or not.
+
+    :raises ValueError: the name is not one that netfw uses.
+    """
+    if namespace is None:
+        return _OWN
+    if isinstance(namespace, Path):
+        return namespace
+    check_namespace_name(namespace)
+    return DIRECTORY / namespace
+
+
+def of_process(pid: int) -> Path:
+    """The network namespace that the process *pid* is in, for as long as it lives."""
+    return Path(f"/proc/{pid}/ns/net")
+
+
+def names() -> frozenset[str]:
+    """The namespaces there are; files under ``/run/netns`` that refer to none do not count."""
+    try:
+        found = os.listdir(DIRECTORY)
+    except FileNotFoundError:
+        return frozenset()
+    return frozenset(name for name in found if _is_namespace(DIRECTORY / name))
+
+
+def exists(namespace: Namespace) -> bool:
+    """Whether there is such a namespace."""
+    return _is_namespace(path_of(namespace))
+
+
+def identity(namespace: Namespace = None) -> Identity:
+    """Which namespace this is.
+
+    :raises NotFound: there is no such namespace.
+    """
+    with _opened(namespace) as descriptor:
+        status = os.fstat(descriptor)
+        return Identity(status.st_dev, status.st_ino)
+
+
+def create(name: str) -> None:
+    """Make a new namespace, with its loopback up.
+
+    :raises Conflict: there is one of that name.
+    :raises BackendBroken: netfw may not; the message says what it lacks.
+    """
+    if not ensure(name):
+        raise Conflict(f"there is a network namespace {name} already; delete it, or use it")
+
+
+def ensure(name: str) -> bool:
+    """Make sure that the namespace *name* exists; whether it had to be made.
+
+    What a crash left half made (a file that refers to no namespace) is made whole.
+
+    :raises BackendBroken: netfw may not; the message says what it lacks.
+    """
+    path = path_of(name)
+    if _is_namespace(path):
+        return False
+    try:
+        with _directory_locked():
+            if _is_namespace(path):
+                return False
+            _make(path)
+    except OSError as error:
+        raise translate(error.errno or 0, f"ip netns add {name}", str(error)) from error
+    return True
+
+
+def delete(name: str) -> bool:
+    """Make sure that nothing is called *name*; whether something was.
+
+    The kernel takes a namespace apart once nothing refers to it any more: processes in it keep it
+    alive, and its devices may vanish a moment after this returns.
+
+    :raises BackendBroken: netfw may not; the message says what it lacks.
+    """
+    path = path_of(name)
+    try:
+        while _is_namespace(path) and _unmounted(path):
+            pass
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise translate(error.errno or 0, f"ip netns delete {name}", str(error)) from error
+    return True
+
+
+def run_in(
+    namespace: Namespace, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Call *function* within *namespace*, in a thread made for it, and return what it returns.
+
+    Sockets opened and processes started by *function* belong to the namespace, wherever they are
+    used later.  What it raises comes out here.
+
+    :raises NotFound: there is no such namespace.
+    :raises BackendBroken: netfw may not enter it.
+    """
+    with worker(namespace) as there:
+        return there.run(function, *args, **kwargs)
+
+
+def worker(namespace: Namespace) -> Worker:
+    """A thread within *namespace*, for several calls; the caller closes it.
+
+    :raises NotFound: there is no such namespace.
+    :raises BackendBroken: netfw may not enter it.
+    """
+    path_of(namespace)
+    return Worker(lambda: _enter(namespace), name=f"netns-{namespace or 'own'}")
+
+
+def _enter(namespace: Namespace) -> None:
+    if namespace is None:
+        return
+    with _opened(namespace) as descriptor:
+        try:
+            syscalls.setns(descriptor, syscalls.CLONE_NEWNET)
+        except OSError as error:
+            raise translate(error.errno or 0, f"entering {namespace}", str(error)) from error
+
+
+@contextmanager
+def _opened(namespace: Namespace) -> Iterator[int]:
+    """A descriptor of the namespace.  Half-made ones do not exist."""
+    path = path_of(namespace)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no network namespace {namespace} ({path})") from error
+    except OSError as error:
+        raise translate(error.errno or 0, f"opening {path}", str(error)) from error
+    try:
+        if not _refers_to_namespace(descriptor):
+            raise NotFound(f"{path} does not refer to a network namespace")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_namespace(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        return _refers_to_namespace(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _refers_to_namespace(descriptor: int) -> bool:
+    try:
+        return fcntl.ioctl(descriptor, _NS_GET_NSTYPE) == syscalls.CLONE_NEWNET
+    except OSError:
+        return False
+
+
+def _unmounted(path: Path) -> bool:
+    """Take one mount away; False when there is none, as with a link or after somebody else did."""
+    try:
+        syscalls.umount(str(path), syscalls.MNT_DETACH | syscalls.UMOUNT_NOFOLLOW)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return False
+    return True
+
+
+@contextmanager
+def _directory_locked() -> Iterator[None]:
+    """``/run/netns`` as iproute2 sets it up: a shared mount, so that namespaces made or deleted
+    here also come and go in mount namespaces that were split off."""
+    DIRECTORY.mkdir(mode=0o755, parents=True, exist_ok=True)
+    descriptor = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _share(str(DIRECTORY))
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _share(directory: str) -> None:
+    try:
+        syscalls.mount("", directory, syscalls.MS_SHARED | syscalls.MS_REC)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        # Not a mount point yet.
+        syscalls.mount(directory, directory, syscalls.MS_BIND | syscalls.MS_REC)
+        syscalls.mount("", directory, syscalls.MS_SHARED | syscalls.MS_REC)
+
+
+def _make(path: Path) -> None:
+    os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o000))
+    try:
+        with Worker(lambda: syscalls.unshare(syscalls.CLONE_NEWNET), name="netns-new") as new:
+            new.run(raise_loopback)
+            new.run(syscalls.mount, str(_OWN), str(path), syscalls.MS_BIND)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
