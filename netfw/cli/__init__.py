@@ -1,0 +1,1 @@
+"""Console scripts: the only places where everything meets."""

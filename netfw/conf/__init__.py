@@ -1,0 +1,1 @@
+"""Options: declared here, read into a private object, never a global one."""

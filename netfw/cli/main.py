@@ -1,0 +1,38 @@
+"""``netfw``: the command for people who write, embed and run drivers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from netfw.cli import drivers, lab
+from netfw.errors import NetfwError
+
+
+def parser() -> argparse.ArgumentParser:
+    """All sub-commands; each sets ``func``, which takes the arguments and returns a status."""
+    top = argparse.ArgumentParser(prog="netfw", description="Virtual networking, driver by driver.")
+    top.add_argument("--version", action="version", version=f"netfw {version('netfw')}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    drivers.add_parser(commands)
+    lab.add_parser(commands)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status: 0 done, 1 failed, 2 asked for wrongly."""
+    arguments = parser().parse_args(argv)
+    try:
+        status: int = arguments.func(arguments)
+    except NetfwError as exc:
+        print(f"netfw: {exc}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

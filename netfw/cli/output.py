@@ -1,0 +1,38 @@
+"""Tables for people: by rich where it is installed and somebody looks, plain text elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print *rows* under *headers* on standard output."""
+    filled = [[str(cell) for cell in row] for row in rows]
+    if not (sys.stdout.isatty() and _print_rich(headers, filled)):
+        for line in plain_table(headers, filled):
+            print(line)
+
+
+def plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table in which every column is as wide as its widest cell."""
+    lines = [headers, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+
+
+def _print_rich(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        return False
+    table = Table(*headers, box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
+    return True

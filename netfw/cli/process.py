@@ -1,0 +1,104 @@
+"""What every long-running netfw process does around its work: options, logging, signals."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from netfw.conf.reading import Groups, read, reload, unknown_options
+from netfw.errors import ConfigError
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts
+
+LOG = logging.getLogger(__name__)
+_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
+Serve = Callable[["ConfigOpts", threading.Event], None]
+"""The process's work: returns soon after the event is set, leaving the machine as it is."""
+
+
+def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None = None) -> int:
+    """Read the configuration, set logging up, and serve until SIGTERM or SIGINT.
+
+    SIGHUP reads the files again: mutable options and logging take effect at once, and a file that
+    can not be read changes nothing.  Returns the exit status; a wrong configuration is 2.
+    """
+    try:
+        conf = read(program, argv, groups)
+        log = LogSettings()
+        log.apply(conf)
+    except ConfigError as exc:
+        print(exc, file=sys.stderr)
+        return 2
+    for sentence in unknown_options(conf):
+        LOG.warning("%s", sentence)
+    stop, hangup = threading.Event(), threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGINT, lambda *_: stop.set())
+    signal.signal(signal.SIGHUP, lambda *_: hangup.set())
+    threading.Thread(target=_reload_forever, args=(conf, log, hangup), daemon=True).start()
+    serve(conf, stop)
+    return 0
+
+
+class LogSettings:
+    """The root logger's file and levels, as the logging options have them."""
+
+    def __init__(self) -> None:
+        self._named: list[str] = []
+
+    def apply(self, conf: ConfigOpts) -> None:
+        """Make logging follow *conf*; a file is opened anew, so that it can be rotated.
+
+        :raises ConfigError: the file can not be opened or a level does not exist; nothing changed.
+        """
+        levels = logging.getLevelNamesMapping()
+        for name, level in conf.log_levels.items():
+            if level.upper() not in levels:
+                raise ConfigError(f"log_levels: {name} can not have the level {level!r}")
+        try:
+            handler = logging.FileHandler(conf.log_file) if conf.log_file else _standard_error()
+        except OSError as exc:
+            raise ConfigError(f"log_file can not be opened: {exc}") from exc
+        handler.setFormatter(logging.Formatter(_FORMAT))
+        self._replace_handlers(handler)
+        logging.getLogger().setLevel(conf.log_level.upper())
+        for name in self._named:
+            logging.getLogger(name).setLevel(logging.NOTSET)
+        for name, level in conf.log_levels.items():
+            logging.getLogger(name).setLevel(level.upper())
+        self._named = list(conf.log_levels)
+
+    @staticmethod
+    def _replace_handlers(handler: logging.Handler) -> None:
+        root = logging.getLogger()
+        for former in list(root.handlers):
+            root.removeHandler(former)
+            former.close()
+        root.addHandler(handler)
+
+
+def _standard_error() -> logging.Handler:
+    return logging.StreamHandler()
+
+
+def _reload_forever(conf: ConfigOpts, log: LogSettings, hangup: threading.Event) -> None:
+    """Reload for every hangup, off the signal handler, where locks may be taken."""
+    while hangup.wait():
+        hangup.clear()
+        try:
+            changed = reload(conf)
+            log.apply(conf)
+        except ConfigError as exc:
+            LOG.error("not reloaded: %s", exc)
+            continue
+        LOG.info("reloaded: %s", _changes(changed) or "nothing that may change has changed")
+
+
+def _changes(changed: Mapping[str, tuple[object, object]]) -> str:
+    return ", ".join(f"{name} is now {new!r}, was {old!r}" for name, (old, new) in changed.items())

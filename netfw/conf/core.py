@@ -1,0 +1,48 @@
+"""Options that every netfw process has."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+CORE = (
+    cfg.StrOpt(
+        "host",
+        default=socket.gethostname(),
+        sample_default="the machine's host name",
+        help="Name of this host, as ports are bound to it and agents report it.",
+    ),
+    cfg.StrOpt(
+        "state_path",
+        default="/var/lib/netfw",
+        help="Where a process keeps what must outlive it, such as pid files of its helpers.",
+    ),
+)
+
+LOGGING = (
+    cfg.StrOpt(
+        "log_level",
+        default="info",
+        choices=["debug", "info", "warning", "error"],
+        mutable=True,
+        help="The least severe messages to log.",
+    ),
+    cfg.StrOpt(
+        "log_file",
+        mutable=True,
+        help="File to log to, opened again on reload; standard error when not set.",
+    ),
+    cfg.DictOpt(
+        "log_levels",
+        default={},
+        mutable=True,
+        help="Levels of single loggers, such as netfw.ovs:debug,netfw.linux:info.",
+    ),
+)
+
+
+def list_opts() -> list[tuple[str | None, Sequence[cfg.Opt]]]:
+    """What the sample generator asks for: groups and their options."""
+    return [(None, [*CORE, *LOGGING])]

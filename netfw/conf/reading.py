@@ -1,0 +1,89 @@
+"""Reading configuration files, later ones winning, into an object of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from oslo_config import cfg
+
+from netfw.conf.core import list_opts
+from netfw.errors import ConfigError, nearest
+
+Groups = Mapping[str | None, Sequence[cfg.Opt]]
+
+
+def read(program: str, argv: Sequence[str], groups: Groups | None = None) -> cfg.ConfigOpts:
+    """Read the options of *groups* and the core ones from *argv* and the files it names.
+
+    ``--config-file`` and ``--config-dir`` may be given several times; later ones win.  Without
+    any, the usual places (``~/.netfw``, ``/etc/netfw``) are looked at.
+
+    :raises ConfigError: a file is missing or can not be parsed, or a value is impossible.
+    """
+    conf = cfg.ConfigOpts()
+    for group, options in [*list_opts(), *(groups or {}).items()]:
+        conf.register_opts(options, group=group)
+    try:
+        conf(list(argv), project="netfw", prog=program)
+        _read_everything(conf, groups or {})
+    except (cfg.Error, ValueError) as exc:
+        raise ConfigError(f"{program}: {exc}") from exc
+    return conf
+
+
+def reload(conf: cfg.ConfigOpts) -> dict[str, tuple[object, object]]:
+    """Read the files again and take over the options that may change in a running process.
+
+    Returns each changed option with its old and new value.  What can not be read changes nothing.
+
+    :raises ConfigError: a file can not be parsed, or a value is impossible.
+    """
+    try:
+        changed = conf.mutate_config_files()
+    except (cfg.Error, ValueError) as exc:
+        raise ConfigError(f"{conf.prog}: {exc}") from exc
+    return {_full_name(group, name): change for (group, name), change in changed.items()}
+
+
+def unknown_options(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """A sentence for every option in the files that nothing here reads: likely a misspelling.
+
+    Groups that nothing here registered are passed over: several programs may share a file.
+    """
+    for path in _files(conf):
+        sections: dict[str, dict[str, list[str]]] = {}
+        try:
+            cfg.ConfigParser(path, sections).parse()
+        except (OSError, cfg.ParseError):
+            continue
+        for section, values in sections.items():
+            known = _known_names(conf, section)
+            for name in values if known is not None else ():
+                if known is not None and name.replace("-", "_") not in known:
+                    yield f"{path}: [{section}] {name} is not an option{nearest(name, known)}"
+
+
+def _read_everything(conf: cfg.ConfigOpts, groups: Groups) -> None:
+    """Have every value looked at now: oslo.config would do it on first use, in mid-flight."""
+    for group, options in [*list_opts(), *groups.items()]:
+        values = conf if group is None else conf[group]
+        for option in options:
+            values[option.dest]
+
+
+def _known_names(conf: cfg.ConfigOpts, section: str) -> set[str] | None:
+    if section == "DEFAULT":
+        return {*conf.keys()}
+    return {*conf[section].keys()} if section in conf else None
+
+
+def _files(conf: cfg.ConfigOpts) -> Iterator[str]:
+    yield from conf.config_file or ()
+    for directory in conf.config_dir or ():
+        from pathlib import Path
+
+        yield from sorted(map(str, Path(directory).glob("*.conf")))
+
+
+def _full_name(group: str | None, name: str) -> str:
+    return name if group is None else f"{group}.{name}"

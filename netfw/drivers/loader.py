@@ -1,0 +1,169 @@
+"""Finding, checking and making drivers by name.
+
+Drivers register as entry points, one group per contract.  A driver that can not be used is named
+with its distribution and the reason, early, and the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, NoReturn, TypeVar, cast
+
+from attrs import frozen
+
+from netfw.drivers.base import Driver, Host
+from netfw.drivers.signatures import mismatches
+from netfw.errors import ConfigError, DriverError, DriverInvalid, DriverNotFound, nearest
+
+D = TypeVar("D", bound=Driver)
+
+
+@frozen(kw_only=True)
+class Installed(Generic[D]):
+    """An entry point of a contract's group: the driver class, or why it can not be used."""
+
+    name: str
+    distribution: str
+    version: str
+    driver: type[D] | None = None
+    error: DriverError | None = None
+
+
+def load(kind: type[D], name: str) -> type[D]:
+    """Return the driver class that is registered as *name* for this *kind* of driver.
+
+    :raises DriverNotFound: nothing is registered under that name; says what is.
+    :raises DriverInvalid: it can not be imported, is not a complete *kind* of the right version,
+        or two distributions claim the name.
+    """
+    points = sorted(
+        (point for point in entry_points(group=kind.GROUP) if point.name == name), key=_origin
+    )
+    if not points:
+        raise DriverNotFound(kind.GROUP, name, installed(kind))
+    if len({point.value for point in points}) > 1:
+        claims = ", ".join(f"{_origin(point)} ({point.value})" for point in points)
+        raise DriverInvalid(f"{kind.GROUP}: {name!r} is claimed by {claims}; uninstall all but one")
+    return check(kind, name, _import(points[0]), _origin(points[0]))
+
+
+def create(kind: type[D], name: str, options: Mapping[str, Any], host: Host) -> D:
+    """Load a driver and make it from *options*, which are checked against what it declares.
+
+    :raises DriverError: see :func:`load`.
+    :raises ConfigError: an option is unknown, missing or impossible.
+    """
+    driver = load(kind, name)
+    return driver.from_conf(check_options(name, driver, options), host)
+
+
+def installed(kind: type[Driver]) -> list[str]:
+    """Names of every installed driver of this *kind*, without importing them."""
+    return sorted(entry_points(group=kind.GROUP).names)
+
+
+def catalogue(kind: type[D]) -> Iterator[Installed[D]]:
+    """Every installed driver of this *kind*, the unusable ones with the reason."""
+    for name in installed(kind):
+        points = [point for point in entry_points(group=kind.GROUP) if point.name == name]
+        origins = sorted({_origin(point) for point in points})
+        distribution, _, version = origins[0].partition(" ")
+        try:
+            driver, error = load(kind, name), None
+        except DriverError as exc:
+            driver, error = None, exc
+        yield Installed(
+            name=name, distribution=distribution, version=version, driver=driver, error=error
+        )
+
+
+def check(kind: type[D], name: str, found: object, origin: str = "this program") -> type[D]:
+    """Refuse early what would fail late; also for classes that are no entry point.
+
+    :raises DriverInvalid: says what the author has to change.
+    """
+
+    def refuse(why: str) -> NoReturn:
+        raise DriverInvalid(f"{kind.GROUP}: {name!r} from {origin} can not be used: {why}")
+
+    if not (isinstance(found, type) and issubclass(found, kind)):
+        refuse(f"{found!r} is not a subclass of {kind.__module__}.{kind.__name__}")
+    driver = found
+    if missing := sorted(getattr(driver, "__abstractmethods__", ())):
+        refuse(f"it does not implement {', '.join(missing)}")
+    version = _written_for(kind, driver)
+    if version is None:
+        refuse(f"it does not say which version it was written for; add VERSION = {kind.VERSION}")
+    if version != kind.VERSION:
+        refuse(
+            f"it was written for version {version} of {kind.__name__}, "
+            f"and this netfw has version {kind.VERSION}"
+        )
+    if wrong := mismatches(kind, driver):
+        refuse("; ".join(wrong))
+    return driver
+
+
+def check_options(name: str, driver: type[Driver], options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values of the driver's ``OPTIONS``: those given, converted, and defaults for the rest.
+
+    :raises ConfigError: names every option that is unknown, missing or impossible.
+    """
+    declared = {option.dest: option for option in driver.OPTIONS}
+    faults = [
+        f"{given} is not an option{nearest(given, declared)}"
+        for given in options
+        if given not in declared
+    ]
+    values: dict[str, Any] = {}
+    for dest, option in declared.items():
+        value = options.get(dest, option.default)
+        if value is None:
+            if option.required:
+                faults.append(f"{dest} must be set ({option.help})")
+            values[dest] = None
+            continue
+        try:
+            values[dest] = option.type(value)
+        except (ValueError, TypeError) as exc:
+            faults.append(f"{dest} can not be {value!r}: {exc}")
+    if faults:
+        raise ConfigError(f"driver {name!r}: {'; '.join(faults)}")
+    return values
+
+
+def _written_for(kind: type[Driver], driver: type[Driver]) -> int | None:
+    """The version that the driver's own classes state, not the one inherited from the contract."""
+    for ancestor in driver.__mro__:
+        if ancestor is kind:
+            break
+        if "VERSION" in vars(ancestor):
+            return cast(int, vars(ancestor)["VERSION"])
+    return None
+
+
+def _import(point: EntryPoint) -> object:
+    """Have stevedore import what *point* names, and nothing else.
+
+    The entry points are ours, not stevedore's: its caches, in the process and on disk, forget
+    which distribution brought an entry point and do not see one that came later.
+    """
+    from stevedore import ExtensionManager
+
+    class OnePoint(ExtensionManager[Any]):
+        def list_entry_points(self) -> list[EntryPoint]:
+            return [point]
+
+    def failed(_manager: object, _point: EntryPoint, exc: BaseException) -> NoReturn:
+        raise DriverInvalid(
+            f"{point.group}: {point.name!r} from {_origin(point)} can not be imported: "
+            f"{type(exc).__name__}: {exc}"
+        ) from exc
+
+    found: object = OnePoint(point.group, on_load_failure_callback=failed).extensions[0].plugin
+    return found
+
+
+def _origin(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"

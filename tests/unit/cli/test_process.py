@@ -1,0 +1,116 @@
+"""A real process: its files, its signals, its log."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import logging, sys
+from oslo_config import cfg
+from netfw.cli.process import run
+
+def serve(conf, stop):
+    print("serving", conf.acme.mode, flush=True)
+    while not stop.wait(0.01):
+        logging.getLogger("acme").debug("mode %s", conf.acme.mode)
+    print("stopped", flush=True)
+
+options = {"acme": [cfg.StrOpt("mode", default="a", mutable=True)]}
+sys.exit(run("acme", sys.argv[1:], serve, options))
+"""
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+class Running:
+    def __init__(self, directory: Path, text: str) -> None:
+        self.conf, self.log = directory / "acme.conf", directory / "acme.log"
+        self.write(text)
+        argv = [sys.executable, "-c", PROGRAM, "--config-file", str(self.conf)]
+        self.process = subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def write(self, text: str) -> None:
+        self.conf.write_text(f"[DEFAULT]\nlog_file = {self.log}\n{text}")
+
+    def logged(self, text: str) -> bool:
+        return self.log.exists() and text in self.log.read_text()
+
+    def end(self) -> tuple[int, str]:
+        self.process.send_signal(signal.SIGTERM)
+        output, _ = self.process.communicate(timeout=10)
+        return self.process.returncode, output
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[str], Running]]:
+    running: list[Running] = []
+
+    def start(text: str) -> Running:
+        running.append(Running(tmp_path, text))
+        assert running[-1].process.stdout is not None
+        assert "serving" in running[-1].process.stdout.readline()
+        return running[-1]
+
+    yield start
+    for each in running:
+        if each.process.poll() is None:
+            each.process.kill()
+        each.process.communicate()
+
+
+@pytest.mark.spec("DRV-14")
+def test_hangup_reloads_options_and_log_levels(start: Callable[[str], Running]) -> None:
+    acme = start("[acme]\nmode = a\n")
+    acme.write("log_levels = acme:debug\n[acme]\nmode = b\n")
+    acme.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: acme.logged("acme.mode is now 'b', was 'a'"))
+    wait_for(lambda: acme.logged("DEBUG acme mode b"))
+    assert acme.end() == (0, "stopped\n")
+
+
+@pytest.mark.spec("DRV-14")
+def test_a_file_that_can_not_be_read_changes_nothing(start: Callable[[str], Running]) -> None:
+    acme = start("[acme]\nmode = a\n")
+    acme.write("log_level = loud\n")
+    acme.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: acme.logged("not reloaded"))
+    acme.write("log_levels = acme:loud\n")
+    acme.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: acme.logged("acme can not have the level 'loud'"))
+    assert acme.end()[0] == 0
+
+
+def test_a_rotated_log_is_opened_anew(start: Callable[[str], Running]) -> None:
+    acme = start("")
+    os.rename(acme.log, acme.log.with_suffix(".old"))
+    acme.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: acme.logged("reloaded"))
+
+
+def test_a_misspelt_option_is_warned_about(start: Callable[[str], Running]) -> None:
+    acme = start("[acme]\nmod = a\n")
+    wait_for(lambda: acme.logged("mod is not an option, did you mean 'mode'?"))
+
+
+def test_a_wrong_configuration_ends_with_a_sentence_and_status_2(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.conf"
+    bad.write_text("[DEFAULT]\nlog_level = loud\n")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "--config-file", str(bad)], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("acme: ")
+    assert "Traceback" not in done.stderr

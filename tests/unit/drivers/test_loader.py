@@ -1,0 +1,159 @@
+"""Drivers are found in real distributions: each test installs some on a path of its own."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.host import LocalHost
+from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.loader import catalogue, check, create, installed, load
+from netfw.errors import ConfigError, DriverInvalid, DriverNotFound
+from netfw.plan import Outcome
+
+GOOD = """
+from oslo_config import cfg
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.interface import InterfaceDriver
+from netfw.plan import Outcome
+
+class Acme(InterfaceDriver):
+    VERSION = 1
+    OPTIONS = (
+        cfg.StrOpt("switch", required=True, help="Address of the switch."),
+        cfg.IntOpt("retries", default=3, min=1, help="How often to try."),
+    )
+    def __init__(self, switch, retries):
+        self.switch, self.retries = switch, retries
+    @classmethod
+    def from_conf(cls, options, host):
+        return cls(options["switch"], options["retries"])
+    def describe(self):
+        return DriverInfo("acme")
+    def converge(self, update):
+        return Outcome(done=frozenset(update))
+    def devices(self):
+        return {}
+"""
+
+
+class Site:
+    """A directory on the path into which distributions are installed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def install(self, module: str, code: str, *, name: str, distribution: str, cls: str) -> None:
+        (self.directory / f"{module}.py").write_text(code)
+        info = self.directory / f"{distribution.replace('-', '_')}-1.2.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n"
+        )
+        (info / "entry_points.txt").write_text(
+            f"[{InterfaceDriver.GROUP}]\n{name} = {module}:{cls}\n"
+        )
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return Site(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def forget_modules(tmp_path: Path) -> object:
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.mark.spec("DRV-10")
+def test_a_driver_is_loaded_by_its_name(site: Site) -> None:
+    site.install("acme_a", GOOD, name="acme", distribution="acme-net", cls="Acme")
+    assert load(InterfaceDriver, "acme").__name__ == "Acme"
+    assert "acme" in installed(InterfaceDriver)
+
+
+@pytest.mark.spec("DRV-10", "DRV-12")
+def test_a_driver_is_made_from_checked_options(site: Site) -> None:
+    site.install("acme_b", GOOD, name="acme", distribution="acme-net", cls="Acme")
+    driver = create(InterfaceDriver, "acme", {"switch": "sw1", "retries": "5"}, LocalHost())
+    assert (driver.switch, driver.retries) == ("sw1", 5)  # type: ignore[attr-defined]
+
+
+@pytest.mark.spec("DRV-12")
+def test_wrong_options_are_all_named(site: Site) -> None:
+    site.install("acme_c", GOOD, name="acme", distribution="acme-net", cls="Acme")
+    with pytest.raises(ConfigError) as caught:
+        create(InterfaceDriver, "acme", {"retrys": 2, "retries": 0}, LocalHost())
+    assert str(caught.value) == (
+        "driver 'acme': retrys is not an option, did you mean 'retries'?; "
+        "switch must be set (Address of the switch.); "
+        "retries can not be 0: Should be greater than or equal to 1"
+    )
+
+
+@pytest.mark.spec("DRV-11")
+def test_an_unknown_name_gets_the_nearest_and_the_list() -> None:
+    with pytest.raises(DriverNotFound) as caught:
+        load(InterfaceDriver, "opnvswitch")
+    assert "did you mean 'openvswitch'?" in str(caught.value)
+    assert "null, openvswitch" in str(caught.value)
+
+
+@pytest.mark.spec("DRV-11")
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("from netfw.plan", "from netfw.plam"), "can not be imported: ModuleNotFoundError"),
+        (("class Acme", "class Other"), "can not be imported: AttributeError"),
+        (("class Acme(InterfaceDriver)", "class Acme"), "is not a subclass of netfw.drivers.inter"),
+        (("def devices", "def device"), "does not implement devices"),
+        (("VERSION = 1", "pass"), "does not say which version it was written for; add VERSION = 1"),
+        (("VERSION = 1", "VERSION = 7"), "written for version 7 of InterfaceDriver, and this"),
+        (("def converge(self, update)", "def converge(self)"), "can not be called as converge("),
+    ],
+)
+def test_an_unusable_driver_is_named_with_its_origin_and_the_reason(
+    site: Site, change: tuple[str, str], reason: str
+) -> None:
+    module = f"acme_{abs(hash(change))}"
+    site.install(module, GOOD.replace(*change), name="acme", distribution="acme-net", cls="Acme")
+    with pytest.raises(DriverInvalid, match=r"'acme' from acme-net 1\.2") as caught:
+        load(InterfaceDriver, "acme")
+    assert reason in str(caught.value)
+
+
+@pytest.mark.spec("DRV-11")
+def test_a_name_that_two_distributions_claim_is_refused(site: Site) -> None:
+    site.install("acme_d", GOOD, name="acme", distribution="acme-net", cls="Acme")
+    site.install("acme_e", GOOD, name="acme", distribution="better-net", cls="Acme")
+    with pytest.raises(DriverInvalid, match=r"acme-net 1.2 .*better-net 1.2 .*uninstall all but"):
+        load(InterfaceDriver, "acme")
+
+
+@pytest.mark.spec("DRV-11")
+def test_the_rest_go_on_beside_a_broken_driver(site: Site) -> None:
+    site.install("acme_f", "raise RuntimeError('boom')", name="acme", distribution="a", cls="A")
+    found = {entry.name: entry for entry in catalogue(InterfaceDriver)}
+    assert "RuntimeError: boom" in str(found["acme"].error)
+    assert found["null"].driver is not None
+
+
+def test_a_class_of_the_program_itself_is_checked_too() -> None:
+    class Half(InterfaceDriver):
+        VERSION = 1
+
+        def describe(self) -> DriverInfo:
+            return DriverInfo("half")
+
+        def converge(self, update: object) -> Outcome[object]:  # type: ignore[override]
+            return Outcome()
+
+    with pytest.raises(DriverInvalid, match="does not implement devices, from_conf"):
+        check(InterfaceDriver, "half", Half)

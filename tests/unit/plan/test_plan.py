@@ -1,0 +1,85 @@
+import json
+
+import pytest
+
+from netfw.errors import Conflict
+from netfw.plan import Operation, Outcome, Plan, Stage, Update, diff
+
+
+def operation(text: str, backend: str = "ovsdb", owner: str = "p1") -> Operation:
+    return Operation(backend, text, {owner}, payload=None)
+
+
+def test_equal_mappings_do_not_differ() -> None:
+    assert not diff({"a": 1}, {"a": 1})
+
+
+def test_a_difference_names_what_is_added_changed_and_removed() -> None:
+    difference = diff({"a": 1, "b": 2}, {"b": 3, "c": 4})
+    assert difference.added == {"a": 1}
+    assert difference.changed == {"b": (3, 2)}
+    assert difference.removed == {"c": 4}
+
+
+def test_a_key_is_not_wanted_and_dropped_at_once() -> None:
+    with pytest.raises(ValueError, match="wanted and at the same time dropped"):
+        Update(put={"a": 1}, drop=frozenset("a"))
+
+
+def test_leaving_keys_out_of_a_complete_update_keeps_them() -> None:
+    update = Update(put={"a": 1, "b": 2}, drop=frozenset("c"), complete=True)
+    assert update.without("ac") == Update(put={"b": 2}, complete=True, keep=frozenset("ac"))
+
+
+def test_an_update_that_asks_nothing_is_falsy_but_an_empty_complete_one_is_not() -> None:
+    assert not Update()
+    assert Update(complete=True)
+
+
+def test_a_stage_is_one_step_on_one_backend() -> None:
+    with pytest.raises(ValueError, match="one backend"):
+        Stage((operation("x", "ovsdb"), operation("y", "flows/br-int")))
+    with pytest.raises(ValueError, match="one backend"):
+        Stage(())
+
+
+PLAN = Plan(
+    stages=(Stage((operation("add port tap1"),)), Stage((operation("set mtu", "netlink"),))),
+    waiting={"p2": "no ofport yet"},
+    refused={"p3": Conflict("tap3 belongs to somebody else")},
+)
+
+
+@pytest.mark.spec("DRV-03")
+def test_a_plan_reads_as_lines() -> None:
+    assert str(PLAN).splitlines() == [
+        "1. ovsdb: add port tap1",
+        "2. netlink: set mtu",
+        "waiting: p2: no ofport yet",
+        "refused: p3: tap3 belongs to somebody else",
+    ]
+    assert str(Plan()) == "nothing to do"
+
+
+@pytest.mark.spec("DRV-03")
+def test_a_plan_serialises_to_json() -> None:
+    assert json.loads(PLAN.to_json()) == {
+        "stages": [
+            {"backend": "ovsdb", "operations": [{"text": "add port tap1", "owners": ["p1"]}]},
+            {"backend": "netlink", "operations": [{"text": "set mtu", "owners": ["p1"]}]},
+        ],
+        "waiting": {"p2": "no ofport yet"},
+        "refused": {"p3": "tap3 belongs to somebody else"},
+    }
+
+
+def test_a_plan_that_only_waits_has_nothing_to_do() -> None:
+    assert not Plan(waiting={"p": "w"})
+    assert len(PLAN) == 2
+
+
+def test_an_outcome_is_ok_when_nothing_failed_or_waits() -> None:
+    assert Outcome(done=frozenset("a")).ok
+    assert not Outcome(waiting={"a": "x"}).ok
+    with pytest.raises(Conflict):
+        Outcome(failed={"a": Conflict("no")}).raise_failed()
