@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from netfw.conf.reading import Groups, read, reload, unknown_options
+from netfw.conf.reading import Groups, Settings, read, unknown_options
 from netfw.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
     can not be read changes nothing.  Returns the exit status; a wrong configuration is 2.
     """
     try:
-        conf = read(program, argv, groups)
+        settings = read(program, argv, groups)
+        conf = settings.conf
         log = LogSettings()
         log.apply(conf)
     except ConfigError as exc:
@@ -41,7 +42,7 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, lambda *_: stop.set())
     signal.signal(signal.SIGHUP, lambda *_: hangup.set())
-    threading.Thread(target=_reload_forever, args=(conf, log, hangup), daemon=True).start()
+    threading.Thread(target=_reload_forever, args=(settings, log, hangup), daemon=True).start()
     serve(conf, stop)
     return 0
 
@@ -87,13 +88,13 @@ def _standard_error() -> logging.Handler:
     return logging.StreamHandler()
 
 
-def _reload_forever(conf: ConfigOpts, log: LogSettings, hangup: threading.Event) -> None:
+def _reload_forever(settings: Settings, log: LogSettings, hangup: threading.Event) -> None:
     """Reload for every hangup, off the signal handler, where locks may be taken."""
     while hangup.wait():
         hangup.clear()
         try:
-            changed = reload(conf)
-            log.apply(conf)
+            changed = settings.reload()
+            log.apply(settings.conf)
         except ConfigError as exc:
             LOG.error("not reloaded: %s", exc)
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from oslo_config import cfg
 
@@ -12,7 +13,29 @@ from netfw.errors import ConfigError, nearest
 Groups = Mapping[str | None, Sequence[cfg.Opt]]
 
 
-def read(program: str, argv: Sequence[str], groups: Groups | None = None) -> cfg.ConfigOpts:
+class Settings:
+    """The options of one process, as its files and command line have them.
+
+    ``conf`` is the oslo.config object that code reads options from.
+    """
+
+    def __init__(self, program: str, argv: Sequence[str], groups: Groups) -> None:
+        self._source = program, argv, groups
+        self.conf = _read(*self._source)
+
+    def reload(self) -> dict[str, tuple[object, object]]:
+        """Read the files again and take over the options that may change in a running process.
+
+        Returns each changed option with its old and new value.
+
+        :raises ConfigError: a file can not be parsed, or a value is impossible; nothing changed.
+        """
+        _read(*self._source)  # oslo.config takes impossible values over without a look
+        changed = self.conf.mutate_config_files()
+        return {_full_name(group, name): change for (group, name), change in changed.items()}
+
+
+def read(program: str, argv: Sequence[str], groups: Groups | None = None) -> Settings:
     """Read the options of *groups* and the core ones from *argv* and the files it names.
 
     ``--config-file`` and ``--config-dir`` may be given several times; later ones win.  Without
@@ -20,29 +43,7 @@ def read(program: str, argv: Sequence[str], groups: Groups | None = None) -> cfg
 
     :raises ConfigError: a file is missing or can not be parsed, or a value is impossible.
     """
-    conf = cfg.ConfigOpts()
-    for group, options in [*list_opts(), *(groups or {}).items()]:
-        conf.register_opts(options, group=group)
-    try:
-        conf(list(argv), project="netfw", prog=program)
-        _read_everything(conf, groups or {})
-    except (cfg.Error, ValueError) as exc:
-        raise ConfigError(f"{program}: {exc}") from exc
-    return conf
-
-
-def reload(conf: cfg.ConfigOpts) -> dict[str, tuple[object, object]]:
-    """Read the files again and take over the options that may change in a running process.
-
-    Returns each changed option with its old and new value.  What can not be read changes nothing.
-
-    :raises ConfigError: a file can not be parsed, or a value is impossible.
-    """
-    try:
-        changed = conf.mutate_config_files()
-    except (cfg.Error, ValueError) as exc:
-        raise ConfigError(f"{conf.prog}: {exc}") from exc
-    return {_full_name(group, name): change for (group, name), change in changed.items()}
+    return Settings(program, argv, groups or {})
 
 
 def unknown_options(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -63,6 +64,18 @@ def unknown_options(conf: cfg.ConfigOpts) -> Iterator[str]:
                     yield f"{path}: [{section}] {name} is not an option{nearest(name, known)}"
 
 
+def _read(program: str, argv: Sequence[str], groups: Groups) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    for group, options in [*list_opts(), *groups.items()]:
+        conf.register_opts(options, group=group)
+    try:
+        conf(list(argv), project="netfw", prog=program)
+        _read_everything(conf, groups)
+    except (cfg.Error, ValueError) as exc:
+        raise ConfigError(f"{program}: {exc}") from exc
+    return conf
+
+
 def _read_everything(conf: cfg.ConfigOpts, groups: Groups) -> None:
     """Have every value looked at now: oslo.config would do it on first use, in mid-flight."""
     for group, options in [*list_opts(), *groups.items()]:
@@ -80,8 +93,6 @@ def _known_names(conf: cfg.ConfigOpts, section: str) -> set[str] | None:
 def _files(conf: cfg.ConfigOpts) -> Iterator[str]:
     yield from conf.config_file or ()
     for directory in conf.config_dir or ():
-        from pathlib import Path
-
         yield from sorted(map(str, Path(directory).glob("*.conf")))
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from netfw.conf.reading import read, reload, unknown_options
+from netfw.conf.reading import read, unknown_options
 from netfw.errors import ConfigError
 
 GROUPS = {"acme": [cfg.IntOpt("size", default=1), cfg.StrOpt("mode", mutable=True, default="a")]}
@@ -22,14 +22,14 @@ def test_later_files_and_directories_win(tmp_path: Path) -> None:
     extra.mkdir()
     write(extra / "10.conf", "[acme]\nsize = 4\n")
     files = ["--config-file", first, "--config-file", second]
-    assert read("t", files, GROUPS).acme.size == 3
-    conf = read("t", [*files, "--config-dir", str(extra)], GROUPS)
+    assert read("t", files, GROUPS).conf.acme.size == 3
+    conf = read("t", [*files, "--config-dir", str(extra)], GROUPS).conf
     assert (conf.acme.size, conf.acme.mode) == (4, "b")
 
 
 def test_two_configurations_live_side_by_side(tmp_path: Path) -> None:
-    one = read("t", ["--config-file", write(tmp_path / "1", "[acme]\nsize=1")], GROUPS)
-    two = read("t", ["--config-file", write(tmp_path / "2", "[acme]\nsize=2")], GROUPS)
+    one = read("t", ["--config-file", write(tmp_path / "1", "[acme]\nsize=1")], GROUPS).conf
+    two = read("t", ["--config-file", write(tmp_path / "2", "[acme]\nsize=2")], GROUPS).conf
     assert (one.acme.size, two.acme.size) == (1, 2)
 
 
@@ -56,24 +56,25 @@ def test_a_missing_file_is_named() -> None:
 @pytest.mark.spec("DRV-14")
 def test_reload_takes_over_what_may_change_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "a.conf"
-    conf = read("t", ["--config-file", write(path, "[acme]\nsize=1\nmode=a\n")], GROUPS)
+    settings = read("t", ["--config-file", write(path, "[acme]\nsize=1\nmode=a\n")], GROUPS)
     write(path, "[acme]\nsize=2\nmode=b\n")
-    assert reload(conf) == {"acme.mode": ("a", "b")}
-    assert (conf.acme.size, conf.acme.mode) == (1, "b")
+    assert settings.reload() == {"acme.mode": ("a", "b")}
+    assert (settings.conf.acme.size, settings.conf.acme.mode) == (1, "b")
 
 
-def test_a_broken_file_changes_nothing_on_reload(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["[acme\nmode=b\n", "[acme]\nmode=b\nsize=many\n"])
+def test_a_broken_file_changes_nothing_on_reload(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.conf"
-    conf = read("t", ["--config-file", write(path, "[acme]\nmode=a\n")], GROUPS)
-    write(path, "[acme\nmode=b\n")
+    settings = read("t", ["--config-file", write(path, "[acme]\nmode=a\n")], GROUPS)
+    write(path, text)
     with pytest.raises(ConfigError):
-        reload(conf)
-    assert conf.acme.mode == "a"
+        settings.reload()
+    assert settings.conf.acme.mode == "a"
 
 
 def test_misspelt_options_are_noticed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.conf", "[DEFAULT]\nhosts = x\n[acme]\nsice = 2\n[other]\ny = 1\n")
-    conf = read("t", ["--config-file", path], GROUPS)
+    conf = read("t", ["--config-file", path], GROUPS).conf
     assert list(unknown_options(conf)) == [
         f"{path}: [DEFAULT] hosts is not an option, did you mean 'host'?",
         f"{path}: [acme] sice is not an option, did you mean 'size'?",
