@@ -6,7 +6,9 @@ from typing import NewType
 from uuid import UUID
 
 AddressGroupId = NewType("AddressGroupId", UUID)
+AddressScopeId = NewType("AddressScopeId", UUID)
 AgentId = NewType("AgentId", UUID)
+FlavorId = NewType("FlavorId", UUID)
 FloatingIpId = NewType("FloatingIpId", UUID)
 NetworkId = NewType("NetworkId", UUID)
 PortForwardingId = NewType("PortForwardingId", UUID)
@@ -18,4 +20,5 @@ SecurityGroupId = NewType("SecurityGroupId", UUID)
 SecurityGroupRuleId = NewType("SecurityGroupRuleId", UUID)
 SegmentId = NewType("SegmentId", UUID)
 SubnetId = NewType("SubnetId", UUID)
+SubnetPoolId = NewType("SubnetPoolId", UUID)
 TrunkId = NewType("TrunkId", UUID)

@@ -1,0 +1,111 @@
+"""Where a port is bound, and how the hypervisor there plugs it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+from attrs import field, frozen
+from attrs.validators import optional
+
+from netfw.model.check import Checked, Fault, checked_by
+from netfw.model.device import check_device_name
+from netfw.model.document import Document
+from netfw.model.segment import VLAN_IDS
+from netfw.model.text import (
+    check_host,
+    check_physical_network,
+    check_socket_path,
+    check_token,
+)
+
+
+class VnicType(enum.StrEnum):
+    """The kind of network card an instance asks for."""
+
+    NORMAL = "normal"
+    DIRECT = "direct"
+    DIRECT_PHYSICAL = "direct-physical"
+    MACVTAP = "macvtap"
+    BAREMETAL = "baremetal"
+    VIRTIO_FORWARDER = "virtio-forwarder"
+    SMART_NIC = "smart-nic"
+    VDPA = "vdpa"
+    ACCELERATOR_DIRECT = "accelerator-direct"
+    ACCELERATOR_DIRECT_PHYSICAL = "accelerator-direct-physical"
+    REMOTE_MANAGED = "remote-managed"
+
+
+class VifType(enum.StrEnum):
+    """The vif types that netfw itself knows; a mechanism driver may answer with another word."""
+
+    UNBOUND = "unbound"
+    BINDING_FAILED = "binding_failed"
+    DISTRIBUTED = "distributed"
+    OVS = "ovs"
+    BRIDGE = "bridge"
+    TAP = "tap"
+    VHOST_USER = "vhostuser"
+    HW_VEB = "hw_veb"
+    HOSTDEV_PHYSICAL = "hostdev_physical"
+    OTHER = "other"
+
+
+class VhostUserMode(enum.StrEnum):
+    """Which end of a vhost-user socket the instance is."""
+
+    CLIENT = "client"
+    SERVER = "server"
+
+
+@frozen(kw_only=True)
+class VifDetails(Checked):
+    """What the hypervisor must know to plug the port."""
+
+    port_filter: bool | None = None
+    """The network side filters; the hypervisor need not."""
+    ovs_hybrid_plug: bool | None = None
+    """Put a Linux bridge between the instance and the switch."""
+    connectivity: str | None = field(default=None, validator=optional(checked_by(check_token)))
+    bridge_name: str | None = field(default=None, validator=optional(checked_by(check_device_name)))
+    datapath_type: str | None = field(default=None, validator=optional(checked_by(check_token)))
+    vhostuser_socket: str | None = field(
+        default=None, validator=optional(checked_by(check_socket_path))
+    )
+    vhostuser_mode: VhostUserMode | None = None
+    vhostuser_ovs_plug: bool | None = None
+    vlan: int | None = None
+    """The tag a virtual function puts on the wire; 0 is none."""
+    physical_network: str | None = field(
+        default=None, validator=optional(checked_by(check_physical_network))
+    )
+    other: Document = field(factory=Document)
+    """What a vendor's driver says to its own plug-in of the hypervisor."""
+
+    def _faults(self) -> Iterator[Fault]:
+        if self.vlan is not None and self.vlan != 0 and self.vlan not in VLAN_IDS:
+            yield "vlan", f"{self.vlan} is outside 0 to {VLAN_IDS.stop - 1}"
+
+
+def check_vif_type(text: str) -> None:
+    """Refuse what is no single word."""
+    check_token(text)
+    if not text:
+        raise ValueError("a vif type is not empty; use 'unbound'")
+
+
+def _check_binding_host(text: str) -> None:
+    if text:
+        check_host(text)
+
+
+@frozen(kw_only=True)
+class Binding(Checked):
+    """The host a port is on, and how it is plugged there.  No host: on none yet."""
+
+    host: str = field(default="", validator=checked_by(_check_binding_host))
+    vnic_type: VnicType = VnicType.NORMAL
+    vif_type: str = field(default=VifType.UNBOUND.value, validator=checked_by(check_vif_type))
+    vif_details: VifDetails = field(factory=VifDetails)
+    profile: Document = field(factory=Document)
+    """What the compute service says about the card; drivers read it, netfw does not."""

@@ -1,0 +1,56 @@
+"""How a value refuses to be impossible: every contradiction at once, each with its field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from attrs import Attribute
+
+Fault = tuple[str, str]
+"""A field (``gateway``, ``pools[1]``) and a sentence that says what is wrong with it."""
+
+
+class Impossible(ValueError):
+    """A value that can not exist; ``faults`` names each field and what is wrong with it."""
+
+    def __init__(self, *faults: Fault) -> None:
+        self.faults = faults
+        super().__init__("; ".join(f"{field}: {text}" for field, text in faults))
+
+
+class Checked:
+    """A value that looks at itself once, when it is made."""
+
+    __slots__ = ()
+
+    def __attrs_post_init__(self) -> None:
+        faults = tuple(self._faults())
+        if faults:
+            raise Impossible(*faults)
+
+    def _faults(self) -> Iterator[Fault]:
+        """What is wrong with this value, field by field."""
+        return iter(())
+
+
+def checked_by(check: Callable[[str], object]) -> Callable[[object, Attribute[str], str], None]:
+    """An attrs validator that asks *check*, which raises ``ValueError``, about one field."""
+
+    def validate(_: object, attribute: Attribute[str], value: str) -> None:
+        try:
+            check(value)
+        except ValueError as exc:
+            raise Impossible((attribute.name, str(exc))) from exc
+
+    return validate
+
+
+def repeated(values: tuple[object, ...]) -> Iterator[int]:
+    """The positions in *values* that repeat an earlier one."""
+    seen: set[object] = set()
+    for position, value in enumerate(values):
+        if value in seen:
+            yield position
+        seen.add(value)

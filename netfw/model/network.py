@@ -1,0 +1,47 @@
+"""Networks: broadcast domains of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import field, frozen
+
+from netfw.model.check import Fault, checked_by
+from netfw.model.dhcp_option import DhcpOption
+from netfw.model.ids import AddressScopeId, NetworkId, QosPolicyId, SubnetId
+from netfw.model.segment import Provider
+from netfw.model.standard import Named, Status
+from netfw.model.text import check_dns_name
+
+MTUS = range(68, 65536)
+"""From the least an IPv4 host must take to the most an IP packet can be; 0 is not decided yet."""
+
+
+@frozen(kw_only=True)
+class Network(Named):
+    """A broadcast domain; its segments say how it reaches the hosts."""
+
+    id: NetworkId
+    segments: tuple[Provider, ...] = field(default=(), converter=tuple)
+    subnet_ids: frozenset[SubnetId] = field(default=frozenset(), converter=frozenset)
+    mtu: int = 1500
+    admin_up: bool = True
+    status: Status = Status.ACTIVE
+    shared: bool = False
+    external: bool = False
+    is_default: bool = False
+    port_security: bool = True
+    """What new ports of the network inherit."""
+    vlan_transparent: bool | None = None
+    dns_domain: str = field(default="", validator=checked_by(check_dns_name))
+    qos_policy_id: QosPolicyId | None = None
+    dhcp_options: tuple[DhcpOption, ...] = field(default=(), converter=tuple)
+    """For every port of the network; a port's own option of the same name wins."""
+    availability_zone_hints: tuple[str, ...] = field(default=(), converter=tuple)
+    availability_zones: tuple[str, ...] = field(default=(), converter=tuple)
+    ipv4_address_scope: AddressScopeId | None = None
+    ipv6_address_scope: AddressScopeId | None = None
+
+    def _faults(self) -> Iterator[Fault]:
+        if self.mtu and self.mtu not in MTUS:
+            yield "mtu", f"{self.mtu} is outside {MTUS.start} to {MTUS.stop - 1}"

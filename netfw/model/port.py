@@ -1,0 +1,89 @@
+"""Ports: where something is plugged into a network."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+from attrs import field, frozen
+
+from netfw.model.address import IpAddress, IpNetwork, Mac, as_address, as_network, maybe_mac
+from netfw.model.binding import Binding
+from netfw.model.check import Fault, checked_by, repeated
+from netfw.model.dhcp_option import DhcpOption
+from netfw.model.ids import NetworkId, PortId, QosPolicyId, SecurityGroupId, SubnetId
+from netfw.model.standard import Named, Status
+from netfw.model.text import check_dns_name, check_token
+
+
+class IpAllocation(enum.StrEnum):
+    """When a port gets its addresses."""
+
+    IMMEDIATE = "immediate"
+    DEFERRED = "deferred"
+    NONE = "none"
+
+
+@frozen(kw_only=True)
+class FixedIp:
+    """One address of a port, and the subnet it came from."""
+
+    subnet_id: SubnetId
+    address: IpAddress = field(converter=as_address)
+
+
+@frozen(kw_only=True)
+class AddressPair:
+    """A source that the port may use besides its own addresses; no MAC: the port's."""
+
+    prefix: IpNetwork = field(converter=as_network)
+    mac: Mac | None = field(default=None, converter=maybe_mac)
+
+
+@frozen(kw_only=True)
+class DnsAssignment:
+    """The name under which one address of a port is known."""
+
+    address: IpAddress = field(converter=as_address)
+    hostname: str = field(validator=checked_by(check_dns_name))
+    fqdn: str = field(validator=checked_by(check_dns_name))
+
+
+@frozen(kw_only=True)
+class Port(Named):
+    """A plug point on a network, as the server stores it and every agent sees it."""
+
+    id: PortId
+    network_id: NetworkId
+    mac: Mac = field(converter=Mac)
+    fixed_ips: tuple[FixedIp, ...] = field(default=(), converter=tuple)
+    allowed_address_pairs: tuple[AddressPair, ...] = field(default=(), converter=tuple)
+    dhcp_options: tuple[DhcpOption, ...] = field(default=(), converter=tuple)
+    security_groups: frozenset[SecurityGroupId] = field(default=frozenset(), converter=frozenset)
+    port_security: bool = True
+    binding: Binding = field(factory=Binding)
+    device_id: str = field(default="", validator=checked_by(check_token))
+    device_owner: str = field(default="", validator=checked_by(check_token))
+    admin_up: bool = True
+    status: Status = Status.DOWN
+    dns_name: str = field(default="", validator=checked_by(check_dns_name))
+    dns_domain: str = field(default="", validator=checked_by(check_dns_name))
+    dns_assignment: tuple[DnsAssignment, ...] = field(default=(), converter=tuple)
+    qos_policy_id: QosPolicyId | None = None
+    qos_network_policy_id: QosPolicyId | None = None
+    """The network's policy, which holds where the port has none of its own."""
+    ip_allocation: IpAllocation = IpAllocation.IMMEDIATE
+    propagate_uplink_status: bool = False
+
+    def _faults(self) -> Iterator[Fault]:
+        for at in repeated(self.fixed_ips):
+            yield f"fixed_ips[{at}]", "is there twice"
+        for at in repeated(self.allowed_address_pairs):
+            yield f"allowed_address_pairs[{at}]", "is there twice"
+        named = tuple((option.name, option.ip_version) for option in self.dhcp_options)
+        for at in repeated(named):
+            yield f"dhcp_options[{at}]", f"a second {self.dhcp_options[at].name!r}"
+        if not self.port_security and self.allowed_address_pairs:
+            yield "allowed_address_pairs", "mean nothing while port security is off"
+        if not self.port_security and self.security_groups:
+            yield "security_groups", "mean nothing while port security is off"

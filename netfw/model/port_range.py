@@ -1,0 +1,39 @@
+"""Ranges of transport ports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from netfw.model.check import Checked, Fault
+
+PORTS = range(1, 65536)
+
+
+@frozen
+class PortRange(Checked):
+    """Ports of TCP, UDP and their like, both ends included."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def single(cls, port: int) -> PortRange:
+        return cls(port, port)
+
+    def _faults(self) -> Iterator[Fault]:
+        for name, port in (("first", self.first), ("last", self.last)):
+            if port not in PORTS:
+                yield name, f"{port} is outside {PORTS.start} to {PORTS.stop - 1}"
+        if self.first > self.last:
+            yield "last", f"{self.last} comes before {self.first}"
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def __contains__(self, port: int) -> bool:
+        return self.first <= port <= self.last
+
+    def __str__(self) -> str:
+        return f"{self.first}:{self.last}"

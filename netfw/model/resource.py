@@ -1,0 +1,84 @@
+"""All resources as one type, and how to refer to any of them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from uuid import UUID
+
+from attrs import frozen
+
+from netfw.model.floating_ip import FloatingIp, PortForwarding
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.router import Router
+from netfw.model.security_group import AddressGroup, SecurityGroup, SecurityGroupRule
+from netfw.model.segment import Segment
+from netfw.model.subnet import Subnet
+
+Resource = (
+    Network
+    | Segment
+    | Subnet
+    | Port
+    | Router
+    | FloatingIp
+    | PortForwarding
+    | SecurityGroup
+    | SecurityGroupRule
+    | AddressGroup
+)
+"""Whatever the server stores, journals and sends: each has an ``id`` and a ``revision``."""
+
+
+class Kind(enum.StrEnum):
+    """What a resource is, by its name in the API."""
+
+    NETWORK = "network"
+    SEGMENT = "segment"
+    SUBNET = "subnet"
+    PORT = "port"
+    ROUTER = "router"
+    FLOATING_IP = "floatingip"
+    PORT_FORWARDING = "port_forwarding"
+    SECURITY_GROUP = "security_group"
+    SECURITY_GROUP_RULE = "security_group_rule"
+    ADDRESS_GROUP = "address_group"
+
+
+KINDS: Mapping[type[Resource], Kind] = MappingProxyType(
+    {
+        Network: Kind.NETWORK,
+        Segment: Kind.SEGMENT,
+        Subnet: Kind.SUBNET,
+        Port: Kind.PORT,
+        Router: Kind.ROUTER,
+        FloatingIp: Kind.FLOATING_IP,
+        PortForwarding: Kind.PORT_FORWARDING,
+        SecurityGroup: Kind.SECURITY_GROUP,
+        SecurityGroupRule: Kind.SECURITY_GROUP_RULE,
+        AddressGroup: Kind.ADDRESS_GROUP,
+    }
+)
+
+
+@frozen
+class Ref:
+    """Which resource is meant, whatever its revision."""
+
+    kind: Kind
+    id: UUID
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"
+
+
+def kind_of(resource: Resource) -> Kind:
+    """What *resource* is."""
+    return KINDS[type(resource)]
+
+
+def ref(resource: Resource) -> Ref:
+    """The reference to *resource*."""
+    return Ref(kind_of(resource), resource.id)

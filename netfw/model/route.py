@@ -1,0 +1,22 @@
+"""Routes that a person asked for, of a router or for the hosts of a subnet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import field, frozen
+
+from netfw.model.address import IpAddress, IpNetwork, as_address, as_network
+from netfw.model.check import Checked, Fault
+
+
+@frozen(kw_only=True)
+class Route(Checked):
+    """Where packets to a destination go next."""
+
+    destination: IpNetwork = field(converter=as_network)
+    nexthop: IpAddress = field(converter=as_address)
+
+    def _faults(self) -> Iterator[Fault]:
+        if self.destination.version != self.nexthop.version:
+            yield "nexthop", f"{self.nexthop} is of another family than {self.destination}"

@@ -1,0 +1,47 @@
+"""Routers: what joins networks, and leads out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import field, frozen
+
+from netfw.model.check import Checked, Fault, repeated
+from netfw.model.ids import FlavorId, NetworkId, QosPolicyId, RouterId
+from netfw.model.port import FixedIp
+from netfw.model.route import Route
+from netfw.model.standard import Named, Status
+
+
+@frozen(kw_only=True)
+class ExternalGateway(Checked):
+    """How a router leads out."""
+
+    network_id: NetworkId
+    enable_snat: bool = True
+    fixed_ips: tuple[FixedIp, ...] = field(default=(), converter=tuple)
+    qos_policy_id: QosPolicyId | None = None
+
+    def _faults(self) -> Iterator[Fault]:
+        for at in repeated(self.fixed_ips):
+            yield f"fixed_ips[{at}]", "is there twice"
+
+
+@frozen(kw_only=True)
+class Router(Named):
+    """A router; its interfaces are ports with its id as their device."""
+
+    id: RouterId
+    gateway: ExternalGateway | None = None
+    routes: tuple[Route, ...] = field(default=(), converter=tuple)
+    admin_up: bool = True
+    status: Status = Status.ACTIVE
+    ha: bool = False
+    distributed: bool = False
+    availability_zone_hints: tuple[str, ...] = field(default=(), converter=tuple)
+    availability_zones: tuple[str, ...] = field(default=(), converter=tuple)
+    flavor_id: FlavorId | None = None
+
+    def _faults(self) -> Iterator[Fault]:
+        for at in repeated(self.routes):
+            yield f"routes[{at}]", "is there twice"

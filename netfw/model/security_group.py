@@ -1,0 +1,142 @@
+"""Security groups, their rules, and named sets of addresses."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+from attrs import field, frozen
+
+from netfw.model.address import IpNetwork, maybe_network
+from netfw.model.check import Fault
+from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
+from netfw.model.port_range import PORTS, PortRange
+from netfw.model.protocol import ICMP, ICMPV6, PORTED
+from netfw.model.standard import Named, Owned
+
+
+class Direction(enum.StrEnum):
+    """As the instance sees it."""
+
+    INGRESS = "ingress"
+    EGRESS = "egress"
+
+
+class Ethertype(enum.StrEnum):
+    """The family of addresses a rule is about."""
+
+    IPV4 = "IPv4"
+    IPV6 = "IPv6"
+
+    @property
+    def ip_version(self) -> int:
+        return 4 if self is Ethertype.IPV4 else 6
+
+
+@frozen(kw_only=True)
+class SecurityGroup(Named):
+    """A set of ports that are filtered alike; its rules are resources of their own."""
+
+    id: SecurityGroupId
+    stateful: bool = True
+    shared: bool = False
+
+
+@frozen(kw_only=True)
+class SecurityGroupRule(Owned):
+    """Traffic that the ports of a group may have."""
+
+    id: SecurityGroupRuleId
+    security_group_id: SecurityGroupId
+    direction: Direction
+    ethertype: Ethertype = Ethertype.IPV4
+    protocol: int | None = None
+    """By number; ``None`` is any.  See :attr:`ip_protocol` for what packets carry."""
+    port_min: int | None = None
+    """The first port, or the ICMP type."""
+    port_max: int | None = None
+    """The last port, or the ICMP code."""
+    remote_prefix: IpNetwork | None = field(default=None, converter=maybe_network)
+    remote_group_id: SecurityGroupId | None = None
+    remote_address_group_id: AddressGroupId | None = None
+
+    @property
+    def ip_protocol(self) -> int | None:
+        """The number in the packet: people say ICMP and mean that of the rule's family."""
+        if self.ethertype is Ethertype.IPV6 and self.protocol == ICMP:
+            return ICMPV6
+        return self.protocol
+
+    @property
+    def ports(self) -> PortRange | None:
+        """The ports it is limited to, where its protocol has ports."""
+        if self.protocol not in PORTED or self.port_min is None or self.port_max is None:
+            return None
+        return PortRange(self.port_min, self.port_max)
+
+    @property
+    def icmp_type(self) -> int | None:
+        return self.port_min if self.ip_protocol in (ICMP, ICMPV6) else None
+
+    @property
+    def icmp_code(self) -> int | None:
+        return self.port_max if self.ip_protocol in (ICMP, ICMPV6) else None
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from self._protocol_faults()
+        yield from self._remote_faults()
+
+    def _protocol_faults(self) -> Iterator[Fault]:
+        low, high = self.port_min, self.port_max
+        if self.protocol is not None and self.protocol not in range(1, 256):
+            yield "protocol", f"{self.protocol} is outside 1 to 255"
+        elif self.protocol == ICMPV6 and self.ethertype is Ethertype.IPV4:
+            yield "protocol", "ICMPv6 in a rule for IPv4"
+        elif (low, high) == (None, None):
+            return
+        elif self.ip_protocol in (ICMP, ICMPV6):
+            yield from _icmp_faults(low, high)
+        elif self.protocol in PORTED:
+            yield from _port_faults(low, high)
+        else:
+            yield "port_min", "a range of ports needs a protocol that has ports"
+
+    def _remote_faults(self) -> Iterator[Fault]:
+        remotes = {
+            "remote_prefix": self.remote_prefix,
+            "remote_group_id": self.remote_group_id,
+            "remote_address_group_id": self.remote_address_group_id,
+        }
+        given = [name for name, remote in remotes.items() if remote is not None]
+        for name in given[1:]:
+            yield name, "a rule has one kind of remote at most"
+        prefix = self.remote_prefix
+        if prefix is not None and prefix.version != self.ethertype.ip_version:
+            yield "remote_prefix", f"{prefix} in a rule for {self.ethertype}"
+
+
+def _icmp_faults(kind: int | None, code: int | None) -> Iterator[Fault]:
+    for name, number in (("port_min", kind), ("port_max", code)):
+        if number is not None and number not in range(256):
+            yield name, f"{number} is outside the ICMP types and codes 0 to 255"
+    if kind is None:
+        yield "port_max", "an ICMP code without a type"
+
+
+def _port_faults(low: int | None, high: int | None) -> Iterator[Fault]:
+    for name, port in (("port_min", low), ("port_max", high)):
+        if port is None:
+            yield name, "a range of ports needs both ends"
+        elif port not in PORTS:
+            yield name, f"{port} is outside {PORTS.start} to {PORTS.stop - 1}"
+    if low is not None and high is not None and low > high:
+        yield "port_max", f"{high} comes before {low}"
+
+
+@frozen(kw_only=True)
+class AddressGroup(Named):
+    """A named set of prefixes that rules can refer to."""
+
+    id: AddressGroupId
+    addresses: frozenset[IpNetwork] = field(default=frozenset(), converter=frozenset)
+    shared: bool = False

@@ -1,0 +1,49 @@
+"""What resources have in common in the Networking API."""
+
+from __future__ import annotations
+
+import enum
+from datetime import datetime
+
+from attrs import field, frozen
+
+from netfw.model.check import Checked, checked_by
+from netfw.model.text import check_text
+
+
+class Status(enum.StrEnum):
+    """How a resource fares, as the API says it."""
+
+    ACTIVE = "ACTIVE"
+    DOWN = "DOWN"
+    BUILD = "BUILD"
+    ERROR = "ERROR"
+    DEGRADED = "DEGRADED"
+    ALLOCATING = "ALLOCATING"
+    NOT_APPLICABLE = "N/A"
+
+
+@frozen(kw_only=True)
+class Standard(Checked):
+    """What every stored resource has."""
+
+    description: str = field(default="", validator=checked_by(check_text))
+    revision: int = 0
+    """Grows with every change; two values of one resource are ordered by it."""
+    tags: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+@frozen(kw_only=True)
+class Owned(Standard):
+    """What a project can own.  An empty project is the system itself."""
+
+    project_id: str = field(default="", validator=checked_by(check_text))
+
+
+@frozen(kw_only=True)
+class Named(Owned):
+    """What a project can own and a person can name."""
+
+    name: str = field(default="", validator=checked_by(check_text))

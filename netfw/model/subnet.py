@@ -1,0 +1,114 @@
+"""Subnets: the address blocks of a network."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+from attrs import field, frozen
+
+from netfw.model.address import IpAddress, IpNetwork, as_address, as_network, maybe_address
+from netfw.model.check import Checked, Fault, repeated
+from netfw.model.ids import NetworkId, SegmentId, SubnetId, SubnetPoolId
+from netfw.model.route import Route
+from netfw.model.standard import Named
+
+
+class Ipv6Mode(enum.StrEnum):
+    """Who gives an instance its IPv6 address, and who announces the prefix."""
+
+    SLAAC = "slaac"
+    STATEFUL = "dhcpv6-stateful"
+    STATELESS = "dhcpv6-stateless"
+
+
+_AUTOMATIC = (Ipv6Mode.SLAAC, Ipv6Mode.STATELESS)
+
+
+@frozen(kw_only=True)
+class AllocationPool(Checked):
+    """Addresses that may be handed out, both ends included."""
+
+    start: IpAddress = field(converter=as_address)
+    end: IpAddress = field(converter=as_address)
+
+    def _faults(self) -> Iterator[Fault]:
+        if self.start.version != self.end.version:
+            yield "end", f"{self.end} is of another family than {self.start}"
+        elif int(self.start) > int(self.end):
+            yield "end", f"{self.end} comes before {self.start}"
+
+    def __contains__(self, address: IpAddress) -> bool:
+        return address.version == self.start.version and (
+            int(self.start) <= int(address) <= int(self.end)
+        )
+
+
+@frozen(kw_only=True)
+class Subnet(Named):
+    """A block of addresses of a network, and what its hosts are told."""
+
+    id: SubnetId
+    network_id: NetworkId
+    cidr: IpNetwork = field(converter=as_network)
+    gateway: IpAddress | None = field(default=None, converter=maybe_address)
+    """May lie outside the block: it is then reached by an on-link route."""
+    allocation_pools: tuple[AllocationPool, ...] = field(default=(), converter=tuple)
+    dns_nameservers: tuple[IpAddress, ...] = field(default=(), converter=tuple)
+    host_routes: tuple[Route, ...] = field(default=(), converter=tuple)
+    enable_dhcp: bool = True
+    ipv6_ra_mode: Ipv6Mode | None = None
+    ipv6_address_mode: Ipv6Mode | None = None
+    segment_id: SegmentId | None = None
+    subnet_pool_id: SubnetPoolId | None = None
+    service_types: tuple[str, ...] = field(default=(), converter=tuple)
+    dns_publish_fixed_ip: bool = False
+
+    @property
+    def ip_version(self) -> int:
+        return self.cidr.version
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from self._family_faults()
+        yield from self._pool_faults()
+        yield from self._mode_faults()
+        for at in repeated(self.host_routes):
+            yield f"host_routes[{at}]", "is there twice"
+        for at in repeated(self.dns_nameservers):
+            yield f"dns_nameservers[{at}]", "is there twice"
+
+    def _family_faults(self) -> Iterator[Fault]:
+        addresses = {f"dns_nameservers[{n}]": a for n, a in enumerate(self.dns_nameservers)}
+        addresses |= {
+            f"host_routes[{n}].nexthop": r.nexthop for n, r in enumerate(self.host_routes)
+        }
+        if self.gateway is not None:
+            addresses["gateway"] = self.gateway
+        for name, address in addresses.items():
+            if address.version != self.ip_version:
+                yield name, f"{address} is of another family than {self.cidr}"
+
+    def _pool_faults(self) -> Iterator[Fault]:
+        block = self.cidr
+        ordered = sorted(enumerate(self.allocation_pools), key=lambda item: int(item[1].start))
+        before: AllocationPool | None = None
+        for at, pool in ordered:
+            name = f"allocation_pools[{at}]"
+            if pool.start not in block or pool.end not in block:
+                yield name, f"{pool.start} to {pool.end} is not within {block}"
+            if before is not None and int(pool.start) <= int(before.end):
+                yield name, f"overlaps {before.start} to {before.end}"
+            if self.gateway is not None and self.gateway in pool:
+                yield name, f"contains the gateway {self.gateway}"
+            before = pool
+
+    def _mode_faults(self) -> Iterator[Fault]:
+        modes = {"ipv6_ra_mode": self.ipv6_ra_mode, "ipv6_address_mode": self.ipv6_address_mode}
+        given = {name: mode for name, mode in modes.items() if mode is not None}
+        for name, mode in given.items():
+            if self.ip_version != 6:
+                yield name, f"{mode} on an IPv4 subnet"
+            elif mode in _AUTOMATIC and self.cidr.prefixlen != 64:
+                yield name, f"{mode} needs a prefix of 64 bits, not {self.cidr}"
+        if len(set(given.values())) == 2:
+            yield "ipv6_address_mode", f"{self.ipv6_address_mode} contradicts {self.ipv6_ra_mode}"

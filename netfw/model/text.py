@@ -1,0 +1,80 @@
+"""Texts that can do no harm: one line, bounded, of a known alphabet where files read them.
+
+Every check raises ``ValueError`` with a sentence, and returns nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+TEXT_LENGTH = 255
+SHOWN_LENGTH = 60
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]*")
+_TOKEN = re.compile(r"[A-Za-z0-9_.:@/+=-]*")
+_PHYSICAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]*")
+_OPTION = re.compile(r"(tag:!?[A-Za-z0-9_-]+,)*[A-Za-z0-9][A-Za-z0-9-]*")
+_PATH = re.compile(r"/[A-Za-z0-9_.:@/+-]*")
+
+
+def shown(text: str) -> str:
+    """*text* as a message can carry it: quoted, escaped and cut."""
+    return repr(text) if len(text) <= SHOWN_LENGTH else f"{text[:SHOWN_LENGTH]!r}..."
+
+
+def check_text(text: str, limit: int = TEXT_LENGTH) -> None:
+    """Refuse what is longer than *limit* or has characters that end a line or steer a terminal."""
+    if len(text) > limit:
+        raise ValueError(f"longer than {limit} characters")
+    control = _CONTROL.search(text)
+    if control:
+        code = ord(control.group())
+        raise ValueError(f"has a control character (U+{code:04X} at {control.start()})")
+
+
+def check_host(text: str) -> None:
+    """Refuse what can not name a host, an agent's or an availability zone's included."""
+    _check_alphabet(text, _HOST, "a host name", "A-Z a-z 0-9 _ . : @ -")
+
+
+def check_token(text: str) -> None:
+    """Refuse what a file or a rule could take for more than one word; empty is allowed."""
+    _check_alphabet(text, _TOKEN, "a plain word", "A-Z a-z 0-9 _ . : @ / + = -")
+
+
+def check_physical_network(text: str) -> None:
+    """Refuse what can not name a physical network in an agent's mappings."""
+    _check_alphabet(text, _PHYSICAL, "a physical network name", "A-Z a-z 0-9 _ . @ / + -", 64)
+
+
+def check_dns_name(text: str) -> None:
+    """Refuse what is no DNS name; a last dot and the empty name are allowed."""
+    check_text(text)
+    if not text:
+        return
+    for label in text.removesuffix(".").split("."):
+        if not _LABEL.fullmatch(label):
+            raise ValueError(
+                f"not a DNS name: {shown(text)} "
+                "(labels of 1 to 63 of A-Z a-z 0-9 -, no hyphen first or last)"
+            )
+
+
+def check_dhcp_option_name(text: str) -> None:
+    """Refuse what is neither a DHCP option's name nor its number, with ``tag:`` prefixes or not."""
+    _check_alphabet(text, _OPTION, "a DHCP option name", "A-Z a-z 0-9 -, after tag:NAME,", 64)
+
+
+def check_socket_path(text: str) -> None:
+    """Refuse what can not be the absolute path of a unix socket."""
+    _check_alphabet(text, _PATH, "an absolute socket path", "A-Z a-z 0-9 _ . : @ / + -", 107)
+
+
+def _check_alphabet(
+    text: str, pattern: re.Pattern[str], what: str, letters: str, limit: int = TEXT_LENGTH
+) -> None:
+    check_text(text, limit)
+    if not pattern.fullmatch(text):
+        raise ValueError(f"not {what}: {shown(text)} ({letters})")
