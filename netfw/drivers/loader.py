@@ -6,15 +6,18 @@ with its distribution and the reason, early, and the others go on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from attrs import frozen
 
 from netfw.drivers.base import Driver, Host
 from netfw.drivers.signatures import mismatches
 from netfw.errors import ConfigError, DriverError, DriverInvalid, DriverNotFound, nearest
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import Opt
 
 D = TypeVar("D", bound=Driver)
 
@@ -76,6 +79,18 @@ def catalogue(kind: type[D]) -> Iterator[Installed[D]]:
         yield Installed(
             name=name, distribution=distribution, version=version, driver=driver, error=error
         )
+
+
+def list_opts() -> list[tuple[str, Sequence[Opt]]]:
+    """The options of every driver that can be loaded, under its name: for the sample generator."""
+    from netfw.drivers.contracts import all_contracts
+
+    return [
+        (found.name, found.driver.OPTIONS)
+        for kind in all_contracts()
+        for found in catalogue(kind)
+        if found.driver is not None and found.driver.OPTIONS
+    ]
 
 
 def check(kind: type[D], name: str, found: object, origin: str = "this program") -> type[D]:

@@ -3,6 +3,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.real
+
 HEAVY = ("ovs", "ovsdbapp", "os_ken", "pyroute2", "sqlalchemy", "eventlet", "oslo_config", "falcon")
 
 

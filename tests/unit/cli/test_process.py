@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.real
+
 PROGRAM = """
 import logging, sys
 from oslo_config import cfg

@@ -12,6 +12,8 @@ from netfw.drivers.loader import catalogue, check, create, installed, load
 from netfw.errors import ConfigError, DriverInvalid, DriverNotFound
 from netfw.plan import Outcome
 
+pytestmark = pytest.mark.real
+
 GOOD = """
 from oslo_config import cfg
 from netfw.drivers.base import DriverInfo

@@ -1,0 +1,80 @@
+# netfw: `make help` says what there is.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST := $(BIN)/pytest
+STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
+
+.PHONY: help demo test unit lint types imports lab conformance system samples spec docs bench clean packages
+.DEFAULT_GOAL := help
+
+help: ## this text
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: packages $(READY) ## see netfw at work: two hosts, two instances, a ping; touches nothing of this machine
+	@$(BIN)/python -m netfw.cli.demo
+
+test: packages $(READY) ## everything: lint, types, imports, unit, conformance, lab, system, samples, docs
+	@$(BIN)/python tools/steps.py lint types imports unit conformance lab system samples docs spec
+
+unit: $(READY) ## tests of values: no root, under 30 seconds
+	$(call STEP,unit tests)
+	@$(PYTEST) -q tests/unit
+
+lint: $(READY) ## style, formatting and duplicate spec copies
+	$(call STEP,lint)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/python tools/spec_copy.py
+
+types: $(READY) ## mypy --strict on netfw and netfw_drivers
+	$(call STEP,types)
+	@$(BIN)/mypy
+
+imports: $(READY) ## who may import whom
+	$(call STEP,import contracts)
+	@$(BIN)/lint-imports --no-timing 2>/dev/null || $(BIN)/lint-imports
+
+lab: packages $(READY) ## toolboxes and the lab on real kernels and switches
+	$(call STEP,lab tests)
+	@$(PYTEST) -q --sandbox tests/lab
+
+conformance: packages $(READY) ## the suites that vendors run, for our own drivers and for broken ones
+	$(call STEP,conformance suites)
+	@$(PYTEST) -q --sandbox tests/conformance
+
+system: packages $(READY) ## netfw as a user meets it: commands, demo, packaging
+	$(call STEP,system tests)
+	@$(PYTEST) -q tests/system
+
+samples: packages $(READY) ## the samples, installed and run as their readers would
+	$(call STEP,samples)
+	@$(PYTEST) -q --sandbox samples
+
+spec: $(READY) ## coverage of docs/spec: each item with the tests that prove it
+	@$(BIN)/python tools/spec.py
+
+docs: $(READY) ## build the documentation; a warning is an error
+	$(call STEP,documentation)
+	@$(BIN)/python tools/generate_docs.py --check
+	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+bench: packages $(READY) ## figures against the raw tools, as ratios of one run: make bench [ONLY=core]
+	@$(BIN)/python -m benchmarks $(ONLY)
+
+clean: ## remove what make made, the environment too
+	rm -rf $(VENV) build dist docs/_build .netfw .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info
+
+packages:
+	@tools/install-packages
+
+$(READY): setup.cfg pyproject.toml entry_points.txt
+	@command -v $(PYTHON) >/dev/null || { echo "netfw needs Python 3.11 or later as $(PYTHON)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "netfw needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version); try: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || tools/install-packages
+	@echo "Preparing $(VENV) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev,docs]'
+	@touch $(READY)

@@ -1,0 +1,1 @@
+"""Figures against the raw tools, as ratios measured in one run."""

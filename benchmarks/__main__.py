@@ -1,0 +1,69 @@
+"""`make bench [ONLY=core]`: print every figure, write them as JSON, exit 1 when one is short."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+
+from attrs import asdict
+
+from benchmarks.figure import Figure
+from netfw.testing.lab import sandbox
+
+SUITES = {
+    "core": (
+        "core_import",
+        "core_flows",
+        "core_ovsdb",
+        "core_netlink",
+        "core_filter",
+    ),
+}
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(only: list[str]) -> int:
+    unknown = [name for name in only if name not in SUITES]
+    if unknown:
+        print(f"no such suite: {', '.join(unknown)}; there are: {', '.join(SUITES)}")
+        return 2
+    if not sandbox.inside():
+        sandbox.enter([sys.executable, "-m", "benchmarks", *only])
+    short = 0
+    for suite in only or SUITES:
+        figures = list(_measure(suite))
+        _write(suite, figures)
+        short += sum(not figure.ok for figure in figures)
+    return 1 if short else 0
+
+
+def _measure(suite: str) -> list[Figure]:
+    figures: list[Figure] = []
+    for module in SUITES[suite]:
+        for figure in importlib.import_module(f"benchmarks.{module}").figures():
+            print(figure.line(), flush=True)
+            figures.append(figure)
+    return figures
+
+
+def _write(suite: str, figures: list[Figure]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    content = {
+        "suite": suite,
+        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "figures": [{**asdict(figure), "ok": figure.ok} for figure in figures],
+    }
+    path = RESULTS / f"{suite}.json"
+    path.write_text(json.dumps(content, indent=2) + "\n")
+    print(f"written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

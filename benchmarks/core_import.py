@@ -1,0 +1,33 @@
+"""What `import netfw` costs, beside the start of the interpreter itself."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from statistics import median
+
+from benchmarks.figure import Figure
+
+RUNS = 15
+
+
+def figures() -> Iterator[Figure]:
+    bare = median(_cpu("pass") for _ in range(RUNS))
+    ours = median(_cpu("import netfw") for _ in range(RUNS))
+    yield Figure(
+        name="core: import netfw, CPU",
+        measured=(ours - bare) * 1000,
+        target=100,
+        raw_seconds=bare,
+        own_seconds=ours,
+        unit="ms",
+    )
+
+
+def _cpu(code: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -1,0 +1,34 @@
+"""A figure: what was measured, what it should be, and the raw limit beside it."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+
+@frozen(kw_only=True)
+class Figure:
+    """``measured`` is how many times the raw work's time netfw took; smaller is better."""
+
+    name: str
+    measured: float
+    target: float
+    raw_seconds: float
+    own_seconds: float
+    unit: str = "x"
+
+    @property
+    def ok(self) -> bool:
+        return self.measured <= self.target
+
+    def line(self) -> str:
+        verdict = "ok" if self.ok else "short"
+        return (
+            f"{self.name:<58}  {self.measured:9.3f}{self.unit:<2}  {self.target:8.3f}{self.unit:<2}"
+            f"  {verdict:<5}  (raw {self.raw_seconds * 1000:.1f} ms, "
+            f"netfw {self.own_seconds * 1000:.1f} ms)"
+        )
+
+
+def ratio(name: str, *, own: float, raw: float, target: float) -> Figure:
+    """A figure whose measure is netfw's time over the raw tool's."""
+    return Figure(name=name, measured=own / raw, target=target, raw_seconds=raw, own_seconds=own)

@@ -1,0 +1,58 @@
+"""Records what became of the tests that prove items of docs/spec, for `make spec`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+REAL_FOLDERS = ("tests/lab/", "tests/conformance/", "tests/system/", "samples/")
+RESULTS = ".netfw/spec-results.json"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--spec-collect", metavar="FILE", help="write the marked tests to FILE")
+
+
+def _ids(item: pytest.Item) -> list[str]:
+    return sorted({spec_id for marker in item.iter_markers("spec") for spec_id in marker.args})
+
+
+def _is_real(item: pytest.Item) -> bool:
+    return item.nodeid.startswith(REAL_FOLDERS) or item.get_closest_marker("real") is not None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if target := session.config.getoption("--spec-collect"):
+        marked = {
+            item.nodeid: {"ids": _ids(item), "real": _is_real(item)}
+            for item in session.items
+            if _ids(item)
+        }
+        Path(target).parent.mkdir(exist_ok=True)
+        Path(target).write_text(json.dumps(marked))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> object:
+    report = yield
+    if _ids(item) and (report.when == "call" or report.outcome != "passed"):
+        item.config.stash.setdefault(_OUTCOMES, {})[item.nodeid] = report.outcome
+    return report
+
+
+_OUTCOMES = pytest.StashKey[dict[str, str]]()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    outcomes = session.config.stash.get(_OUTCOMES, {})
+    if not outcomes:
+        return
+    path = session.config.rootpath / RESULTS
+    path.parent.mkdir(exist_ok=True)
+    former = json.loads(path.read_text()) if path.exists() else {}
+    fresh = path.with_suffix(f".{os.getpid()}")
+    fresh.write_text(json.dumps({**former, **outcomes}, indent=0, sort_keys=True))
+    fresh.replace(path)

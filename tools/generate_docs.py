@@ -1,0 +1,143 @@
+"""Write the documentation that is made from code; with --check, only say what is out of date.
+
+docs/contracts/*.md        a page per contract, from its docstrings
+docs/contracts/index.md    the list of them
+samples/conf/netfw.conf    every option of netfw and of the installed reference drivers
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from oslo_config import cfg, generator
+
+from netfw.drivers.base import Driver
+from netfw.drivers.contracts import all_contracts
+
+CONTRACTS = Path("docs/contracts")
+SAMPLE = Path("samples/conf/netfw.conf")
+
+
+def markdown(docstring: str | None) -> str:
+    """A docstring of ours as Markdown: literals, roles and fields in its terms."""
+    text = inspect.cleandoc(docstring or "")
+    text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
+    text = re.sub(r"``(.+?)``", r"`\1`", text)
+    text = re.sub(r"^:raises (\w+): *", r"* raises `\1`: ", text, flags=re.MULTILINE)
+    return re.sub(r"(?<=\S)\n(\* raises )", r"\n\n\1", text, count=1)
+
+
+def contract_page(kind: type[Driver]) -> str:
+    lines = [
+        f"# {kind.__name__}",
+        "",
+        f"Module `{kind.__module__}`, entry-point group `{kind.GROUP}`, version {kind.VERSION}.",
+        "",
+        markdown(kind.__doc__),
+    ]
+    for name, member in methods(kind):
+        abstract = getattr(member, "__isabstractmethod__", False)
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            "```python",
+            f"def {name}{signature(member)}",
+            "```",
+            "",
+            f"*{'Required.' if abstract else 'Has a default.'}* {markdown(member.__doc__)}",
+        ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def methods(kind: type[Driver]) -> Iterator[tuple[str, object]]:
+    """The public methods, those that the contract itself adds first, then the inherited ones."""
+    seen: set[str] = set()
+    for ancestor in kind.__mro__:
+        for name, raw in vars(ancestor).items():
+            member = raw.__func__ if isinstance(raw, classmethod) else raw
+            if name.startswith("_") or name in seen or not inspect.isfunction(member):
+                continue
+            seen.add(name)
+            yield name, inspect.unwrap(member)
+
+
+def signature(member: object) -> str:
+    return str(inspect.signature(member)).replace("'", "")  # type: ignore[arg-type]
+
+
+def index_page(kinds: list[type[Driver]]) -> str:
+    rows = [
+        f"| [{kind.__name__}]({page_name(kind)}) | `{kind.GROUP}` | {summary(kind)} |"
+        for kind in kinds
+    ]
+    return "\n".join(
+        [
+            "# Contracts",
+            "",
+            "What netfw promises to a driver, and a driver to netfw. Made from the docstrings of",
+            "`netfw.drivers`; `tools/generate_docs.py` writes these pages.",
+            "",
+            "| contract | entry-point group | what it does |",
+            "| --- | --- | --- |",
+            *rows,
+            "",
+            "```{toctree}",
+            ":hidden:",
+            "",
+            *(page_name(kind).removesuffix(".md") for kind in kinds),
+            "```",
+            "",
+        ]
+    )
+
+
+def page_name(kind: type[Driver]) -> str:
+    return f"{kind.GROUP.removeprefix('netfw.')}.md"
+
+
+def summary(kind: type[Driver]) -> str:
+    return markdown(kind.__doc__).partition("\n")[0]
+
+
+def sample() -> str:
+    """The sample configuration, as oslo.config's generator writes it."""
+    conf = cfg.ConfigOpts()
+    generator.register_cli_opts(conf)
+    conf(["--namespace", "netfw", "--namespace", "netfw.drivers", "--wrap-width", "96"])
+    text = io.StringIO()
+    generator.generate(conf, output_file=text)
+    return text.getvalue()
+
+
+def wanted() -> dict[Path, str]:
+    kinds = all_contracts()
+    pages = {CONTRACTS / page_name(kind): contract_page(kind) for kind in kinds}
+    return {**pages, CONTRACTS / "index.md": index_page(kinds), SAMPLE: sample()}
+
+
+def main(arguments: list[str]) -> int:
+    pages = wanted()
+    stale = {path for path in CONTRACTS.glob("*.md") if path not in pages}
+    stale |= {p for p, text in pages.items() if not p.exists() or p.read_text() != text}
+    if "--check" in arguments:
+        for path in sorted(stale):
+            print(f"{path} is out of date: run .venv/bin/python tools/generate_docs.py")
+        return 1 if stale else 0
+    for path in sorted(stale):
+        if path in pages:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(pages[path])
+        else:
+            path.unlink()
+        print(f"wrote {path}" if path in pages else f"removed {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
