@@ -1,1 +1,152 @@
 """What a network is: the nouns of netfw as frozen values.  Touches nothing."""
+
+from netfw.model.address import (
+    IpAddress,
+    IpInterface,
+    IpNetwork,
+    Mac,
+)
+from netfw.model.agent import Agent
+from netfw.model.binding import (
+    Binding,
+    VhostUserMode,
+    VifDetails,
+    VifType,
+    VnicType,
+)
+from netfw.model.check import Impossible
+from netfw.model.dhcp_option import DhcpOption
+from netfw.model.document import Document
+from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
+from netfw.model.ids import (
+    AddressGroupId,
+    AddressScopeId,
+    AgentId,
+    FlavorId,
+    FloatingIpId,
+    NetworkId,
+    PortForwardingId,
+    PortId,
+    QosPolicyId,
+    QosRuleId,
+    RouterId,
+    SecurityGroupId,
+    SecurityGroupRuleId,
+    SegmentId,
+    SubnetId,
+    SubnetPoolId,
+    TrunkId,
+)
+from netfw.model.network import Network
+from netfw.model.port import (
+    AddressPair,
+    DnsAssignment,
+    FixedIp,
+    IpAllocation,
+    Port,
+)
+from netfw.model.port_range import PortRange
+from netfw.model.qos import (
+    AnyDirection,
+    BandwidthLimit,
+    DscpMarking,
+    MinimumBandwidth,
+    MinimumPacketRate,
+    PacketRateLimit,
+    QosPolicy,
+    QosRule,
+)
+from netfw.model.resource import (
+    Kind,
+    Ref,
+    Resource,
+    kind_of,
+    ref,
+)
+from netfw.model.route import Route
+from netfw.model.router import ExternalGateway, Router
+from netfw.model.security_group import (
+    AddressGroup,
+    Direction,
+    Ethertype,
+    SecurityGroup,
+    SecurityGroupRule,
+)
+from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.standard import Status
+from netfw.model.subnet import AllocationPool, Ipv6Mode, Subnet
+from netfw.model.trunk import SegmentationType, SubPort, Trunk
+
+__all__ = [
+    "AddressGroup",
+    "AddressGroupId",
+    "AddressPair",
+    "AddressScopeId",
+    "Agent",
+    "AgentId",
+    "AllocationPool",
+    "AnyDirection",
+    "BandwidthLimit",
+    "Binding",
+    "DhcpOption",
+    "Direction",
+    "DnsAssignment",
+    "Document",
+    "DscpMarking",
+    "Ethertype",
+    "ExternalGateway",
+    "FixedIp",
+    "FlavorId",
+    "FloatingIp",
+    "FloatingIpId",
+    "ForwardedProtocol",
+    "Impossible",
+    "IpAddress",
+    "IpAllocation",
+    "IpInterface",
+    "IpNetwork",
+    "Ipv6Mode",
+    "Kind",
+    "Mac",
+    "MinimumBandwidth",
+    "MinimumPacketRate",
+    "Network",
+    "NetworkId",
+    "NetworkType",
+    "PacketRateLimit",
+    "Port",
+    "PortForwarding",
+    "PortForwardingId",
+    "PortId",
+    "PortRange",
+    "Provider",
+    "QosPolicy",
+    "QosPolicyId",
+    "QosRule",
+    "QosRuleId",
+    "Ref",
+    "Resource",
+    "Route",
+    "Router",
+    "RouterId",
+    "SecurityGroup",
+    "SecurityGroupId",
+    "SecurityGroupRule",
+    "SecurityGroupRuleId",
+    "Segment",
+    "SegmentId",
+    "SegmentationType",
+    "Status",
+    "SubPort",
+    "Subnet",
+    "SubnetId",
+    "SubnetPoolId",
+    "Trunk",
+    "TrunkId",
+    "VhostUserMode",
+    "VifDetails",
+    "VifType",
+    "VnicType",
+    "kind_of",
+    "ref",
+]

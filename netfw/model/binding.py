@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from attrs import field, frozen
 from attrs.validators import optional
 
-from netfw.model.check import Checked, Fault, checked_by
+from netfw.model.check import Checked, Fault, checked_by, outside
 from netfw.model.device import check_device_name
 from netfw.model.document import Document
 from netfw.model.segment import VLAN_IDS
@@ -83,8 +83,8 @@ class VifDetails(Checked):
     """What a vendor's driver says to its own plug-in of the hypervisor."""
 
     def _faults(self) -> Iterator[Fault]:
-        if self.vlan is not None and self.vlan != 0 and self.vlan not in VLAN_IDS:
-            yield "vlan", f"{self.vlan} is outside 0 to {VLAN_IDS.stop - 1}"
+        if self.vlan and self.vlan not in VLAN_IDS:
+            yield "vlan", outside(self.vlan, VLAN_IDS)
 
 
 def check_vif_type(text: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attrs import Attribute
@@ -45,6 +45,24 @@ def checked_by(check: Callable[[str], object]) -> Callable[[object, Attribute[st
             raise Impossible((attribute.name, str(exc))) from exc
 
     return validate
+
+
+def each(check: Callable[[str], object]) -> Callable[[object, Attribute[Any], Any], None]:
+    """An attrs validator that asks *check* about each text of a tuple or set."""
+
+    def validate(_: object, attribute: Attribute[Any], values: Iterable[str]) -> None:
+        for position, value in enumerate(values):
+            try:
+                check(value)
+            except ValueError as exc:
+                raise Impossible((f"{attribute.name}[{position}]", str(exc))) from exc
+
+    return validate
+
+
+def outside(number: int, allowed: range) -> str:
+    """The sentence for a *number* that is not in *allowed*."""
+    return f"{number} is outside {allowed.start} to {allowed.stop - 1}"
 
 
 def repeated(values: tuple[object, ...]) -> Iterator[int]:

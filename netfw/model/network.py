@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from attrs import field, frozen
 
-from netfw.model.check import Fault, checked_by
+from netfw.model.check import Fault, checked_by, each, outside
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import AddressScopeId, NetworkId, QosPolicyId, SubnetId
 from netfw.model.segment import Provider
 from netfw.model.standard import Named, Status
-from netfw.model.text import check_dns_name
+from netfw.model.text import check_dns_name, check_host
 
 MTUS = range(68, 65536)
 """From the least an IPv4 host must take to the most an IP packet can be; 0 is not decided yet."""
@@ -37,11 +37,15 @@ class Network(Named):
     qos_policy_id: QosPolicyId | None = None
     dhcp_options: tuple[DhcpOption, ...] = field(default=(), converter=tuple)
     """For every port of the network; a port's own option of the same name wins."""
-    availability_zone_hints: tuple[str, ...] = field(default=(), converter=tuple)
-    availability_zones: tuple[str, ...] = field(default=(), converter=tuple)
+    availability_zone_hints: tuple[str, ...] = field(
+        default=(), converter=tuple, validator=each(check_host)
+    )
+    availability_zones: tuple[str, ...] = field(
+        default=(), converter=tuple, validator=each(check_host)
+    )
     ipv4_address_scope: AddressScopeId | None = None
     ipv6_address_scope: AddressScopeId | None = None
 
     def _faults(self) -> Iterator[Fault]:
         if self.mtu and self.mtu not in MTUS:
-            yield "mtu", f"{self.mtu} is outside {MTUS.start} to {MTUS.stop - 1}"
+            yield "mtu", outside(self.mtu, MTUS)

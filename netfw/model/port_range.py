@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from netfw.model.check import Checked, Fault
+from netfw.model.check import Checked, Fault, outside
 
 PORTS = range(1, 65536)
 
@@ -25,7 +25,7 @@ class PortRange(Checked):
     def _faults(self) -> Iterator[Fault]:
         for name, port in (("first", self.first), ("last", self.last)):
             if port not in PORTS:
-                yield name, f"{port} is outside {PORTS.start} to {PORTS.stop - 1}"
+                yield name, outside(port, PORTS)
         if self.first > self.last:
             yield "last", f"{self.last} comes before {self.first}"
 

@@ -9,13 +9,16 @@ from uuid import UUID
 
 from attrs import frozen
 
+from netfw.model.agent import Agent
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.network import Network
 from netfw.model.port import Port
+from netfw.model.qos import QosPolicy
 from netfw.model.router import Router
 from netfw.model.security_group import AddressGroup, SecurityGroup, SecurityGroupRule
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
+from netfw.model.trunk import Trunk
 
 Resource = (
     Network
@@ -28,6 +31,9 @@ Resource = (
     | SecurityGroup
     | SecurityGroupRule
     | AddressGroup
+    | QosPolicy
+    | Trunk
+    | Agent
 )
 """Whatever the server stores, journals and sends: each has an ``id`` and a ``revision``."""
 
@@ -45,6 +51,9 @@ class Kind(enum.StrEnum):
     SECURITY_GROUP = "security_group"
     SECURITY_GROUP_RULE = "security_group_rule"
     ADDRESS_GROUP = "address_group"
+    QOS_POLICY = "policy"
+    TRUNK = "trunk"
+    AGENT = "agent"
 
 
 KINDS: Mapping[type[Resource], Kind] = MappingProxyType(
@@ -59,6 +68,9 @@ KINDS: Mapping[type[Resource], Kind] = MappingProxyType(
         SecurityGroup: Kind.SECURITY_GROUP,
         SecurityGroupRule: Kind.SECURITY_GROUP_RULE,
         AddressGroup: Kind.ADDRESS_GROUP,
+        QosPolicy: Kind.QOS_POLICY,
+        Trunk: Kind.TRUNK,
+        Agent: Kind.AGENT,
     }
 )
 

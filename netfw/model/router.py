@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from attrs import field, frozen
 
-from netfw.model.check import Checked, Fault, repeated
+from netfw.model.check import Checked, Fault, each, repeated
 from netfw.model.ids import FlavorId, NetworkId, QosPolicyId, RouterId
 from netfw.model.port import FixedIp
 from netfw.model.route import Route
 from netfw.model.standard import Named, Status
+from netfw.model.text import check_host
 
 
 @frozen(kw_only=True)
@@ -38,8 +39,12 @@ class Router(Named):
     status: Status = Status.ACTIVE
     ha: bool = False
     distributed: bool = False
-    availability_zone_hints: tuple[str, ...] = field(default=(), converter=tuple)
-    availability_zones: tuple[str, ...] = field(default=(), converter=tuple)
+    availability_zone_hints: tuple[str, ...] = field(
+        default=(), converter=tuple, validator=each(check_host)
+    )
+    availability_zones: tuple[str, ...] = field(
+        default=(), converter=tuple, validator=each(check_host)
+    )
     flavor_id: FlavorId | None = None
 
     def _faults(self) -> Iterator[Fault]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from attrs import field, frozen
 
 from netfw.model.address import IpNetwork, maybe_network
-from netfw.model.check import Fault
+from netfw.model.check import Fault, outside
 from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.port_range import PORTS, PortRange
 from netfw.model.protocol import ICMP, ICMPV6, PORTED
@@ -89,7 +89,7 @@ class SecurityGroupRule(Owned):
     def _protocol_faults(self) -> Iterator[Fault]:
         low, high = self.port_min, self.port_max
         if self.protocol is not None and self.protocol not in range(1, 256):
-            yield "protocol", f"{self.protocol} is outside 1 to 255"
+            yield "protocol", outside(self.protocol, range(1, 256))
         elif self.protocol == ICMPV6 and self.ethertype is Ethertype.IPV4:
             yield "protocol", "ICMPv6 in a rule for IPv4"
         elif (low, high) == (None, None):
@@ -128,7 +128,7 @@ def _port_faults(low: int | None, high: int | None) -> Iterator[Fault]:
         if port is None:
             yield name, "a range of ports needs both ends"
         elif port not in PORTS:
-            yield name, f"{port} is outside {PORTS.start} to {PORTS.stop - 1}"
+            yield name, outside(port, PORTS)
     if low is not None and high is not None and low > high:
         yield "port_max", f"{high} comes before {low}"
 

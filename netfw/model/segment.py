@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from attrs import field, frozen
 from attrs.validators import optional
 
-from netfw.model.check import Checked, Fault, checked_by
+from netfw.model.check import Checked, Fault, checked_by, outside
 from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.standard import Standard
 from netfw.model.text import check_physical_network, check_text
@@ -58,7 +58,7 @@ class Provider(Checked):
         if number is not None and ids is None:
             yield "segmentation_id", f"a {kind} segment has none"
         elif number is not None and ids is not None and number not in ids:
-            yield "segmentation_id", f"{number} is outside {ids.start} to {ids.stop - 1} of {kind}"
+            yield "segmentation_id", f"{outside(number, ids)} of {kind}"
         if self.physical_network is not None and (kind.is_tunnel or kind is NetworkType.LOCAL):
             yield "physical_network", f"a {kind} segment is on none"
         if self.physical_network is None and (

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from attrs import field, frozen
 
-from netfw.model.check import Checked, checked_by
+from netfw.model.check import Checked, checked_by, each
 from netfw.model.text import check_text
 
 
@@ -30,7 +30,9 @@ class Standard(Checked):
     description: str = field(default="", validator=checked_by(check_text))
     revision: int = 0
     """Grows with every change; two values of one resource are ordered by it."""
-    tags: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    tags: frozenset[str] = field(
+        default=frozenset(), converter=frozenset, validator=each(check_text)
+    )
     created_at: datetime | None = None
     updated_at: datetime | None = None
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from attrs import field, frozen
 
 from netfw.model.address import IpAddress, IpNetwork, as_address, as_network, maybe_address
-from netfw.model.check import Checked, Fault, repeated
+from netfw.model.check import Checked, Fault, each, repeated
 from netfw.model.ids import NetworkId, SegmentId, SubnetId, SubnetPoolId
 from netfw.model.route import Route
 from netfw.model.standard import Named
+from netfw.model.text import check_token
 
 
 class Ipv6Mode(enum.StrEnum):
@@ -61,7 +62,7 @@ class Subnet(Named):
     ipv6_address_mode: Ipv6Mode | None = None
     segment_id: SegmentId | None = None
     subnet_pool_id: SubnetPoolId | None = None
-    service_types: tuple[str, ...] = field(default=(), converter=tuple)
+    service_types: tuple[str, ...] = field(default=(), converter=tuple, validator=each(check_token))
     dns_publish_fixed_ip: bool = False
 
     @property

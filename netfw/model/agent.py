@@ -1,0 +1,36 @@
+"""Agents: the processes that shape hosts, as the server knows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from attrs import field, frozen
+from attrs.validators import optional
+
+from netfw.model.check import Checked, checked_by
+from netfw.model.document import Document
+from netfw.model.ids import AgentId
+from netfw.model.text import check_host, check_text, check_token
+
+
+@frozen(kw_only=True)
+class Agent(Checked):
+    """One agent on one host, and when it was last heard of."""
+
+    id: AgentId
+    agent_type: str = field(validator=checked_by(check_text))
+    """What people call it: ``Open vSwitch agent``."""
+    binary: str = field(validator=checked_by(check_token))
+    host: str = field(validator=checked_by(check_host))
+    topic: str = field(default="", validator=checked_by(check_token))
+    description: str = field(default="", validator=checked_by(check_text))
+    revision: int = 0
+    admin_up: bool = True
+    alive: bool = False
+    availability_zone: str | None = field(default=None, validator=optional(checked_by(check_host)))
+    configurations: Document = field(factory=Document)
+    """Mappings, tunnel types, counts: whatever the agent says of itself."""
+    resources_synced: bool | None = None
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    heartbeat_at: datetime | None = None

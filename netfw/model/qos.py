@@ -1,0 +1,122 @@
+"""QoS policies and their rules."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+from attrs import field, frozen
+
+from netfw.model.check import Checked, Fault, outside, repeated
+from netfw.model.ids import QosPolicyId, QosRuleId
+from netfw.model.security_group import Direction
+from netfw.model.standard import Named
+
+RATES = range(2**31)
+DSCP_MARKS = frozenset({0, *range(8, 41, 2), 46, 48, 56})
+"""The code points the API knows: best effort, the class selectors, assured and expedited ones."""
+
+
+class AnyDirection(enum.StrEnum):
+    """For what can be guaranteed without regard to direction."""
+
+    ANY = "any"
+    INGRESS = "ingress"
+    EGRESS = "egress"
+
+
+@frozen(kw_only=True)
+class BandwidthLimit(Checked):
+    """At most so many kilobits per second, with bursts of so many kilobits."""
+
+    id: QosRuleId
+    max_kbps: int
+    max_burst_kbps: int = 0
+    direction: Direction = Direction.EGRESS
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from _rate_faults(max_kbps=self.max_kbps, max_burst_kbps=self.max_burst_kbps)
+
+
+@frozen(kw_only=True)
+class MinimumBandwidth(Checked):
+    """At least so many kilobits per second."""
+
+    id: QosRuleId
+    min_kbps: int
+    direction: Direction = Direction.EGRESS
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from _rate_faults(min_kbps=self.min_kbps)
+
+
+@frozen(kw_only=True)
+class PacketRateLimit(Checked):
+    """At most so many thousand packets per second."""
+
+    id: QosRuleId
+    max_kpps: int
+    max_burst_kpps: int = 0
+    direction: Direction = Direction.EGRESS
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from _rate_faults(max_kpps=self.max_kpps, max_burst_kpps=self.max_burst_kpps)
+
+
+@frozen(kw_only=True)
+class MinimumPacketRate(Checked):
+    """At least so many thousand packets per second."""
+
+    id: QosRuleId
+    min_kpps: int
+    direction: AnyDirection = AnyDirection.EGRESS
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from _rate_faults(min_kpps=self.min_kpps)
+
+
+@frozen(kw_only=True)
+class DscpMarking(Checked):
+    """Every packet that leaves carries this mark."""
+
+    id: QosRuleId
+    dscp_mark: int
+
+    def _faults(self) -> Iterator[Fault]:
+        if self.dscp_mark not in DSCP_MARKS:
+            yield "dscp_mark", f"{self.dscp_mark} is none of {sorted(DSCP_MARKS)}"
+
+
+QosRule = BandwidthLimit | MinimumBandwidth | PacketRateLimit | MinimumPacketRate | DscpMarking
+
+
+@frozen(kw_only=True)
+class QosPolicy(Named):
+    """Rules for the traffic of the ports and networks that name the policy."""
+
+    id: QosPolicyId
+    rules: tuple[QosRule, ...] = field(default=(), converter=tuple)
+    shared: bool = False
+    is_default: bool = False
+
+    def _faults(self) -> Iterator[Fault]:
+        for at in repeated(tuple(_purpose(rule) for rule in self.rules)):
+            yield f"rules[{at}]", "a second rule for the same thing"
+        for at in repeated(tuple(rule.id for rule in self.rules)):
+            yield f"rules[{at}]", "has the id of another rule"
+        limits = {r.direction: r.max_kbps for r in self.rules if isinstance(r, BandwidthLimit)}
+        for at, rule in enumerate(self.rules):
+            if isinstance(rule, MinimumBandwidth):
+                most = limits.get(rule.direction)
+                if most is not None and rule.min_kbps > most:
+                    yield f"rules[{at}]", f"guarantees {rule.min_kbps} kbit/s of at most {most}"
+
+
+def _purpose(rule: QosRule) -> tuple[type, str | None]:
+    return type(rule), None if isinstance(rule, DscpMarking) else rule.direction.value
+
+
+def _rate_faults(**rates: int) -> Iterator[Fault]:
+    for name, rate in rates.items():
+        if rate not in RATES:
+            yield name, outside(rate, RATES)

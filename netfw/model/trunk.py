@@ -1,0 +1,50 @@
+"""Trunks: several networks through one device."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+from attrs import field, frozen
+
+from netfw.model.check import Checked, Fault, outside, repeated
+from netfw.model.ids import PortId, TrunkId
+from netfw.model.segment import VLAN_IDS
+from netfw.model.standard import Named, Status
+
+
+class SegmentationType(enum.StrEnum):
+    """How the instance tells the networks of a trunk apart."""
+
+    VLAN = "vlan"
+
+
+@frozen(kw_only=True)
+class SubPort(Checked):
+    """A port that the instance reaches through the parent port, under a VLAN tag."""
+
+    port_id: PortId
+    segmentation_type: SegmentationType = SegmentationType.VLAN
+    segmentation_id: int
+
+    def _faults(self) -> Iterator[Fault]:
+        if self.segmentation_id not in VLAN_IDS:
+            yield "segmentation_id", outside(self.segmentation_id, VLAN_IDS)
+
+
+@frozen(kw_only=True)
+class Trunk(Named):
+    """A parent port whose device also carries sub-ports."""
+
+    id: TrunkId
+    port_id: PortId
+    sub_ports: tuple[SubPort, ...] = field(default=(), converter=tuple)
+    admin_up: bool = True
+    status: Status = Status.DOWN
+
+    def _faults(self) -> Iterator[Fault]:
+        for at in repeated(tuple(sub.segmentation_id for sub in self.sub_ports)):
+            number = self.sub_ports[at].segmentation_id
+            yield f"sub_ports[{at}].segmentation_id", f"{number} is used by another sub-port"
+        for at in repeated((self.port_id, *(sub.port_id for sub in self.sub_ports))):
+            yield f"sub_ports[{at - 1}].port_id", "is in this trunk already"
