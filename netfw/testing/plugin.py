@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> Iterator[None]:
     if early_config.known_args_namespace.sandbox and not sandbox.inside():
         sys.stdout.flush()
-        sandbox.enter([sys.executable, "-m", "pytest", *args])
+        sandbox.enter([sys.executable, *sys.orig_argv[1:]])
     return (yield)
 
 

@@ -1,36 +1,46 @@
 """The sandbox: namespaces around a whole command, so that nothing in it can touch the machine.
 
-The command is executed again inside new network, mount and process namespaces; when it ends, or
-is killed, the kernel ends every process in there and forgets every device and mount.
+The command is executed again inside new network, mount and process namespaces, by an ordinary user
+within a user namespace.  ``/run`` is empty in there, ``/sys`` shows the sandbox's own devices; all
+other files are the machine's.  When the command ends, or is killed, the kernel ends every process
+in there and forgets every device and mount.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
+from typing import NoReturn
+
+from netfw.testing.lab.obstacles import search_path
 
 INSIDE = "NETFW_SANDBOX"
-"""Environment variable that is set within."""
-
-_PREPARE = 'mount -t tmpfs tmpfs /run && ip link set lo up && "$@"; exit $?'
+"""Environment variable that names, within, the process namespace of the sandbox."""
 
 
 def inside() -> bool:
-    """Whether this process runs in a sandbox."""
-    return INSIDE in os.environ
+    """Whether this process runs in a sandbox; the variable alone, out of place, does not count."""
+    return os.environ.get(INSIDE) == _process_namespace()
 
 
 def command(argv: Sequence[str]) -> list[str]:
     """The command line that runs *argv* in a sandbox."""
-    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    spaces = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    return ["unshare", *user, *spaces, "sh", "-c", _PREPARE, "sh", *argv]
+    return [sys.executable, "-P", "-m", "netfw.testing.lab.launcher", *argv]
 
 
-def enter(argv: Sequence[str]) -> None:
-    """Replace this process by *argv* in a sandbox; does not return."""
+def enter(argv: Sequence[str]) -> NoReturn:
+    """Replace this process by *argv* in a sandbox.
+
+    The process keeps its pid and its terminal, and ends as *argv* ends.
+    """
     line = command(argv)
-    os.execvpe(line[0], line, {**os.environ, INSIDE: "1"})
+    os.execv(line[0], line)
+
+
+def environment() -> dict[str, str]:
+    """The environment for a process in the sandbox that this process is in."""
+    return {**os.environ, "PATH": search_path(), INSIDE: _process_namespace()}
 
 
 def require() -> None:
@@ -43,3 +53,7 @@ def require() -> None:
             "this would touch the machine's own network: run pytest with --sandbox, "
             "or the command with `netfw lab run -- COMMAND`"
         )
+
+
+def _process_namespace() -> str:
+    return str(os.stat("/proc/self/ns/pid").st_ino)

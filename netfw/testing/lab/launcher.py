@@ -1,0 +1,188 @@
+"""The two processes around a command in a sandbox.
+
+``python -m netfw.testing.lab.launcher COMMAND...`` becomes::
+
+    launcher    the process somebody started; outside of the new process namespace
+    └── init    process 1 inside: reaps, and is killed by the kernel when the launcher dies
+        └── COMMAND
+
+1. When the command ends, the launcher ends in the same way: same status, or same signal.
+2. A signal for the launcher reaches the command once, also when it went to the whole process group
+   (Ctrl-C, ``timeout``): what init receives itself, the command has received too.
+3. When any of the three dies, whatever kills it, nothing of the sandbox remains: process 1 takes
+   every process with it, and namespaces, devices and mounts go with the last process.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import struct
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from netfw.linux import syscalls
+from netfw.linux.loopback import raise_loopback
+from netfw.testing.lab import sandbox, system
+
+NO_SANDBOX = 125
+"""Exit status when there can be no sandbox on this machine."""
+
+_PASSED_ON = (
+    signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
+# The launcher tells init to pass a signal on by another one that nobody sends to a whole group.
+# Real-time signals are taken after all others: init then knows what came to the group.
+_ORDERS: dict[int, signal.Signals] = {
+    signal.SIGRTMIN + index: number for index, number in enumerate(_PASSED_ON)
+}
+_WAITED_FOR = {signal.SIGCHLD, *_PASSED_ON, *_ORDERS}
+_STATUS = struct.Struct("i")
+
+
+def main(argv: Sequence[str]) -> NoReturn:
+    """Run *argv* in new namespaces and end as it ends."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
+    try:
+        _unshare()
+    except OSError as error:
+        _refuse(error)
+    reader, writer = os.pipe()
+    init = os.fork()
+    if init == 0:
+        os.close(reader)
+        _be_init(argv, writer, mask)
+    os.close(writer)
+    status = _pass_signals_until_end(init)
+    told = os.read(reader, _STATUS.size)
+    _end_like(_STATUS.unpack(told)[0] if told else status)
+
+
+def _unshare() -> None:
+    """Leave the machine's namespaces; an ordinary user becomes root in a user namespace."""
+    uid, gid = os.geteuid(), os.getegid()
+    if uid != 0:
+        syscalls.unshare(system.CLONE_NEWUSER)
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"0 {uid} 1")
+        _write("/proc/self/gid_map", f"0 {gid} 1")
+    syscalls.unshare(syscalls.CLONE_NEWNET | syscalls.CLONE_NEWNS | system.CLONE_NEWPID)
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def _pass_signals_until_end(init: int) -> int:
+    """The wait status of *init*."""
+    orders: dict[int, int] = {number: order for order, number in _ORDERS.items()}
+    while True:
+        number = signal.sigwait(_WAITED_FOR)
+        if number in orders:
+            os.kill(init, orders[number])
+        ended, status = os.waitpid(init, os.WNOHANG)
+        if ended:
+            return status
+
+
+def _end_like(status: int) -> NoReturn:
+    """End this process as the process with this wait *status* ended."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.kill(os.getpid(), number)
+    os._exit(os.waitstatus_to_exitcode(status))
+
+
+def _be_init(argv: Sequence[str], parent: int, mask: set[signal.Signals | int]) -> NoReturn:
+    system.die_with_parent()
+    try:
+        _settle()
+    except OSError as error:
+        _refuse(error)
+    if _is_gone(parent):
+        os._exit(NO_SANDBOX)
+    command = os.fork()
+    if command == 0:
+        _become(argv, mask)
+    status = _reap_until_end(command)
+    os.write(parent, _STATUS.pack(status))
+    os._exit(0)
+
+
+def _settle() -> None:
+    """Mounts that hide the machine, and a loopback."""
+    directory = os.getcwd()
+    syscalls.mount("", "/", syscalls.MS_REC | syscalls.MS_PRIVATE)
+    system.mount("proc", "/proc")
+    system.show_own_devices()
+    system.mount("tmpfs", "/run", "mode=755")
+    raise_loopback()
+    os.chdir(directory if os.path.isdir(directory) else "/")
+
+
+def _is_gone(parent: int) -> bool:
+    """Whether nobody holds the other end: the launcher died before the kernel was asked to tell."""
+    poller = select.poll()
+    poller.register(parent, 0)
+    return bool(poller.poll(0))
+
+
+def _become(argv: Sequence[str], mask: set[signal.Signals | int]) -> NoReturn:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    try:
+        os.execvpe(argv[0], list(argv), sandbox.environment())
+    except OSError as error:
+        _say(f"{argv[0]}: {error.strerror}")
+        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+def _reap_until_end(command: int) -> int:
+    """Reap whatever ends until the *command* does; its wait status."""
+    seen: set[int] = set()
+    while True:
+        number = signal.sigwait(_WAITED_FOR)
+        if number in _ORDERS:
+            if _ORDERS[number] not in seen:
+                os.kill(command, _ORDERS[number])
+            seen.discard(_ORDERS[number])
+        elif number != signal.SIGCHLD:
+            seen.add(number)
+        status = _reap(command)
+        if status is not None:
+            return status
+
+
+def _reap(command: int) -> int | None:
+    """Reap all that has ended; the wait status of *command* when that was among it."""
+    while True:
+        ended, status = os.waitpid(-1, os.WNOHANG)
+        if ended == command:
+            return status
+        if not ended:
+            return None
+
+
+def _refuse(error: OSError) -> NoReturn:
+    from netfw.testing.lab import obstacles
+
+    _say(obstacles.why_no_sandbox(error))
+    os._exit(NO_SANDBOX)
+
+
+def _say(sentence: str) -> None:
+    os.write(sys.stderr.fileno(), f"netfw: {sentence}\n".encode())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,113 @@
+"""What a machine lacks for a lab, in sentences that say what to do about it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from netfw.errors import BackendBroken
+
+TUN = "/dev/net/tun"
+
+_PACKAGES = {
+    "ip": "iproute2",
+    "ovsdb-tool": "openvswitch-switch",
+    "ovsdb-server": "openvswitch-switch",
+    "ovs-vswitchd": "openvswitch-switch",
+    "ovs-vsctl": "openvswitch-switch",
+    "ovs-appctl": "openvswitch-switch",
+}
+_SYSTEM_PATHS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
+APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
+CLONE = "kernel.unprivileged_userns_clone"
+LIMIT = "user.max_user_namespaces"
+_SWITCHES = {APPARMOR: "0", CLONE: "1", LIMIT: "10000"}
+
+
+def search_path() -> str:
+    """``PATH`` with the system directories, which ordinary users often lack."""
+    have = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join([*have, *(path for path in _SYSTEM_PATHS if path not in have)])
+
+
+def require_tools() -> None:
+    """Refuse to go on where programs or devices are missing that every lab needs.
+
+    :raises BackendBroken: naming all that is missing, and how to get it.
+    """
+    path = search_path()
+    missing = [name for name in _PACKAGES if shutil.which(name, path=path) is None]
+    sentences = [*missing_programs(missing), *unusable_tun(_try_tun(), os.getuid())]
+    if sentences:
+        raise BackendBroken("; ".join(sentences))
+
+
+def missing_programs(names: Iterable[str]) -> list[str]:
+    """What to install for the programs *names*."""
+    missing = sorted(names)
+    if not missing:
+        return []
+    packages = " ".join(sorted({_PACKAGES[name] for name in missing}))
+    return [f"not installed: {', '.join(missing)} (apt install {packages})"]
+
+
+def unusable_tun(number: int, uid: int) -> list[str]:
+    """What to do when opening ``/dev/net/tun`` failed with this error *number* (0: it did not)."""
+    if number == 0:
+        return []
+    if number in (errno.EACCES, errno.EPERM):
+        way = "give the container access to it" if uid == 0 and not _mapped() else (
+            "use sudo, or let users open it as distributions do by default (chmod 0666 " + TUN + ")"
+        )  # fmt: skip
+        return [f"{TUN} may not be opened, and Open vSwitch needs it: {way}"]
+    return [f"{TUN} can not be opened ({os.strerror(number)}): modprobe tun, as root"]
+
+
+def why_no_sandbox(error: OSError) -> str:
+    """Why the kernel refused namespaces, and what to do."""
+    settings = {name: _read(name) for name in _SWITCHES}
+    return explain(error, os.getuid(), {k: v for k, v in settings.items() if v is not None})
+
+
+def explain(error: OSError, uid: int, settings: Mapping[str, str]) -> str:
+    """The sentence for *error* on a machine with these sysctl *settings*."""
+    told = f"no sandbox on this machine ({error.strerror or error})"
+    if uid == 0:
+        return f"{told}: root lacks CAP_SYS_ADMIN here; run the container as privileged"
+    reasons = {
+        APPARMOR: settings.get(APPARMOR, "0") != "0",
+        CLONE: settings.get(CLONE, "1") == "0",
+        LIMIT: settings.get(LIMIT, "1") == "0" or error.errno == errno.ENOSPC,
+    }
+    switches = [f"sysctl -w {name}={_SWITCHES[name]}" for name, holds in reasons.items() if holds]
+    if switches:
+        return (
+            f"{told}: it does not give user namespaces to ordinary users; use sudo, or have an "
+            f"administrator run: {'; '.join(switches)}"
+        )
+    return f"{told}: an ordinary user may not do this here; use sudo"
+
+
+def _try_tun() -> int:
+    """The error number of opening the device; 0 when it opens."""
+    try:
+        os.close(os.open(TUN, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno or errno.EIO
+    return 0
+
+
+def _mapped() -> bool:
+    """Whether this root is an ordinary user outside of its user namespace."""
+    return Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]
+
+
+def _read(name: str) -> str | None:
+    try:
+        return Path("/proc/sys", *name.split(".")).read_text().strip()
+    except OSError:
+        return None
