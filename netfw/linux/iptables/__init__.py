@@ -1,0 +1,37 @@
+"""iptables and ip6tables: rules as values, difference, atomic restore, an owner for each chain."""
+
+from netfw.linux.iptables.chain import Chain, ChainKey
+from netfw.linux.iptables.rule import (
+    ACCEPT,
+    DROP,
+    RETURN,
+    Family,
+    Jump,
+    Match,
+    Not,
+    Rule,
+    Target,
+    match,
+    target,
+)
+from netfw.linux.iptables.tables import Iptables
+from netfw.linux.iptables.tool import Backend, Tool
+
+__all__ = [
+    "ACCEPT",
+    "DROP",
+    "RETURN",
+    "Backend",
+    "Chain",
+    "ChainKey",
+    "Family",
+    "Iptables",
+    "Jump",
+    "Match",
+    "Not",
+    "Rule",
+    "Target",
+    "Tool",
+    "match",
+    "target",
+]

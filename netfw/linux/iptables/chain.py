@@ -1,0 +1,91 @@
+"""Chains: what an owner wants to have in the tables of one namespace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from attrs import field, frozen
+
+from netfw.errors import InvalidInput
+from netfw.linux.iptables.rule import CHAIN_NAME_LENGTH, Family, Rule, check_chain_name
+
+BUILTIN: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "raw": frozenset({"PREROUTING", "OUTPUT"}),
+        "mangle": frozenset({"PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"}),
+        "nat": frozenset({"PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"}),
+        "filter": frozenset({"INPUT", "FORWARD", "OUTPUT"}),
+        "security": frozenset({"INPUT", "FORWARD", "OUTPUT"}),
+    }
+)
+"""The chains that a table has by itself."""
+
+_OWNER = re.compile(r"[A-Za-z0-9_]{1,16}")
+
+
+@frozen(kw_only=True)
+class ChainKey:
+    """Which chain: *name* is the owner's own, without the prefix that says whose it is."""
+
+    family: Family = field(converter=Family)
+    table: str
+    name: str
+
+    def __attrs_post_init__(self) -> None:
+        if self.table not in BUILTIN:
+            raise InvalidInput({"table": f"{self.table!r} is none of {', '.join(BUILTIN)}"})
+        check_chain_name(self.name)
+
+    def __str__(self) -> str:
+        return f"{self.family} {self.table} chain {self.name}"
+
+
+@frozen
+class Chain:
+    """The rules of a chain, and from which built-in chains packets come to it.
+
+    A hook is put before the rules that are there when it is made, or after them (*hooked_last*).
+    Where others' rules stand to it later is theirs to say: it is not moved.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    hooks: frozenset[str] = frozenset()
+    hooked_last: bool = False
+
+
+def check_owner(owner: str) -> None:
+    """Refuse what can not tell one owner's chains from another's.
+
+    :raises InvalidInput: it has a dash (which ends the owner in a chain's name) or is too long.
+    """
+    if not _OWNER.fullmatch(owner):
+        raise InvalidInput({f"owner {owner!r}": "not 1 to 16 of A-Z a-z 0-9 _"})
+
+
+def full_name(owner: str, name: str) -> str:
+    """What the kernel calls the chain *name* of *owner*.
+
+    :raises InvalidInput: longer than the kernel takes.
+    """
+    full = f"{owner}-{name}"
+    if len(full) > CHAIN_NAME_LENGTH:
+        raise InvalidInput({f"chain {full}": f"longer than {CHAIN_NAME_LENGTH} characters"})
+    return full
+
+
+def check_chain(key: ChainKey, chain: Chain) -> None:
+    """Refuse a chain that its table or family can not have.
+
+    :raises InvalidInput: a hook that the table lacks, or an address of the other family.
+    """
+    faults = {
+        f"{key}, hook {hook}": f"table {key.table} has {', '.join(sorted(BUILTIN[key.table]))}"
+        for hook in chain.hooks - BUILTIN[key.table]
+    }
+    for number, rule in enumerate(chain.rules, 1):
+        if (rule.source or rule.destination) and rule.families() != {key.family}:
+            faults[f"{key}, rule {number}"] = f"its addresses are not all {key.family}"
+    if faults:
+        raise InvalidInput(faults)

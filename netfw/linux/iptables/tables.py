@@ -1,0 +1,156 @@
+"""Iptables: what one owner has in the tables of one namespace, made as it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from netfw.errors import OperationRefused
+from netfw.linux.iptables.chain import Chain, ChainKey, check_owner
+from netfw.linux.iptables.mirror import Mirror, parse_save
+from netfw.linux.iptables.operations import PutChain, TableChange
+from netfw.linux.iptables.plan import Unsure, find_unsure, plan_chains
+from netfw.linux.iptables.restore import Complaint, Script, read_complaints, render_restore
+from netfw.linux.iptables.rule import Family, Rule, render_rule
+from netfw.linux.iptables.scratch import Scratch
+from netfw.linux.iptables.tool import Tool
+from netfw.linux.netns import Namespace
+from netfw.plan import Update
+
+
+class Iptables:
+    """The chains of *owner* in *namespace*, IPv4 and IPv6.
+
+    1. Only chains called ``<owner>-...`` and jumps to them from built-in chains are ever touched;
+       the rules of others are neither changed nor reordered.
+    2. The operations on one table are carried out together or not at all.
+    3. The machine is read once and when `observe` is called; after that, converging costs what
+       changed.  A refused change is planned once more on a new picture.
+    4. What differs after `observe` (rules that somebody removed, added, changed or moved) is put
+       right by the next `converge` of those chains.
+
+    To be used by one thread at a time.
+    """
+
+    def __init__(
+        self, owner: str, *, namespace: Namespace = None, tool: Tool | None = None
+    ) -> None:
+        check_owner(owner)
+        self.owner, self.namespace = owner, namespace
+        self._tool = tool or Tool()
+        self._mirror = Mirror()
+        self._known: set[Family] = set()
+        self._spelling: dict[tuple[Family, str], dict[str, str]] = {}
+
+    def observe(self, families: Iterable[Family] = tuple(Family)) -> frozenset[ChainKey]:
+        """Read the machine, and return the chains that the owner has there.
+
+        :raises BackendBroken: iptables is not installed, or may not.
+        :raises NotFound: there is no such namespace.
+        """
+        wanted = frozenset(families)
+        for family in wanted:
+            text = self._tool.save(family, self.namespace)
+            self._mirror.replace(family, parse_save(text, family, self.owner))
+            self._known.add(family)
+        return frozenset(key for key in self._mirror.chains if key.family in wanted)
+
+    def plan(self, update: Update[ChainKey, Chain]) -> tuple[TableChange, ...]:
+        """What `converge` would do, table by table; changes nothing.
+
+        :raises InvalidInput: a chain that its table or family can not have.
+        :raises Conflict: a jump to a chain that will not be there.
+        """
+        self._read_unknown(update)
+        self._learn(find_unsure(update, self._mirror, self.owner, self._spelling))
+        changes = plan_chains(update, self._mirror, self.owner, self._spelling)
+        self._confirm(update, changes)
+        return changes
+
+    def apply(self, change: TableChange) -> None:
+        """Carry out one change, all of it or nothing.
+
+        :raises OperationRefused: the former rules stay in force; each refused operation is named.
+        :raises BackendUnavailable: the lock of iptables was held by somebody else.
+        """
+        script = render_restore(change, self.owner)
+        done = self._tool.restore(change.family, script.text, self.namespace)
+        if done.ok:
+            self._mirror.record(change.operations)
+            return
+        self._known.discard(change.family)
+        raise self._refusal(change, script, read_complaints(done.errors))
+
+    def converge(self, update: Update[ChainKey, Chain]) -> None:
+        """Make *update* so.
+
+        :raises InvalidInput: a chain that its table or family can not have.
+        :raises Conflict: a jump to a chain that will not be there.
+        :raises OperationRefused: a table was refused; of it, nothing was changed.
+        :raises BackendUnavailable: the lock of iptables was held by somebody else.
+        """
+        fresh = self._read_unknown(update)
+        try:
+            self._apply(update)
+        except OperationRefused:
+            if fresh:
+                raise
+            self._apply(update)
+
+    def _apply(self, update: Update[ChainKey, Chain]) -> None:
+        for change in self.plan(update):
+            self.apply(change)
+
+    def _read_unknown(self, update: Update[ChainKey, Chain]) -> bool:
+        """Read what was not read yet; whether all that matters here was read just now."""
+        needed = frozenset(Family) if update.complete else {key.family for key in update}
+        missing = needed - self._known
+        self.observe(missing)
+        return missing == needed
+
+    def _learn(self, unsure: Iterator[Unsure]) -> None:
+        """Have iptables itself say how it spells rules that read differently from ours."""
+        rules: dict[tuple[Family, str], dict[str, Rule]] = {}
+        for each in unsure:
+            rules.setdefault((each.key.family, each.key.table), {})[each.line] = each.rule
+        if not rules:
+            return
+        with Scratch(self._tool, self.owner) as scratch:
+            for place, by_line in rules.items():
+                spelled = scratch.spell(*place, list(by_line.values()))
+                self._spelling.setdefault(place, {}).update(spelled)
+
+    def _confirm(self, update: Update[ChainKey, Chain], changes: tuple[TableChange, ...]) -> None:
+        """What was read and turned out to be as wanted need not be compared again."""
+        differing = {op.key for change in changes for op in change.operations
+                     if isinstance(op, PutChain)}  # fmt: skip
+        for key in (update.put.keys() & self._mirror.printed) - differing:
+            rules = update.put[key].rules
+            self._mirror.confirm(key, tuple([render_rule(rule, self.owner) for rule in rules]))
+
+    def _refusal(
+        self, change: TableChange, script: Script, complaints: tuple[Complaint, ...]
+    ) -> OperationRefused:
+        reasons: dict[object, str] = {}
+        for complaint in complaints:
+            at = complaint.line if complaint.line and complaint.line <= len(script.lines) else None
+            operation = script.operations[at - 1] if at else None
+            if at and operation:
+                reasons[operation] = f"{complaint.why} (`{script.lines[at - 1]}`)"
+            else:
+                reasons |= self._search(change, complaint.why)
+        return OperationRefused(reasons)
+
+    def _search(self, change: TableChange, why: str) -> dict[object, str]:
+        """The table was refused as a whole: find who is to blame, or say that all may be."""
+        with Scratch(self._tool, self.owner) as scratch:
+            for operation in change.operations:
+                if not isinstance(operation, PutChain):
+                    continue
+                rule = scratch.refused(change.family, change.table, operation.chain.rules)
+                if rule is not None:
+                    return {operation: f"{why} (`{render_rule(rule, self.owner)}`)"}
+        whole = (
+            f"{why}; each rule alone is taken, so that the change as a whole is at fault "
+            "(a loop of chains, or a chain that is still in use?)"
+        )
+        return dict.fromkeys(change.operations, whole)

@@ -1,0 +1,1 @@
+"""Processes: commands that end, and programs that are kept running."""

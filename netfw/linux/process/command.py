@@ -1,0 +1,88 @@
+"""Run a command to its end, in any namespace."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from attrs import field, frozen
+
+from netfw.errors import BackendBroken, BackendUnavailable
+from netfw.linux.netns import Namespace, run_in
+
+PACKAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "iptables": "iptables",
+        "ip6tables": "iptables",
+        "ipset": "ipset",
+        "dnsmasq": "dnsmasq-base",
+        "keepalived": "keepalived",
+        "haproxy": "haproxy",
+        "radvd": "radvd",
+        "setpriv": "util-linux",
+    }
+)
+"""Which Debian package has a command."""
+
+
+@frozen(kw_only=True)
+class Finished:
+    """A command that has ended."""
+
+    argv: tuple[str, ...]
+    status: int
+    output: str = field(repr=False)
+    errors: str
+
+    @property
+    def ok(self) -> bool:
+        return self.status == 0
+
+    @property
+    def said(self) -> str:
+        """What it said, for an error message."""
+        return (self.errors or self.output).strip() or f"exit status {self.status}"
+
+
+def run_command(
+    argv: Sequence[str], *, feed: str = "", namespace: Namespace = None, timeout: float = 30.0
+) -> Finished:
+    """Run *argv* within *namespace* and wait for its end; *feed* is its standard input.
+
+    :raises BackendBroken: there is no such command; the message says what to install.
+    :raises BackendUnavailable: it did not end in time and was killed.
+    :raises NotFound: there is no such namespace.
+    """
+    if namespace is None:
+        return _run(argv, feed, timeout)
+    return run_in(namespace, _run, argv, feed, timeout)
+
+
+def _run(argv: Sequence[str], feed: str, timeout: float) -> Finished:
+    try:
+        done = subprocess.run(
+            argv, input=feed.encode(), capture_output=True, timeout=timeout, check=False
+        )
+    except OSError as error:
+        raise not_runnable(argv[0], error) from error
+    except subprocess.TimeoutExpired as error:
+        raise BackendUnavailable(
+            f"{argv[0]} did not end within {timeout:g} s and was killed"
+        ) from error
+    return Finished(
+        argv=tuple(argv),
+        status=done.returncode,
+        output=done.stdout.decode(errors="backslashreplace"),
+        errors=done.stderr.decode(errors="backslashreplace"),
+    )
+
+
+def not_runnable(command: str, error: OSError) -> BackendBroken:
+    """The error to raise when *command* can not be executed."""
+    if not isinstance(error, FileNotFoundError):
+        return BackendBroken(f"{command} can not be executed: {error.strerror}")
+    name = command.rsplit("/", 1)[-1]
+    package = PACKAGES.get(name) or PACKAGES.get(name.split("-", 1)[0])
+    advice = f"install it (Debian: apt install {package})" if package else "install it"
+    return BackendBroken(f"there is no command {command} here: {advice}, or correct the PATH")
