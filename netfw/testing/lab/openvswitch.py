@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import shutil
+import signal
+import socket
 import subprocess
+import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from netfw.testing.lab import sandbox
+from netfw.errors import BackendError
+from netfw.testing.lab import obstacles, sandbox
+from netfw.testing.lab.place import CommandFailed, Place
 
 _SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
+DATABASE = "ovsdb-server"
+SWITCH = "ovs-vswitchd"
 
 
 class PrivateOvs:
-    """``ovsdb-server`` and ``ovs-vswitchd`` in the network namespace of whoever starts them."""
+    """``ovsdb-server`` and ``ovs-vswitchd`` in one place, that of the caller unless told otherwise.
 
-    def __init__(self, directory: Path) -> None:
+    The switch works on its userspace datapath: bridges need ``datapath_type=netdev``.
+    """
+
+    def __init__(self, directory: Path, place: Place | None = None) -> None:
         self.directory = directory
+        self._place = place or Place()
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -30,40 +44,54 @@ class PrivateOvs:
         """The OpenFlow management socket of *bridge*."""
         return f"unix:{self.directory}/{bridge}.mgmt"
 
-    def start(self) -> Self:
-        """Create the database where there is none, and start both daemons."""
+    def start(self, *setup: str) -> Self:
+        """Create the database where there is none, and start both daemons.
+
+        *setup* are arguments of ``ovs-vsctl`` that are in effect when this returns.
+
+        :raises BackendBroken: something is not installed, or not accessible.
+        """
         sandbox.require()
+        obstacles.require_tools()
         self.directory.mkdir(parents=True, exist_ok=True)
-        if not (self.directory / "conf.db").exists():
-            self.run("ovsdb-tool", "create", f"{self.directory}/conf.db", _SCHEMA)
+        database = self.directory / "conf.db"
+        if not database.exists():
+            database.write_bytes(_empty_database())
         self.start_database()
-        self.start_switch()
+        self.start_switch(*setup)
         return self
 
     def start_database(self) -> None:
-        self._spawn(
-            "ovsdb-server",
-            f"{self.directory}/conf.db",
-            f"--remote=punix:{self.directory}/db.sock",
-        )
+        listening = self.directory / "db.sock"
+        listening.unlink(missing_ok=True)
+        self._spawn(DATABASE, f"{self.directory}/conf.db", f"--remote=punix:{listening}")
+        self._await(DATABASE, lambda: _accepts(listening))
 
-    def start_switch(self) -> None:
-        self.vsctl("--no-wait", "init")
-        self._spawn("ovs-vswitchd", self.remote)
+    def start_switch(self, *setup: str) -> None:
+        self.vsctl("--no-wait", "init", *(["--", *setup] if setup else []))
+        self._spawn(SWITCH, self.remote)
         # A change of the database is what ovs-vsctl waits for the switch to have taken in.
-        pid = self._daemons["ovs-vswitchd"].pid
+        pid = self._daemons[SWITCH].pid
         self.vsctl("set", "Open_vSwitch", ".", f"external_ids:netfw-lab={pid}")
 
     def stop_database(self) -> None:
-        self._end("ovsdb-server")
+        self._end(DATABASE, signal.SIGTERM)
 
     def stop_switch(self) -> None:
-        self._end("ovs-vswitchd")
+        self._end(SWITCH, signal.SIGTERM)
+
+    def kill_database(self) -> None:
+        """End it as a crash would."""
+        self._end(DATABASE, signal.SIGKILL)
+
+    def kill_switch(self) -> None:
+        """End it as a crash would; its devices vanish with it."""
+        self._end(SWITCH, signal.SIGKILL)
 
     def stop(self) -> None:
         """End both daemons and remove the directory."""
-        for name in list(self._daemons):
-            self._end(name)
+        for name in (SWITCH, DATABASE):
+            self._end(name, signal.SIGKILL)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def vsctl(self, *arguments: str) -> str:
@@ -73,21 +101,36 @@ class PrivateOvs:
         return self.run("ovs-ofctl", *arguments)
 
     def appctl(self, *arguments: str) -> str:
-        control = f"{self.directory}/ovs-vswitchd.{self._daemons['ovs-vswitchd'].pid}.ctl"
+        control = f"{self.directory}/{SWITCH}.{self._daemons[SWITCH].pid}.ctl"
         return self.run("ovs-appctl", "-t", control, *arguments)
 
     def add_bridge(self, name: str) -> None:
-        self.vsctl("add-br", name, "--", "set", "Bridge", name, "datapath_type=netdev")
+        self.vsctl(*bridge_setup(name))
+
+    def leaves_by(self, bridge: str, packet: str, *options: str) -> frozenset[str]:
+        """Ask the switch itself by which devices *packet* would leave, through all bridges.
+
+        *packet* is in the words of ``ovs-ofctl``, ``in_port`` a number or a name.  A packet that
+        enters a tunnel leaves by the tunnel's device (``vxlan_sys_4789``) and by the NIC below.
+        Further *options* are those of ``ofproto/trace``, such as ``--ct-next=est,trk``.
+        """
+        traced = self.appctl("ofproto/trace", "--names", bridge, packet, *options)
+        return outputs_of(traced, self.devices())
+
+    def devices(self) -> frozenset[str]:
+        """The devices of the datapath, of all bridges."""
+        shown = self.appctl("dpctl/show", "netdev@ovs-netdev")
+        return frozenset(re.findall(r"^ +port \d+: (\S+)", shown, re.MULTILINE))
 
     def run(self, *argv: str) -> str:
         """Run a command of OVS against this switch; its standard output.
 
-        :raises RuntimeError: it failed; the message is what it said.
+        :raises CommandFailed: it failed; the message is what it said.
         """
-        done = subprocess.run(argv, env=self._environment(), capture_output=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(argv)}: {done.stderr.decode(errors='replace').strip()}")
-        return done.stdout.decode()
+        completed = Place().attempt(argv, env=self._environment())
+        if completed.status:
+            raise CommandFailed(completed)
+        return completed.output
 
     def _environment(self) -> dict[str, str]:
         return {
@@ -102,31 +145,62 @@ class PrivateOvs:
         pid_file.unlink(missing_ok=True)
         log = self.directory / f"{name}.log"
         with log.open("ab") as output:
-            daemon = subprocess.Popen(
+            daemon = self._place.spawn(
                 [name, *arguments, "-vsyslog:off", "-vconsole:off", "-vfile:info",
                  f"--log-file={log}", f"--pidfile={pid_file}", "--no-chdir"],
                 env=self._environment(), stdout=output, stderr=output, stdin=subprocess.DEVNULL,
             )  # fmt: skip
         self._daemons[name] = daemon
-        self._await_pid_file(name, daemon, pid_file)
+        self._await(name, lambda: pid_file.exists() and bool(pid_file.read_text().strip()))
 
-    def _await_pid_file(self, name: str, daemon: subprocess.Popen[bytes], pid_file: Path) -> None:
-        for _ in range(1000):
-            if pid_file.exists() and pid_file.read_text().strip():
+    def _await(self, name: str, ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and self._daemons[name].poll() is None:
+            if ready():
                 return
-            if daemon.poll() is not None:
-                break
-            time.sleep(0.005)
+            time.sleep(0.002)
         log = (self.directory / f"{name}.log").read_text(errors="replace")[-2000:]
-        raise RuntimeError(f"{name} did not start:\n{log}")
+        raise BackendError(f"{name} did not start:\n{log}")
 
-    def _end(self, name: str) -> None:
+    def _end(self, name: str, number: int) -> None:
         daemon = self._daemons.pop(name, None)
         if daemon is None:
             return
-        daemon.terminate()
+        daemon.send_signal(number)
         try:
-            daemon.wait(5)
+            daemon.wait(10)
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
+
+
+def _accepts(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(path)) == 0
+
+
+def bridge_setup(name: str) -> Sequence[str]:
+    """Arguments of ``ovs-vsctl`` that add a bridge on the userspace datapath."""
+    return ("add-br", name, "--", "set", "Bridge", name, "datapath_type=netdev")
+
+
+def outputs_of(trace: str, devices: frozenset[str]) -> frozenset[str]:
+    """Those of *devices* that a packet leaves by, from what ``ofproto/trace --names`` printed.
+
+    Of every pass (``ct`` recirculates) the actions of the datapath count: they are what is left
+    when all bridges, patch ports and learnt addresses have been dealt with.
+    """
+    left: set[str] = set()
+    for actions in re.findall(r"^Datapath actions: (.*)$", trace, re.MULTILINE):
+        # The bridge that a tunnel is routed by sends nothing; its NIC does, and is named as well.
+        routed = re.sub(r"out_port\([^)]*\)", "", actions)
+        left.update(re.split(r"[(),]+", routed))
+    return frozenset(left & devices)
+
+
+@functools.cache
+def _empty_database() -> bytes:
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "conf.db")
+        Place().run(["ovsdb-tool", "create", str(file), _SCHEMA])
+        return file.read_bytes()

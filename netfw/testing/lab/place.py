@@ -1,0 +1,199 @@
+"""Places: namespaces in which commands and functions run.
+
+A place holds its namespaces by open descriptors, so no process has to sit in there, and they are
+gone when it is closed or this process dies.  Threads move, the process never does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from attrs import frozen
+
+from netfw.errors import BackendError
+from netfw.linux import syscalls
+from netfw.linux.loopback import raise_loopback
+from netfw.linux.worker import Worker
+from netfw.testing.lab import system
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+KINDS = {
+    "mnt": syscalls.CLONE_NEWNS,
+    "uts": system.CLONE_NEWUTS,
+    "net": syscalls.CLONE_NEWNET,
+}
+"""The kinds of namespaces of a place, in the order in which they are entered."""
+
+
+@frozen(kw_only=True)
+class Completed:
+    """How a command ended, and what it said."""
+
+    argv: tuple[str, ...]
+    status: int
+    output: str
+    error: str
+
+
+class CommandFailed(BackendError, RuntimeError):
+    """A command in the lab ended with a status other than 0; ``completed`` has all of it."""
+
+    def __init__(self, completed: Completed) -> None:
+        self.completed = completed
+        said = (completed.error or completed.output).strip() or "it said nothing"
+        super().__init__(f"{' '.join(completed.argv)}: status {completed.status}: {said}")
+
+
+class Place:
+    """Somewhere to run things.  Without namespaces of its own it is where the caller is."""
+
+    def __init__(self, spaces: Mapping[str, int] | None = None) -> None:
+        self.spaces: dict[str, int] = dict(spaces or {})
+        self._spawned: list[subprocess.Popen[bytes]] = []
+
+    def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call *function* in a thread in this place; what it returns or raises comes out here.
+
+        Sockets it opens, processes and threads it starts stay in the place.  In there,
+        ``/proc/self`` is still the main thread: read ``/proc/thread-self`` instead.
+        """
+        if not self.spaces:
+            return function(*args, **kwargs)
+        directory = os.getcwd()
+        with Worker(lambda: self.enter(directory), name="netfw-lab") as thread:
+            return thread.run(function, *args, **kwargs)
+
+    def enter(self, directory: str = "/") -> None:
+        """Move the calling thread into this place, for ever; only for threads made for that."""
+        if "mnt" in self.spaces:
+            # The kernel refuses while the thread shares its working directory with others.
+            syscalls.unshare(syscalls.CLONE_FS)
+        for kind, flag in KINDS.items():
+            if kind in self.spaces:
+                syscalls.setns(self.spaces[kind], flag)
+        with contextlib.suppress(FileNotFoundError):
+            os.chdir(directory)
+
+    def run(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> str:
+        """Run a command; its standard output.
+
+        :raises CommandFailed: it ended with a status other than 0.
+        """
+        completed = self.attempt(argv, input=input, timeout=timeout)
+        if completed.status:
+            raise CommandFailed(completed)
+        return completed.output
+
+    def attempt(
+        self,
+        argv: Sequence[str],
+        *,
+        input: str = "",
+        timeout: float = 60,
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        """Run a command whose failure is an answer too.
+
+        :raises CommandFailed: it did not end within *timeout* seconds.
+        """
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        with self.call(_start, argv, {**pipes, "env": env}) as process:
+            try:
+                output, error = process.communicate(input.encode(), timeout)
+            except BaseException as failure:
+                process.kill()
+                if not isinstance(failure, subprocess.TimeoutExpired):
+                    raise
+                late = Completed(argv=tuple(argv), status=-1, output="", error=str(failure))
+                raise CommandFailed(late) from failure
+        return Completed(
+            argv=tuple(argv),
+            status=process.returncode,
+            output=output.decode(errors="replace"),
+            error=error.decode(errors="replace"),
+        )
+
+    def spawn(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a command and return at once; *options* are those of :class:`subprocess.Popen`."""
+        process = self.call(_start, argv, options)
+        self._spawned = [one for one in self._spawned if one.poll() is None] + [process]
+        return process
+
+    def ip(self, *lines: str) -> None:
+        """Carry out commands of ``ip`` in one go, each without the leading ``ip``.
+
+        :raises CommandFailed: one of them was refused; those before it are in effect.
+        """
+        self.run(["ip", "-batch", "-"], input="\n".join(lines))
+
+    def space(self, kind: str) -> str:
+        """A path that refers to one of the namespaces, for this process and its children."""
+        return f"/proc/{os.getpid()}/fd/{self.spaces[kind]}"
+
+    def processes(self) -> frozenset[int]:
+        """The processes in here, judged by the mount namespace if it has one, else the network."""
+        kind = "mnt" if "mnt" in self.spaces else "net"
+        here = os.fstat(self.spaces[kind])
+        return frozenset(pid for pid in _all_processes() if _is_in(pid, kind, here))
+
+    def kill_processes(self) -> None:
+        """End every process in here, and wait until they are gone."""
+        deadline = time.monotonic() + 10
+        while running := self.processes():
+            for pid in running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > deadline:
+                raise BackendError(f"processes {sorted(running)} do not end")
+            time.sleep(0.001)
+        while self._spawned:
+            self._spawned.pop().wait()
+
+    def close(self) -> None:
+        """Let go of the namespaces; they vanish with the last process in them."""
+        while self.spaces:
+            os.close(self.spaces.popitem()[1])
+
+
+def make_place(kinds: Sequence[str], prepare: Callable[[], None] = lambda: None) -> Place:
+    """New namespaces of these *kinds*, loopback up; *prepare* is called in there.
+
+    :raises OSError: the kernel refused.
+    """
+    flags = 0
+    for kind in kinds:
+        flags |= KINDS[kind]
+    with Worker(lambda: syscalls.unshare(flags), name="netfw-lab-new") as thread:
+        thread.run(raise_loopback)
+        thread.run(prepare)
+        return thread.run(_hold, kinds)
+
+
+def _hold(kinds: Sequence[str]) -> Place:
+    flags = os.O_RDONLY | os.O_CLOEXEC
+    return Place({kind: os.open(f"/proc/thread-self/ns/{kind}", flags) for kind in kinds})
+
+
+def _start(argv: Sequence[str], options: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(list(argv), **options)
+
+
+def _all_processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _is_in(pid: int, kind: str, here: os.stat_result) -> bool:
+    try:
+        there = os.stat(f"/proc/{pid}/ns/{kind}")
+    except OSError:  # it ended, or is a zombie
+        return False
+    return os.path.samestat(there, here)
