@@ -1,0 +1,80 @@
+"""What agent extensions add to switches and routers."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from netfw.model.address import IpAddress, IpInterface
+from netfw.model.qos import QosRule
+
+if TYPE_CHECKING:
+    from netfw.flows import Flow
+
+
+@frozen(kw_only=True)
+class SwitchAddition:
+    """Flows in the tables of its grant, and what the port it is for may take of the wire.
+
+    The switch driver knows how its backend limits, guarantees and marks.
+    """
+
+    owner: str
+    flows: tuple[Flow, ...] = ()
+    qos: tuple[QosRule, ...] = ()
+
+
+class RuleTable(enum.StrEnum):
+    """The kernel's tables."""
+
+    RAW = "raw"
+    MANGLE = "mangle"
+    NAT = "nat"
+    FILTER = "filter"
+
+
+class RuleChain(enum.StrEnum):
+    """Where in a table."""
+
+    PREROUTING = "PREROUTING"
+    INPUT = "INPUT"
+    FORWARD = "FORWARD"
+    OUTPUT = "OUTPUT"
+    POSTROUTING = "POSTROUTING"
+
+
+@frozen(kw_only=True)
+class RouterRule:
+    """One rule of the extension's own chain, which is entered from ``chain``."""
+
+    table: RuleTable
+    chain: RuleChain
+    ip_version: int = 4
+    words: tuple[str, ...] = field(converter=tuple)
+    """Match and target in iptables' words.  A word is one argument and can not become two."""
+
+    @words.validator
+    def _check(self, _: object, words: tuple[str, ...]) -> None:
+        for word in words:
+            if not word or not word.isprintable() or set(word) & set(" \"'\\"):
+                raise ValueError(f"not one word of a rule: {word!r}")
+
+
+@frozen(kw_only=True)
+class AddressQos:
+    """What one address may take of a router's gateway."""
+
+    address: IpAddress
+    rules: tuple[QosRule, ...] = field(converter=tuple)
+
+
+@frozen(kw_only=True)
+class RouterAddition:
+    """Rules, addresses of the gateway's device, and what addresses may take of it."""
+
+    owner: str
+    rules: tuple[RouterRule, ...] = ()
+    addresses: tuple[IpInterface, ...] = ()
+    qos: tuple[AddressQos, ...] = ()

@@ -1,0 +1,47 @@
+"""Change: what happened, or is about to happen, to one resource."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from attrs import frozen
+
+from netfw.model.network import Network
+from netfw.model.resource import Ref, Resource, ref
+from netfw.model.segment import Segment
+
+
+@frozen(kw_only=True)
+class Change:
+    """One resource before and after.  Nothing before: it is new; nothing after: it is gone."""
+
+    before: Resource | None
+    after: Resource | None
+    network: Network | None = None
+    """The network of a subnet or a port."""
+    segments: tuple[Segment, ...] = ()
+    """The segments of the network, dynamic ones included."""
+    request_id: str = ""
+    """The API call that it comes from."""
+
+    def __attrs_post_init__(self) -> None:
+        refs = {ref(resource) for resource in (self.before, self.after) if resource is not None}
+        if not refs:
+            raise ValueError("a change has a before, an after, or both")
+        if len(refs) > 1:
+            raise ValueError(f"one change is about one resource, not {sorted(map(str, refs))}")
+
+    @property
+    def resource(self) -> Resource:
+        """The newest there is of it."""
+        return cast(Resource, self.before if self.after is None else self.after)
+
+    @property
+    def ref(self) -> Ref:
+        """What it is about."""
+        return ref(self.resource)
+
+    @property
+    def revision(self) -> int:
+        """The revision it leads to, or the last one of what is gone."""
+        return self.resource.revision

@@ -1,0 +1,106 @@
+"""What an agent extension asks of the driver it extends, and what it is given.
+
+Numbers in the data plane (tables, register bits, marks, cookies) belong to whoever was granted
+them: two extensions can not collide, and a clean-up knows whose flow or chain it looks at.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from netfw.model.device import check_device_name
+
+
+class Place(enum.StrEnum):
+    """Where on its way a packet is led through an extension's table."""
+
+    FROM_PORT = "from-port"
+    """It left a port; nothing has judged it yet."""
+    TO_PORT = "to-port"
+    """It is about to be delivered to a port of this host; nothing has judged it yet."""
+    SENT = "sent"
+    """It left a port and was let through."""
+    RECEIVED = "received"
+    """It is let through to a port of this host."""
+    DROPPED = "dropped"
+    """It was refused.  The extension may look at it, not save it."""
+
+
+@frozen(kw_only=True)
+class TableClaim:
+    """A table of the extension's own."""
+
+    name: str
+    place: Place | None = None
+    """Where packets enter it; ``None``: only from the extension's own tables."""
+
+
+@frozen
+class BitsClaim:
+    """Some bits that travel with a packet: in a register, or in a router's mark."""
+
+    name: str
+    bits: int = field()
+
+    @bits.validator
+    def _check(self, _: object, bits: int) -> None:
+        if not 0 < bits <= 32:
+            raise ValueError(f"bits of {self.name!r}: {bits} is not within 1..32")
+
+
+@frozen(kw_only=True)
+class Claim:
+    """Everything one extension needs, known before the first resource is."""
+
+    owner: str = field()
+    tables: tuple[TableClaim, ...] = ()
+    registers: tuple[BitsClaim, ...] = ()
+    marks: tuple[BitsClaim, ...] = ()
+    meters: int = 0
+    """How many meters for each port."""
+
+    @owner.validator
+    def _check_owner(self, _: object, owner: str) -> None:
+        check_device_name(owner)  # it ends up in chain names and cookies' log lines
+
+    def __attrs_post_init__(self) -> None:
+        for what in (self.tables, self.registers, self.marks):
+            names = [claim.name for claim in what]
+            if len(names) != len(set(names)):
+                raise ValueError(f"{self.owner} claims one name twice: {sorted(names)}")
+
+
+@frozen(kw_only=True)
+class TableGrant:
+    """A table number, and where a packet goes that the extension has nothing to say about."""
+
+    number: int
+    then: int | None
+    """The table to go on to; ``None`` after ``Place.DROPPED``: the packet ends there."""
+
+
+@frozen(kw_only=True)
+class BitsGrant:
+    """Bits ``first`` to ``first + bits - 1`` of register ``register``, or of the mark."""
+
+    register: int | None
+    first: int
+    bits: int
+
+
+@frozen(kw_only=True)
+class Grant:
+    """What a claim was given.  The same claims give the same grants, also after a restart."""
+
+    owner: str
+    cookie: int
+    """Carried by every flow of this extension, under ``cookie_mask``."""
+    cookie_mask: int
+    prefix: str
+    """What the names of the extension's chains and sets begin with."""
+    tables: Mapping[str, TableGrant] = field(factory=dict)
+    registers: Mapping[str, BitsGrant] = field(factory=dict)
+    marks: Mapping[str, BitsGrant] = field(factory=dict)

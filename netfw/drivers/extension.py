@@ -1,0 +1,65 @@
+"""ExtensionDriver: adds attributes to networks, subnets and ports."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol
+from uuid import UUID
+
+from netfw.drivers.attribute import Attribute
+from netfw.drivers.base import Driver
+from netfw.drivers.change import Change
+from netfw.drivers.query import Attributes
+from netfw.model.resource import Kind, Ref
+
+
+class ExtraStore(Protocol):
+    """Where a driver's attributes are kept, in the transaction of the caller.
+
+    What belongs to a resource is gone with it, without the driver's doing.
+    """
+
+    def read(self, kind: Kind, ids: Sequence[UUID]) -> Mapping[UUID, Attributes]:
+        """The values of these resources, in one query; absent where nothing was kept."""
+
+    def write(self, ref: Ref, extra: Attributes) -> None:
+        """Keep the values of one resource, in place of its former ones."""
+
+
+class ExtensionDriver(Driver):
+    """Adds attributes to resources that the core plugin stores.
+
+    ``attributes`` is constant.  The others are called in the transaction of the request: no I/O
+    but the store, no waiting, and again when the transaction is retried.  What they raise rolls
+    the request back.  Promises:
+
+    1. The attributes it declares, and no others, are validated by the API before it sees them.
+    2. ``keep`` stores what a request asks for; a resource whose attributes nobody named gets the
+       declared defaults.  The same request twice is one.
+    3. ``extend`` costs one query for a list of any length, and answers for every id it was given.
+    4. It changes nothing of the resource itself.
+    """
+
+    GROUP: ClassVar[str] = "netfw.extension_drivers"
+    VERSION: ClassVar[int] = 1
+
+    @abstractmethod
+    def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
+        """What it adds, by kind of resource."""
+
+    @abstractmethod
+    def keep(self, change: Change, asked: Attributes, store: ExtraStore) -> None:
+        """Store the attributes that a request named for a resource that is made or changed.
+
+        :raises RequestError: they can not be; the API answers with it.
+        """
+
+    @abstractmethod
+    def extend(
+        self, kind: Kind, ids: Sequence[UUID], store: ExtraStore
+    ) -> Mapping[UUID, Attributes]:
+        """The attributes of these resources, for the answer.
+
+        An exception makes the attributes of this driver absent from the answer, and is logged.
+        """

@@ -1,0 +1,86 @@
+"""FirewallDriver: lets through what security groups allow, and nothing else."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from attrs import field, frozen
+
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
+from netfw.drivers.source import Source
+from netfw.model.address import IpNetwork, Mac
+from netfw.model.ids import NetworkId, SecurityGroupId
+from netfw.model.security_group import SecurityGroupRule
+
+
+@frozen(kw_only=True)
+class FilteredPort:
+    """A port of this host, and what may pass it.  ``PortKey`` is its key."""
+
+    network: NetworkId
+    """Connections of two networks are never taken for one another."""
+    device: str
+    """The port's device on this host."""
+    mac: Mac = field(converter=Mac)
+    sources: frozenset[Source] = field(factory=frozenset, converter=frozenset)
+    """What it may send as: its own addresses and its allowed pairs."""
+    groups: frozenset[SecurityGroupId] = field(factory=frozenset, converter=frozenset)
+    """Its security groups; in none of them, it lets nothing through."""
+    trusted: bool = False
+    """Port security is off, or the port is a router's or a DHCP server's: nothing is filtered."""
+
+
+@frozen
+class Rules:
+    """What one security group allows.  ``GroupKey`` is its key."""
+
+    rules: frozenset[SecurityGroupRule] = field(factory=frozenset, converter=frozenset)
+    stateful: bool = True
+
+
+@frozen
+class Member:
+    """An address that is in a group other groups refer to.  It is its own key and its own value.
+
+    So that one more member costs the same whether the group has ten or ten thousand.
+    """
+
+    group: GroupKey | AddressGroupKey
+    prefix: IpNetwork
+    mac: Mac | None = None
+    """Given where the prefix alone would let everybody in: an allowed pair of all addresses."""
+
+
+FirewallKey = PortKey | GroupKey | Member
+FirewallValue = FilteredPort | Rules | Member
+
+
+class FirewallDriver(HostDriver[FirewallKey, FirewallValue]):
+    """Filters the ports of this host.
+
+    Called by the L2 agent's one loop, outside any transaction, before a port is let live: one
+    update holds all ports, groups and members that changed together.  A group nobody put allows
+    nothing; a remote group without members matches nobody.  A driver that filters nothing does
+    not declare ``Capability.FILTERING``.  Promises beyond those of :class:`HostDriver`:
+
+    1. A port that is filtered lets nothing in or out that no rule of its groups allows, replies
+       to what was allowed excepted.  DHCP and neighbour discovery work without a rule; a port can
+       be neither DHCP server nor router.
+    2. It sends only as its ``sources``, in ARP and neighbour advertisements too
+       (``Capability.SPOOF_GUARD``).
+    3. A rule that refers to a group follows its members: a new one may talk at once, one that is
+       dropped is cut off at once.
+    4. What only a dropped rule, member or group allowed ends, established connections included;
+       all other connections live on, also when the driver or the agent is restarted.
+    5. At every moment of an update, nothing passes that both the old and the new policy deny, and
+       nothing is dropped that both allow.  A step that fails leaves the old policy in force.
+    6. The cost of one member does not grow with its group, nor that of one port with its host.
+    7. Equal addresses on two networks are two addresses.
+    8. A trusted port passes everything; becoming filtered or trusted is a change like any other.
+    9. A value that could not be told apart from the backend's own language is refused by name, as
+       ``InvalidInput`` for its key; it never reaches the backend.
+    """
+
+    GROUP: ClassVar[str] = "netfw.firewall_drivers"
+    VERSION: ClassVar[int] = 1

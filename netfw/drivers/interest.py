@@ -1,0 +1,31 @@
+"""Interest: who asks a state source."""
+
+from __future__ import annotations
+
+import enum
+
+from attrs import field, frozen
+
+from netfw.model.check import checked_by
+from netfw.model.text import check_host
+
+
+class Service(enum.StrEnum):
+    """What an agent does for its host; it decides which resources concern the agent."""
+
+    L2 = "l2"
+    """Wires and filters the ports bound to the host."""
+    POPULATION = "population"
+    """Beside ``L2``: where every other port of the host's networks is, for forwarding entries."""
+    DHCP = "dhcp"
+    """Serves the networks assigned to the host."""
+    L3 = "l3"
+    """Runs the routers assigned to the host, and its part of distributed ones."""
+
+
+@frozen
+class Interest:
+    """Who asks, and for what; which resources that concerns follows from the resources."""
+
+    host: str = field(validator=checked_by(check_host))
+    services: frozenset[Service] = field(converter=frozenset)

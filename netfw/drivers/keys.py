@@ -1,0 +1,82 @@
+"""Keys of drivers that hold several kinds of things.
+
+Ids are UUIDs at run time, so a driver that holds ports *and* networks could not tell from a bare
+id in ``Update.drop`` which one is meant.  A key says its kind.  Drivers that hold one kind of
+thing use the id itself.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from netfw.model.ids import AddressGroupId, NetworkId, PortId, RouterId, SecurityGroupId
+
+
+@frozen
+class PortKey:
+    """A port."""
+
+    port: PortId
+
+    def __str__(self) -> str:
+        return f"port {self.port}"
+
+
+@frozen
+class NetworkKey:
+    """A network."""
+
+    network: NetworkId
+
+    def __str__(self) -> str:
+        return f"network {self.network}"
+
+
+@frozen
+class RouterKey:
+    """A router."""
+
+    router: RouterId
+
+    def __str__(self) -> str:
+        return f"router {self.router}"
+
+
+@frozen
+class GroupKey:
+    """A security group."""
+
+    group: SecurityGroupId
+
+    def __str__(self) -> str:
+        return f"security group {self.group}"
+
+
+@frozen
+class AddressGroupKey:
+    """An address group."""
+
+    group: AddressGroupId
+
+    def __str__(self) -> str:
+        return f"address group {self.group}"
+
+
+@frozen
+class HostKey:
+    """A host, by the name its agents report."""
+
+    host: str
+
+    def __str__(self) -> str:
+        return f"host {self.host}"
+
+
+@frozen
+class ExtensionKey:
+    """An agent extension, by the name in its claim."""
+
+    owner: str
+
+    def __str__(self) -> str:
+        return f"extension {self.owner}"

@@ -1,0 +1,40 @@
+"""L2Extension: adds flows for the ports of a switch."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from attrs import frozen
+
+from netfw.drivers.addition import SwitchAddition
+from netfw.drivers.agent_extension import AgentExtension
+from netfw.drivers.switch_values import SwitchDevice
+from netfw.model.ids import PortId
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.resource import Resource
+
+
+@frozen(kw_only=True)
+class ExtendedPort:
+    """What an extension is shown of a port of this host."""
+
+    port: Port
+    network: Network
+    device: SwitchDevice
+    related: tuple[Resource, ...] = ()
+    """What the port or its network refers to: QoS policy, trunk, subnets, security groups."""
+
+
+class L2Extension(AgentExtension[PortId, ExtendedPort, SwitchAddition]):
+    """Adds flows, meters and queues for the ports of this host.
+
+    Promises are those of :class:`AgentExtension`, and:
+
+    1. It is called for every port that is not dead, when it appears and when what it is shown of
+       it changes; what it adds is in force before the port is let live.
+    2. What it adds for a port is gone with that port.
+    """
+
+    GROUP: ClassVar[str] = "netfw.l2_extensions"
+    VERSION: ClassVar[int] = 1

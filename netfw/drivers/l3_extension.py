@@ -1,0 +1,40 @@
+"""L3Extension: adds rules, addresses and limits to a router."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from attrs import frozen
+
+from netfw.drivers.addition import RouterAddition
+from netfw.drivers.agent_extension import AgentExtension
+from netfw.drivers.router_values import HaRole, RouterState
+from netfw.model.ids import RouterId
+from netfw.model.resource import Resource
+from netfw.model.router import Router
+
+
+@frozen(kw_only=True)
+class ExtendedRouter:
+    """What an extension is shown of a router of this host."""
+
+    router: Router
+    state: RouterState
+    """As the agent wants it, without additions."""
+    role: HaRole | None = None
+    related: tuple[Resource, ...] = ()
+    """What refers to the router: floating IPs, port forwardings, QoS policies."""
+
+
+class L3Extension(AgentExtension[RouterId, ExtendedRouter, RouterAddition]):
+    """Adds rules, addresses and rate limits to the routers of this host.
+
+    Promises are those of :class:`AgentExtension`, and:
+
+    1. It is called for every router, when it appears, when what it is shown of it changes, and
+       when its role changes; what it adds goes in with the router's own rules, at once.
+    2. What it adds to a router is gone with that router.
+    """
+
+    GROUP: ClassVar[str] = "netfw.l3_extensions"
+    VERSION: ClassVar[int] = 1

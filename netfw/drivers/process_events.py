@@ -1,0 +1,12 @@
+"""Events of drivers that run processes."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from netfw.drivers.events import KeysChanged
+
+
+@frozen
+class ProcessDied(KeysChanged):
+    """A process that serves these keys died; ``reason`` says which, and how it ended."""

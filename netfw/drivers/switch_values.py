@@ -1,0 +1,170 @@
+"""What a switch driver holds: which key has which value, and what each value means.
+
+=================  ===================  ====================================================
+key                value                one of them for each
+=================  ===================  ====================================================
+``PortKey``        ``Wiring``           port of this host
+``NetworkKey``     ``LocalNetwork``     network that has a port on this host
+``Endpoint``       ``Tunnel``           peer to reach through a tunnel
+``FloodKey``       ``Flood``            network and peer that has a port of it
+``ForwardingKey``  ``Forwarding``       port elsewhere, known by population
+``HostKey``        ``HostMac``          host with distributed routers, this one included
+``ExtensionKey``   ``SwitchAddition``   extension with flows that belong to no port
+=================  ===================  ====================================================
+"""
+
+from __future__ import annotations
+
+import enum
+
+from attrs import field, frozen
+
+from netfw.drivers.addition import SwitchAddition
+from netfw.drivers.keys import ExtensionKey, HostKey, NetworkKey, PortKey
+from netfw.drivers.source import Source
+from netfw.model.address import IpAddress, IpInterface, Mac
+from netfw.model.ids import NetworkId, PortId, SegmentId
+from netfw.model.segment import NetworkType, Segment
+
+
+class Admission(enum.Enum):
+    """How far a port may take part in its network."""
+
+    DEAD = "dead"
+    """Not at all: unknown to the server, bound elsewhere, deleted, or administratively down."""
+    HOLD = "hold"
+    """As it is now, but ready: its filters come first."""
+    LIVE = "live"
+
+
+@frozen
+class Subport:
+    """The port is a VLAN inside another port's device."""
+
+    parent: PortId
+    vlan: int
+
+
+@frozen(kw_only=True)
+class Wiring:
+    """A port of this host."""
+
+    network: NetworkId
+    mac: Mac = field(converter=Mac)
+    addresses: frozenset[IpAddress] = field(factory=frozenset, converter=frozenset)
+    admission: Admission
+    segment: SegmentId | None = None
+    """The one it is bound to; ``None``: the only one its network has on this host."""
+    guard: frozenset[Source] | None = None
+    """The only sources it may use; ``None``: not guarded here."""
+    subport: Subport | None = None
+    additions: tuple[SwitchAddition, ...] = ()
+    """What the extensions add for this port, in the order of the configuration."""
+
+
+@frozen
+class RouterLeg:
+    """The interface of a distributed router, the same on every host."""
+
+    mac: Mac = field(converter=Mac)
+    gateway: IpInterface
+
+
+@frozen(kw_only=True)
+class LocalNetwork:
+    """A network that has ports on this host."""
+
+    segments: tuple[Segment, ...]
+    """Those that this host can reach; ports of one reach ports of another only by a router."""
+    mtu: int
+    legs: frozenset[RouterLeg] = field(factory=frozenset, converter=frozenset)
+    """Distributed routers on it; they serve the ports whose addresses are in their subnets."""
+    additions: tuple[SwitchAddition, ...] = ()
+
+
+@frozen
+class Endpoint:
+    """The far end of tunnels of one type."""
+
+    type: NetworkType
+    address: IpAddress
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.address}"
+
+
+@frozen
+class Tunnel:
+    """A tunnel to a peer."""
+
+    host: str
+    mesh: bool = False
+    """Without population: every network of its type floods into it, and learns from it."""
+
+
+@frozen
+class FloodKey:
+    """Broadcast of ``network`` goes to ``endpoint``: a port of it is there."""
+
+    network: NetworkId
+    endpoint: Endpoint
+
+
+@frozen
+class Flood:
+    """Presence is all there is to say."""
+
+
+@frozen
+class ForwardingKey:
+    """A MAC address on a network; it is at one place at a time."""
+
+    network: NetworkId
+    mac: Mac = field(converter=Mac)
+
+
+@frozen
+class Forwarding:
+    """Where a MAC address is, and which addresses are answered for on its behalf."""
+
+    endpoint: Endpoint
+    addresses: frozenset[IpAddress] = field(factory=frozenset, converter=frozenset)
+
+
+@frozen
+class HostMac:
+    """The MAC address that routed traffic of a host carries between hosts."""
+
+    mac: Mac = field(converter=Mac)
+    own: bool = False
+
+
+@frozen(kw_only=True)
+class SwitchDevice:
+    """A plugged port as the switch has it."""
+
+    name: str
+    mac: Mac | None = None
+    ofport: int | None = None
+    """The switch's number for it; ``None`` until it has given one."""
+    ancillary: bool = False
+    """It is on a switch that netfw only watches: its status is reported, nothing else."""
+
+
+@frozen(kw_only=True)
+class SwitchFacts:
+    """What this host offers; the server binds ports by it."""
+
+    physical_networks: frozenset[str] = field(factory=frozenset, converter=frozenset)
+    endpoints: frozenset[Endpoint] = field(factory=frozenset, converter=frozenset)
+    """Its own ends of tunnels: the types it can do, and where peers reach it."""
+    datapath_type: str = ""
+    bridge: str = ""
+    """Where a hypervisor plugs instances."""
+    vhostuser_socket_dir: str | None = None
+    features: frozenset[str] = field(factory=frozenset, converter=frozenset)
+    """What the switch itself can do, in the switch's own words."""
+
+
+SwitchKey = PortKey | NetworkKey | Endpoint | FloodKey | ForwardingKey | HostKey | ExtensionKey
+SwitchValue = Wiring | LocalNetwork | Tunnel | Flood | Forwarding | HostMac | SwitchAddition
