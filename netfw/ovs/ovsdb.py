@@ -1,0 +1,240 @@
+"""The switch's database: reads it from a mirror, changes it by transactions, tells what changes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from netfw.errors import BackendBroken, BackendUnavailable
+from netfw.ovs.operations import OvsdbOperation
+from netfw.ovs.ovsdb_mirror import Dirty, Mirror, Tables
+from netfw.ovs.ovsdb_state import (
+    Bridge,
+    Changed,
+    Connected,
+    Disconnected,
+    Port,
+    Snapshot,
+    SwitchEvent,
+)
+from netfw.ovs.ovsdb_wire import Rendered, render
+
+if TYPE_CHECKING:
+    from netfw.ovs.ovsdb_session import Api
+
+T = TypeVar("T")
+
+DEFAULT_REMOTE = "unix:/run/openvswitch/db.sock"
+Sink = Callable[[SwitchEvent], None]
+"""Takes an event and only enqueues it: it runs on the mirror's thread, so it neither blocks, nor
+raises, nor changes the database."""
+
+
+class Ovsdb:
+    """One connection to the database of one switch, with its own thread and mirror.
+
+    Making one does no I/O: it connects when it is first used, and again by itself after the
+    database went away.  Any thread may use it.  What is read is what the database last said; while
+    it does not answer, reading waits and then raises `BackendUnavailable`.
+    """
+
+    def __init__(self, remote: str = DEFAULT_REMOTE, *, timeout: float = 10.0) -> None:
+        self.remote = remote
+        self.timeout = timeout
+        self._news = threading.Condition()
+        self._connecting = threading.Lock()
+        self._transacting = threading.Lock()
+        self._mirror = Mirror()
+        self._alive = False
+        self._closed = False
+        self._sinks: list[Sink] = []
+        self._api: Api | None = None
+
+    def snapshot(self) -> Snapshot:
+        """Everything there is now, by name.
+
+        :raises BackendUnavailable: the database does not answer.
+        """
+        with self._current() as mirror:
+            now = mirror.snapshot()
+            return Snapshot(switch=now.switch, bridges=dict(now.bridges), ports=dict(now.ports))
+
+    def bridge(self, name: str) -> Bridge | None:
+        """One bridge; costs nothing however many there are.
+
+        :raises BackendUnavailable: the database does not answer.
+        """
+        with self._current() as mirror:
+            return mirror.bridges.get(name)
+
+    def port(self, name: str) -> Port | None:
+        """One port by its name.
+
+        :raises BackendUnavailable: the database does not answer.
+        """
+        with self._current() as mirror:
+            return mirror.ports.get(name)
+
+    def ports_claiming(self, iface_id: str) -> tuple[Port, ...]:
+        """The ports whose interface has this ``iface-id``; nothing keeps them from being several.
+
+        :raises BackendUnavailable: the database does not answer.
+        """
+        with self._current() as mirror:
+            return mirror.with_iface_id(iface_id)
+
+    def run(self, operations: Sequence[OvsdbOperation], *, wait: bool = True) -> None:
+        """Carry out *operations* in one transaction, and *wait* until the switch has acted.
+
+        :raises OperationRefused: some were refused, each with its reason; nothing was done.
+        :raises BackendUnavailable: the database did not answer (all or nothing was done), or the
+            switch did not act on it in time (the database has it, and the switch will).
+        """
+        if not operations:
+            return
+        api = self._ready()
+        self._refuse_own_thread(api)
+        if not self._transacting.acquire(timeout=self.timeout):
+            raise BackendUnavailable(f"{self.remote}: an earlier transaction is not answered")
+        try:
+            number = api.carry_out(lambda: self._render(operations), count=wait)
+        finally:
+            self._transacting.release()
+        if number is not None:
+            self._await_switch(number)
+
+    def run_in_pieces(self, operations: Sequence[OvsdbOperation], size: int) -> None:
+        """Carry out *operations*, *size* in a transaction, waiting for the switch each time.
+
+        The removal of hundreds of ports at once would stop the userspace datapath for seconds.
+
+        :raises OperationRefused: those of one piece, which was not done, nor were those after it.
+        :raises BackendUnavailable: as for :meth:`run`.
+        """
+        for start in range(0, len(operations), size):
+            self.run(operations[start : start + size])
+
+    def wait_until(
+        self, met: Callable[[Snapshot], T | None], what: str, timeout: float | None = None
+    ) -> T:
+        """Wait until *met* says something of the mirror, and return that.
+
+        :raises BackendUnavailable: it did not in time; *what* says in the message what did not.
+        """
+        found: list[T] = []
+
+        def look() -> bool:
+            answer = met(self._mirror.snapshot()) if self._alive else None
+            if answer is not None:
+                found.append(answer)
+            return bool(found)
+
+        limit = self.timeout if timeout is None else timeout
+        with self._current():
+            if not self._news.wait_for(look, limit):
+                raise BackendUnavailable(f"{self.remote}: {what}: not within {limit:g} s")
+        return found[0]
+
+    def watch(self, sink: Sink) -> None:
+        """Tell *sink* what there is, when there is a connection, and from then on what changes."""
+        with self._news:
+            self._sinks.append(sink)
+            if self._alive:
+                sink(Connected(self.remote))
+                sink(Changed(bridges=dict(self._mirror.bridges), ports=dict(self._mirror.ports)))
+
+    def close(self) -> None:
+        """End the connection and its thread; leave the switch as it is.  Twice is once."""
+        with self._news:
+            self._closed = True
+            self._sinks.clear()
+        with self._connecting:
+            api, self._api = self._api, None
+        if api is not None:
+            api.end(self.timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # What the replica's thread calls.
+
+    def stepped(self, tables: Tables, dirty: Dirty) -> None:
+        with self._news:
+            back, self._alive = not self._alive, True
+            changed = self._mirror.step(tables, dirty)
+            if back:
+                self._tell(Connected(self.remote))
+            if changed:
+                self._tell(changed)
+            self._news.notify_all()
+
+    def lost(self) -> None:
+        with self._news:
+            self._alive = False
+            self._tell(Disconnected(self.remote))
+
+    def _tell(self, event: SwitchEvent) -> None:
+        for sink in self._sinks:
+            sink(event)
+
+    def _render(self, operations: Sequence[OvsdbOperation]) -> Rendered:
+        with self._news:
+            return render(operations, self._mirror.snapshot())
+
+    def _await_switch(self, number: int) -> None:
+        self.wait_until(
+            lambda now: True if now.switch.cur_cfg >= number else None,
+            "the switch has not acted on a change of its database; is ovs-vswitchd running?",
+        )
+
+    @contextmanager
+    def _current(self) -> Iterator[Mirror]:
+        """The mirror, locked, once it is current."""
+        self._ready()
+        with self._news:
+            if not self._news.wait_for(lambda: self._alive, self.timeout):
+                raise BackendUnavailable(
+                    f"{self.remote}: no connection within {self.timeout:g} s; "
+                    "is ovsdb-server running?"
+                )
+            if self._mirror.switch is None:
+                raise BackendBroken(
+                    f"{self.remote}: the database is empty; initialise it with `ovs-vsctl init`"
+                )
+            yield self._mirror
+
+    def _ready(self) -> Api:
+        with self._connecting:
+            if self._closed:
+                raise BackendUnavailable(f"{self.remote}: this connection was closed")
+            if self._api is None:
+                self._api = _session().connect(self.remote, self.timeout, self)
+            return self._api
+
+    def _refuse_own_thread(self, api: Api) -> None:
+        if api.runs_in_this_thread():
+            raise RuntimeError("a sink only enqueues: it can not change the database it hears from")
+
+
+def _session() -> ModuleType:
+    """The module that needs ``ovs`` and ``ovsdbapp``, loaded on first use and without eventlet.
+
+    ``ovs.poller`` looks whether eventlet is in use by importing it, which costs 0.2 s, warns, and
+    hooks into ``os.fork``.  Where nobody has loaded it, nobody uses it.
+    """
+    absent = "eventlet" not in sys.modules
+    if absent:
+        sys.modules["eventlet"] = None  # type: ignore[assignment]
+    try:
+        return importlib.import_module("netfw.ovs.ovsdb_session")
+    finally:
+        if absent:
+            del sys.modules["eventlet"]

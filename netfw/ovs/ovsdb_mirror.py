@@ -1,0 +1,178 @@
+"""The mirror: what the database holds as values, and what of it changed since it was last asked.
+
+It is fed with rows of the replica by the one thread that runs the replica, under the lock of
+`netfw.ovs.ovsdb.Ovsdb`.  A step costs what changed, not what there is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from attrs import define, field, fields_dict
+
+from netfw.ovs.ovsdb_state import IFACE_ID, Bridge, Changed, Interface, Port, Snapshot, Switch
+
+Rows = Mapping[UUID, Any]
+Tables = Mapping[str, Rows]
+
+_BRIDGE = frozenset(fields_dict(Bridge)) - {"uuid"}
+_PORT = frozenset(fields_dict(Port)) - {"uuid", "bridge", "interfaces"}
+_INTERFACE = frozenset(fields_dict(Interface)) - {"uuid"}
+_SWITCH = frozenset(fields_dict(Switch)) - {"uuid"}
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "Open_vSwitch": (*sorted(_SWITCH), "bridges"),
+    "Bridge": (*sorted(_BRIDGE), "ports"),
+    "Port": (*sorted(_PORT), "interfaces"),
+    "Interface": tuple(sorted(_INTERFACE)),
+}
+"""What is monitored: no counters, which would announce every interface every few seconds."""
+
+
+@define
+class Dirty:
+    """Rows that were announced since the last step, by table; or everything."""
+
+    everything: bool = True
+    rows: dict[str, set[UUID]] = field(factory=lambda: defaultdict(set))
+
+
+class Mirror:
+    """The database as values, by name."""
+
+    def __init__(self) -> None:
+        self.switch: Switch | None = None
+        self.bridges: dict[str, Bridge] = {}
+        self.ports: dict[str, Port] = {}
+        self._by_iface_id: dict[str, set[str]] = defaultdict(set)
+        self._bridge_names: dict[UUID, str] = {}
+        self._bridge_ports: dict[UUID, frozenset[UUID]] = {}
+        self._port_bridge: dict[UUID, UUID] = {}
+        self._port_names: dict[UUID, str] = {}
+        self._interface_port: dict[UUID, UUID] = {}
+
+    def snapshot(self) -> Snapshot:
+        """Everything now; the mappings are the mirror's own, to be read under the lock."""
+        assert self.switch is not None
+        return Snapshot(switch=self.switch, bridges=self.bridges, ports=self.ports)
+
+    def with_iface_id(self, iface_id: str) -> tuple[Port, ...]:
+        """The ports whose interface claims to be *iface_id*."""
+        return tuple(self.ports[name] for name in sorted(self._by_iface_id.get(iface_id, ())))
+
+    def step(self, tables: Tables, dirty: Dirty) -> Changed:
+        """Take over what is *dirty* and say what became different."""
+        if dirty.everything:
+            self._mark_all(tables, dirty)
+        for row in tables["Open_vSwitch"].values():
+            self.switch = Switch(uuid=row.uuid, **_columns(row, _SWITCH))
+        ports = dirty.rows["Port"] | self._ports_of_interfaces(dirty.rows["Interface"])
+        bridges, bridges_gone, moved = self._step_bridges(tables["Bridge"], dirty.rows["Bridge"])
+        put, gone = self._step_ports(tables["Port"], ports | moved)
+        return Changed(bridges=bridges, bridges_gone=bridges_gone, ports=put, ports_gone=gone)
+
+    def _mark_all(self, tables: Tables, dirty: Dirty) -> None:
+        dirty.rows["Bridge"] = {*tables["Bridge"], *self._bridge_names}
+        dirty.rows["Port"] = {*tables["Port"], *self._port_names}
+
+    def _ports_of_interfaces(self, interfaces: Iterable[UUID]) -> set[UUID]:
+        owners = self._interface_port
+        return {owners[interface] for interface in interfaces if interface in owners}
+
+    def _step_bridges(
+        self, rows: Rows, dirty: Iterable[UUID]
+    ) -> tuple[dict[str, Bridge], frozenset[str], set[UUID]]:
+        """Bridges that are different, those that went, and ports that came, went or moved."""
+        put: dict[str, Bridge] = {}
+        gone: set[str] = set()
+        moved: set[UUID] = set()
+        for uuid in sorted(dirty, key=rows.__contains__):  # what went before what came
+            row = rows.get(uuid)
+            before = self._bridge_ports.get(uuid, frozenset())
+            after = frozenset(port.uuid for port in row.ports) if row else frozenset()
+            moved |= before ^ after
+            for port in before - after:
+                if self._port_bridge.get(port) == uuid:
+                    del self._port_bridge[port]
+            if row is None:
+                gone |= self._forget_bridge(uuid)
+                continue
+            self._bridge_ports[uuid] = after
+            self._port_bridge.update(dict.fromkeys(after, uuid))
+            put |= self._put_bridge(uuid, row)
+        return put, frozenset(gone - put.keys() - self.bridges.keys()), moved
+
+    def _forget_bridge(self, uuid: UUID) -> set[str]:
+        name = self._bridge_names.pop(uuid, None)
+        self._bridge_ports.pop(uuid, None)
+        if name is None:
+            return set()
+        del self.bridges[name]
+        return {name}
+
+    def _put_bridge(self, uuid: UUID, row: Any) -> dict[str, Bridge]:
+        bridge = Bridge(uuid=uuid, **_columns(row, _BRIDGE))
+        self._bridge_names[uuid] = bridge.name
+        if self.bridges.get(bridge.name) == bridge:
+            return {}
+        self.bridges[bridge.name] = bridge
+        return {bridge.name: bridge}
+
+    def _step_ports(
+        self, rows: Rows, dirty: Iterable[UUID]
+    ) -> tuple[dict[str, Port], frozenset[str]]:
+        before: dict[str, Port] = {}
+        for uuid in dirty:
+            if uuid in self._port_names:
+                port = self._forget_port(uuid)
+                before[port.name] = port
+        put: dict[str, Port] = {}
+        for uuid in dirty:
+            row, bridge = rows.get(uuid), self._port_bridge.get(uuid)
+            if row is not None and bridge in self._bridge_names and row.interfaces:
+                port = self._put_port(uuid, row, self._bridge_names[bridge])
+                put[port.name] = port
+        different = {name: port for name, port in put.items() if before.get(name) != port}
+        return different, frozenset(before.keys() - put.keys())
+
+    def _forget_port(self, uuid: UUID) -> Port:
+        port = self.ports.pop(self._port_names.pop(uuid))
+        for interface in port.interfaces:
+            self._interface_port.pop(interface.uuid, None)
+            iface_id = interface.external_ids.get(IFACE_ID)
+            if iface_id is not None:
+                self._by_iface_id[iface_id].discard(port.name)
+                if not self._by_iface_id[iface_id]:
+                    del self._by_iface_id[iface_id]
+        return port
+
+    def _put_port(self, uuid: UUID, row: Any, bridge: str) -> Port:
+        interfaces = tuple(
+            Interface(uuid=member.uuid, **_columns(member, _INTERFACE))
+            for member in sorted(row.interfaces, key=lambda member: str(member.name))
+        )
+        port = Port(uuid=uuid, bridge=bridge, interfaces=interfaces, **_columns(row, _PORT))
+        self.ports[port.name] = port
+        self._port_names[uuid] = port.name
+        for interface in interfaces:
+            self._interface_port[interface.uuid] = uuid
+            iface_id = interface.external_ids.get(IFACE_ID)
+            if iface_id is not None:
+                self._by_iface_id[iface_id].add(port.name)
+        return port
+
+
+def _columns(row: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: _value(row, name) for name in names}
+
+
+def _value(row: Any, name: str) -> Any:
+    value = getattr(row, name)
+    if not isinstance(value, list):
+        return value
+    if row._table.columns[name].type.is_optional():
+        return value[0] if value else None
+    return tuple(sorted(value))

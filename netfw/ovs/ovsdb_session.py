@@ -1,0 +1,323 @@
+"""The connection to a database: ovsdbapp's, with our JSON reader and a notice of what happens.
+
+Importing this module loads ``ovs`` and ``ovsdbapp``; `netfw.ovs.ovsdb` does it on first use.
+Nothing of theirs is patched: an `Idl` of this module carries its own session and reader.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import ovs.db.error
+import ovs.db.idl
+import ovs.jsonrpc
+import ovs.poller
+import ovs.stream
+from ovsdbapp.backend.ovs_idl import Backend, connection
+from ovsdbapp.backend.ovs_idl import transaction as ovsdbapp_transaction
+from ovsdbapp.backend.ovs_idl.command import BaseCommand
+from ovsdbapp.exceptions import TimeoutException
+
+from netfw.errors import BackendBroken, BackendUnavailable, NetfwError, OperationRefused
+from netfw.ovs.json_stream import JsonStream
+from netfw.ovs.ovsdb_mirror import COLUMNS, Dirty
+from netfw.ovs.ovsdb_wire import Rendered, explain
+
+DATABASE = "Open_vSwitch"
+_PIECE = 1 << 18
+_BACKOFF = (20, 500)
+"""Milliseconds between attempts to reconnect, the first and the longest."""
+
+
+class JsonConnection(ovs.jsonrpc.Connection):  # type: ignore[misc]
+    """A JSON-RPC connection that reads with `JsonStream`."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self._incoming = JsonStream()
+        self._more = False
+
+    def recv(self) -> tuple[int, Any]:
+        while not self.status:
+            try:
+                message = self._incoming.take()
+            except ValueError:
+                self.error(errno.EPROTO)
+                break
+            if message is not None:
+                self._more = self._incoming.pending
+                return self._decoded(message)
+            self._more = False
+            failure, data = self.stream.recv(_PIECE)
+            if failure == errno.EAGAIN:
+                return failure, None
+            if failure or not data:
+                self.error(failure or ovs.jsonrpc.EOF)
+                break
+            self._incoming.feed(data)
+            self.received_bytes += len(data)
+        return self.status, None
+
+    def recv_wait(self, poller: Any) -> None:
+        if self.status or self._more:
+            poller.immediate_wake()
+        else:
+            self.stream.recv_wait(poller)
+
+    def _decoded(self, message: Mapping[str, Any]) -> tuple[int, Any]:
+        decoded = ovs.jsonrpc.Message.from_json(message)
+        if isinstance(decoded, ovs.jsonrpc.Message):
+            return 0, decoded
+        self.error(errno.EPROTO)
+        return self.status, None
+
+
+class JsonSession(ovs.jsonrpc.Session):  # type: ignore[misc]
+    """A session that reconnects, whose connections are `JsonConnection`; keeps the last refusal."""
+
+    last_refusal: list[Any] | None = None
+    """What the database answered to the last transaction that it refused."""
+
+    @property
+    def rpc(self) -> Any:
+        return self._rpc
+
+    @rpc.setter
+    def rpc(self, plain: Any) -> None:
+        # The session makes its connections itself and keeps them here: the one place to step in.
+        self._rpc = None if plain is None else JsonConnection(plain.stream)
+
+    def recv(self) -> Any:
+        message = super().recv()
+        if message is not None and isinstance(message.result, list):
+            failed = [reply for reply in message.result if isinstance(reply, dict)]
+            if any("error" in reply for reply in failed):
+                self.last_refusal = message.result
+        return message
+
+
+class Observer(Protocol):
+    """Who is told by the replica's thread, with the connection's lock held."""
+
+    def stepped(self, tables: Mapping[str, Any], dirty: Dirty) -> None:
+        """Some rows are different now; the replica is whole."""
+
+    def lost(self) -> None:
+        """The database went away."""
+
+
+class Idl(connection.OvsdbIdl):  # type: ignore[misc]
+    """The replica.  After each step that leaves it whole it tells its observer which rows changed.
+
+    When the server comes back it sends every row as if it were new and says nothing of those that
+    are gone, so that everything counts as changed then, and the observer compares.
+    """
+
+    def __init__(self, remote: str, helper: Any, observer: Observer) -> None:
+        super().__init__(remote, helper)
+        made: Any = self._session  # type: ignore[has-type]
+        self._session = JsonSession(made.reconnect, None, made.remotes)
+        # The setter takes no less than a second; a local socket can be asked more often.
+        made.reconnect.min_backoff, made.reconnect.max_backoff = _BACKOFF
+        self._observer = observer
+        self._dirty = Dirty()
+        self._alive = False
+
+    def take_refusal(self) -> list[Any] | None:
+        """What the database said to the last transaction that it refused; asked for once."""
+        refusal, self._session.last_refusal = self._session.last_refusal, None
+        return refusal
+
+    def cooperative_yield(self) -> None:
+        """Nothing: threads need no help, and it would be called for each row."""
+
+    def restart_fsm(self) -> None:
+        self._went_away()
+        self._dirty = Dirty()
+        super().restart_fsm()
+
+    def notify(self, event: Any, row: Any, updates: Any = None) -> None:
+        self._dirty.rows[row._table.name].add(row.uuid)
+
+    def run(self) -> bool:
+        changed = super().run()
+        if not self._session.is_connected():
+            self._went_away()
+        elif self.state == self.IDL_S_MONITORING and (self._dirty.everything or self._dirty.rows):
+            dirty, self._dirty = self._dirty, Dirty(everything=False)
+            self._alive = True
+            self._observer.stepped({name: t.rows for name, t in self.tables.items()}, dirty)
+        return bool(changed)
+
+    def interrupt(self) -> None:
+        """Break the connection from any thread, so that whoever waits for an answer wakes up."""
+        rpc = self._session.rpc
+        stream = rpc.stream if rpc is not None else None
+        if stream is not None and stream.socket is not None:
+            try:
+                stream.socket.shutdown(2)
+            except OSError:
+                return  # it is broken already
+
+    def _went_away(self) -> None:
+        if self._alive:
+            self._alive = False
+            self._observer.lost()
+
+
+class Transaction(ovsdbapp_transaction.Transaction):  # type: ignore[misc]
+    """ovsdbapp's transaction, which ends when its caller has given up, whatever it waits for."""
+
+    given_up = False
+
+    def pre_commit(self, txn: Any) -> None:
+        if self.given_up:
+            raise BackendUnavailable("nobody waits for this transaction any more")
+
+    def time_remaining(self) -> float:
+        # ovsdbapp waits for ever when no time remains.
+        return max(0.001, float(super().time_remaining()))
+
+
+class Execute(BaseCommand):  # type: ignore[misc]
+    """Carries out what *render* says on the replica as it is at each attempt."""
+
+    def __init__(self, api: Any, render: Callable[[], Rendered], count: bool) -> None:
+        super().__init__(api)
+        self._render = render
+        self._count = count
+        self.rendered: Rendered | None = None
+
+    def run_idl(self, txn: Any) -> None:
+        self.rendered = self._render()
+        for statement in self.rendered.statements:
+            txn.add_op(statement)
+        if self._count and self.rendered.statements:
+            (switch,) = self.api.tables[DATABASE].rows.values()
+            switch.increment("next_cfg")
+
+    def post_commit(self, txn: Any) -> None:
+        if self._count:
+            self.result = txn.get_increment_new_value()
+
+    @property
+    def counted(self) -> int:
+        """How many statements the replica puts before ours."""
+        return 2 if self._count else 0
+
+
+class Api(Backend):  # type: ignore[misc]
+    """ovsdbapp's entry point.  It keeps its connection on the class, so each one has its own class:
+    see `connect`."""
+
+    schema = DATABASE
+
+    def carry_out(self, render: Callable[[], Rendered], count: bool) -> int | None:
+        """One transaction; the number that the switch confirms once it has taken it in, if *count*.
+
+        :raises OperationRefused: nothing of it was done, and why.
+        :raises BackendUnavailable: no answer; it was done as a whole or not at all.
+        """
+        link = self.ovsdb_connection
+        transaction = Transaction(self, link, link.timeout, check_error=True, log_errors=False)
+        command = transaction.add(Execute(self, render, count))
+        self.idl.take_refusal()
+        try:
+            transaction.commit()
+        except TimeoutException as error:
+            transaction.given_up = True
+            raise BackendUnavailable(
+                f"{self.idl.session_name()}: no answer to a transaction within {link.timeout:g} s"
+            ) from error
+        except RuntimeError as error:
+            raise self._translated(command) from error
+        return command.result  # type: ignore[no-any-return]
+
+    def runs_in_this_thread(self) -> bool:
+        return self.ovsdb_connection.thread is threading.current_thread()
+
+    def end(self, timeout: float) -> None:
+        """End the replica's thread, also when it waits for an answer that does not come."""
+        link = self.ovsdb_connection
+        link.is_running = False
+        self.idl.interrupt()
+        link.txns.alert_notify()
+        link.thread.join(timeout)
+
+    def _translated(self, command: Execute) -> NetfwError:
+        refusal = self.idl.take_refusal()
+        if refusal is None or command.rendered is None:
+            return BackendUnavailable(f"{self.idl.session_name()}: a transaction was not answered")
+        return OperationRefused(explain(refusal[command.counted :], command.rendered))
+
+
+def connect(remote: str, timeout: float, observer: Observer) -> Api:
+    """Connect, fill the replica and start its thread.
+
+    :raises BackendUnavailable: nobody answers at *remote* in time.
+    """
+    deadline = time.monotonic() + timeout
+    helper = ovs.db.idl.SchemaHelper(None, _schema(remote, deadline))
+    for table, columns in COLUMNS.items():
+        helper.register_columns(table, list(columns))
+    try:
+        idl = Idl(remote, helper, observer)
+    except ovs.db.error.Error as error:
+        raise BackendBroken(f"{remote}: the schema is not that of a switch: {error}") from error
+    own = type("Api", (Api,), {"_ovsdb_connection": None})
+    api = own(connection.Connection(idl, timeout), start=False, auto_index=False)
+    try:
+        api.ovsdb_connection.start()
+    except TimeoutException as error:
+        idl.close()
+        raise BackendUnavailable(f"{remote}: no answer within {timeout:g} s") from error
+    return api  # type: ignore[no-any-return]
+
+
+def _schema(remote: str, deadline: float) -> Any:
+    """The database's own description of itself."""
+    problem = "no address"
+    for address in remote.split(","):
+        failure, stream = ovs.stream.Stream.open_block(
+            ovs.stream.Stream.open(address.strip()), timeout=_milliseconds(deadline)
+        )
+        if failure:
+            problem = errno.errorcode.get(failure, str(failure))
+            continue
+        rpc = JsonConnection(stream)
+        try:
+            reply = _ask_schema(rpc, deadline)
+        finally:
+            rpc.close()
+        if reply is not None and reply.error is None:
+            return reply.result
+        problem = "no answer in time" if reply is None else json.dumps(reply.error)
+    raise BackendUnavailable(
+        f"{remote}: {problem}; is ovsdb-server running, and is this its address?"
+    )
+
+
+def _ask_schema(rpc: JsonConnection, deadline: float) -> Any:
+    failure = rpc.send(ovs.jsonrpc.Message.create_request("get_schema", [DATABASE]))
+    while not failure and time.monotonic() < deadline:
+        failure, reply = rpc.recv()
+        if reply is not None:
+            return reply
+        if failure == errno.EAGAIN:
+            failure = 0
+            rpc.run()
+            poller = ovs.poller.Poller()
+            rpc.wait(poller)
+            rpc.recv_wait(poller)
+            poller.timer_wait(_milliseconds(deadline))
+            poller.block()
+    return None
+
+
+def _milliseconds(deadline: float) -> int:
+    return max(1, int((deadline - time.monotonic()) * 1000))

@@ -1,0 +1,211 @@
+"""Changing the database of a real switch."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from netfw.errors import BackendUnavailable, OperationRefused
+from netfw.ovs.operations import (
+    AddBridge,
+    AddPort,
+    RemoveBridge,
+    RemovePort,
+    SetColumns,
+    Table,
+    patch_port,
+    tunnel_port,
+)
+from netfw.ovs.ovsdb import Ovsdb
+from netfw.testing.lab.openvswitch import PrivateOvs
+
+
+@pytest.fixture
+def ovsdb(ovs: PrivateOvs) -> Iterator[Ovsdb]:
+    ovs.add_bridge("br-int")
+    with Ovsdb(ovs.remote, timeout=10) as ovsdb:
+        yield ovsdb
+
+
+def internal(name: str, **more) -> AddPort:
+    return AddPort(bridge="br-int", name=name, type="internal", **more)
+
+
+def test_a_bridge_is_made_changed_and_removed(ovsdb, ovs):
+    ovsdb.run(
+        [
+            AddBridge(
+                name="br-tun",
+                datapath_type="netdev",
+                fail_mode="secure",
+                protocols=("OpenFlow13", "OpenFlow14"),
+                other_config={"mac-table-size": "5000"},
+                external_ids={"owner": "netfw"},
+            )
+        ]
+    )
+    bridge = ovsdb.bridge("br-tun")
+    assert bridge.datapath_id is not None, "the switch has acted on it"
+    assert bridge.protocols == ("OpenFlow13", "OpenFlow14")
+    assert ovs.vsctl("get-fail-mode", "br-tun") == "secure\n"
+    change = SetColumns(
+        table=Table.BRIDGE,
+        record="br-tun",
+        values={"fail_mode": None, "mcast_snooping_enable": True},
+        keys={"external_ids": {"owner": None, "more": "text with ü"}},
+    )
+    ovsdb.run([change])
+    bridge = ovsdb.bridge("br-tun")
+    assert (bridge.fail_mode, bridge.mcast_snooping_enable) == (None, True)
+    assert bridge.external_ids == {"more": "text with ü"}
+    ovsdb.run([RemoveBridge("br-tun"), RemoveBridge("br-tun")])
+    assert ovs.vsctl("list-br") == "br-int\n"
+
+
+def test_ports_of_every_kind_are_on_the_switch_when_run_returns(ovsdb, ovs):
+    ovsdb.run(
+        [
+            AddBridge(name="br-tun", datapath_type="netdev"),
+            patch_port("br-int", "patch-tun", "patch-int"),
+            patch_port("br-tun", "patch-int", "patch-tun"),
+            tunnel_port("br-tun", "vxlan-1", "vxlan", "192.0.2.1"),
+            internal("tap1", tag=4095, mtu_request=1400, other_config={"net_uuid": "n"}),
+        ]
+    )
+    ports = ovsdb.snapshot().ports
+    ofports = {name: port.interface.ofport for name, port in ports.items()}
+    assert all(number is not None and number > 0 for number in ofports.values()), ofports
+    assert ports["tap1"].tag == 4095
+    assert ports["tap1"].interface.mtu == 1400
+    assert ports["vxlan-1"].interface.options["remote_ip"] == "192.0.2.1"
+    assert ovs.vsctl("port-to-br", "patch-int") == "br-tun\n"
+
+
+def test_a_device_that_the_switch_can_not_open_says_why(ovsdb):
+    ovsdb.run([AddPort(bridge="br-int", name="nosuchdevice")])
+    interface = ovsdb.port("nosuchdevice").interface
+    assert interface.ofport == -1
+    assert "No such device" in interface.error
+
+
+def test_columns_of_a_port_change_and_the_rest_stays(ovsdb):
+    ovsdb.run([internal("tap1", tag=4095, external_ids={"iface-id": "a", "other": "b"})])
+    ovsdb.run(
+        [
+            SetColumns(
+                table=Table.PORT, record="tap1",
+                values={"tag": 5}, keys={"other_config": {"tag": "5"}},
+                expect={"iface-id": "a"},
+            ),
+            SetColumns(
+                table=Table.INTERFACE, record="tap1",
+                keys={"external_ids": {"iface-status": "active"}},
+            ),
+        ]
+    )  # fmt: skip
+    port = ovsdb.port("tap1")
+    assert (port.tag, port.other_config) == (5, {"tag": "5"})
+    assert port.interface.external_ids == {"iface-id": "a", "other": "b", "iface-status": "active"}
+
+
+def test_a_refused_transaction_does_nothing_and_names_the_culprit(ovsdb, ovs):
+    good, bad = internal("good"), internal("bad", tag=5000)
+    with pytest.raises(OperationRefused, match="5000 is not in the valid range") as caught:
+        ovsdb.run([good, bad])
+    assert list(caught.value.reasons) == [bad]
+    assert ovs.vsctl("list-ports", "br-int") == ""
+
+
+def test_an_unknown_column_is_refused_and_never_ignored(ovsdb):
+    ovsdb.run([internal("tap1")])
+    with pytest.raises(OperationRefused, match="No column nonsense"):
+        ovsdb.run([SetColumns(table=Table.PORT, record="tap1", values={"nonsense": 1})])
+
+
+def test_a_device_made_by_another_just_before_is_never_taken_over(ovsdb, ovs):
+    """The mirror is late by a few milliseconds: the database itself has to refuse."""
+    ovsdb.snapshot()
+    for number in range(25):
+        name = f"foreign{number}"
+        ovs.vsctl("--no-wait", "add-port", "br-int", name, "--", "set", "Interface", name,
+                  "type=internal", "external_ids:mine=yes")  # fmt: skip
+        with pytest.raises(OperationRefused):
+            ovsdb.run([internal(name, external_ids={"mine": "no"})], wait=False)
+        assert ovs.vsctl("get", "Interface", name, "external_ids:mine") == "yes\n"
+
+
+def test_a_port_that_changed_hands_just_before_is_not_removed(ovsdb, ovs):
+    for number in range(25):
+        name = f"tap{number}"
+        ovsdb.run([internal(name, external_ids={"owner": "netfw"})], wait=False)
+        ovs.vsctl("--no-wait", "set", "Interface", name, "external_ids:owner=somebody")
+        with pytest.raises(OperationRefused, match="changed hands"):
+            ovsdb.run([RemovePort(name=name, expect={"owner": "netfw"})], wait=False)
+        assert name in ovs.vsctl("list-ports", "br-int").split()
+
+
+def test_many_removals_by_pieces_remove_all(ovsdb, ovs):
+    names = [f"tap{number}" for number in range(25)]
+    ovsdb.run([internal(name) for name in names])
+    ovsdb.run_in_pieces([RemovePort(name=name) for name in names], 10)
+    assert ovs.vsctl("list-ports", "br-int") == ""
+
+
+def test_a_switch_that_does_not_act_is_unavailable_and_gets_it_later(ovs, ovsdb):
+    impatient = Ovsdb(ovs.remote, timeout=1)
+    ovs.stop_switch()
+    with impatient, pytest.raises(BackendUnavailable, match="is ovs-vswitchd running"):
+        impatient.run([internal("tap1")])
+    ovs.start_switch()
+    assert ovsdb.port("tap1").interface.ofport > 0
+
+
+def test_without_a_database_it_is_unavailable_and_says_what_to_look_at(tmp_path):
+    with (
+        Ovsdb(f"unix:{tmp_path}/nobody", timeout=1) as ovsdb,
+        pytest.raises(BackendUnavailable, match="is ovsdb-server running"),
+    ):
+        ovsdb.snapshot()
+
+
+def test_a_database_that_hangs_makes_calls_time_out_and_nothing_is_done_later(ovs):
+    ovs.add_bridge("br-int")
+    server = int((ovs.directory / "ovsdb-server.pid").read_text())
+    threads = set(threading.enumerate())
+    with Ovsdb(ovs.remote, timeout=1) as ovsdb:
+        ovsdb.snapshot()
+        os.kill(server, signal.SIGSTOP)
+        try:
+            for name in ("first", "second", "third"):
+                with pytest.raises(BackendUnavailable):
+                    ovsdb.run([internal(name)], wait=False)
+        finally:
+            os.kill(server, signal.SIGCONT)
+        ovsdb.run([internal("last")])
+        # The first was on its way already; of those that still waited here nothing is done.
+        assert ovsdb.snapshot().ports.keys() <= {"br-int", "first", "last"}
+    assert set(threading.enumerate()) == threads
+
+
+def test_closing_ends_the_thread_even_while_a_database_hangs(ovs):
+    server = int((ovs.directory / "ovsdb-server.pid").read_text())
+    threads = set(threading.enumerate())
+    ovsdb = Ovsdb(ovs.remote, timeout=1)
+    ovsdb.snapshot()
+    os.kill(server, signal.SIGSTOP)
+    try:
+        with pytest.raises(BackendUnavailable):
+            ovsdb.run([AddBridge(name="br0")], wait=False)
+        ovsdb.close()
+        ovsdb.close()
+        deadline = time.monotonic() + 5
+        while set(threading.enumerate()) != threads and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert set(threading.enumerate()) == threads
+    finally:
+        os.kill(server, signal.SIGCONT)
+    with pytest.raises(BackendUnavailable, match="closed"):
+        ovsdb.snapshot()
