@@ -1,5 +1,6 @@
 """iptables and ip6tables: rules as values, difference, atomic restore, an owner for each chain."""
 
+from netfw.linux.iptables.argument import Not
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import (
     ACCEPT,
@@ -8,7 +9,6 @@ from netfw.linux.iptables.rule import (
     Family,
     Jump,
     Match,
-    Not,
     Rule,
     Target,
     match,

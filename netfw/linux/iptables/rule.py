@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from attrs import field, frozen
 
 from netfw.errors import InvalidInput
+from netfw.linux.iptables.argument import (
+    Not,
+    OptionValue,
+    check_argument,
+    check_chain_name,
+    check_name,
+    render_options,
+    render_text,
+)
 from netfw.model.address import IpAddress, IpNetwork
 
 T = TypeVar("T")
 
-ARGUMENT_LENGTH = 255
-CHAIN_NAME_LENGTH = 28
-
 _DEVICE = re.compile(r"[A-Za-z0-9_.@][A-Za-z0-9_.:@-]{0,14}\+?")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_OPTION = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_BARE = re.compile(r"[A-Za-z0-9_./:,+=@%-]+")
-_BARE_TEXT = re.compile(r"[A-Za-z0-9_-]+")
-_TEXTS = frozenset({"comment", "log-prefix", "nflog-prefix", "string", "hashlimit-name"})
 
 
 class Family(enum.IntEnum):
@@ -39,17 +39,6 @@ class Family(enum.IntEnum):
 
     def __str__(self) -> str:
         return f"IPv{self.value}"
-
-
-@frozen
-class Not(Generic[T]):
-    """Everything but this."""
-
-    value: T
-
-
-OptionValue = str | int | bool | tuple[str | int, ...] | Not[str] | Not[int] | Not[tuple[str, ...]]
-"""What `match` and `target` take: True is an option without an argument."""
 
 
 @frozen
@@ -81,8 +70,8 @@ def match(extension: str, /, **options: OptionValue) -> Match:
 
     :raises InvalidInput: a name or value that iptables could take for something else.
     """
-    _check_name("match", extension)
-    return Match(extension, " ".join(["-m", extension, *_options(options.items())]))
+    check_name("match", extension)
+    return Match(extension, " ".join(["-m", extension, *render_options(options)]))
 
 
 def target(name: str, /, **options: OptionValue) -> Target:
@@ -90,8 +79,8 @@ def target(name: str, /, **options: OptionValue) -> Target:
 
     :raises InvalidInput: a name or value that iptables could take for something else.
     """
-    _check_name("target", name)
-    return Target(name, " ".join(["-j", name, *_options(options.items())]))
+    check_name("target", name)
+    return Target(name, " ".join(["-j", name, *render_options(options)]))
 
 
 ACCEPT = target("ACCEPT")
@@ -129,9 +118,9 @@ class Rule:
         for option, device in (("-i", self.in_device), ("-o", self.out_device)):
             _check_device(option, device)
         if self.protocol is not None:
-            _check_name("protocol", _bare(self.protocol))
+            check_name("protocol", _bare(self.protocol))
         if self.comment:
-            _check_argument("comment", self.comment)
+            check_argument("comment", self.comment)
         if isinstance(self.target, Jump):
             check_chain_name(self.target.chain)
 
@@ -157,22 +146,12 @@ def render_rule(rule: Rule, owner: str) -> str:
                          f"{option} {value}")  # fmt: skip
     parts += [extension.text for extension in rule.matches]
     if rule.comment:
-        parts.append(f"-m comment --comment {_quoted(rule.comment, _BARE_TEXT)}")
+        parts.append(f"-m comment --comment {render_text(rule.comment)}")
     if isinstance(rule.target, Jump):
         parts.append(f"{'-g' if rule.target.goto else '-j'} {owner}-{rule.target.chain}")
     elif rule.target is not None:
         parts.append(rule.target.text)
     return " ".join(parts)
-
-
-def check_chain_name(name: str) -> None:
-    """Refuse what can not be a chain's name.
-
-    :raises InvalidInput: empty, or with a character that iptables or a person could mistake.
-    """
-    _check_name("chain", name)
-    if len(name) > CHAIN_NAME_LENGTH:
-        raise InvalidInput({f"chain {name}": f"longer than {CHAIN_NAME_LENGTH} characters"})
 
 
 def _network(option: str, network: IpNetwork | Not[IpNetwork]) -> list[str]:
@@ -182,51 +161,9 @@ def _network(option: str, network: IpNetwork | Not[IpNetwork]) -> list[str]:
     return [option, str(network)] if network.prefixlen else []
 
 
-def _options(options: Iterable[tuple[str, OptionValue]]) -> list[str]:
-    words = []
-    for key, given in options:
-        name = key.replace("_", "-")
-        if not _OPTION.fullmatch(name):
-            raise InvalidInput({f"option {key!r}": "not the name of an option"})
-        value: object = given
-        if isinstance(value, Not):
-            words.append("!")
-            value = value.value
-        words.append(f"--{name}")
-        if value is not True:
-            values = value if isinstance(value, tuple) else (value,)
-            words += [_argument(name, str(each)) for each in values]
-    return words
-
-
-def _argument(option: str, text: str) -> str:
-    _check_argument(f"--{option}", text)
-    return _quoted(text, _BARE_TEXT if option in _TEXTS else _BARE)
-
-
-def _quoted(text: str, bare: re.Pattern[str]) -> str:
-    if bare.fullmatch(text):
-        return text
-    return '"' + re.sub(r"([\"\\'])", r"\\\1", text) + '"'
-
-
-def _check_argument(path: str, text: str) -> None:
-    if not text or not text.isprintable():
-        raise InvalidInput({path: f"{text!r} is empty or has characters that are not printable"})
-    if text.startswith("-") or text == "!":
-        raise InvalidInput({path: f"{text!r} would be read as an option"})
-    if len(text.encode()) > ARGUMENT_LENGTH:
-        raise InvalidInput({path: f"longer than {ARGUMENT_LENGTH} bytes"})
-
-
 def _check_device(option: str, device: str | Not[str] | None) -> None:
     if device is not None and not _DEVICE.fullmatch(_bare(device)):
         raise InvalidInput({option: f"{_bare(device)!r} is not the name of a device"})
-
-
-def _check_name(kind: str, name: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise InvalidInput({f"{kind} {name!r}": "not a name (A-Z a-z 0-9 _ . -)"})
 
 
 def _bare(value: T | Not[T]) -> T:
