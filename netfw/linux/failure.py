@@ -22,6 +22,11 @@ _LACKING = {errno.EOPNOTSUPP, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.E
 _BUSY = {errno.ENOBUFS, errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
+def is_absence(number: int) -> bool:
+    """Whether *number* says that something does not exist."""
+    return number in _ABSENT
+
+
 def translate(number: int, what: str, said: str = "") -> NetfwError:
     """The error to raise when the kernel answered *number* to *what*.
 

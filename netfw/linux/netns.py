@@ -85,6 +85,24 @@ def identity(namespace: Namespace = None) -> Identity:
         return Identity(status.st_dev, status.st_ino)
 
 
+def open_namespace(namespace: Namespace) -> int:
+    """A descriptor of the namespace, for the caller to close.
+
+    :raises NotFound: there is no such namespace; a half-made one is none.
+    """
+    path = path_of(namespace)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no network namespace {namespace} ({path})") from error
+    except OSError as error:
+        raise translate(error.errno or 0, f"opening {path}", str(error)) from error
+    if not _refers_to_namespace(descriptor):
+        os.close(descriptor)
+        raise NotFound(f"{path} does not refer to a network namespace")
+    return descriptor
+
+
 def create(name: str) -> None:
     """Make a new namespace, with its loopback up.
 
@@ -172,17 +190,8 @@ def _enter(namespace: Namespace) -> None:
 
 @contextmanager
 def _opened(namespace: Namespace) -> Iterator[int]:
-    """A descriptor of the namespace.  Half-made ones do not exist."""
-    path = path_of(namespace)
+    descriptor = open_namespace(namespace)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError as error:
-        raise NotFound(f"there is no network namespace {namespace} ({path})") from error
-    except OSError as error:
-        raise translate(error.errno or 0, f"opening {path}", str(error)) from error
-    try:
-        if not _refers_to_namespace(descriptor):
-            raise NotFound(f"{path} does not refer to a network namespace")
         yield descriptor
     finally:
         os.close(descriptor)

@@ -15,15 +15,6 @@ import pytest
 
 from netfw.errors import Conflict, NotFound
 from netfw.linux import netns, syscalls
-from netfw.testing.lab import sandbox
-
-
-@pytest.fixture(autouse=True)
-def _sandbox():
-    sandbox.require()
-    yield
-    for name in netns.names():
-        netns.delete(name)
 
 
 def ip(*arguments: str) -> str:

@@ -1,0 +1,45 @@
+"""Checksum offload by ioctl.
+
+A userspace switch hands packets on as it gets them: checksums that a veth leaves to hardware are
+then never filled in, and TCP and UDP fail.  Devices of instances have it switched off.
+"""
+
+from __future__ import annotations
+
+import array
+import errno
+import fcntl
+import socket
+import struct
+
+_SIOCETHTOOL = 0x8946
+_GET_TX, _SET_TX = 0x16, 0x17
+_REQUEST = struct.Struct("16sP16x")
+
+
+def checksum_offload(device: str) -> bool:
+    """Whether *device*, in the calling thread's namespace, leaves checksums to hardware.
+
+    :raises OSError: the kernel refused.
+    """
+    return bool(_ethtool(device, _GET_TX, 0))
+
+
+def set_checksum_offload(device: str, on: bool) -> None:
+    """Switch it, in the calling thread's namespace; a device that has none has it off.
+
+    :raises OSError: the kernel refused.
+    """
+    try:
+        _ethtool(device, _SET_TX, int(on))
+    except OSError as error:
+        if on or error.errno != errno.EOPNOTSUPP:
+            raise
+
+
+def _ethtool(device: str, command: int, value: int) -> int:
+    block = array.array("I", [command, value])
+    address, _ = block.buffer_info()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, _SIOCETHTOOL, _REQUEST.pack(device.encode(), address))
+    return block[1]

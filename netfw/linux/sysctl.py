@@ -1,0 +1,107 @@
+"""Kernel parameters of a namespace, without a process of their own.
+
+Names are those of sysctl(8): dots separate, unless a slash comes first, so that devices with dots
+in their names can be said: ``net.ipv4.ip_forward``, ``net/ipv4/conf/eth0.1/forwarding``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from netfw.errors import NotFound
+from netfw.linux import netns
+from netfw.linux.failure import translate
+from netfw.linux.netns import Namespace
+from netfw.linux.operations import SetSysctl
+from netfw.linux.plan import plan_sysctl
+
+_ROOT = Path("/proc/sys")
+
+
+def path_of(name: str) -> Path:
+    """Where the parameter lives.
+
+    :raises ValueError: not a name of a parameter.
+    """
+    slash, dot = name.find("/"), name.find(".")
+    by_slash = slash >= 0 and (dot < 0 or slash < dot)
+    # After a leading dot-separated part, sysctl(8) reads a slash as a dot within a word.
+    parts = name.split("/") if by_slash else [part.replace("/", ".") for part in name.split(".")]
+    if not all(parts) or {".", ".."} & set(parts) or not name.isprintable() or " " in name:
+        raise ValueError(f"not the name of a kernel parameter: {name!r}")
+    return _ROOT.joinpath(*parts)
+
+
+def device_parameter(family: str, device: str, parameter: str) -> str:
+    """The name of a parameter of one device, whatever the device is called."""
+    return f"net/{family}/conf/{device}/{parameter}"
+
+
+def read(name: str, namespace: Namespace = None) -> str:
+    """The value, as the kernel prints it.
+
+    :raises NotFound: no such parameter (or device) there.
+    """
+    return netns.run_in(namespace, read_here, name)
+
+
+def write(name: str, value: str, namespace: Namespace = None) -> None:
+    """Set the value.
+
+    :raises NotFound: no such parameter (or device) there.
+    :raises OperationRefused: the kernel does not take that value.
+    :raises BackendBroken: netfw may not write it.
+    """
+    netns.run_in(namespace, write_here, name, value)
+
+
+def converge(wanted: Mapping[str, str], namespace: Namespace = None) -> tuple[SetSysctl, ...]:
+    """Set what differs, in the order given; what had to be set.
+
+    :raises NotFound: no such parameter (or device) there.
+    """
+    return netns.run_in(namespace, _converge_here, wanted)
+
+
+def read_many(names: Iterable[str], namespace: Namespace = None) -> dict[str, str]:
+    """Several values at once; parameters that do not exist are left out."""
+    return netns.run_in(namespace, _read_many_here, tuple(names))
+
+
+def read_here(name: str) -> str:
+    """As :func:`read`, in the calling thread's namespace and in its thread."""
+    try:
+        return path_of(name).read_text().strip()
+    except OSError as error:
+        raise translate(error.errno or 0, f"sysctl {name}", error.strerror or "") from error
+
+
+def write_here(name: str, value: str) -> None:
+    """As :func:`write`, in the calling thread's namespace and in its thread."""
+    path = path_of(name)
+    try:
+        # Never create: /proc would refuse, but a wrong root should not become a file.
+        with path.open("r+") as parameter:
+            parameter.write(value)
+    except OSError as error:
+        what = f"sysctl -w {name}={value}"
+        raise translate(error.errno or 0, what, error.strerror or "") from error
+
+
+def _read_many_here(names: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for name in names:
+        try:
+            found[name] = read_here(name)
+        except NotFound:
+            continue
+    return found
+
+
+def _converge_here(wanted: Mapping[str, str]) -> tuple[SetSysctl, ...]:
+    found = {name: read_here(name) for name in wanted}
+    changes = tuple(op for op in plan_sysctl(wanted, found) if isinstance(op, SetSysctl))
+    for change in changes:
+        write_here(change.name, change.value)
+    return changes

@@ -1,0 +1,214 @@
+"""What a namespace holds: links, addresses, routes, rules, neighbours.  Pure values.
+
+Devices are named, never numbered: a number means another device after the next restart.  Names are
+not judged here, because these values also say what was found; operations judge them.
+"""
+
+from __future__ import annotations
+
+import enum
+import ipaddress
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import Factory, field, frozen
+
+from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac
+
+MAIN_TABLE = 254
+PROTOCOL_KERNEL = 2
+PROTOCOL_BOOT = 3
+PROTOCOL_STATIC = 4
+"""Who put a route or a rule there; netfw is static, ``ip`` by hand is boot."""
+
+
+class Scope(enum.IntEnum):
+    """How far away something is valid."""
+
+    GLOBAL = 0
+    SITE = 200
+    LINK = 253
+    HOST = 254
+    NOWHERE = 255
+
+
+class RouteKind(enum.IntEnum):
+    """What happens to a packet that takes the route."""
+
+    UNICAST = 1
+    LOCAL = 2
+    BROADCAST = 3
+    ANYCAST = 4
+    MULTICAST = 5
+    BLACKHOLE = 6
+    UNREACHABLE = 7
+    PROHIBIT = 8
+    THROW = 9
+
+
+class RuleAction(enum.IntEnum):
+    """What happens to a packet that matches the rule."""
+
+    LOOKUP = 1
+    GOTO = 2
+    NOP = 3
+    BLACKHOLE = 6
+    UNREACHABLE = 7
+    PROHIBIT = 8
+
+
+@frozen(kw_only=True)
+class Link:
+    """A device as the kernel has it."""
+
+    name: str
+    index: int
+    kind: str | None = None
+    """``veth``, ``bridge``, ``tun``, ...; None for hardware and the loopback."""
+    mtu: int
+    mac: Mac | None = None
+    up: bool
+    """Whether it was set up, not whether it has a carrier."""
+    state: str
+    """Operational state in lower case: ``up``, ``down``, ``lowerlayerdown``, ``unknown``, ..."""
+    master: str | None = None
+
+
+@frozen(kw_only=True)
+class Address:
+    """An address of a device, as one asks for it."""
+
+    device: str
+    interface: IpInterface = field(converter=ipaddress.ip_interface)
+    scope: Scope | None = None
+    """None: whatever the kernel finds usual.  IPv6 addresses have the scope that they imply."""
+    noprefixroute: bool = False
+    nodad: bool = field(default=False, eq=False)
+    """Use it at once, without duplicate detection; says nothing once the address is there."""
+
+
+@frozen(kw_only=True)
+class FoundAddress:
+    """An address as the kernel has it."""
+
+    address: Address
+    permanent: bool = True
+    """Not learnt with a lifetime."""
+    automatic: bool = False
+    """The link-local address that the kernel gives to a device by itself."""
+    secondary: bool = False
+    """An IPv4 address that goes with the first one of its network, unless promoted."""
+    tentative: bool = False
+    duplicate: bool = False
+    """Duplicate detection found somebody else with it."""
+
+
+@frozen(kw_only=True)
+class NextHop:
+    """Where a route leads; several of them share the traffic by weight."""
+
+    via: IpAddress | None = None
+    device: str | None = None
+    weight: int = 1
+    onlink: bool = False
+    """Take it that *via* is on the device's link, whatever the addresses say."""
+
+
+RouteKey = tuple[int, int, IpNetwork, int]
+"""Family, table, destination, metric."""
+
+
+def _usual_metric(route: Route) -> int:
+    return 1024 if route.destination.version == 6 else 0
+
+
+@frozen(kw_only=True)
+class Route:
+    """A route; what it is known by is in :attr:`key`."""
+
+    destination: IpNetwork = field(converter=ipaddress.ip_network)
+    hops: tuple[NextHop, ...] = ()
+    metric: int = Factory(_usual_metric, takes_self=True)
+    table: int = MAIN_TABLE
+    scope: Scope | None = None
+    """None: link without a gateway, else global.  Means nothing in IPv6."""
+    source: IpAddress | None = None
+    kind: RouteKind = RouteKind.UNICAST
+    protocol: int = field(default=PROTOCOL_STATIC, eq=False)
+
+    @property
+    def key(self) -> RouteKey:
+        """What the kernel tells routes apart by."""
+        return (self.destination.version, self.table, self.destination, self.metric)
+
+
+def route(
+    destination: str | IpNetwork,
+    *,
+    via: str | IpAddress | None = None,
+    device: str | None = None,
+    onlink: bool = False,
+    **rest: Any,
+) -> Route:
+    """A route with one next hop; ``default`` needs *via*, whose family it takes."""
+    gateway = ipaddress.ip_address(via) if via is not None else None
+    if destination == "default":
+        if gateway is None:
+            raise ValueError("a default route without a gateway: name 0.0.0.0/0 or ::/0")
+        destination = "::/0" if gateway.version == 6 else "0.0.0.0/0"
+    hop = NextHop(via=gateway, device=device, onlink=onlink)
+    return Route(destination=ipaddress.ip_network(destination), hops=(hop,), **rest)
+
+
+def _version(rule: Rule) -> int:
+    for network in (rule.source, rule.destination):
+        if network is not None:
+            return network.version
+    return 4
+
+
+def _optional_network(value: str | IpNetwork | None) -> IpNetwork | None:
+    return None if value is None else ipaddress.ip_network(value)
+
+
+@frozen(kw_only=True)
+class Rule:
+    """A rule of the policy routing database."""
+
+    priority: int
+    source: IpNetwork | None = field(default=None, converter=_optional_network)
+    destination: IpNetwork | None = field(default=None, converter=_optional_network)
+    version: int = Factory(_version, takes_self=True)
+    iif: str | None = None
+    oif: str | None = None
+    mark: int | None = None
+    mask: int = 0xFFFFFFFF
+    table: int = MAIN_TABLE
+    action: RuleAction = RuleAction.LOOKUP
+    protocol: int = field(default=PROTOCOL_STATIC, eq=False)
+    other: frozenset[str] = frozenset()
+    """Conditions of a rule found that netfw has no word for; no wanted rule has any."""
+
+    def __attrs_post_init__(self) -> None:
+        for network in (self.source, self.destination):
+            if network is not None and network.version != self.version:
+                raise ValueError(f"rule {self.priority}: {network} is not of IPv{self.version}")
+
+
+@frozen(kw_only=True)
+class Neighbour:
+    """A fixed entry of the neighbour table, or (*proxy*) an address answered for others."""
+
+    device: str
+    address: IpAddress = field(converter=ipaddress.ip_address)
+    mac: Mac | None = None
+    proxy: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if self.proxy == (self.mac is not None):
+            raise ValueError(f"neighbour {self.address}: a MAC address, or proxy; one of the two")
+
+
+def addresses(device: str, cidrs: Iterable[str | IpInterface]) -> tuple[Address, ...]:
+    """The addresses *cidrs* on *device*, with nothing special about them."""
+    return tuple(Address(device=device, interface=ipaddress.ip_interface(cidr)) for cidr in cidrs)
