@@ -1,0 +1,137 @@
+"""Sets of addresses as values, and the words that ipset has for their members.  Pure."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+
+from attrs import field, frozen
+
+from netfw.errors import InvalidInput
+from netfw.model.address import IpAddress, IpNetwork
+
+NAME_LENGTH = 31
+SMALLEST_ROOM = 65536
+"""How many members a set has room for unless it needs more; the default of ipset."""
+
+_OWNER = re.compile(r"[A-Za-z0-9_]{1,16}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
+_PROTOCOLS = frozenset({"tcp", "udp", "sctp", "udplite"})
+
+
+class SetType(enum.Enum):
+    """What the members of a set are."""
+
+    ADDRESS = "hash:ip"
+    NETWORK = "hash:net"
+    ADDRESS_PORT = "hash:ip,port"
+    NETWORK_PORT = "hash:net,port"
+
+
+@frozen
+class PortMember:
+    """An address or network, with a protocol that has ports and one of its ports."""
+
+    where: IpAddress | IpNetwork
+    protocol: str
+    port: int
+
+    def __attrs_post_init__(self) -> None:
+        # Other protocols ipset prints by names of its own, so that we would not know them again.
+        if self.protocol not in _PROTOCOLS or not 0 <= self.port <= 65535:
+            known = ", ".join(sorted(_PROTOCOLS))
+            raise InvalidInput({"member": f"{self.protocol}:{self.port} is no port of {known}"})
+
+    def __str__(self) -> str:
+        return f"{self.where},{self.protocol}:{self.port}"
+
+
+Member = IpAddress | IpNetwork | PortMember
+
+
+@frozen(kw_only=True)
+class SetKind:
+    """What two sets have to share so that one can take the other's place."""
+
+    type: SetType = SetType.NETWORK
+    family: int = 4
+
+    def __attrs_post_init__(self) -> None:
+        if self.family not in (4, 6):
+            raise InvalidInput({"family": f"{self.family!r} is neither 4 nor 6"})
+
+    def __str__(self) -> str:
+        return f"{self.type.value} for IPv{self.family}"
+
+
+@frozen
+class IpSet:
+    """A set as it should be."""
+
+    kind: SetKind
+    members: frozenset[Member] = field(default=frozenset(), repr=False)
+
+
+def full_name(owner: str, name: str) -> str:
+    """What the kernel (and a rule) calls the set *name* of *owner*.
+
+    :raises InvalidInput: longer than the kernel takes, or with a character it could mistake.
+    """
+    full = f"{owner}-{name}"
+    if not _NAME.fullmatch(name) or len(full) > NAME_LENGTH:
+        raise InvalidInput({f"set {full!r}": f"not up to {NAME_LENGTH} of A-Z a-z 0-9 _ . : -"})
+    return full
+
+
+def check_owner(owner: str) -> None:
+    """Refuse what can not tell one owner's sets from another's.
+
+    :raises InvalidInput: it has a dash (which ends the owner in a set's name) or is too long.
+    """
+    if not _OWNER.fullmatch(owner):
+        raise InvalidInput({f"owner {owner!r}": "not 1 to 16 of A-Z a-z 0-9 _"})
+
+
+def elements(kind: SetKind, members: Iterable[Member]) -> Iterator[str]:
+    """What ipset keeps for *members*: one word each, two for a network that is everything.
+
+    ``hash:net`` has no /0, so that everything is its two halves.
+
+    :raises InvalidInput: a member that a set of this kind can not have.
+    """
+    networks = kind.type in (SetType.NETWORK, SetType.NETWORK_PORT)
+    ports = kind.type in (SetType.ADDRESS_PORT, SetType.NETWORK_PORT)
+    whole = 32 if kind.family == 4 else 128
+    for member in members:
+        where = member.where if isinstance(member, PortMember) else member
+        suffix = f",{member.protocol}:{member.port}" if isinstance(member, PortMember) else ""
+        if where.version != kind.family or bool(suffix) is not ports:
+            raise InvalidInput({f"member {member}": f"not possible in a set {kind}"})
+        if not isinstance(where, (IPv4Network, IPv6Network)):
+            yield f"{where}{suffix}"
+        elif where.prefixlen == whole:
+            yield f"{where.network_address}{suffix}"
+        elif not networks:
+            raise InvalidInput({f"member {member}": f"not possible in a set {kind}"})
+        elif where.prefixlen:
+            yield f"{where}{suffix}"
+        else:
+            yield from (f"{half}{suffix}" for half in where.subnets())
+
+
+def normal_element(word: str) -> str:
+    """How we write what ipset prints: addresses as Python spells them."""
+    if ":" not in word:
+        return word
+    where, comma, port = word.partition(",")
+    if "." not in where:
+        return word  # only embedded IPv4 addresses are spelled in two ways
+    spelled = ip_network(where) if "/" in where else ip_address(where)
+    return f"{spelled}{comma}{port}"
+
+
+def room_for(count: int) -> int:
+    """The room (``maxelem``) of a set with *count* members, so that it seldom has to grow."""
+    return max(SMALLEST_ROOM, 1 << (count * 5 // 4).bit_length())

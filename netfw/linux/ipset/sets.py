@@ -1,0 +1,143 @@
+"""IpSets: the sets of one owner in one namespace, made as they should be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from netfw.errors import (
+    BackendBroken,
+    Conflict,
+    NetfwError,
+    NotFound,
+    OperationRefused,
+)
+from netfw.linux.ipset.members import IpSet, Member, check_owner, elements
+from netfw.linux.ipset.operations import Operation, render_restore
+from netfw.linux.ipset.plan import KernelSet, parse_save, plan_members, plan_sets, record
+from netfw.linux.netns import Namespace
+from netfw.linux.process.command import Finished, run_command
+from netfw.plan import Update
+
+_SAID = re.compile(r"^ipset v[\d.]+: (?:Error in line (\d+): )?(.*)", re.DOTALL)
+
+
+class IpSets:
+    """The sets of *owner* in *namespace*.
+
+    1. Only sets called ``<owner>-...`` are ever touched.
+    2. The machine is read once and when `observe` is called; after that, a change of members costs
+       what changed, whatever the set holds.
+    3. A set that is replaced is swapped in one step; changes of members add before they remove.
+    4. A refused change is planned once more on a new picture.
+
+    To be used by one thread at a time.
+    """
+
+    def __init__(self, owner: str, *, namespace: Namespace = None) -> None:
+        check_owner(owner)
+        self.owner, self.namespace = owner, namespace
+        self._sets: dict[str, KernelSet] | None = None
+
+    def observe(self) -> Mapping[str, KernelSet]:
+        """Read the machine: the sets that the owner has, with their members as ipset writes them.
+
+        Sets that were being built beside others when somebody was killed are removed.
+
+        :raises BackendBroken: ipset is not installed, or may not.
+        :raises NotFound: there is no such namespace.
+        """
+        done = run_command(["ipset", "save"], namespace=self.namespace)
+        if not done.ok:
+            raise BackendBroken(f"ipset can not read the sets: {done.said}")
+        self._sets, leftovers = parse_save(done.output, self.owner)
+        if leftovers:
+            self._restore([f"destroy {name}" for name in sorted(leftovers)])
+        return MappingProxyType(self._sets)
+
+    def plan(self, update: Update[str, IpSet]) -> tuple[Operation, ...]:
+        """What `converge` would do, at most one operation for each set; changes nothing.
+
+        :raises InvalidInput: a name or member that ipset can not have.
+        :raises Conflict: a set of that name is of another kind.
+        """
+        return plan_sets(update, self._known(), self.owner)
+
+    def converge(self, update: Update[str, IpSet]) -> None:
+        """Make *update* so.
+
+        :raises InvalidInput: a name or member that ipset can not have.
+        :raises Conflict: a set of that name is of another kind, or a set to remove is in use.
+        :raises OperationRefused: ipset refused; the message names the set and the member.
+        """
+        fresh = self._sets is None
+        try:
+            self._apply(self.plan(update))
+        except (OperationRefused, NotFound):
+            if fresh:
+                raise
+            self.observe()
+            self._apply(self.plan(update))
+
+    def change(
+        self, name: str, *, add: Iterable[Member] = (), remove: Iterable[Member] = ()
+    ) -> None:
+        """Add and remove members of a set; those that are there, or gone, already do not matter.
+
+        A member that is everything (/0) is its two halves: removing it removes the halves.
+
+        :raises NotFound: there is no such set.
+        :raises InvalidInput: a member that ipset can not have.
+        :raises OperationRefused: ipset refused; the message names the set and the member.
+        """
+        add, remove = tuple(add), tuple(remove)
+        fresh = self._sets is None
+        try:
+            self._change(name, add, remove)
+        except (OperationRefused, NotFound):
+            if fresh:
+                raise
+            self.observe()
+            self._change(name, add, remove)
+
+    def _change(self, name: str, add: tuple[Member, ...], remove: tuple[Member, ...]) -> None:
+        have = self._known().get(name)
+        if have is None:
+            raise NotFound(f"there is no set {self.owner}-{name}; make it by converge() first")
+        new = list(elements(have.kind, add))
+        old = [element for element in elements(have.kind, remove) if element not in new]
+        operation = plan_members(name, have, new, old)
+        if operation is not None:
+            self._apply((operation,))
+
+    def _apply(self, operations: tuple[Operation, ...]) -> None:
+        """Carry out *operations* by one restore."""
+        if not operations:
+            return
+        sets = self._sets if self._sets is not None else {}
+        self._sets = None  # in doubt until it is done
+        self._restore([line for each in operations for line in render_restore(each, self.owner)])
+        for operation in operations:
+            record(operation, sets)
+        self._sets = sets
+
+    def _known(self) -> Mapping[str, KernelSet]:
+        return self._sets if self._sets is not None else self.observe()
+
+    def _restore(self, lines: list[str]) -> None:
+        text = "\n".join(lines) + "\n"
+        done = run_command(["ipset", "-exist", "restore"], feed=text, namespace=self.namespace)
+        if not done.ok:
+            raise _refusal(done, lines)
+
+
+def _refusal(done: Finished, lines: list[str]) -> NetfwError:
+    found = _SAID.match(done.said)
+    number, why = (found[1], found[2].strip()) if found else (None, done.said)
+    line = lines[int(number) - 1] if number and int(number) <= len(lines) else "restore"
+    if "in use" in why:
+        return Conflict(f"ipset {line}: {why}; remove the rules that name it first")
+    if "permission" in why.lower() or "not permitted" in why:
+        return BackendBroken(f"ipset: {why}; run as root, or with CAP_NET_ADMIN")
+    return OperationRefused({f"ipset {line}": why})
