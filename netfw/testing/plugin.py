@@ -1,15 +1,31 @@
-"""The pytest plug-in: ``--sandbox``, and fixtures that need one."""
+"""The pytest plug-in: ``--sandbox``, and fixtures that need one.
+
+``ovs``
+    a private Open vSwitch
+``lab``
+    two hosts and a fabric between them
+``make_lab``
+    as many labs as the test wants, ``make_lab(hosts=3)``
+
+All of them are gone when the test ends, however it ends.
+"""
 
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.openvswitch import PrivateOvs
+
+if TYPE_CHECKING:
+    from netfw.testing.lab.lab import Lab
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,18 +37,42 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True, wrapper=True)
-def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> Iterator[None]:
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
     if early_config.known_args_namespace.sandbox and not sandbox.inside():
         sys.stdout.flush()
+        sys.stderr.flush()
         sandbox.enter([sys.executable, *sys.orig_argv[1:]])
     return (yield)
 
 
+class MakeLab(Protocol):
+    """What the fixture ``make_lab`` is."""
+
+    def __call__(self, **options: Any) -> Lab:
+        """A lab that is up; the options are those of :class:`Lab`."""
+
+
 @pytest.fixture
-def ovs(tmp_path: Path) -> Iterator[PrivateOvs]:
+def ovs() -> Iterator[PrivateOvs]:
     """A private Open vSwitch of this test."""
-    switch = PrivateOvs(Path("/run/netfw") / tmp_path.name).start()
+    sandbox.require()
+    switch = PrivateOvs(Path(tempfile.mkdtemp(prefix="ovs-", dir="/run")))
     try:
-        yield switch
+        yield switch.start()
     finally:
         switch.stop()
+
+
+@pytest.fixture
+def make_lab() -> Iterator[MakeLab]:
+    """A function that brings up labs of this test."""
+    from netfw.testing.lab.lab import Lab
+
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(Lab(**options))
+
+
+@pytest.fixture
+def lab(make_lab: MakeLab) -> Lab:
+    """Two hosts, ``host1`` and ``host2``."""
+    return make_lab(hosts=2)

@@ -22,6 +22,7 @@ from netfw.testing.lab.place import CommandFailed, Place
 _SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 DATABASE = "ovsdb-server"
 SWITCH = "ovs-vswitchd"
+_DOOMED = 0x6C6162
 
 
 class PrivateOvs:
@@ -34,6 +35,7 @@ class PrivateOvs:
         self.directory = directory
         self._place = place or Place()
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._foreign: frozenset[str] = frozenset()
 
     @property
     def remote(self) -> str:
@@ -53,6 +55,7 @@ class PrivateOvs:
         """
         sandbox.require()
         obstacles.require_tools()
+        self._foreign = self._place.call(_taps)
         self.directory.mkdir(parents=True, exist_ok=True)
         database = self.directory / "conf.db"
         if not database.exists():
@@ -85,13 +88,18 @@ class PrivateOvs:
         self._end(DATABASE, signal.SIGKILL)
 
     def kill_switch(self) -> None:
-        """End it as a crash would; its devices vanish with it."""
+        """End it as a crash would.  Its devices stay, with their addresses, but nothing passes."""
         self._end(SWITCH, signal.SIGKILL)
 
     def stop(self) -> None:
-        """End both daemons and remove the directory."""
+        """End both daemons, and remove the directory and the devices that they leave behind."""
         for name in (SWITCH, DATABASE):
             self._end(name, signal.SIGKILL)
+        left = self._place.call(_taps) - self._foreign
+        if left:
+            # In one go: one by one, the kernel takes a pause after each.
+            self._place.ip(*(f"link set {name} group {_DOOMED}" for name in left))
+            self._place.ip(f"link delete group {_DOOMED}")
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def vsctl(self, *arguments: str) -> str:
@@ -112,7 +120,7 @@ class PrivateOvs:
 
         *packet* is in the words of ``ovs-ofctl``, ``in_port`` a number or a name.  A packet that
         enters a tunnel leaves by the tunnel's device (``vxlan_sys_4789``) and by the NIC below.
-        Further *options* are those of ``ofproto/trace``, such as ``--ct-next=est,trk``.
+        Further *options* are those of ``ofproto/trace``, such as ``"--ct-next", "est,trk"``.
         """
         traced = self.appctl("ofproto/trace", "--names", bridge, packet, *options)
         return outputs_of(traced, self.devices())
@@ -177,6 +185,11 @@ class PrivateOvs:
 def _accepts(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as connection:
         return connection.connect_ex(str(path)) == 0
+
+
+def _taps() -> frozenset[str]:
+    """The devices of internal ports: they outlive the process that made them."""
+    return frozenset(path.parent.name for path in Path("/sys/class/net").glob("*/tun_flags"))
 
 
 def bridge_setup(name: str) -> Sequence[str]:

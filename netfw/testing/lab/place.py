@@ -140,8 +140,8 @@ class Place:
         return f"/proc/{os.getpid()}/fd/{self.spaces[kind]}"
 
     def processes(self) -> frozenset[int]:
-        """The processes in here, judged by the mount namespace if it has one, else the network."""
-        kind = "mnt" if "mnt" in self.spaces else "net"
+        """The processes in here, also those in mount namespaces that ``ip netns exec`` made."""
+        kind = "uts" if "uts" in self.spaces else "net"
         here = os.fstat(self.spaces[kind])
         return frozenset(pid for pid in _all_processes() if _is_in(pid, kind, here))
 
@@ -155,11 +155,13 @@ class Place:
             if time.monotonic() > deadline:
                 raise BackendError(f"processes {sorted(running)} do not end")
             time.sleep(0.001)
-        while self._spawned:
-            self._spawned.pop().wait()
 
     def close(self) -> None:
-        """Let go of the namespaces; they vanish with the last process in them."""
+        """End what was spawned and let go of the namespaces; they vanish with the last process."""
+        while self._spawned:
+            process = self._spawned.pop()
+            process.kill()
+            process.wait()
         while self.spaces:
             os.close(self.spaces.popitem()[1])
 

@@ -1,0 +1,130 @@
+"""A host of a lab: namespaces, an Open vSwitch, and instances."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Sequence
+from ipaddress import IPv4Interface, IPv6Interface
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from netfw.errors import Conflict
+from netfw.linux import syscalls
+from netfw.testing.lab import system
+from netfw.testing.lab.instance import Instance, Plug, make_instance
+from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
+from netfw.testing.lab.place import Completed, Place, make_place
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+NIC = "eth0"
+"""The NIC on the underlay."""
+UNDERLAY = "br-phy"
+"""The bridge that holds the NIC and the host's addresses, where userspace tunnels look for them."""
+
+
+class Host:
+    """A machine of its own, as far as networking goes.
+
+    It has its own devices, its own ``/run`` (so its own ``/run/netns`` and ``/run/openvswitch``),
+    ``/sys`` and host name.  ``directory`` is that ``/run``, by a path that is the same file from
+    within and from without, so that sockets in it can be reached from both.
+    """
+
+    def __init__(
+        self, name: str, directory: Path, *, address: IPv4Interface, address6: IPv6Interface
+    ) -> None:
+        self.name = name
+        self.directory = directory
+        self.address = address
+        self.address6 = address6
+        self.place = Place()
+        self.ovs = PrivateOvs(directory / "openvswitch")
+        self.instances: dict[str, Instance] = {}
+
+    def open(self) -> None:
+        """Make the namespaces; nothing runs in them yet."""
+        self.directory.mkdir(parents=True)
+        self.place = make_place(["mnt", "uts", "net"], self._settle)
+        self.ovs = PrivateOvs(self.directory / "openvswitch", self.place)
+
+    def start(self, bridges: Sequence[str] = ()) -> None:
+        """Start the switch with *bridges*, and set up the underlay on ``br-phy``."""
+        setup = [*bridge_setup(UNDERLAY), "--", "add-port", UNDERLAY, NIC]
+        for bridge in bridges:
+            setup += ["--", *bridge_setup(bridge)]
+        setup += ["--", "set", "Open_vSwitch", ".", f"external_ids:system-id={self.name}"]
+        self.ovs.start(*setup)
+        self.address_underlay()
+
+    def address_underlay(self) -> None:
+        """Give the underlay its addresses; they go when the switch that has the device ends."""
+        self.place.ip(
+            f"link set {NIC} up",
+            f"link set {UNDERLAY} up",
+            f"addr replace {self.address} dev {UNDERLAY}",
+            f"addr replace {self.address6} dev {UNDERLAY} nodad",
+        )
+
+    def run(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> str:
+        """Run a command on this host; its standard output.
+
+        :raises CommandFailed: it ended with a status other than 0.
+        """
+        return self.place.run(argv, input=input, timeout=timeout)
+
+    def attempt(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> Completed:
+        """Run a command on this host whose failure is an answer too."""
+        return self.place.attempt(argv, input=input, timeout=timeout)
+
+    def spawn(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a command on this host; it is killed with the lab."""
+        return self.place.spawn(argv, **options)
+
+    def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function on this host, in a thread made for it; see :meth:`Place.call`."""
+        return self.place.call(function, *args, **kwargs)
+
+    def instance(self, name: str, plug: Plug | None = None) -> Instance:
+        """A new instance on this host, with a device as *plug* says, or none yet.
+
+        :raises Conflict: there is one of that name.
+        """
+        if name in self.instances:
+            raise Conflict(f"{self.name} has an instance {name} already")
+        self.instances[name] = instance = make_instance(self.place, self.ovs, name)
+        if plug is not None:
+            instance.plug(plug)
+        return instance
+
+    def kill_switch(self) -> None:
+        """End ``ovs-vswitchd`` as a crash would."""
+        self.ovs.kill_switch()
+
+    def restart_switch(self) -> None:
+        """Start ``ovs-vswitchd`` again, and give the new underlay device its addresses."""
+        self.ovs.stop_switch()
+        self.ovs.start_switch()
+        self.address_underlay()
+
+    def close(self) -> None:
+        """End every process of the host and let go of everything."""
+        if self.place.spaces:
+            self.place.kill_processes()
+        for instance in self.instances.values():
+            instance.close()
+        self.place.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _settle(self) -> None:
+        syscalls.mount("", "/", syscalls.MS_REC | syscalls.MS_PRIVATE)
+        syscalls.mount(str(self.directory), "/run", syscalls.MS_BIND)
+        os.makedirs(self.directory)
+        syscalls.mount("/run", str(self.directory), syscalls.MS_BIND)
+        os.makedirs("/run/netns")
+        system.show_own_devices()
+        socket.sethostname(self.name)

@@ -1,0 +1,189 @@
+"""An instance of a lab: a namespace that stands for a virtual machine."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import enum
+import fcntl
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from ipaddress import IPv4Interface, IPv6Interface, ip_interface
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from attrs import field, frozen
+
+from netfw.linux import netns
+from netfw.testing.lab.openvswitch import PrivateOvs
+from netfw.testing.lab.place import Completed, Place
+from netfw.testing.lab.probe import BackgroundPing, Ping, Pinger
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Interface = IPv4Interface | IPv6Interface
+
+_SIOCETHTOOL = 0x8946
+_ETHTOOL_STXCSUM = 0x17
+
+
+class Device(enum.Enum):
+    """What carries the instance's frames to the bridge."""
+
+    VETH = "veth"
+    INTERNAL = "internal"
+
+
+def _interfaces(texts: Sequence[str | Interface]) -> tuple[Interface, ...]:
+    return tuple(ip_interface(text) for text in texts)
+
+
+@frozen(kw_only=True)
+class Plug:
+    """How an instance is plugged into a bridge, as a compute service would do it.
+
+    ``device`` is the name on the host; on a veth the instance calls its own end ``eth0``.
+    ``external_ids`` are written to the interface in OVSDB (``iface-id``, ``attached-mac``, ...),
+    ``tag`` is the port's VLAN.
+    """
+
+    bridge: str
+    device: str
+    kind: Device = Device.VETH
+    mac: str | None = None
+    addresses: tuple[Interface, ...] = field(default=(), converter=_interfaces)
+    gateways: tuple[str, ...] = ()
+    mtu: int = 1500
+    tag: int | None = None
+    external_ids: Mapping[str, str] = field(factory=dict)
+
+
+class Instance:
+    """A namespace on a host; on the host it is ``/run/netns/<name>``, as for ``ip netns``."""
+
+    def __init__(self, name: str, host: Place, ovs: PrivateOvs) -> None:
+        self.name = name
+        self.device: str | None = None
+        self._host = host
+        self._ovs = ovs
+        self.place = Place()
+
+    def open(self) -> None:
+        self._host.call(netns.create, self.name)
+        spaces = {kind: os.dup(fd) for kind, fd in self._host.spaces.items() if kind != "net"}
+        spaces["net"] = self._host.call(
+            os.open, f"/run/netns/{self.name}", os.O_RDONLY | os.O_CLOEXEC
+        )
+        self.place = Place(spaces)
+        # Addresses are usable at once: nobody else has them, as the lab gave them.
+        self.place.call(Path("/proc/sys/net/ipv6/conf/default/accept_dad").write_text, "0")
+
+    def plug(self, plug: Plug) -> None:
+        """Make the device, plug it into the bridge, and give it its addresses."""
+        if plug.kind is Device.VETH:
+            self._make_veth(plug)
+        else:
+            self._make_internal(plug)
+        self.configure(plug.addresses, plug.gateways)
+
+    def take(self, device: str) -> None:
+        """Move a device that somebody else has plugged from the host into this instance."""
+        self._host.ip(f"link set {device} netns {self.name}")
+        self.device = device
+
+    def configure(self, addresses: Sequence[str | Interface], gateways: Sequence[str] = ()) -> None:
+        """Set the device up with *addresses*, and default routes by *gateways*."""
+        self.place.ip(
+            f"link set {self.device} up",
+            *(f"addr replace {address} dev {self.device}" for address in addresses),
+            *(f"route replace default via {gateway}" for gateway in gateways),
+        )
+
+    def run(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> str:
+        """Run a command in this instance; its standard output.
+
+        :raises CommandFailed: it ended with a status other than 0.
+        """
+        return self.place.run(argv, input=input, timeout=timeout)
+
+    def attempt(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> Completed:
+        """Run a command in this instance whose failure is an answer too."""
+        return self.place.attempt(argv, input=input, timeout=timeout)
+
+    def spawn(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a command in this instance; it is killed with the lab."""
+        return self.place.spawn(argv, **options)
+
+    def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function in this instance, in a thread made for it; see :meth:`Place.call`."""
+        return self.place.call(function, *args, **kwargs)
+
+    def ping(
+        self, address: str, count: int = 3, interval: float = 0.05, timeout: float = 2
+    ) -> Ping:
+        """Send *count* echo requests; back as soon as all are answered, or *timeout* after."""
+        pinger = self.call(Pinger, address, interval)
+        return pinger.run(lambda sent: sent >= count, timeout)
+
+    @contextlib.contextmanager
+    def pinging(
+        self, address: str, interval: float = 0.01, timeout: float = 2
+    ) -> Iterator[BackgroundPing]:
+        """Ping while the block runs; call ``stop()`` in it for the result."""
+        background = BackgroundPing(self.call(Pinger, address, interval), timeout)
+        try:
+            yield background
+        finally:
+            background.stop()
+
+    def close(self) -> None:
+        self.place.close()
+
+    def _make_veth(self, plug: Plug) -> None:
+        self.device = "eth0"
+        mac = f"address {plug.mac}" if plug.mac else ""
+        peer = f"peer name {self.device} mtu {plug.mtu} {mac} netns {self.name}"
+        self._host.ip(
+            f"link add {plug.device} mtu {plug.mtu} type veth {peer}",
+            f"link set {plug.device} up",
+        )
+        self.place.call(_fill_in_checksums, self.device)
+        self._add_port(plug)
+
+    def _make_internal(self, plug: Plug) -> None:
+        mac = [f"mac={_quoted(plug.mac)}"] if plug.mac else []
+        self._add_port(plug, "type=internal", f"mtu_request={plug.mtu}", *mac)
+        self.take(plug.device)
+
+    def _add_port(self, plug: Plug, *columns: str) -> None:
+        port = [] if plug.tag is None else [f"tag={plug.tag}"]
+        ids = [f"external_ids:{key}={_quoted(value)}" for key, value in plug.external_ids.items()]
+        settings = [*columns, *ids]
+        more = ["--", "set", "Interface", plug.device, *settings] if settings else []
+        self._ovs.vsctl("add-port", plug.bridge, plug.device, *port, *more)
+
+
+def make_instance(host: Place, ovs: PrivateOvs, name: str) -> Instance:
+    """An instance on the host that is at *host*, without devices but its loopback."""
+    instance = Instance(name, host, ovs)
+    instance.open()
+    return instance
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _fill_in_checksums(device: str) -> None:
+    """Have the kernel fill in checksums before frames leave *device*.
+
+    Between two kernels a veth does without; the switch's userspace datapath needs them.
+    """
+    value = struct.pack("II", _ETHTOOL_STXCSUM, 0)
+    buffer = ctypes.create_string_buffer(value, len(value))
+    request = struct.pack("16sP16x", device.encode(), ctypes.addressof(buffer))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, _SIOCETHTOOL, request)
