@@ -1,0 +1,112 @@
+"""Tracked connections as values, and which of them a filter means.  Pure."""
+
+from __future__ import annotations
+
+import enum
+from ipaddress import IPv4Network, IPv6Network
+
+from attrs import field, frozen
+
+from netfw.model.address import IpAddress, IpNetwork
+
+PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "gre": 47, "ipv6-icmp": 58, "sctp": 132}
+
+
+class Status(enum.IntFlag):
+    """What the kernel knows about a connection (the more telling bits)."""
+
+    EXPECTED = 1
+    SEEN_REPLY = 2
+    ASSURED = 4
+    CONFIRMED = 8
+    SNAT = 16
+    DNAT = 32
+    DYING = 512
+
+
+@frozen(kw_only=True)
+class Flow:
+    """One direction of a connection; ICMP has no ports."""
+
+    protocol: int
+    source: IpAddress
+    destination: IpAddress
+    source_port: int | None = None
+    destination_port: int | None = None
+
+
+@frozen(kw_only=True)
+class Connection:
+    """A tracked connection; *timeout* is how many seconds it has left without packets."""
+
+    original: Flow
+    reply: Flow
+    mark: int = 0
+    zone: int = 0
+    status: Status = field(converter=Status)
+    timeout: int = field(default=0, eq=False)
+
+    @property
+    def family(self) -> int:
+        return self.original.source.version
+
+
+@frozen
+class Entry:
+    """A connection as the kernel names it; *raw* is its original direction, as it was sent."""
+
+    connection: Connection
+    id: int
+    address_family: int
+    raw: bytes = field(repr=False)
+
+
+@frozen(kw_only=True)
+class Filter:
+    """Connections that fulfil everything that is given; with nothing given, all of them."""
+
+    family: int | None = None
+    zone: int | None = None
+    protocol: int | None = None
+    address: IpNetwork | None = None
+    """Source or destination, in either direction."""
+    source: IpNetwork | None = None
+    """Of whoever began."""
+    destination: IpNetwork | None = None
+    """As whoever began it meant it, before any translation."""
+    source_port: int | None = None
+    destination_port: int | None = None
+    mark: int | None = None
+    mark_mask: int = 0xFFFFFFFF
+
+    def takes(self, connection: Connection) -> bool:
+        """Whether *connection* is meant."""
+        flow = connection.original
+        return (
+            _same(self.family, connection.family)
+            and _same(self.zone, connection.zone)
+            and _same(self.protocol, flow.protocol)
+            and _same(self.source_port, flow.source_port)
+            and _same(self.destination_port, flow.destination_port)
+            and (self.mark is None or connection.mark & self.mark_mask == self.mark)
+            and _within(self.source, flow.source)
+            and _within(self.destination, flow.destination)
+            and self._touches(connection)
+        )
+
+    def _touches(self, connection: Connection) -> bool:
+        ends = (
+            connection.original.source,
+            connection.original.destination,
+            connection.reply.source,
+            connection.reply.destination,
+        )
+        return self.address is None or any(_within(self.address, end) for end in ends)
+
+
+def _same(wanted: int | None, have: int | None) -> bool:
+    return wanted is None or wanted == have
+
+
+def _within(network: IPv4Network | IPv6Network | None, address: IpAddress) -> bool:
+    return network is None or address in network
