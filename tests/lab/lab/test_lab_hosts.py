@@ -211,6 +211,7 @@ def test_the_switch_says_by_which_devices_a_packet_leaves(make_lab: MakeLab) -> 
     assert one.ovs.leaves_by("br-int", f"in_port=tap3,{packet}") == frozenset()
     assert one.ovs.leaves_by("br-int", "in_port=tap2,ip", "--ct-next", "new,trk") == {"tap3"}
     one.ovs.ofctl("add-flow", flows, "priority=10,in_port=tap3,actions=to-br-tun")
+    one.ovs.ofctl("add-flow", one.ovs.management("br-tun"), "priority=9,actions=vx-host1")
     one.attempt(["ping", "-c1", "-W2", str(two.address.ip)])
     left = one.ovs.leaves_by("br-int", f"in_port=tap3,{packet}")
     assert {"vxlan_sys_4789", "eth0"} <= left
