@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
+from netfw.flows.flow import Flow
 from netfw.model.address import IpAddress, IpInterface
 from netfw.model.qos import QosRule
-
-if TYPE_CHECKING:
-    from netfw.flows import Flow
 
 
 @frozen(kw_only=True)
@@ -52,7 +49,7 @@ class RouterRule:
     table: RuleTable
     chain: RuleChain
     ip_version: int = 4
-    words: tuple[str, ...] = field(converter=tuple)
+    words: tuple[str, ...] = field()
     """Match and target in iptables' words.  A word is one argument and can not become two."""
 
     @words.validator
@@ -67,7 +64,7 @@ class AddressQos:
     """What one address may take of a router's gateway."""
 
     address: IpAddress
-    rules: tuple[QosRule, ...] = field(converter=tuple)
+    rules: tuple[QosRule, ...]
 
 
 @frozen(kw_only=True)

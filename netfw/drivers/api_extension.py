@@ -6,7 +6,7 @@ import enum
 from abc import abstractmethod
 from typing import ClassVar
 
-from attrs import field, frozen
+from attrs import frozen
 
 from netfw.drivers.attribute import Attribute
 from netfw.drivers.base import Driver
@@ -37,11 +37,11 @@ class ResourceDeclaration:
 
     name: str
     collection: str
-    attributes: tuple[Attribute, ...] = field(converter=tuple)
+    attributes: tuple[Attribute, ...]
     """Beyond those that every resource has: id, project, description, revision, times, tags."""
     parent: str | None = None
     """The resource it is a sub-resource of."""
-    verbs: frozenset[Verb] = field(factory=lambda: frozenset(Verb), converter=frozenset)
+    verbs: frozenset[Verb] = frozenset(Verb)
     actions: tuple[Action, ...] = ()
     quota: int | None = None
     """How many a project may have unless somebody says otherwise; ``None``: not counted."""

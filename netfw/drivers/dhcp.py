@@ -38,7 +38,7 @@ class DhcpNetwork:
     """For every port; a port's own of the same name win."""
     peers: tuple[IpInterface, ...] = ()
     """Other DHCP servers of the network: its name servers where a subnet names none."""
-    metadata_for: frozenset[SubnetId] = field(factory=frozenset, converter=frozenset)
+    metadata_for: frozenset[SubnetId] = frozenset()
     """Subnets whose instances reach the metadata service through this server's port."""
 
 

@@ -23,9 +23,9 @@ class FilteredPort:
     device: str
     """The port's device on this host."""
     mac: Mac = field(converter=Mac)
-    sources: frozenset[Source] = field(factory=frozenset, converter=frozenset)
+    sources: frozenset[Source] = frozenset()
     """What it may send as: its own addresses and its allowed pairs."""
-    groups: frozenset[SecurityGroupId] = field(factory=frozenset, converter=frozenset)
+    groups: frozenset[SecurityGroupId] = frozenset()
     """Its security groups; in none of them, it lets nothing through."""
     trusted: bool = False
     """Port security is off, or the port is a router's or a DHCP server's: nothing is filtered."""
@@ -35,7 +35,7 @@ class FilteredPort:
 class Rules:
     """What one security group allows.  ``GroupKey`` is its key."""
 
-    rules: frozenset[SecurityGroupRule] = field(factory=frozenset, converter=frozenset)
+    rules: frozenset[SecurityGroupRule] = frozenset()
     stateful: bool = True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 
 from attrs import field, frozen
 
@@ -23,9 +24,13 @@ class Service(enum.StrEnum):
     """Runs the routers assigned to the host, and its part of distributed ones."""
 
 
+def _services(services: Iterable[Service]) -> frozenset[Service]:
+    return frozenset(services)
+
+
 @frozen
 class Interest:
     """Who asks, and for what; which resources that concerns follows from the resources."""
 
     host: str = field(validator=checked_by(check_host))
-    services: frozenset[Service] = field(converter=frozenset)
+    services: frozenset[Service] = field(converter=_services)

@@ -18,7 +18,7 @@ from netfw.model.subnet import Subnet
 class AnyAddress:
     """Any free address of one of these subnets, tried in order."""
 
-    subnets: tuple[Subnet, ...] = field(converter=tuple)
+    subnets: tuple[Subnet, ...]
 
 
 @frozen(kw_only=True)

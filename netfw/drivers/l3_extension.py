@@ -8,7 +8,8 @@ from attrs import frozen
 
 from netfw.drivers.addition import RouterAddition
 from netfw.drivers.agent_extension import AgentExtension
-from netfw.drivers.router_values import HaRole, RouterState
+from netfw.drivers.ha_role import HaRole
+from netfw.drivers.router_values import RouterState
 from netfw.model.ids import RouterId
 from netfw.model.resource import Resource
 from netfw.model.router import Router

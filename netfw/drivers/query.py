@@ -17,7 +17,7 @@ class Requester:
 
     project_id: str
     user: str = ""
-    roles: frozenset[str] = field(factory=frozenset, converter=frozenset)
+    roles: frozenset[str] = frozenset()
     admin: bool = False
     request_id: str = ""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from attrs import field, frozen
+from attrs import frozen
 
 from netfw.model.address import IpAddress, IpNetwork, Mac
 from netfw.model.ids import NetworkId, PortId, RouterId, SubnetId
@@ -30,7 +30,7 @@ class EnsureDhcpPort(Request[Port]):
 
     network: NetworkId
     host: str
-    subnets: frozenset[SubnetId] = field(converter=frozenset)
+    subnets: frozenset[SubnetId]
 
 
 @frozen(kw_only=True)
@@ -86,4 +86,4 @@ class SetPrefix(Request[None]):
 class ResolveDevices(Request[tuple[Port, ...]]):
     """The ports of these ids wherever they are bound, so that a stray device can be explained."""
 
-    ports: frozenset[PortId] = field(converter=frozenset)
+    ports: frozenset[PortId]

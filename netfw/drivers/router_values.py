@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from netfw.drivers.addition import RouterAddition
 from netfw.drivers.events import Event
+from netfw.drivers.ha_role import HaRole
 from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.ids import AddressScopeId, FloatingIpId, NetworkId, PortId, RouterId, SubnetId
@@ -37,7 +38,7 @@ class RouterPort:
     addresses: tuple[IpInterface, ...]
     subnets: tuple[Subnet, ...] = ()
     mtu: int = 1500
-    scopes: frozenset[AddressScopeId] = field(factory=frozenset, converter=frozenset)
+    scopes: frozenset[AddressScopeId] = frozenset()
     """Address scopes of its subnets; traffic between two scopes is translated or refused."""
 
 
@@ -96,14 +97,6 @@ class RouterState:
     """Its instances reach the metadata service through it."""
     additions: tuple[RouterAddition, ...] = ()
     """What the extensions add, in the order of the configuration."""
-
-
-class HaRole(enum.StrEnum):
-    """Which of several equal routers this one is."""
-
-    ACTIVE = "active"
-    STANDBY = "standby"
-    FAULT = "fault"
 
 
 @frozen(kw_only=True)

@@ -51,7 +51,7 @@ class Wiring:
 
     network: NetworkId
     mac: Mac = field(converter=Mac)
-    addresses: frozenset[IpAddress] = field(factory=frozenset, converter=frozenset)
+    addresses: frozenset[IpAddress] = frozenset()
     admission: Admission
     segment: SegmentId | None = None
     """The one it is bound to; ``None``: the only one its network has on this host."""
@@ -77,7 +77,7 @@ class LocalNetwork:
     segments: tuple[Segment, ...]
     """Those that this host can reach; ports of one reach ports of another only by a router."""
     mtu: int
-    legs: frozenset[RouterLeg] = field(factory=frozenset, converter=frozenset)
+    legs: frozenset[RouterLeg] = frozenset()
     """Distributed routers on it; they serve the ports whose addresses are in their subnets."""
     additions: tuple[SwitchAddition, ...] = ()
 
@@ -128,7 +128,7 @@ class Forwarding:
     """Where a MAC address is, and which addresses are answered for on its behalf."""
 
     endpoint: Endpoint
-    addresses: frozenset[IpAddress] = field(factory=frozenset, converter=frozenset)
+    addresses: frozenset[IpAddress] = frozenset()
 
 
 @frozen
@@ -155,14 +155,14 @@ class SwitchDevice:
 class SwitchFacts:
     """What this host offers; the server binds ports by it."""
 
-    physical_networks: frozenset[str] = field(factory=frozenset, converter=frozenset)
-    endpoints: frozenset[Endpoint] = field(factory=frozenset, converter=frozenset)
+    physical_networks: frozenset[str] = frozenset()
+    endpoints: frozenset[Endpoint] = frozenset()
     """Its own ends of tunnels: the types it can do, and where peers reach it."""
     datapath_type: str = ""
     bridge: str = ""
     """Where a hypervisor plugs instances."""
     vhostuser_socket_dir: str | None = None
-    features: frozenset[str] = field(factory=frozenset, converter=frozenset)
+    features: frozenset[str] = frozenset()
     """What the switch itself can do, in the switch's own words."""
 
 
