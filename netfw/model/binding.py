@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 from attrs.validators import optional
 
 from netfw.model.check import Checked, Fault, checked_by, outside
@@ -85,6 +85,12 @@ class VifDetails(Checked):
     def _faults(self) -> Iterator[Fault]:
         if self.vlan and self.vlan not in VLAN_IDS:
             yield "vlan", outside(self.vlan, VLAN_IDS)
+        if self.other:
+            for name in sorted(self.other.content().keys() & _DETAILS):
+                yield "other", f"{name} has a field of its own"
+
+
+_DETAILS = frozenset(each.name for each in fields(VifDetails)) - {"other"}
 
 
 def check_vif_type(text: str) -> None:

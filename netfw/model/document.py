@@ -3,38 +3,87 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 from attrs import frozen
 
-_EMPTY = "{}"
+from netfw.model.check import Fault, Impossible
+from netfw.model.text import check_text, shown
+
+DEPTH = 8
+NODES = 1024
+LENGTH = 4095
+"""Of any text within.  There are no fractions: two writers seldom agree on their digits."""
+
+_NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
-@frozen
+def _canonical(content: Mapping[str, object]) -> str:
+    faults: list[Fault] = []
+    for count, (path, text) in enumerate(_visit(content, "", DEPTH)):
+        if count >= NODES:
+            raise ValueError(f"more than {NODES} values within")
+        if text:
+            faults.append((path, text))
+    if faults:
+        raise Impossible(*faults)
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), default=dict)
+
+
+@frozen(init=False)
 class Document:
     """A JSON object as a value: it can be compared, hashed and kept, and never changes.
 
-    ``text`` is canonical: sorted keys, no spaces, plain ASCII.
+    ``Document({"pci_slot": "0000:03:00.1"})``; it is small, shallow and without control characters.
     """
 
-    text: str = _EMPTY
+    text: str
+    """Canonical: sorted keys, no spaces, plain ASCII."""
 
-    @classmethod
-    def of(cls, content: Mapping[str, object]) -> Document:
-        """The document with this content.
-
-        :raises ValueError: it is not plain JSON (a NaN, a set, a cycle).
-        """
-        try:
-            text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        except (TypeError, RecursionError) as exc:
-            raise ValueError(f"not plain JSON: {exc}") from exc
-        return cls(text)
+    def __init__(self, content: Mapping[str, object] = _NOTHING) -> None:
+        self.__attrs_init__(_canonical(content) if content else "{}")
 
     def content(self) -> dict[str, Any]:
         """A copy of the content, for the caller to keep."""
         return cast(dict[str, Any], json.loads(self.text))
 
     def __bool__(self) -> bool:
-        return self.text != _EMPTY
+        return self.text != "{}"
+
+
+def _visit(raw: object, path: str, depth: int) -> Iterator[Fault]:
+    """Every value within *raw*: where it is, and what is wrong with it, if anything."""
+    if depth < 0:
+        yield path, f"nested more than {DEPTH} deep"
+    elif isinstance(raw, Mapping):
+        yield path, ""
+        for key, value in raw.items():
+            fault = _text_fault(key)
+            name = _shown_key(key) if fault else key
+            step = f"{path}.{name}" if path else name
+            yield step, fault
+            yield from _visit(value, step, depth - 1)
+    elif isinstance(raw, list | tuple):
+        yield path, ""
+        for position, value in enumerate(raw):
+            yield from _visit(value, f"{path}[{position}]", depth - 1)
+    elif isinstance(raw, int):
+        yield path, "" if raw.bit_length() < 64 else "a number too large"
+    else:
+        yield path, "" if raw is None else _text_fault(raw)
+
+
+def _shown_key(key: object) -> str:
+    return shown(key) if isinstance(key, str) else f"a {type(key).__name__}"
+
+
+def _text_fault(raw: object) -> str:
+    if not isinstance(raw, str):
+        return f"neither text nor a whole number: a {type(raw).__name__}"
+    try:
+        check_text(raw, LENGTH)
+    except ValueError as exc:
+        return str(exc)
+    return ""

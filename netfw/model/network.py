@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from attrs import field, frozen
 
@@ -17,13 +17,17 @@ MTUS = range(68, 65536)
 """From the least an IPv4 host must take to the most an IP packet can be; 0 is not decided yet."""
 
 
+def _set_of_subnets(values: Iterable[SubnetId]) -> frozenset[SubnetId]:
+    return frozenset(values)
+
+
 @frozen(kw_only=True)
 class Network(Named):
     """A broadcast domain; its segments say how it reaches the hosts."""
 
     id: NetworkId
-    segments: tuple[Provider, ...] = field(default=(), converter=tuple)
-    subnet_ids: frozenset[SubnetId] = field(default=frozenset(), converter=frozenset)
+    segments: tuple[Provider, ...] = field(default=(), converter=tuple[Provider, ...])
+    subnet_ids: frozenset[SubnetId] = field(default=frozenset(), converter=_set_of_subnets)
     mtu: int = 1500
     admin_up: bool = True
     status: Status = Status.ACTIVE
@@ -35,13 +39,13 @@ class Network(Named):
     vlan_transparent: bool | None = None
     dns_domain: str = field(default="", validator=checked_by(check_dns_name))
     qos_policy_id: QosPolicyId | None = None
-    dhcp_options: tuple[DhcpOption, ...] = field(default=(), converter=tuple)
+    dhcp_options: tuple[DhcpOption, ...] = field(default=(), converter=tuple[DhcpOption, ...])
     """For every port of the network; a port's own option of the same name wins."""
     availability_zone_hints: tuple[str, ...] = field(
-        default=(), converter=tuple, validator=each(check_host)
+        default=(), converter=tuple[str, ...], validator=each(check_host)
     )
     availability_zones: tuple[str, ...] = field(
-        default=(), converter=tuple, validator=each(check_host)
+        default=(), converter=tuple[str, ...], validator=each(check_host)
     )
     ipv4_address_scope: AddressScopeId | None = None
     ipv6_address_scope: AddressScopeId | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from attrs import field, frozen
 
@@ -49,6 +49,10 @@ class DnsAssignment:
     fqdn: str = field(validator=checked_by(check_dns_name))
 
 
+def _set_of_groups(values: Iterable[SecurityGroupId]) -> frozenset[SecurityGroupId]:
+    return frozenset(values)
+
+
 @frozen(kw_only=True)
 class Port(Named):
     """A plug point on a network, as the server stores it and every agent sees it."""
@@ -56,10 +60,14 @@ class Port(Named):
     id: PortId
     network_id: NetworkId
     mac: Mac = field(converter=Mac)
-    fixed_ips: tuple[FixedIp, ...] = field(default=(), converter=tuple)
-    allowed_address_pairs: tuple[AddressPair, ...] = field(default=(), converter=tuple)
-    dhcp_options: tuple[DhcpOption, ...] = field(default=(), converter=tuple)
-    security_groups: frozenset[SecurityGroupId] = field(default=frozenset(), converter=frozenset)
+    fixed_ips: tuple[FixedIp, ...] = field(default=(), converter=tuple[FixedIp, ...])
+    allowed_address_pairs: tuple[AddressPair, ...] = field(
+        default=(), converter=tuple[AddressPair, ...]
+    )
+    dhcp_options: tuple[DhcpOption, ...] = field(default=(), converter=tuple[DhcpOption, ...])
+    security_groups: frozenset[SecurityGroupId] = field(
+        default=frozenset(), converter=_set_of_groups
+    )
     port_security: bool = True
     binding: Binding = field(factory=Binding)
     device_id: str = field(default="", validator=checked_by(check_token))
@@ -68,7 +76,9 @@ class Port(Named):
     status: Status = Status.DOWN
     dns_name: str = field(default="", validator=checked_by(check_dns_name))
     dns_domain: str = field(default="", validator=checked_by(check_dns_name))
-    dns_assignment: tuple[DnsAssignment, ...] = field(default=(), converter=tuple)
+    dns_assignment: tuple[DnsAssignment, ...] = field(
+        default=(), converter=tuple[DnsAssignment, ...]
+    )
     qos_policy_id: QosPolicyId | None = None
     qos_network_policy_id: QosPolicyId | None = None
     """The network's policy, which holds where the port has none of its own."""

@@ -95,7 +95,7 @@ class QosPolicy(Named):
     """Rules for the traffic of the ports and networks that name the policy."""
 
     id: QosPolicyId
-    rules: tuple[QosRule, ...] = field(default=(), converter=tuple)
+    rules: tuple[QosRule, ...] = field(default=(), converter=tuple[QosRule, ...])
     shared: bool = False
     is_default: bool = False
 

@@ -20,7 +20,7 @@ class ExternalGateway(Checked):
 
     network_id: NetworkId
     enable_snat: bool = True
-    fixed_ips: tuple[FixedIp, ...] = field(default=(), converter=tuple)
+    fixed_ips: tuple[FixedIp, ...] = field(default=(), converter=tuple[FixedIp, ...])
     qos_policy_id: QosPolicyId | None = None
 
     def _faults(self) -> Iterator[Fault]:
@@ -34,16 +34,16 @@ class Router(Named):
 
     id: RouterId
     gateway: ExternalGateway | None = None
-    routes: tuple[Route, ...] = field(default=(), converter=tuple)
+    routes: tuple[Route, ...] = field(default=(), converter=tuple[Route, ...])
     admin_up: bool = True
     status: Status = Status.ACTIVE
     ha: bool = False
     distributed: bool = False
     availability_zone_hints: tuple[str, ...] = field(
-        default=(), converter=tuple, validator=each(check_host)
+        default=(), converter=tuple[str, ...], validator=each(check_host)
     )
     availability_zones: tuple[str, ...] = field(
-        default=(), converter=tuple, validator=each(check_host)
+        default=(), converter=tuple[str, ...], validator=each(check_host)
     )
     flavor_id: FlavorId | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from attrs import field, frozen
 
@@ -133,10 +133,14 @@ def _port_faults(low: int | None, high: int | None) -> Iterator[Fault]:
         yield "port_max", f"{high} comes before {low}"
 
 
+def _set_of_networks(values: Iterable[IpNetwork]) -> frozenset[IpNetwork]:
+    return frozenset(values)
+
+
 @frozen(kw_only=True)
 class AddressGroup(Named):
     """A named set of prefixes that rules can refer to."""
 
     id: AddressGroupId
-    addresses: frozenset[IpNetwork] = field(default=frozenset(), converter=frozenset)
+    addresses: frozenset[IpNetwork] = field(default=frozenset(), converter=_set_of_networks)
     shared: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from datetime import datetime
 
 from attrs import field, frozen
@@ -23,6 +24,10 @@ class Status(enum.StrEnum):
     NOT_APPLICABLE = "N/A"
 
 
+def _set_of_tags(values: Iterable[str]) -> frozenset[str]:
+    return frozenset(values)
+
+
 @frozen(kw_only=True)
 class Standard(Checked):
     """What every stored resource has."""
@@ -31,7 +36,7 @@ class Standard(Checked):
     revision: int = 0
     """Grows with every change; two values of one resource are ordered by it."""
     tags: frozenset[str] = field(
-        default=frozenset(), converter=frozenset, validator=each(check_text)
+        default=frozenset(), converter=_set_of_tags, validator=each(check_text)
     )
     created_at: datetime | None = None
     updated_at: datetime | None = None

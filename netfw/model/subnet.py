@@ -54,15 +54,19 @@ class Subnet(Named):
     cidr: IpNetwork = field(converter=as_network)
     gateway: IpAddress | None = field(default=None, converter=maybe_address)
     """May lie outside the block: it is then reached by an on-link route."""
-    allocation_pools: tuple[AllocationPool, ...] = field(default=(), converter=tuple)
-    dns_nameservers: tuple[IpAddress, ...] = field(default=(), converter=tuple)
-    host_routes: tuple[Route, ...] = field(default=(), converter=tuple)
+    allocation_pools: tuple[AllocationPool, ...] = field(
+        default=(), converter=tuple[AllocationPool, ...]
+    )
+    dns_nameservers: tuple[IpAddress, ...] = field(default=(), converter=tuple[IpAddress, ...])
+    host_routes: tuple[Route, ...] = field(default=(), converter=tuple[Route, ...])
     enable_dhcp: bool = True
     ipv6_ra_mode: Ipv6Mode | None = None
     ipv6_address_mode: Ipv6Mode | None = None
     segment_id: SegmentId | None = None
     subnet_pool_id: SubnetPoolId | None = None
-    service_types: tuple[str, ...] = field(default=(), converter=tuple, validator=each(check_token))
+    service_types: tuple[str, ...] = field(
+        default=(), converter=tuple[str, ...], validator=each(check_token)
+    )
     dns_publish_fixed_ip: bool = False
 
     @property

@@ -38,7 +38,7 @@ class Trunk(Named):
 
     id: TrunkId
     port_id: PortId
-    sub_ports: tuple[SubPort, ...] = field(default=(), converter=tuple)
+    sub_ports: tuple[SubPort, ...] = field(default=(), converter=tuple[SubPort, ...])
     admin_up: bool = True
     status: Status = Status.DOWN
 

@@ -1,0 +1,34 @@
+"""Resources as API and message bodies, and back.
+
+Names and forms are those of the OpenStack Networking API v2; :data:`TABLES` declares them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from netfw.errors import InvalidInput
+from netfw.model.resource import Kind, Resource, kind_of
+from netfw.model.wire.codec import Faulty, Json
+from netfw.model.wire.tables import TABLES
+
+__all__ = ["TABLES", "Json", "parse", "render"]
+
+
+def parse(kind: Kind, body: object) -> Resource:
+    """The resource that *body* says.
+
+    :raises InvalidInput: everything that is wrong with it, each with its path
+        (``fixed_ips[0].ip_address``); what concerns the body as a whole has the path of its kind.
+    """
+    try:
+        return cast(Resource, TABLES[kind].parse(body))
+    except Faulty as exc:
+        raise InvalidInput(exc.faults) from exc
+    except ValueError as exc:
+        raise InvalidInput({kind.value: str(exc)}) from exc
+
+
+def render(resource: Resource) -> dict[str, Any]:
+    """*resource* as a body: nothing but str, int, bool, None, list and dict."""
+    return TABLES[kind_of(resource)].render(resource)

@@ -1,0 +1,144 @@
+"""One value on the wire: how it is read, and how it is written.
+
+A codec's ``parse`` takes anything and raises ``ValueError`` with a sentence, or :class:`Faulty`
+with several and where they are.  Its ``render`` gives only str, int, bool, None, list and dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from attrs import field, frozen
+
+from netfw.model.text import shown
+
+T = TypeVar("T")
+
+Json = str | int | bool | None | list[Any] | dict[str, Any]
+
+
+class Absent:
+    """The type of ``ABSENT``: a value that is not said on the wire at all."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent()
+
+LIST_LENGTH = 4096
+
+
+class Faulty(ValueError):
+    """What is wrong within a value, by the path from that value."""
+
+    def __init__(self, faults: Mapping[str, str]) -> None:
+        self.faults = dict(faults)
+        super().__init__("; ".join(f"{path}: {text}" for path, text in faults.items()))
+
+    @classmethod
+    def within(cls, step: str, error: ValueError) -> dict[str, str]:
+        """The faults of *error*, which arose at *step*, as paths that begin with that step."""
+        if not isinstance(error, Faulty):
+            return {step: str(error)}
+        return {join(step, path): text for path, text in error.faults.items()}
+
+
+def join(step: str, path: str) -> str:
+    """*path* continued from *step*: ``join("fixed_ips", "[0].ip_address")``."""
+    if not path or not step:
+        return step or path
+    return f"{step}{path}" if path.startswith("[") else f"{step}.{path}"
+
+
+class Codec(Protocol[T]):
+    """Reads and writes values of one type."""
+
+    def parse(self, raw: object) -> T: ...
+
+    def render(self, value: T) -> Json | Absent: ...
+
+
+@frozen
+class Scalar(Generic[T]):
+    """A codec made of two functions."""
+
+    parse: Callable[[object], T]
+    render: Callable[[T], Json | Absent]
+
+
+@frozen
+class Nullable(Generic[T]):
+    """The value or null; null stands for *instead*.  With *silent*, ``None`` is not said at all."""
+
+    codec: Codec[T]
+    instead: Any = None
+    silent: bool = field(default=False, kw_only=True)
+
+    def parse(self, raw: object) -> T | Any:
+        return self.instead if raw is None else self.codec.parse(raw)
+
+    def render(self, value: T | None) -> Json | Absent:
+        if value is None:
+            return ABSENT if self.silent else None
+        return self.codec.render(value)
+
+
+@frozen
+class Listed(Generic[T]):
+    """A list; *gather* makes the collection that the model has."""
+
+    codec: Codec[T]
+    gather: Callable[[Iterable[T]], Any] = tuple
+    limit: int = LIST_LENGTH
+
+    def parse(self, raw: object) -> Any:
+        if not isinstance(raw, list | tuple):
+            raise ValueError(f"not a list: {describe(raw)}")
+        if len(raw) > self.limit:
+            raise ValueError(f"more than {self.limit} entries")
+        values: list[T] = []
+        faults: dict[str, str] = {}
+        for position, item in enumerate(raw):
+            try:
+                values.append(self.codec.parse(item))
+            except ValueError as exc:
+                faults |= Faulty.within(f"[{position}]", exc)
+        if faults:
+            raise Faulty(faults)
+        return self.gather(values)
+
+    def render(self, value: Iterable[T]) -> Json:
+        rendered = [self.codec.render(item) for item in value]
+        if isinstance(value, frozenset):
+            rendered.sort(key=str)
+        return rendered
+
+
+@frozen
+class Several:
+    """A list that is said only where there are several; one alone is said in another way."""
+
+    codec: Listed[Any]
+
+    def parse(self, raw: object) -> Any:
+        return self.codec.parse(raw)
+
+    def render(self, value: tuple[Any, ...]) -> Json | Absent:
+        return self.codec.render(value) if len(value) > 1 else ABSENT
+
+
+def describe(raw: object) -> str:
+    """*raw* as a message can carry it, whatever it is and however large."""
+    if raw is None:
+        return "null"
+    if isinstance(raw, str):
+        return shown(raw)
+    if isinstance(raw, bool | float):
+        return repr(raw)
+    if isinstance(raw, int):
+        return repr(raw) if raw.bit_length() < 64 else "a number too large"
+    if isinstance(raw, list | tuple):
+        return "a list"
+    return "an object" if isinstance(raw, Mapping) else f"a {type(raw).__name__}"

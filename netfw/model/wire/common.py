@@ -1,0 +1,64 @@
+"""What several tables have in common."""
+
+from __future__ import annotations
+
+from netfw.model.dhcp_option import DhcpOption
+from netfw.model.port import FixedIp
+from netfw.model.route import Route
+from netfw.model.security_group import Direction
+from netfw.model.standard import Status
+from netfw.model.wire.codec import Listed, Nullable
+from netfw.model.wire.scalars import (
+    ADDRESS,
+    BOOLEAN,
+    DHCP_OPTION_NAME,
+    HOST,
+    ID,
+    IP_VERSION,
+    PREFIX,
+    REVISION,
+    TAG,
+    TEXT,
+    TIME,
+    choice,
+)
+from netfw.model.wire.shape import Attribute, Shape
+
+STATUS = choice(Status)
+DIRECTION = choice(Direction, fold=True)
+IDS = Listed(ID, frozenset)
+ZONES = Listed(HOST)
+
+STANDARD = (
+    Attribute("description", TEXT),
+    Attribute("revision_number", REVISION, "revision"),
+    Attribute("tags", Listed(TAG, frozenset)),
+    Attribute("created_at", Nullable(TIME, silent=True)),
+    Attribute("updated_at", Nullable(TIME, silent=True)),
+)
+OWNED = (
+    Attribute("project_id", TEXT),
+    Attribute("tenant_id", TEXT, "project_id"),
+    *STANDARD,
+)
+NAMED = (Attribute("name", TEXT), *OWNED)
+IDENTITY = Attribute("id", ID)
+ADMIN_STATE = Attribute("admin_state_up", BOOLEAN, "admin_up")
+QOS_POLICY_ID = Attribute("qos_policy_id", Nullable(ID))
+
+DHCP_OPTION = Shape(
+    DhcpOption,
+    (
+        Attribute("opt_name", DHCP_OPTION_NAME, "name"),
+        Attribute("opt_value", TEXT, "value"),
+        Attribute("ip_version", IP_VERSION),
+    ),
+)
+FIXED_IP = Shape(
+    FixedIp,
+    (Attribute("subnet_id", ID), Attribute("ip_address", ADDRESS, "address")),
+)
+ROUTE = Shape(
+    Route,
+    (Attribute("destination", PREFIX), Attribute("nexthop", ADDRESS)),
+)

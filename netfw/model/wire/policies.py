@@ -1,0 +1,98 @@
+"""Security groups, address groups and QoS policies as the API writes them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from netfw.model.qos import (
+    AnyDirection,
+    BandwidthLimit,
+    DscpMarking,
+    MinimumBandwidth,
+    MinimumPacketRate,
+    PacketRateLimit,
+    QosPolicy,
+)
+from netfw.model.security_group import AddressGroup, Ethertype, SecurityGroup, SecurityGroupRule
+from netfw.model.wire.codec import Listed, Nullable
+from netfw.model.wire.common import DIRECTION, IDENTITY, NAMED, OWNED
+from netfw.model.wire.scalars import BOOLEAN, CIDR, ID, NUMBER, PREFIX, PROTOCOL, choice
+from netfw.model.wire.shape import Attribute, Shape, Tagged
+
+SECURITY_GROUP = Shape(
+    SecurityGroup,
+    (IDENTITY, *NAMED, Attribute("stateful", BOOLEAN), Attribute("shared", BOOLEAN)),
+)
+SECURITY_GROUP_RULE = Shape(
+    SecurityGroupRule,
+    (
+        IDENTITY,
+        *OWNED,
+        Attribute("security_group_id", ID),
+        Attribute("direction", DIRECTION),
+        Attribute("ethertype", choice(Ethertype, fold=True)),
+        Attribute("protocol", PROTOCOL),
+        Attribute("port_range_min", Nullable(NUMBER), "port_min"),
+        Attribute("port_range_max", Nullable(NUMBER), "port_max"),
+        Attribute("remote_ip_prefix", Nullable(CIDR), "remote_prefix"),
+        Attribute("remote_group_id", Nullable(ID)),
+        Attribute("remote_address_group_id", Nullable(ID)),
+    ),
+)
+ADDRESS_GROUP = Shape(
+    AddressGroup,
+    (
+        IDENTITY,
+        *NAMED,
+        Attribute("addresses", Listed(PREFIX, frozenset, limit=65536)),
+        Attribute("shared", BOOLEAN),
+    ),
+)
+QOS_RULE = Tagged(
+    "type",
+    MappingProxyType(
+        {
+            "bandwidth_limit": Shape(
+                BandwidthLimit,
+                (
+                    IDENTITY,
+                    Attribute("max_kbps", NUMBER),
+                    Attribute("max_burst_kbps", NUMBER),
+                    Attribute("direction", DIRECTION),
+                ),
+            ),
+            "minimum_bandwidth": Shape(
+                MinimumBandwidth,
+                (IDENTITY, Attribute("min_kbps", NUMBER), Attribute("direction", DIRECTION)),
+            ),
+            "packet_rate_limit": Shape(
+                PacketRateLimit,
+                (
+                    IDENTITY,
+                    Attribute("max_kpps", NUMBER),
+                    Attribute("max_burst_kpps", NUMBER),
+                    Attribute("direction", DIRECTION),
+                ),
+            ),
+            "minimum_packet_rate": Shape(
+                MinimumPacketRate,
+                (
+                    IDENTITY,
+                    Attribute("min_kpps", NUMBER),
+                    Attribute("direction", choice(AnyDirection, fold=True)),
+                ),
+            ),
+            "dscp_marking": Shape(DscpMarking, (IDENTITY, Attribute("dscp_mark", NUMBER))),
+        }
+    ),
+)
+QOS_POLICY = Shape(
+    QosPolicy,
+    (
+        IDENTITY,
+        *NAMED,
+        Attribute("rules", Listed(QOS_RULE)),
+        Attribute("shared", BOOLEAN),
+        Attribute("is_default", BOOLEAN),
+    ),
+)

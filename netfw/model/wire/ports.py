@@ -1,0 +1,123 @@
+"""Ports, their bindings, and trunks as the API writes them."""
+
+from __future__ import annotations
+
+from netfw.model.binding import Binding, VhostUserMode, VifDetails, VnicType
+from netfw.model.port import AddressPair, DnsAssignment, IpAllocation, Port
+from netfw.model.trunk import SegmentationType, SubPort, Trunk
+from netfw.model.wire.codec import Listed, Nullable
+from netfw.model.wire.common import (
+    ADMIN_STATE,
+    DHCP_OPTION,
+    FIXED_IP,
+    IDENTITY,
+    IDS,
+    NAMED,
+    QOS_POLICY_ID,
+    STATUS,
+)
+from netfw.model.wire.scalars import (
+    ADDRESS,
+    BOOLEAN,
+    DEVICE_NAME,
+    DNS_NAME,
+    DOCUMENT,
+    HOST_OR_EMPTY,
+    ID,
+    MAC,
+    NUMBER,
+    PHYSICAL_NETWORK,
+    PREFIX_OR_ADDRESS,
+    SOCKET_PATH,
+    TOKEN,
+    VIF_TYPE,
+    choice,
+)
+from netfw.model.wire.shape import Attribute, Inline, Shape
+
+VIF_DETAILS = Shape(
+    VifDetails,
+    (
+        Attribute("port_filter", Nullable(BOOLEAN, silent=True)),
+        Attribute("ovs_hybrid_plug", Nullable(BOOLEAN, silent=True)),
+        Attribute("connectivity", Nullable(TOKEN, silent=True)),
+        Attribute("bridge_name", Nullable(DEVICE_NAME, silent=True)),
+        Attribute("datapath_type", Nullable(TOKEN, silent=True)),
+        Attribute("vhostuser_socket", Nullable(SOCKET_PATH, silent=True)),
+        Attribute("vhostuser_mode", Nullable(choice(VhostUserMode), silent=True)),
+        Attribute("vhostuser_ovs_plug", Nullable(BOOLEAN, silent=True)),
+        Attribute("vlan", Nullable(NUMBER, silent=True)),
+        Attribute("physical_network", Nullable(PHYSICAL_NETWORK, silent=True)),
+    ),
+    rest="other",
+)
+BINDING = Shape(
+    Binding,
+    (
+        Attribute("binding:host_id", Nullable(HOST_OR_EMPTY, instead=""), "host"),
+        Attribute("binding:vnic_type", choice(VnicType), "vnic_type"),
+        Attribute("binding:vif_type", VIF_TYPE, "vif_type"),
+        Attribute("binding:vif_details", VIF_DETAILS, "vif_details"),
+        Attribute("binding:profile", DOCUMENT, "profile"),
+    ),
+)
+ADDRESS_PAIR = Shape(
+    AddressPair,
+    (
+        Attribute("ip_address", PREFIX_OR_ADDRESS, "prefix"),
+        Attribute("mac_address", Nullable(MAC, silent=True), "mac"),
+    ),
+)
+DNS_ASSIGNMENT = Shape(
+    DnsAssignment,
+    (
+        Attribute("ip_address", ADDRESS, "address"),
+        Attribute("hostname", DNS_NAME),
+        Attribute("fqdn", DNS_NAME),
+    ),
+)
+PORT = Shape(
+    Port,
+    (
+        IDENTITY,
+        *NAMED,
+        Attribute("network_id", ID),
+        Attribute("mac_address", MAC, "mac"),
+        Attribute("fixed_ips", Listed(FIXED_IP)),
+        Attribute("allowed_address_pairs", Listed(ADDRESS_PAIR)),
+        Attribute("extra_dhcp_opts", Listed(DHCP_OPTION), "dhcp_options"),
+        Attribute("security_groups", IDS),
+        Attribute("port_security_enabled", BOOLEAN, "port_security"),
+        Inline("binding", BINDING),
+        Attribute("device_id", TOKEN),
+        Attribute("device_owner", TOKEN),
+        ADMIN_STATE,
+        Attribute("status", STATUS),
+        Attribute("dns_name", DNS_NAME),
+        Attribute("dns_domain", DNS_NAME),
+        Attribute("dns_assignment", Listed(DNS_ASSIGNMENT)),
+        QOS_POLICY_ID,
+        Attribute("qos_network_policy_id", Nullable(ID)),
+        Attribute("ip_allocation", choice(IpAllocation)),
+        Attribute("propagate_uplink_status", BOOLEAN),
+    ),
+)
+SUB_PORT = Shape(
+    SubPort,
+    (
+        Attribute("port_id", ID),
+        Attribute("segmentation_type", choice(SegmentationType)),
+        Attribute("segmentation_id", NUMBER),
+    ),
+)
+TRUNK = Shape(
+    Trunk,
+    (
+        IDENTITY,
+        *NAMED,
+        Attribute("port_id", ID),
+        Attribute("sub_ports", Listed(SUB_PORT)),
+        ADMIN_STATE,
+        Attribute("status", STATUS),
+    ),
+)

@@ -1,0 +1,78 @@
+"""Routers, floating IPs and port forwardings as the API writes them."""
+
+from __future__ import annotations
+
+from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
+from netfw.model.router import ExternalGateway, Router
+from netfw.model.wire.codec import Listed, Nullable
+from netfw.model.wire.common import (
+    ADMIN_STATE,
+    FIXED_IP,
+    IDENTITY,
+    NAMED,
+    OWNED,
+    QOS_POLICY_ID,
+    ROUTE,
+    STANDARD,
+    STATUS,
+    ZONES,
+)
+from netfw.model.wire.scalars import ADDRESS, BOOLEAN, DNS_NAME, ID, PORT_RANGE, SINGLE_PORT, choice
+from netfw.model.wire.shape import Attribute, Shape
+
+GATEWAY = Shape(
+    ExternalGateway,
+    (
+        Attribute("network_id", ID),
+        Attribute("enable_snat", BOOLEAN),
+        Attribute("external_fixed_ips", Listed(FIXED_IP), "fixed_ips"),
+        QOS_POLICY_ID,
+    ),
+)
+ROUTER = Shape(
+    Router,
+    (
+        IDENTITY,
+        *NAMED,
+        Attribute("external_gateway_info", Nullable(GATEWAY), "gateway"),
+        Attribute("routes", Listed(ROUTE)),
+        ADMIN_STATE,
+        Attribute("status", STATUS),
+        Attribute("ha", BOOLEAN),
+        Attribute("distributed", BOOLEAN),
+        Attribute("availability_zone_hints", ZONES),
+        Attribute("availability_zones", ZONES),
+        Attribute("flavor_id", Nullable(ID)),
+    ),
+)
+FLOATING_IP = Shape(
+    FloatingIp,
+    (
+        IDENTITY,
+        *OWNED,
+        Attribute("floating_network_id", ID, "network_id"),
+        Attribute("floating_ip_address", ADDRESS, "address"),
+        Attribute("port_id", Nullable(ID)),
+        Attribute("fixed_ip_address", Nullable(ADDRESS), "fixed_address"),
+        Attribute("router_id", Nullable(ID)),
+        Attribute("status", STATUS),
+        QOS_POLICY_ID,
+        Attribute("dns_name", DNS_NAME),
+        Attribute("dns_domain", DNS_NAME),
+    ),
+)
+PORT_FORWARDING = Shape(
+    PortForwarding,
+    (
+        IDENTITY,
+        *STANDARD,
+        Attribute("floatingip_id", ID, "floating_ip_id"),
+        Attribute("protocol", choice(ForwardedProtocol, fold=True)),
+        Attribute("external_port", SINGLE_PORT, "external_ports"),
+        Attribute("external_port_range", PORT_RANGE, "external_ports"),
+        Attribute("internal_port", SINGLE_PORT, "internal_ports"),
+        Attribute("internal_port_range", PORT_RANGE, "internal_ports"),
+        Attribute("internal_port_id", ID),
+        Attribute("internal_ip_address", ADDRESS, "internal_address"),
+    ),
+)

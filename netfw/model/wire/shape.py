@@ -1,0 +1,267 @@
+"""Objects on the wire, declared as tables of parts.
+
+A :class:`Shape` is the table of one value class.  Its rows are *parts*: an :class:`Attribute` is
+one name of the object, an :class:`Inline` is a value of its own whose names stand among the
+object's.  A field may have several parts (``project_id`` and ``tenant_id``): all are written, any
+one may be read, and those that are given must agree.  A :class:`Derived` name follows from the
+value.
+
+Everything that is wrong with an object is found in one reading; only contradictions between its
+fields wait until each field can be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import attrs
+from attrs import field, frozen
+
+from netfw.errors import nearest
+from netfw.model.check import Impossible
+from netfw.model.wire.codec import ABSENT, Absent, Codec, Faulty, Json, describe
+from netfw.model.wire.scalars import DOCUMENT
+
+T = TypeVar("T")
+
+SUGGESTIONS = 16
+"""So many unknown names get a suggestion; looking for one takes time."""
+REQUIRED = "is required"
+
+Body = Mapping[Any, object]
+
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_:.-]{1,64}")
+
+
+class Part(Protocol):
+    """How one field of a value stands in an object."""
+
+    @property
+    def field(self) -> str:
+        """The field of the value."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the object that say it; the first stands for all in messages."""
+
+    def read(self, body: Body) -> Any | Absent:
+        """The field's value, as far as *body* says it.
+
+        :raises Faulty: what it says is wrong.
+        """
+
+    def write(self, value: Any) -> Iterator[tuple[str, Json]]:
+        """What the object says when the field is *value*."""
+
+
+@frozen
+class Attribute:
+    """One name of an object, and the field it is about: that of the same name, unless said."""
+
+    name: str
+    codec: Codec[Any]
+    field: str = field()
+
+    @field.default
+    def _field_of_that_name(self) -> str:
+        return self.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def read(self, body: Body) -> Any | Absent:
+        if self.name not in body:
+            return ABSENT
+        try:
+            return self.codec.parse(body[self.name])
+        except ValueError as exc:
+            raise Faulty(Faulty.within(self.name, exc)) from exc
+
+    def write(self, value: Any) -> Iterator[tuple[str, Json]]:
+        rendered = self.codec.render(value)
+        if not isinstance(rendered, Absent):
+            yield self.name, rendered
+
+
+@frozen
+class Inline:
+    """A value whose names stand among those of the object; all of them null is no value.
+
+    *wrap* and *unwrap* turn the value into what the field holds and back, or into ``None`` when the
+    field can not be said in this way.
+    """
+
+    field: str
+    shape: Shape[Any]
+    wrap: Callable[[Any], Any] = lambda value: value
+    unwrap: Callable[[Any], Any | None] = lambda value: value
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.shape.names
+
+    def read(self, body: Body) -> Any | Absent:
+        mine = {name: body[name] for name in self.names if name in body}
+        if all(raw is None for raw in mine.values()):
+            return ABSENT
+        return self.wrap(self.shape.parse(mine))
+
+    def write(self, value: Any) -> Iterator[tuple[str, Json]]:
+        inner = self.unwrap(value)
+        if inner is not None:
+            yield from self.shape.render(inner).items()
+
+
+@frozen
+class Derived:
+    """A name that follows from the value: written for the reader's comfort, checked when given."""
+
+    name: str
+    codec: Codec[Any]
+    of: Callable[[Any], Any]
+
+
+@frozen
+class Shape(Generic[T]):
+    """The table of one class of values, which are read and written as JSON objects."""
+
+    cls: type[T]
+    parts: tuple[Part, ...]
+    derived: tuple[Derived, ...] = ()
+    rest: str | None = None
+    """The field (a ``Document``) that takes the names no part has; without one they are refused."""
+    names: tuple[str, ...] = field(init=False)
+    _known: frozenset[str] = field(init=False)
+    _required: frozenset[str] = field(init=False)
+
+    @names.default
+    def _all_names(self) -> tuple[str, ...]:
+        said = [name for part in self.parts for name in part.names]
+        return (*said, *(derived.name for derived in self.derived))
+
+    @_known.default
+    def _set_of_names(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    @_required.default
+    def _without_default(self) -> frozenset[str]:
+        fields: tuple[attrs.Attribute[Any], ...] = attrs.fields(self.cls)  # type: ignore[arg-type]
+        return frozenset(each.name for each in fields if each.default is attrs.NOTHING)
+
+    def parse(self, raw: object) -> T:
+        """The value that *raw* says.
+
+        :raises ValueError: it is no object.
+        :raises Faulty: everything that is wrong within it.
+        """
+        if not isinstance(raw, Mapping):
+            raise ValueError(f"not an object: {describe(raw)}")
+        fields, faults = self._read(raw)
+        rest = {key: value for key, value in raw.items() if key not in self._known}
+        if self.rest is None:
+            faults |= self._unknown(rest)
+        else:
+            try:
+                fields[self.rest] = DOCUMENT.parse(rest)
+            except ValueError as exc:
+                faults |= Faulty.within("", exc)
+        if faults:
+            raise Faulty(faults)
+        value = self._make(fields)
+        self._compare_derived(value, raw)
+        return value
+
+    def render(self, value: T) -> dict[str, Json]:
+        """*value* as a JSON object."""
+        body: dict[str, Json] = {}
+        for part in self.parts:
+            body.update(part.write(getattr(value, part.field)))
+        for derived in self.derived:
+            rendered = derived.codec.render(derived.of(value))
+            if not isinstance(rendered, Absent):
+                body[derived.name] = rendered
+        if self.rest is not None:
+            body.update(getattr(value, self.rest).content())
+        return body
+
+    def _read(self, body: Body) -> tuple[dict[str, Any], dict[str, str]]:
+        fields: dict[str, Any] = {}
+        faults: dict[str, str] = {}
+        tried: dict[str, Part] = {}
+        for part in self.parts:
+            try:
+                value = part.read(body)
+            except Faulty as exc:
+                faults |= exc.faults
+                tried.setdefault(part.field, part)
+                continue
+            if value is ABSENT:
+                continue
+            if part.field in fields and fields[part.field] != value:
+                faults[part.names[0]] = f"contradicts {tried[part.field].names[0]}"
+            fields[part.field] = value
+            tried.setdefault(part.field, part)
+        for name in self._required - tried.keys():
+            faults[self._path(name)] = REQUIRED
+        return fields, faults
+
+    def _make(self, fields: dict[str, Any]) -> T:
+        try:
+            return self.cls(**fields)
+        except Impossible as exc:
+            raise Faulty({self._path(path): text for path, text in exc.faults}) from exc
+
+    def _path(self, path: str) -> str:
+        """Where on the wire a path of the model is: ``gateway`` is at ``gateway_ip``."""
+        name = re.split(r"[.\[]", path, maxsplit=1)[0]
+        part = next((part for part in self.parts if part.field == name), None)
+        return path if part is None else part.names[0] + path[len(name) :]
+
+    def _unknown(self, rest: Body) -> dict[str, str]:
+        faults: dict[str, str] = {}
+        for count, key in enumerate(rest):
+            plain = isinstance(key, str) and _PLAIN_KEY.fullmatch(key)
+            near = nearest(key, self.names) if plain and count < SUGGESTIONS else ""
+            faults[key if plain else describe(key)] = f"unknown attribute{near}"
+        return faults
+
+    def _compare_derived(self, value: T, body: Body) -> None:
+        for derived in self.derived:
+            if derived.name not in body:
+                continue
+            try:
+                said = derived.codec.parse(body[derived.name])
+            except ValueError as exc:
+                raise Faulty(Faulty.within(derived.name, exc)) from exc
+            meant = derived.of(value)
+            if said != meant:
+                raise Faulty({derived.name: f"{describe(said)}, but the rest says {meant}"})
+
+
+@frozen
+class Tagged:
+    """One of several shapes, told apart by the word under *tag*."""
+
+    tag: str
+    shapes: Mapping[str, Shape[Any]]
+
+    def parse(self, raw: object) -> Any:
+        if not isinstance(raw, Mapping):
+            raise ValueError(f"not an object: {describe(raw)}")
+        if self.tag not in raw:
+            raise Faulty({self.tag: REQUIRED})
+        word = raw[self.tag]
+        shape = self.shapes.get(word) if isinstance(word, str) else None
+        if shape is None:
+            known = f"is none of {', '.join(self.shapes)}"
+            raise Faulty({self.tag: f"{describe(word)} {known}"})
+        return shape.parse({key: value for key, value in raw.items() if key != self.tag})
+
+    def render(self, value: Any) -> Json:
+        for word, shape in self.shapes.items():
+            if type(value) is shape.cls:
+                return {self.tag: word, **shape.render(value)}
+        raise TypeError(f"no shape for a {type(value).__name__}")

@@ -1,0 +1,57 @@
+"""Every resource as the OpenStack Networking API v2 writes it: a name, a codec, a field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from netfw.model.agent import Agent
+from netfw.model.resource import Kind
+from netfw.model.wire.codec import Nullable
+from netfw.model.wire.common import ADMIN_STATE, IDENTITY
+from netfw.model.wire.networks import NETWORK, SEGMENT, SUBNET
+from netfw.model.wire.policies import ADDRESS_GROUP, QOS_POLICY, SECURITY_GROUP, SECURITY_GROUP_RULE
+from netfw.model.wire.ports import PORT, TRUNK
+from netfw.model.wire.routers import FLOATING_IP, PORT_FORWARDING, ROUTER
+from netfw.model.wire.scalars import BOOLEAN, DOCUMENT, HOST, REVISION, TEXT, TIME, TOKEN
+from netfw.model.wire.shape import Attribute, Shape
+
+AGENT = Shape(
+    Agent,
+    (
+        IDENTITY,
+        Attribute("agent_type", TEXT),
+        Attribute("binary", TOKEN),
+        Attribute("host", HOST),
+        Attribute("topic", TOKEN),
+        Attribute("description", Nullable(TEXT, instead="")),
+        Attribute("revision_number", REVISION, "revision"),
+        ADMIN_STATE,
+        Attribute("alive", BOOLEAN),
+        Attribute("availability_zone", Nullable(HOST)),
+        Attribute("configurations", DOCUMENT),
+        Attribute("resources_synced", Nullable(BOOLEAN)),
+        Attribute("created_at", Nullable(TIME, silent=True)),
+        Attribute("started_at", Nullable(TIME, silent=True)),
+        Attribute("heartbeat_timestamp", Nullable(TIME, silent=True), "heartbeat_at"),
+    ),
+)
+
+TABLES: Mapping[Kind, Shape[Any]] = MappingProxyType(
+    {
+        Kind.NETWORK: NETWORK,
+        Kind.SEGMENT: SEGMENT,
+        Kind.SUBNET: SUBNET,
+        Kind.PORT: PORT,
+        Kind.ROUTER: ROUTER,
+        Kind.FLOATING_IP: FLOATING_IP,
+        Kind.PORT_FORWARDING: PORT_FORWARDING,
+        Kind.SECURITY_GROUP: SECURITY_GROUP,
+        Kind.SECURITY_GROUP_RULE: SECURITY_GROUP_RULE,
+        Kind.ADDRESS_GROUP: ADDRESS_GROUP,
+        Kind.QOS_POLICY: QOS_POLICY,
+        Kind.TRUNK: TRUNK,
+        Kind.AGENT: AGENT,
+    }
+)

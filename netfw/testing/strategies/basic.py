@@ -1,0 +1,115 @@
+"""Strategies for texts, addresses, documents, and the fields that resources share."""
+
+from __future__ import annotations
+
+import ipaddress
+import string
+from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from netfw.model import Document, IpAddress, IpNetwork, Mac, Route
+
+T = TypeVar("T")
+
+_ALNUM = string.ascii_letters + string.digits
+booleans: SearchStrategy[bool] = st.booleans()
+ids: SearchStrategy[Any] = st.uuids()
+
+
+def maybe(values: SearchStrategy[T]) -> SearchStrategy[T | None]:
+    """A value or ``None``."""
+    return st.none() | values
+
+
+def several(values: SearchStrategy[T], most: int = 3) -> SearchStrategy[tuple[T, ...]]:
+    """A short tuple without repetition."""
+    return st.lists(values, max_size=most, unique=True).map(tuple)
+
+
+def texts(limit: int = 255) -> SearchStrategy[str]:
+    """One line of any script, such as a name or a description."""
+    letters = st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp"))
+    return st.text(letters, max_size=limit)
+
+
+def hosts() -> SearchStrategy[str]:
+    """Names of hosts and availability zones."""
+    return st.text(_ALNUM + "-", min_size=1, max_size=20).map(lambda text: f"h{text}")
+
+
+def tokens() -> SearchStrategy[str]:
+    """Device ids and owners; may be empty."""
+    return st.text(_ALNUM + "_.:@/+=-", max_size=40)
+
+
+def dns_names() -> SearchStrategy[str]:
+    """Names of one or more labels, or none at all."""
+    label = st.text(string.ascii_lowercase + string.digits, min_size=1, max_size=12)
+    labels = st.lists(label, min_size=1, max_size=3).map(".".join)
+    return st.just("") | labels | labels.map(lambda name: f"{name}.")
+
+
+def macs() -> SearchStrategy[Mac]:
+    """Unicast MAC addresses."""
+    tail = st.binary(min_size=5, max_size=5)
+    return tail.map(lambda raw: Mac(":".join(f"{byte:02x}" for byte in b"\xfa" + raw)))
+
+
+def addresses(version: int | None = None) -> SearchStrategy[IpAddress]:
+    """Addresses of one family, or of either."""
+    return st.ip_addresses(v=cast(Any, version))
+
+
+@st.composite
+def prefixes(draw: st.DrawFn, version: int | None = None) -> IpNetwork:
+    """Prefixes of any length, single addresses included."""
+    address = draw(addresses(version))
+    return ipaddress.ip_network((address, draw(st.integers(0, address.max_prefixlen))), False)
+
+
+@st.composite
+def routes(draw: st.DrawFn, version: int | None = None) -> Route:
+    """Routes of one family, or of either."""
+    destination = draw(prefixes(version))
+    return Route(destination=destination, nexthop=draw(addresses(destination.version)))
+
+
+def documents() -> SearchStrategy[Document]:
+    """Small JSON objects."""
+    leaf = st.none() | booleans | st.integers(-(2**62), 2**62) | texts(20)
+    value = st.recursive(
+        leaf,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(8), inner, max_size=3),
+        max_leaves=6,
+    )
+    return st.dictionaries(texts(12), value, max_size=3).map(Document)
+
+
+def moments() -> SearchStrategy[datetime]:
+    """Points in time, in UTC."""
+    naive = st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1))
+    return naive.map(lambda moment: moment.replace(tzinfo=UTC))
+
+
+def standard() -> dict[str, SearchStrategy[Any]]:
+    """The fields that every stored resource has."""
+    return {
+        "description": texts(),
+        "revision": st.integers(0, 2**63 - 1),
+        "tags": st.frozensets(texts(60).filter(bool), max_size=3),
+        "created_at": maybe(moments()),
+        "updated_at": maybe(moments()),
+    }
+
+
+def owned() -> dict[str, SearchStrategy[Any]]:
+    """The fields of what a project owns."""
+    return {"project_id": texts(64), **standard()}
+
+
+def named() -> dict[str, SearchStrategy[Any]]:
+    """The fields of what a project owns and names."""
+    return {"name": texts(), **owned()}
