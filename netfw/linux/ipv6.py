@@ -6,6 +6,7 @@ from pathlib import Path
 
 from netfw.errors import NotFound
 from netfw.linux import sysctl
+from netfw.linux.parameter import device_parameter
 
 # Not /proc/net: that is the namespace of the process's first thread, not of this one.
 _ADDRESSES = Path("/proc/thread-self/net/if_inet6")
@@ -27,7 +28,7 @@ def why_no_ipv6(in_kernel: bool, disabled: str | None) -> str | None:
 def why_no_ipv6_here(device: str = "all") -> str | None:
     """As :func:`why_no_ipv6`, for a device of the calling thread's namespace, or for all of it."""
     try:
-        name = sysctl.device_parameter("ipv6", device, "disable_ipv6")
+        name = device_parameter("ipv6", device, "disable_ipv6")
         disabled: str | None = sysctl.read_here(name)
     except NotFound:
         disabled = None

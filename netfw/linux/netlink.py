@@ -24,6 +24,8 @@ NEW_ROUTE, DEL_ROUTE, GET_ROUTE = 24, 25, 26
 NEW_NEIGHBOUR, DEL_NEIGHBOUR, GET_NEIGHBOUR = 28, 29, 30
 NEW_RULE, DEL_RULE, GET_RULE = 32, 33, 34
 
+REMOVALS = frozenset({DEL_LINK, DEL_ADDRESS, DEL_ROUTE, DEL_NEIGHBOUR, DEL_RULE})
+
 REPLACE, EXCLUSIVE, CREATE = 0x100, 0x200, 0x400
 
 _REQUEST, _ACK, _DUMP = 0x1, 0x4, 0x300
@@ -31,6 +33,7 @@ _DUMP_INTERRUPTED, _CAPPED, _ACK_ATTRIBUTES = 0x10, 0x100, 0x200
 _ERROR, _DONE = 2, 3
 _HEADER = struct.Struct("=IHHII")
 _SOL_NETLINK, _CAP_ACK, _EXT_ACK, _STRICT = 270, 10, 11, 12
+_FORCED_BUFFER = 33
 _MESSAGE_ATTRIBUTE = 1
 _BUFFER = 1 << 17
 _TIMEOUT = 30.0
@@ -85,6 +88,14 @@ class Netlink:
 
     def close(self) -> None:
         self._socket.close()
+
+    def set_buffer(self, size: int) -> None:
+        """How many bytes of announcements the kernel keeps before it drops some."""
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, _FORCED_BUFFER, size)
+        except PermissionError:
+            # Root of a user namespace only: the machine's limit applies.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
     def send(self, request: Request) -> None:
         """Have one thing done.
@@ -160,8 +171,13 @@ class Netlink:
         header["type"] = request.kind
         header["flags"] = request.flags | flags | _REQUEST
         header["sequence_number"] = self._sequence
-        message.encode()
-        self._socket.send(message.data)
+        try:
+            message.encode()
+            self._socket.send(message.data)
+        except struct.error as error:
+            raise KernelRefusal(errno.EINVAL, f"a number is out of range: {error}") from error
+        except OSError as error:
+            raise KernelRefusal(error.errno or 0, str(error)) from error
 
     def _answers(self) -> Iterator[tuple[int, int, bytes]]:
         while True:
@@ -172,6 +188,8 @@ class Netlink:
             return self._socket.recv(_BUFFER)
         except TimeoutError as error:
             raise KernelRefusal(errno.EAGAIN, f"no answer in {_TIMEOUT:.0f} s") from error
+        except OSError as error:
+            raise KernelRefusal(error.errno or 0, str(error)) from error
 
     def _check_owner(self) -> None:
         if threading.current_thread() is not self._owner:

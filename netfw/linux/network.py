@@ -39,14 +39,14 @@ class Network:
         self._where = "here" if namespace is None else f"in {namespace}"
         try:
             self._netlink = self._worker.run(Netlink)
-        except BaseException:
+        except KernelRefusal as error:
             self._worker.close()
-            raise
+            raise translate(error.number, f"netlink {self._where}", error.said) from error
 
     def close(self) -> None:
         """End the conversation.  Closing twice is closing once."""
-        self._netlink.close()
         self._worker.close()
+        self._netlink.close()
 
     def __enter__(self) -> Self:
         return self

@@ -6,16 +6,19 @@ changes something is made: before anything happens.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from attrs import Attribute, field, frozen
 
+from netfw.linux.parameter import path_of
 from netfw.linux.values import Address, Neighbour, Route, Rule
 from netfw.linux.words import address_text, neighbour_text, route_text, rule_text
 from netfw.model.address import Mac
 from netfw.model.device import check_device_name, check_namespace_name
 
+_KIND = re.compile(r"[a-z0-9_-]+")
 _About = Address | Route | Rule | Neighbour
 
 
@@ -35,6 +38,15 @@ def _addable(instance: object, attribute: Attribute[Any], route: Route) -> None:
         raise ValueError(f"{route.destination}: IPv6 has no metric 0; leave it out for 1024")
 
 
+def _parameter(_instance: object, _attribute: Attribute[Any], name: str) -> None:
+    path_of(name)
+
+
+def _kind(_instance: object, _attribute: Attribute[Any], kind: str) -> None:
+    if not _KIND.fullmatch(kind):
+        raise ValueError(f"not a kind of device: {kind!r}")
+
+
 def _namespace(_instance: object, _attribute: Attribute[Any], value: str | Path | None) -> None:
     if isinstance(value, str):
         check_namespace_name(value)
@@ -45,7 +57,7 @@ class AddLink:
     """Make a device that needs nothing but a name: ``bridge``, or ``dummy`` where there is one."""
 
     name: str = field(validator=_device)
-    kind: str
+    kind: str = field(validator=_kind)
 
     @property
     def text(self) -> str:
@@ -239,9 +251,9 @@ class DelNeighbour:
 
 @frozen
 class SetSysctl:
-    """Set a kernel parameter; for names see :mod:`netfw.linux.sysctl`."""
+    """Set a kernel parameter; for names see :mod:`netfw.linux.parameter`."""
 
-    name: str
+    name: str = field(validator=_parameter)
     value: str
 
     @property

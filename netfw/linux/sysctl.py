@@ -1,41 +1,19 @@
 """Kernel parameters of a namespace, without a process of their own.
 
-Names are those of sysctl(8): dots separate, unless a slash comes first, so that devices with dots
-in their names can be said: ``net.ipv4.ip_forward``, ``net/ipv4/conf/eth0.1/forwarding``.
+For names see :mod:`netfw.linux.parameter`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from netfw.errors import NotFound
 from netfw.linux import netns
 from netfw.linux.failure import translate
 from netfw.linux.netns import Namespace
 from netfw.linux.operations import SetSysctl
+from netfw.linux.parameter import path_of
 from netfw.linux.plan import plan_sysctl
-
-_ROOT = Path("/proc/sys")
-
-
-def path_of(name: str) -> Path:
-    """Where the parameter lives.
-
-    :raises ValueError: not a name of a parameter.
-    """
-    slash, dot = name.find("/"), name.find(".")
-    by_slash = slash >= 0 and (dot < 0 or slash < dot)
-    # After a leading dot-separated part, sysctl(8) reads a slash as a dot within a word.
-    parts = name.split("/") if by_slash else [part.replace("/", ".") for part in name.split(".")]
-    if not all(parts) or {".", ".."} & set(parts) or not name.isprintable() or " " in name:
-        raise ValueError(f"not the name of a kernel parameter: {name!r}")
-    return _ROOT.joinpath(*parts)
-
-
-def device_parameter(family: str, device: str, parameter: str) -> str:
-    """The name of a parameter of one device, whatever the device is called."""
-    return f"net/{family}/conf/{device}/{parameter}"
 
 
 def read(name: str, namespace: Namespace = None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -64,6 +65,17 @@ def blue() -> Iterator[Network]:
         yield network
 
 
+def await_state(network: Network, **wanted: str) -> None:
+    deadline = time.monotonic() + 10
+    while True:
+        links = network.links()
+        states = {name: links[name].state for name in wanted}
+        if states == wanted:
+            return
+        assert time.monotonic() < deadline, states
+        time.sleep(0.01)
+
+
 def test_links_are_listed_as_ip_lists_them(blue, ip):
     blue.apply(
         [
@@ -75,6 +87,8 @@ def test_links_are_listed_as_ip_lists_them(blue, ip):
             SetUp("v1"),
         ]
     )
+    # The kernel settles operational states a moment after the devices come up.
+    await_state(blue, e0="up", v1="lowerlayerdown")
     found = blue.links()
     listed = ip("-n", "blue", "link", "show")
     assert {

@@ -1,0 +1,30 @@
+"""Names of kernel parameters, as sysctl(8) takes them.
+
+Dots separate, unless a slash comes first, so that devices with dots in their names can be said:
+``net.ipv4.ip_forward``, ``net/ipv4/conf/eth0.1/forwarding``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_ROOT = Path("/proc/sys")
+
+
+def path_of(name: str) -> Path:
+    """Where the parameter lives.
+
+    :raises ValueError: not a name of a parameter.
+    """
+    slash, dot = name.find("/"), name.find(".")
+    by_slash = slash >= 0 and (dot < 0 or slash < dot)
+    # Where dots separate, a slash stands for a dot within a word.
+    parts = name.split("/") if by_slash else [part.replace("/", ".") for part in name.split(".")]
+    if not all(parts) or {".", ".."} & set(parts) or not name.isprintable() or " " in name:
+        raise ValueError(f"not the name of a kernel parameter: {name!r}")
+    return _ROOT.joinpath(*parts)
+
+
+def device_parameter(family: str, device: str, parameter: str) -> str:
+    """The name of a parameter of one device, whatever the device is called."""
+    return f"net/{family}/conf/{device}/{parameter}"

@@ -1,0 +1,140 @@
+"""Changes in a namespace are told, in order, or their loss is."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from netfw.drivers.events import FeedLost
+from netfw.errors import NotFound
+from netfw.linux import netns
+from netfw.linux.feed import Change, Feed, Topic
+from netfw.linux.network import Network
+from netfw.linux.operations import (
+    AddAddress,
+    AddLink,
+    AddRoute,
+    AddRule,
+    DelAddress,
+    DelLink,
+    SetNeighbour,
+    SetUp,
+)
+from netfw.linux.values import (
+    Address,
+    FoundAddress,
+    Link,
+    Neighbour,
+    Route,
+    Rule,
+    addresses,
+    route,
+)
+from netfw.model.address import Mac
+
+Told = queue.Queue[Change | FeedLost]
+
+
+def next_that(told: Told, fits: Callable[[Change | FeedLost], bool]) -> Change | FeedLost:
+    while True:
+        event = told.get(timeout=10)
+        if fits(event):
+            return event
+
+
+def test_links_addresses_and_routes_are_told_when_they_come_and_go():
+    netns.create("blue")
+    told: Told = queue.Queue()
+    address = addresses("br0", ["10.0.0.2/24"])[0]
+    away = route("10.9.0.0/16", via="10.0.0.1", device="br0")
+    with Feed("blue", told.put), Network("blue") as blue:
+        blue.apply([AddLink("br0", "bridge"), SetUp("br0"), AddAddress(address), AddRoute(away)])
+        new = next_that(told, lambda e: isinstance(e.value, Link) and e.value.name == "br0")
+        assert new.gone is False
+        up = next_that(told, lambda e: isinstance(e.value, Link) and e.value.up)
+        assert up.value.kind == "bridge"
+        came = next_that(told, lambda e: isinstance(e.value, FoundAddress))
+        assert came.value.address.interface == address.interface
+        routed = next_that(told, lambda e: isinstance(e.value, Route) and e.value.key == away.key)
+        assert routed.value.hops == away.hops
+        blue.apply([DelAddress(address)])
+        left = next_that(told, lambda e: isinstance(e.value, FoundAddress) and e.gone)
+        assert left.value.address.interface == address.interface
+        blue.apply([AddAddress(address), DelLink("br0")])
+        left = next_that(told, lambda e: isinstance(e.value, FoundAddress) and e.gone)
+        assert left.value.address.device == "br0"
+        gone = next_that(told, lambda e: isinstance(e.value, Link) and e.gone)
+        assert gone.value.name == "br0"
+
+
+def test_only_what_was_asked_for_is_told():
+    netns.create("blue")
+    told: Told = queue.Queue()
+    entry = Neighbour(device="br0", address="10.0.0.5", mac=Mac("fa:16:3e:00:00:05"))
+    rules = [Rule(priority=100, table=9), Rule(priority=101, version=6, table=9)]
+    with Feed("blue", told.put, Topic.NEIGHBOURS | Topic.RULES), Network("blue") as blue:
+        blue.apply([AddLink("br0", "bridge"), SetUp("br0"), SetNeighbour(entry)])
+        blue.apply([AddRule(rule) for rule in rules])
+        assert told.get(timeout=10) == Change(entry)
+        assert told.get(timeout=10) == Change(rules[0])
+        assert told.get(timeout=10) == Change(rules[1])
+    assert told.empty()
+
+
+def test_dropped_announcements_are_told_and_the_feed_goes_on():
+    netns.create("blue")
+    told: Told = queue.Queue()
+    slow = threading.Event()
+
+    def sink(event: Change | FeedLost) -> None:
+        slow.wait(60)
+        told.put(event)
+
+    with Feed("blue", sink, buffer_size=4096), Network("blue") as blue:
+        blue.apply([AddLink("br0", "bridge"), SetUp("br0")])
+        for number in range(100):
+            wanted = [Address(device="br0", interface=f"10.0.0.{number + 1}/24")]
+            blue.apply([AddAddress(address) for address in wanted])
+        slow.set()
+        next_that(told, lambda event: isinstance(event, FeedLost))
+        blue.apply([AddLink("br1", "bridge")])
+        next_that(
+            told,
+            lambda e: isinstance(e, Change) and isinstance(e.value, Link) and e.value.name == "br1",
+        )
+
+
+def test_a_feed_leaves_no_thread_and_no_descriptor_and_closes_twice():
+    netns.create("blue")
+
+    def state() -> tuple[int, int]:
+        return threading.active_count(), len(os.listdir("/proc/self/fd"))
+
+    before = state()
+    for _ in range(10):
+        feed = Feed("blue", lambda _event: None)
+        feed.close()
+        feed.close()
+        with pytest.raises(NotFound):
+            Feed("nowhere", lambda _event: None)
+    assert state() == before
+
+
+def test_what_a_sink_raises_comes_out_of_close():
+    netns.create("blue")
+    called = threading.Event()
+
+    def sink(_event: Change | FeedLost) -> None:
+        called.set()
+        raise ZeroDivisionError
+
+    feed = Feed("blue", sink)
+    with Network("blue") as blue:
+        blue.apply([AddLink("br0", "bridge")])
+    assert called.wait(10)
+    with pytest.raises(ZeroDivisionError):
+        feed.close()
