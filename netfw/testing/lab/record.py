@@ -1,0 +1,155 @@
+"""Where it is written which labs are up: one file each, in a directory of the user's."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import asdict, frozen
+
+from netfw.errors import BackendBroken, ConfigError
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@frozen(kw_only=True)
+class Record:
+    """A lab, and the process whose end is the lab's end.
+
+    A pid alone says nothing: it may be somebody else's by now.  With the time the process started
+    and the boot of the machine it says which process is meant.
+    """
+
+    name: str
+    pid: int
+    started: int
+    boot: str
+
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return started_at(self.pid) == self.started and _BOOT.read_text() == self.boot
+
+    def open_process(self) -> int | None:
+        """A descriptor of the process, None when it has ended; it can not become another's."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return None
+        if self.alive():
+            return descriptor
+        os.close(descriptor)
+        return None
+
+
+class Directory:
+    """The records of one user."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def socket(self, name: str) -> Path:
+        return self.path / f"{check_name(name)}.sock"
+
+    def log(self, name: str) -> Path:
+        return self.path / f"{check_name(name)}.log"
+
+    def write(self, record: Record) -> None:
+        draft = self.path / f".{record.name}.new"
+        draft.write_text(json.dumps(asdict(record)))
+        draft.rename(self._file(record.name))
+
+    def find(self, name: str) -> Record | None:
+        """The lab of that name if it is up; what is left of one that died is removed."""
+        try:
+            record = Record(**json.loads(self._file(name).read_text()))
+        except FileNotFoundError:
+            return None
+        if record.alive():
+            return record
+        self.remove(name)
+        return None
+
+    def all(self) -> list[Record]:
+        """The labs that are up."""
+        names = sorted(file.stem for file in self.path.glob("*.json"))
+        return [record for name in names if (record := self.find(name)) is not None]
+
+    def remove(self, name: str) -> None:
+        for file in (self._file(name), self.socket(name), self.log(name)):
+            file.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else brings labs up or down meanwhile."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _file(self, name: str) -> Path:
+        return self.path / f"{check_name(name)}.json"
+
+
+def open_directory() -> Directory:
+    """The directory of this user, made if need be.
+
+    :raises BackendBroken: it exists and is not this user's own.
+    """
+    path = _choose()
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    status = path.lstat()
+    ours = status.st_uid == os.geteuid() and not status.st_mode & 0o077
+    if not stat.S_ISDIR(status.st_mode) or not ours:
+        raise BackendBroken(f"{path} is not a directory of yours alone; remove it")
+    return Directory(path)
+
+
+def _choose() -> Path:
+    of_session = os.environ.get("XDG_RUNTIME_DIR")
+    if of_session and os.access(of_session, os.W_OK):
+        return Path(of_session, "netfw-lab")
+    parent = "/run" if os.access("/run", os.W_OK) else "/tmp"
+    return Path(parent, f"netfw-lab-{os.geteuid()}")
+
+
+def identify(name: str, pid: int) -> Record:
+    """The record of a lab whose process is *pid*, which runs."""
+    started = started_at(pid)
+    assert started is not None
+    return Record(name=name, pid=pid, started=started, boot=_BOOT.read_text())
+
+
+def started_at(pid: int) -> int | None:
+    """When the process started, in ticks since boot; None when there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, *fields = text.rpartition(")")[2].split()
+    return None if state in "ZX" else int(fields[18])
+
+
+def end_process(descriptor: int, number: int = signal.SIGTERM) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(descriptor, number)
+
+
+def check_name(name: str) -> str:
+    """*name*, if labs may be called so.
+
+    :raises ConfigError: they may not.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"a lab can not be called {name!r}: up to 31 letters, digits and dashes")
+    return name

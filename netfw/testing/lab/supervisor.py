@@ -1,0 +1,105 @@
+"""The process that holds a detached lab: while it lives, the lab is up.
+
+It runs in the sandbox and answers, one at a time, to those who connect to its socket.  A request
+and its answer are one JSON packet each; descriptors of namespaces travel with the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from netfw.errors import NetfwError, NotFound, nearest
+from netfw.testing.lab import topology
+from netfw.testing.lab.host import Host
+from netfw.testing.lab.lab import Lab
+
+PACKET = 1 << 17
+KEEP = b"keep"
+"""What the starter says once the lab is on record; a lab that nobody knows of does not stay."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Bring a lab up and hold it: ``LISTENING-FD STARTER-FD TOPOLOGY-AS-JSON``."""
+    listening = socket.socket(fileno=int(argv[0]))
+    with socket.socket(fileno=int(argv[1])) as starter:
+        wanted = topology.read(json.loads(argv[2]))
+        lab = wanted.lab()
+        try:
+            lab.__enter__()
+            wanted.populate(lab)
+        except NetfwError as error:
+            starter.send(json.dumps({"error": str(error)}).encode())
+            return 1
+        starter.send(json.dumps({"error": None}).encode())
+        if starter.recv(PACKET) != KEEP:
+            return 1
+    while True:
+        connection, _ = listening.accept()
+        with connection:
+            _answer(lab, connection)
+
+
+def _answer(lab: Lab, connection: socket.socket) -> None:
+    spaces: Mapping[str, int] = {}
+    try:
+        request = json.loads(connection.recv(PACKET))
+        if request["ask"] == "show":
+            answer: dict[str, Any] = {"hosts": [_show(lab, host) for host in lab.hosts.values()]}
+        else:
+            spaces = _spaces(lab, request["host"], request["namespace"])
+            answer = {"kinds": list(spaces)}
+    except (NetfwError, ValueError, KeyError) as error:
+        answer = {"error": str(error)}
+    try:
+        socket.send_fds(connection, [json.dumps(answer).encode()], list(spaces.values()))
+    except OSError:  # the asker has gone; the next one matters more
+        pass
+    finally:
+        for descriptor in spaces.values():
+            os.close(descriptor)
+
+
+def _show(lab: Lab, host: Host) -> dict[str, Any]:
+    return {
+        "name": host.name,
+        "address": str(host.address.ip),
+        "address6": str(host.address6.ip),
+        "connected": lab.fabric.connected(host.name),
+        "bridges": host.ovs.vsctl("list-br").split(),
+        "namespaces": sorted(host.call(os.listdir, "/run/netns")),
+        "processes": len(host.place.processes()),
+    }
+
+
+def _spaces(lab: Lab, name: str, namespace: str | None) -> dict[str, int]:
+    """Descriptors of all namespaces of a host, or of one of its network namespaces."""
+    host = lab.hosts.get(name)
+    if host is None:
+        known = ", ".join(lab.hosts)
+        raise NotFound(f"no host {name!r}{nearest(name, lab.hosts)}; there are {known}")
+    spaces = {kind: os.dup(descriptor) for kind, descriptor in host.place.spaces.items()}
+    for kind in ("user", "pid"):
+        spaces[kind] = os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+    if namespace is not None:
+        os.close(spaces["net"])
+        spaces["net"] = _open_namespace(host, namespace)
+    return spaces
+
+
+def _open_namespace(host: Host, namespace: str) -> int:
+    names = host.call(os.listdir, "/run/netns")
+    if namespace not in names:
+        raise NotFound(
+            f"{host.name} has no instance or namespace {namespace!r}{nearest(namespace, names)}; "
+            f"it has {', '.join(sorted(names)) or 'none'}"
+        )
+    return host.call(os.open, f"/run/netns/{namespace}", os.O_RDONLY | os.O_CLOEXEC)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

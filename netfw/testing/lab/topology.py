@@ -1,0 +1,163 @@
+"""What a lab is to look like, as a value and as a TOML document."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from ipaddress import ip_interface
+from typing import Any, TypeVar
+
+from attrs import field, frozen
+
+from netfw.errors import InvalidInput
+from netfw.testing.lab.instance import Device, Plug
+from netfw.testing.lab.lab import MOST_HOSTS, Lab
+
+T = TypeVar("T")
+
+
+@frozen
+class Placed:
+    """An instance, and the host it is on."""
+
+    name: str
+    host: str
+    plug: Plug | None = None
+
+
+@frozen(kw_only=True)
+class Topology:
+    """Hosts, the bridges on each of them, physical networks, and instances."""
+
+    hosts: int = 2
+    bridges: tuple[str, ...] = ("br-int",)
+    provider: tuple[str, ...] = ()
+    mtu: int = 1500
+    instances: tuple[Placed, ...] = field(default=())
+
+    def lab(self) -> Lab:
+        """The lab, not up yet and without instances."""
+        return Lab(self.hosts, bridges=self.bridges, provider=self.provider, mtu=self.mtu)
+
+    def populate(self, lab: Lab) -> None:
+        """Add the instances to *lab*, which is up."""
+        for placed in self.instances:
+            lab.hosts[placed.host].instance(placed.name, placed.plug)
+
+
+def parse(text: str) -> Topology:
+    """The topology that the TOML document *text* describes.
+
+    :raises InvalidInput: naming everything that is wrong with it.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput({"topology": f"not TOML: {error}"}) from error
+    return read(document)
+
+
+def read(document: Mapping[str, Any]) -> Topology:
+    """The topology that *document* describes.
+
+    :raises InvalidInput: naming everything that is wrong with it.
+    """
+    reader = _Reader(document, "")
+    hosts = reader.take("hosts", int, 2)
+    if not 1 <= hosts <= MOST_HOSTS:
+        reader.faults["hosts"] = f"a lab has 1 to {MOST_HOSTS} hosts"
+    topology = Topology(
+        hosts=hosts,
+        bridges=reader.names("bridges", ("br-int",)),
+        provider=reader.names("provider", ()),
+        mtu=reader.take("mtu", int, 1500),
+        instances=tuple(_instances(reader, hosts)),
+    )
+    reader.finish()
+    return topology
+
+
+def _instances(reader: _Reader, hosts: int) -> list[Placed]:
+    found = []
+    for index, document in enumerate(reader.take("instances", list, [])):
+        inner = _Reader(document, f"instances[{index}].", reader.faults)
+        found.append(_instance(inner, {f"host{number}" for number in range(1, hosts + 1)}))
+        inner.refuse_the_rest()
+    return found
+
+
+def _instance(reader: _Reader, hosts: set[str]) -> Placed:
+    name = reader.take("name", str, "")
+    host = reader.take("host", str, "host1")
+    if not name:
+        reader.fault("name", "every instance has a name")
+    if host not in hosts:
+        reader.fault("host", f"{host!r} is not one of {', '.join(sorted(hosts))}")
+    bridge = reader.take("bridge", str, "")
+    plug = Plug(
+        bridge=bridge,
+        device=reader.take("device", str, f"tap-{name}"[:15]),
+        kind=reader.convert("kind", Device, "veth"),
+        mac=reader.take("mac", str, "") or None,
+        addresses=tuple(reader.convert_all("addresses", ip_interface)),
+        gateways=reader.names("gateways", ()),
+        mtu=reader.take("mtu", int, 1500),
+        tag=reader.take("tag", int, None),
+        external_ids=reader.take("external_ids", dict, {}),
+    )
+    return Placed(name, host, plug if bridge else None)
+
+
+class _Reader:
+    """Takes values out of a document and collects what is wrong with them."""
+
+    def __init__(self, document: object, path: str, faults: dict[str, str] | None = None) -> None:
+        self.faults: dict[str, str] = {} if faults is None else faults
+        self._path = path
+        self._left: dict[str, Any] = {}
+        if isinstance(document, Mapping):
+            self._left = dict(document)
+        else:
+            self.faults[path.rstrip(".")] = "a table is expected here"
+
+    def fault(self, key: str, text: str) -> None:
+        self.faults[f"{self._path}{key}"] = text
+
+    def take(self, key: str, kind: type[Any], default: Any) -> Any:
+        value = self._left.pop(key, default)
+        if value is not default and (not isinstance(value, kind) or isinstance(value, bool)):
+            self.fault(key, f"{kind.__name__} is expected here, not {value!r}")
+            return default
+        return value
+
+    def names(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        value = self.take(key, list, list(default))
+        if all(isinstance(name, str) and name for name in value):
+            return tuple(value)
+        self.fault(key, "a list of names is expected here")
+        return default
+
+    def convert(self, key: str, convert: Callable[[Any], T], default: str) -> T:
+        try:
+            return convert(self.take(key, str, default))
+        except ValueError as error:
+            self.fault(key, str(error))
+            return convert(default)
+
+    def convert_all(self, key: str, convert: Callable[[Any], T]) -> list[T]:
+        found = []
+        for index, text in enumerate(self.take(key, list, [])):
+            try:
+                found.append(convert(text))
+            except ValueError as error:
+                self.fault(f"{key}[{index}]", str(error))
+        return found
+
+    def refuse_the_rest(self) -> None:
+        for key in self._left:
+            self.fault(key, "there is no such setting")
+
+    def finish(self) -> None:
+        self.refuse_the_rest()
+        if self.faults:
+            raise InvalidInput(self.faults)
