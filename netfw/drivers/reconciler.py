@@ -93,10 +93,8 @@ def _blamed(refusal: OperationRefused, update: Update[K, V]) -> dict[K, NetfwErr
 
 
 def _outcome(update: Update[K, V], plan: Plan, failed: Mapping[K, NetfwError]) -> Outcome[K]:
-    lost = {**failed, **cast(Mapping[K, NetfwError], plan.refused)}
-    waiting = {
-        key: why for key, why in cast(Mapping[K, str], plan.waiting).items() if key not in lost
-    }
+    lost = {**failed, **plan.refused}
+    waiting = {key: why for key, why in plan.waiting.items() if key not in lost}
     return Outcome(
         done=frozenset(key for key in update if key not in lost and key not in waiting),
         failed=lost,

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import field, frozen
 
 from netfw.errors import NetfwError
+
+
+def _owners(owners: Iterable[Hashable]) -> frozenset[Hashable]:
+    return frozenset(owners)
+
+
+def _operations(operations: Iterable[Operation]) -> tuple[Operation, ...]:
+    return tuple(operations)
+
+
+def _stages(stages: Iterable[Stage]) -> tuple[Stage, ...]:
+    return tuple(stages)
 
 
 @frozen
@@ -19,7 +31,7 @@ class Operation:
     """Which backend carries it out: ``ovsdb``, ``flows/br-int``, ``iptables/qrouter-x``."""
     text: str
     """What it does, in one line for a person."""
-    owners: frozenset[Hashable] = field(converter=frozenset)
+    owners: frozenset[Hashable] = field(converter=_owners)
     """Whom to degrade when this operation is refused."""
     payload: object = field(repr=False)
     """What the backend's toolbox understands."""
@@ -32,7 +44,7 @@ class Operation:
 class Stage:
     """One atomic step on one backend: all of it or nothing; dying after it is safe."""
 
-    operations: tuple[Operation, ...] = field(converter=tuple)
+    operations: tuple[Operation, ...] = field(converter=_operations)
 
     def __attrs_post_init__(self) -> None:
         backends = {operation.backend for operation in self.operations}
@@ -50,10 +62,10 @@ class Stage:
 class Plan:
     """Make, switch over, break: what to do, in this order.  Falsy when there is nothing to do."""
 
-    stages: tuple[Stage, ...] = field(default=(), converter=tuple)
-    waiting: Mapping[Hashable, str] = field(factory=dict)
+    stages: tuple[Stage, ...] = field(default=(), converter=_stages)
+    waiting: Mapping[Any, str] = field(factory=dict)
     """Keys that can not go further yet, and what they wait for; an event wakes the loop."""
-    refused: Mapping[Hashable, NetfwError] = field(factory=dict)
+    refused: Mapping[Any, NetfwError] = field(factory=dict)
     """Keys that can not be had, found out by planning alone."""
 
     def __bool__(self) -> bool:
