@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, cast
@@ -17,6 +18,7 @@ NODES = 1024
 LENGTH = 4095
 """Of any text within.  There are no fractions: two writers seldom agree on their digits."""
 
+_PLAIN = re.compile(r"[A-Za-z0-9_:-]{1,64}")
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
@@ -60,10 +62,9 @@ def _visit(raw: object, path: str, depth: int) -> Iterator[Fault]:
     elif isinstance(raw, Mapping):
         yield path, ""
         for key, value in raw.items():
-            fault = _text_fault(key)
-            name = _shown_key(key) if fault else key
+            name = _name(key)
             step = f"{path}.{name}" if path else name
-            yield step, fault
+            yield step, _text_fault(key)
             yield from _visit(value, step, depth - 1)
     elif isinstance(raw, list | tuple):
         yield path, ""
@@ -75,8 +76,11 @@ def _visit(raw: object, path: str, depth: int) -> Iterator[Fault]:
         yield path, "" if raw is None else _text_fault(raw)
 
 
-def _shown_key(key: object) -> str:
-    return shown(key) if isinstance(key, str) else f"a {type(key).__name__}"
+def _name(key: object) -> str:
+    """*key* as a step of a path: as it is where that is plain, else quoted."""
+    if not isinstance(key, str):
+        return f"a {type(key).__name__}"
+    return key if _PLAIN.fullmatch(key) else shown(key)
 
 
 def _text_fault(raw: object) -> str:

@@ -123,6 +123,13 @@ class Derived:
     codec: Codec[Any]
     of: Callable[[Any], Any]
 
+    def read(self, body: Body) -> Any | Absent:
+        """What *body* says, if it says it.
+
+        :raises Faulty: what it says is wrong.
+        """
+        return Attribute(self.name, self.codec).read(body)
+
 
 @frozen
 class Shape(Generic[T]):
@@ -160,6 +167,7 @@ class Shape(Generic[T]):
         if not isinstance(raw, Mapping):
             raise ValueError(f"not an object: {describe(raw)}")
         fields, faults = self._read(raw)
+        said = self._read_derived(raw, faults)
         rest = {key: value for key, value in raw.items() if key not in self._known}
         if self.rest is None:
             faults |= self._unknown(rest)
@@ -171,7 +179,7 @@ class Shape(Generic[T]):
         if faults:
             raise Faulty(faults)
         value = self._make(fields)
-        self._compare_derived(value, raw)
+        self._compare(value, said)
         return value
 
     def render(self, value: T) -> dict[str, Json]:
@@ -228,17 +236,24 @@ class Shape(Generic[T]):
             faults[key if plain else describe(key)] = f"unknown attribute{near}"
         return faults
 
-    def _compare_derived(self, value: T, body: Body) -> None:
+    def _read_derived(self, body: Body, faults: dict[str, str]) -> dict[Derived, Any]:
+        said: dict[Derived, Any] = {}
         for derived in self.derived:
-            if derived.name not in body:
-                continue
             try:
-                said = derived.codec.parse(body[derived.name])
-            except ValueError as exc:
-                raise Faulty(Faulty.within(derived.name, exc)) from exc
-            meant = derived.of(value)
-            if said != meant:
-                raise Faulty({derived.name: f"{describe(said)}, but the rest says {meant}"})
+                said[derived] = derived.read(body)
+            except Faulty as exc:
+                faults |= exc.faults
+        return said
+
+    def _compare(self, value: T, said: Mapping[Derived, Any]) -> None:
+        meant = {derived: derived.of(value) for derived in said}
+        faults = {
+            derived.name: f"{describe(claim)}, but the rest says {meant[derived]}"
+            for derived, claim in said.items()
+            if claim is not ABSENT and claim != meant[derived]
+        }
+        if faults:
+            raise Faulty(faults)
 
 
 @frozen

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import string
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, TypeVar, cast
 
 from hypothesis import strategies as st
@@ -29,22 +31,26 @@ def several(values: SearchStrategy[T], most: int = 3) -> SearchStrategy[tuple[T,
     return st.lists(values, max_size=most, unique=True).map(tuple)
 
 
+@cache
 def texts(limit: int = 255) -> SearchStrategy[str]:
     """One line of any script, such as a name or a description."""
     letters = st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp"))
     return st.text(letters, max_size=limit)
 
 
+@cache
 def hosts() -> SearchStrategy[str]:
     """Names of hosts and availability zones."""
     return st.text(_ALNUM + "-", min_size=1, max_size=20).map(lambda text: f"h{text}")
 
 
+@cache
 def tokens() -> SearchStrategy[str]:
     """Device ids and owners; may be empty."""
     return st.text(_ALNUM + "_.:@/+=-", max_size=40)
 
 
+@cache
 def dns_names() -> SearchStrategy[str]:
     """Names of one or more labels, or none at all."""
     label = st.text(string.ascii_lowercase + string.digits, min_size=1, max_size=12)
@@ -52,17 +58,20 @@ def dns_names() -> SearchStrategy[str]:
     return st.just("") | labels | labels.map(lambda name: f"{name}.")
 
 
+@cache
 def macs() -> SearchStrategy[Mac]:
     """Unicast MAC addresses."""
     tail = st.binary(min_size=5, max_size=5)
     return tail.map(lambda raw: Mac(":".join(f"{byte:02x}" for byte in b"\xfa" + raw)))
 
 
+@cache
 def addresses(version: int | None = None) -> SearchStrategy[IpAddress]:
     """Addresses of one family, or of either."""
     return st.ip_addresses(v=cast(Any, version))
 
 
+@cache
 @st.composite
 def prefixes(draw: st.DrawFn, version: int | None = None) -> IpNetwork:
     """Prefixes of any length, single addresses included."""
@@ -70,6 +79,7 @@ def prefixes(draw: st.DrawFn, version: int | None = None) -> IpNetwork:
     return ipaddress.ip_network((address, draw(st.integers(0, address.max_prefixlen))), False)
 
 
+@cache
 @st.composite
 def routes(draw: st.DrawFn, version: int | None = None) -> Route:
     """Routes of one family, or of either."""
@@ -77,6 +87,7 @@ def routes(draw: st.DrawFn, version: int | None = None) -> Route:
     return Route(destination=destination, nexthop=draw(addresses(destination.version)))
 
 
+@cache
 def documents() -> SearchStrategy[Document]:
     """Small JSON objects."""
     leaf = st.none() | booleans | st.integers(-(2**62), 2**62) | texts(20)
@@ -88,28 +99,49 @@ def documents() -> SearchStrategy[Document]:
     return st.dictionaries(texts(12), value, max_size=3).map(Document)
 
 
+@cache
 def moments() -> SearchStrategy[datetime]:
     """Points in time, in UTC."""
     naive = st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1))
     return naive.map(lambda moment: moment.replace(tzinfo=UTC))
 
 
-def standard() -> dict[str, SearchStrategy[Any]]:
+@cache
+def standard() -> SearchStrategy[dict[str, Any]]:
     """The fields that every stored resource has."""
-    return {
-        "description": texts(),
-        "revision": st.integers(0, 2**63 - 1),
-        "tags": st.frozensets(texts(60).filter(bool), max_size=3),
-        "created_at": maybe(moments()),
-        "updated_at": maybe(moments()),
-    }
+    return st.fixed_dictionaries(
+        {
+            "description": texts(),
+            "revision": st.integers(0, 2**63 - 1),
+            "tags": st.frozensets(texts(60).filter(bool), max_size=3),
+            "created_at": maybe(moments()),
+            "updated_at": maybe(moments()),
+        }
+    )
 
 
-def owned() -> dict[str, SearchStrategy[Any]]:
+@cache
+def owned() -> SearchStrategy[dict[str, Any]]:
     """The fields of what a project owns."""
-    return {"project_id": texts(64), **standard()}
+    return joined(standard(), project_id=texts(64))
 
 
-def named() -> dict[str, SearchStrategy[Any]]:
+@cache
+def named() -> SearchStrategy[dict[str, Any]]:
     """The fields of what a project owns and names."""
-    return {"name": texts(), **owned()}
+    return joined(owned(), name=texts())
+
+
+def joined(
+    fields: SearchStrategy[dict[str, Any]], **more: SearchStrategy[Any]
+) -> SearchStrategy[dict[str, Any]]:
+    """*fields* and some *more*."""
+    return st.builds(lambda some, others: some | others, fields, st.fixed_dictionaries(more))
+
+
+def made(
+    cls: Callable[..., T], *fields: SearchStrategy[dict[str, Any]], **more: SearchStrategy[Any]
+) -> SearchStrategy[T]:
+    """Values of *cls* with all these fields."""
+    parts = st.tuples(*fields, st.fixed_dictionaries(more))
+    return parts.map(lambda drawn: cls(**{name: v for part in drawn for name, v in part.items()}))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import string
+from functools import cache
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -23,7 +25,9 @@ from netfw.model import (
     Network,
     NetworkType,
     Port,
+    PortId,
     Provider,
+    Route,
     Segment,
     Status,
     Subnet,
@@ -43,6 +47,7 @@ from netfw.testing.strategies.basic import (
     hosts,
     ids,
     macs,
+    made,
     maybe,
     named,
     prefixes,
@@ -54,6 +59,7 @@ from netfw.testing.strategies.basic import (
 )
 
 
+@cache
 @st.composite
 def providers(draw: st.DrawFn) -> Provider:
     """How a segment is carried, its id allocated or not."""
@@ -66,6 +72,7 @@ def providers(draw: st.DrawFn) -> Provider:
     return Provider(network_type=kind, physical_network=physical, segmentation_id=number)
 
 
+@cache
 def dhcp_options() -> SearchStrategy[DhcpOption]:
     """Options by name or number, with a tag or without."""
     name = st.text(string.ascii_lowercase + string.digits, min_size=1, max_size=12)
@@ -75,17 +82,18 @@ def dhcp_options() -> SearchStrategy[DhcpOption]:
     )
 
 
+@cache
 def segments() -> SearchStrategy[Segment]:
     """Segments of every type."""
-    return st.builds(
-        Segment, id=ids, network_id=ids, name=texts(), provider=providers(), **standard()
-    )
+    return made(Segment, standard(), id=ids, network_id=ids, name=texts(), provider=providers())
 
 
+@cache
 def networks() -> SearchStrategy[Network]:
     """Networks of no, one or several segments."""
-    return st.builds(
+    return made(
         Network,
+        named(),
         id=ids,
         segments=several(providers()),
         subnet_ids=st.frozensets(ids, max_size=3),
@@ -104,41 +112,63 @@ def networks() -> SearchStrategy[Network]:
         availability_zones=several(hosts()),
         ipv4_address_scope=maybe(ids),
         ipv6_address_scope=maybe(ids),
-        **named(),
     )
 
 
-@st.composite
-def subnets(draw: st.DrawFn) -> Subnet:
+@cache
+def subnets() -> SearchStrategy[Subnet]:
     """Subnets of either family, with a gateway inside, outside or none, and pools around it."""
-    version = draw(st.sampled_from([4, 6]))
-    mode = draw(maybe(st.sampled_from(Ipv6Mode))) if version == 6 else None
-    base = draw(addresses(version))
-    length = 64 if mode else draw(st.integers(0, base.max_prefixlen))
-    cidr = ipaddress.ip_network((base, length), False)
-    pools = draw(_pools(cidr))
-    gateway = draw(maybe(addresses(version) | _within(cidr)))
-    if gateway is not None and any(gateway in pool for pool in pools):
-        gateway = None
-    modes = draw(st.sampled_from([(mode, mode), (mode, None), (None, mode)]))
-    common = {name: draw(values) for name, values in named().items()}
-    return Subnet(
-        id=draw(ids),
-        network_id=draw(ids),
-        cidr=cidr,
-        gateway=gateway,
-        allocation_pools=pools,
-        dns_nameservers=draw(several(addresses(version))),
-        host_routes=draw(several(routes(version))),
-        enable_dhcp=draw(booleans),
-        ipv6_ra_mode=modes[0],
-        ipv6_address_mode=modes[1],
-        segment_id=draw(maybe(ids)),
-        subnet_pool_id=draw(maybe(ids)),
-        service_types=draw(several(tokens())),
-        dns_publish_fixed_ip=draw(booleans),
-        **common,
+    return made(
+        Subnet,
+        _blocks(4) | _blocks(6),
+        named(),
+        id=ids,
+        network_id=ids,
+        enable_dhcp=booleans,
+        segment_id=maybe(ids),
+        subnet_pool_id=maybe(ids),
+        service_types=several(tokens()),
+        dns_publish_fixed_ip=booleans,
     )
+
+
+@cache
+@st.composite
+def _blocks(draw: st.DrawFn, version: int) -> dict[str, Any]:
+    """The fields of a subnet that depend on its block of addresses."""
+    mode = draw(_MODES) if version == 6 else None
+    base = draw(addresses(version))
+    cidr = ipaddress.ip_network((base, 64 if mode else draw(_lengths(version))), False)
+    pools = draw(_pools(cidr))
+    gateway = draw(st.none() | addresses(version) | _within(cidr))
+    taken = gateway is not None and any(gateway in pool for pool in pools)
+    return {
+        "cidr": cidr,
+        "gateway": None if taken else gateway,
+        "allocation_pools": pools,
+        "dns_nameservers": draw(_servers(version)),
+        "host_routes": draw(_host_routes(version)),
+        "ipv6_ra_mode": mode if draw(booleans) else None,
+        "ipv6_address_mode": mode,
+    }
+
+
+_MODES = maybe(st.sampled_from(Ipv6Mode))
+
+
+@cache
+def _lengths(version: int) -> SearchStrategy[int]:
+    return st.integers(0, 32 if version == 4 else 128)
+
+
+@cache
+def _servers(version: int) -> SearchStrategy[tuple[IpAddress, ...]]:
+    return several(addresses(version))
+
+
+@cache
+def _host_routes(version: int) -> SearchStrategy[tuple[Route, ...]]:
+    return several(routes(version))
 
 
 def _within(cidr: IpNetwork) -> SearchStrategy[IpAddress]:
@@ -154,6 +184,7 @@ def _pools(draw: st.DrawFn, cidr: IpNetwork) -> tuple[AllocationPool, ...]:
     return tuple(AllocationPool(start=start, end=end) for start, end in pairs)
 
 
+@cache
 def vif_details() -> SearchStrategy[VifDetails]:
     """Typed details, and some that only a vendor knows."""
     return st.builds(
@@ -174,6 +205,7 @@ def vif_details() -> SearchStrategy[VifDetails]:
     )
 
 
+@cache
 def bindings() -> SearchStrategy[Binding]:
     """Bound or unbound."""
     return st.builds(
@@ -186,66 +218,77 @@ def bindings() -> SearchStrategy[Binding]:
     )
 
 
+@cache
 def fixed_ips() -> SearchStrategy[FixedIp]:
     """An address of either family and some subnet's id."""
     return st.builds(FixedIp, subnet_id=ids, address=addresses())
 
 
+@cache
 def address_pairs() -> SearchStrategy[AddressPair]:
     """Addresses and prefixes, with a MAC or without."""
     return st.builds(AddressPair, prefix=prefixes(), mac=maybe(macs()))
 
 
-@st.composite
-def ports(draw: st.DrawFn) -> Port:
+@cache
+def ports() -> SearchStrategy[Port]:
     """Ports of every sort; without port security they have neither groups nor pairs."""
-    secure = draw(booleans)
-    options = draw(several(dhcp_options()))
+    unsecured = st.just({"port_security": False})
+    secured = st.fixed_dictionaries(
+        {
+            "port_security": st.just(True),
+            "security_groups": st.frozensets(ids, max_size=3),
+            "allowed_address_pairs": several(address_pairs()),
+        }
+    )
     assignment = st.builds(
         DnsAssignment, address=addresses(), hostname=dns_names(), fqdn=dns_names()
     )
-    common = {name: draw(values) for name, values in named().items()}
-    return Port(
-        id=draw(ids),
-        network_id=draw(ids),
-        mac=draw(macs()),
-        fixed_ips=draw(several(fixed_ips())),
-        allowed_address_pairs=draw(several(address_pairs())) if secure else (),
-        dhcp_options={(o.name, o.ip_version): o for o in options}.values(),
-        security_groups=draw(st.frozensets(ids, max_size=3)) if secure else (),
-        port_security=secure,
-        binding=draw(bindings()),
-        device_id=draw(tokens()),
-        device_owner=draw(tokens()),
-        admin_up=draw(booleans),
-        status=draw(st.sampled_from(Status)),
-        dns_name=draw(dns_names()),
-        dns_domain=draw(dns_names()),
-        dns_assignment=draw(several(assignment)),
-        qos_policy_id=draw(maybe(ids)),
-        qos_network_policy_id=draw(maybe(ids)),
-        ip_allocation=draw(st.sampled_from(IpAllocation)),
-        propagate_uplink_status=draw(booleans),
-        **common,
+    options = st.lists(dhcp_options(), max_size=3, unique_by=lambda o: (o.name, o.ip_version))
+    return made(
+        Port,
+        unsecured | secured,
+        named(),
+        id=ids,
+        network_id=ids,
+        mac=macs(),
+        fixed_ips=several(fixed_ips()),
+        dhcp_options=options,
+        binding=bindings(),
+        device_id=tokens(),
+        device_owner=tokens(),
+        admin_up=booleans,
+        status=st.sampled_from(Status),
+        dns_name=dns_names(),
+        dns_domain=dns_names(),
+        dns_assignment=several(assignment),
+        qos_policy_id=maybe(ids),
+        qos_network_policy_id=maybe(ids),
+        ip_allocation=st.sampled_from(IpAllocation),
+        propagate_uplink_status=booleans,
     )
 
 
-@st.composite
-def trunks(draw: st.DrawFn) -> Trunk:
+@cache
+def trunks() -> SearchStrategy[Trunk]:
     """Trunks whose sub-ports differ in port and VLAN."""
-    numbers = draw(several(st.integers(VLAN_IDS[0], VLAN_IDS[-1])))
-    parent, *children = draw(
-        st.lists(ids, unique=True, min_size=len(numbers) + 1, max_size=len(numbers) + 1)
+    sub_port = st.builds(
+        SubPort, port_id=ids, segmentation_id=st.integers(VLAN_IDS[0], VLAN_IDS[-1])
     )
-    common = {name: draw(values) for name, values in named().items()}
-    return Trunk(
-        id=draw(ids),
-        port_id=parent,
-        sub_ports=(
-            SubPort(port_id=child, segmentation_id=number)
-            for child, number in zip(children, numbers, strict=True)
-        ),
-        admin_up=draw(booleans),
-        status=draw(st.sampled_from(Status)),
-        **common,
+    sub_ports = st.lists(
+        sub_port, max_size=3, unique_by=(lambda s: s.port_id, lambda s: s.segmentation_id)
     )
+    return made(
+        _trunk,
+        named(),
+        id=ids,
+        port_id=ids,
+        sub_ports=sub_ports,
+        admin_up=booleans,
+        status=st.sampled_from(Status),
+    )
+
+
+def _trunk(port_id: PortId, sub_ports: list[SubPort], **fields: Any) -> Trunk:
+    children = (child for child in sub_ports if child.port_id != port_id)
+    return Trunk(port_id=port_id, sub_ports=children, **fields)

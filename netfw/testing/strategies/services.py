@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -37,6 +40,7 @@ from netfw.testing.strategies.basic import (
     documents,
     hosts,
     ids,
+    made,
     maybe,
     moments,
     named,
@@ -54,6 +58,7 @@ _RATES = st.integers(0, 2**31 - 1)
 _DIRECTIONS = st.sampled_from(Direction)
 
 
+@cache
 def external_gateways() -> SearchStrategy[ExternalGateway]:
     """Ways out, with SNAT or without."""
     return st.builds(
@@ -65,10 +70,12 @@ def external_gateways() -> SearchStrategy[ExternalGateway]:
     )
 
 
+@cache
 def routers() -> SearchStrategy[Router]:
     """Plain, HA and distributed routers, with a gateway or without."""
-    return st.builds(
+    return made(
         Router,
+        named(),
         id=ids,
         gateway=maybe(external_gateways()),
         routes=several(routes()),
@@ -79,61 +86,90 @@ def routers() -> SearchStrategy[Router]:
         availability_zone_hints=several(hosts()),
         availability_zones=several(hosts()),
         flavor_id=maybe(ids),
-        **named(),
     )
 
 
-@st.composite
-def floating_ips(draw: st.DrawFn) -> FloatingIp:
+@cache
+def floating_ips() -> SearchStrategy[FloatingIp]:
     """Floating IPs that stand for a port's address, and free ones."""
-    address = draw(addresses())
-    port_id = draw(maybe(ids))
-    common = {name: draw(values) for name, values in owned().items()}
-    return FloatingIp(
-        id=draw(ids),
-        network_id=draw(ids),
-        address=address,
-        port_id=port_id,
-        fixed_address=None if port_id is None else draw(maybe(addresses(address.version))),
-        router_id=draw(maybe(ids)),
-        status=draw(st.sampled_from(Status)),
-        qos_policy_id=draw(maybe(ids)),
-        dns_name=draw(dns_names()),
-        dns_domain=draw(dns_names()),
-        **common,
+    free = st.fixed_dictionaries({"address": addresses()})
+    used = [
+        st.fixed_dictionaries(
+            {
+                "address": addresses(version),
+                "fixed_address": addresses(version),
+                "port_id": ids,
+            }
+        )
+        for version in (4, 6)
+    ]
+    return made(
+        FloatingIp,
+        st.one_of(free, *used),
+        owned(),
+        id=ids,
+        network_id=ids,
+        router_id=maybe(ids),
+        status=st.sampled_from(Status),
+        qos_policy_id=maybe(ids),
+        dns_name=dns_names(),
+        dns_domain=dns_names(),
     )
 
 
-@st.composite
-def port_forwardings(draw: st.DrawFn) -> PortForwarding:
+@cache
+def port_forwardings() -> SearchStrategy[PortForwarding]:
     """One port to one, many to as many, many to one."""
+    return made(
+        PortForwarding,
+        _forwarded_ports(),
+        standard(),
+        id=ids,
+        floating_ip_id=ids,
+        protocol=st.sampled_from(ForwardedProtocol),
+        internal_port_id=ids,
+        internal_address=addresses(4),
+    )
+
+
+@cache
+@st.composite
+def _forwarded_ports(draw: st.DrawFn) -> dict[str, PortRange]:
     count = draw(st.just(1) | st.integers(1, 1000))
     inside = draw(st.sampled_from([1, count]))
-    first_out = draw(st.integers(1, 65536 - count))
-    first_in = draw(st.integers(1, 65536 - inside))
-    common = {name: draw(values) for name, values in standard().items()}
-    return PortForwarding(
-        id=draw(ids),
-        floating_ip_id=draw(ids),
-        protocol=draw(st.sampled_from(ForwardedProtocol)),
-        external_ports=PortRange(first_out, first_out + count - 1),
-        internal_ports=PortRange(first_in, first_in + inside - 1),
-        internal_port_id=draw(ids),
-        internal_address=draw(addresses(4)),
-        **common,
+    outer = draw(st.integers(1, 65536 - count))
+    inner = draw(st.integers(1, 65536 - inside))
+    return {
+        "external_ports": PortRange(outer, outer + count - 1),
+        "internal_ports": PortRange(inner, inner + inside - 1),
+    }
+
+
+@cache
+def security_groups() -> SearchStrategy[SecurityGroup]:
+    """Groups with state or without."""
+    return made(SecurityGroup, named(), id=ids, stateful=booleans, shared=booleans)
+
+
+@cache
+def security_group_rules() -> SearchStrategy[SecurityGroupRule]:
+    """Rules for any protocol, with ports or ICMP types, and one kind of remote or none."""
+    return made(
+        SecurityGroupRule,
+        _matches(),
+        owned(),
+        id=ids,
+        security_group_id=ids,
+        direction=_DIRECTIONS,
     )
 
 
-def security_groups() -> SearchStrategy[SecurityGroup]:
-    """Groups with state or without."""
-    return st.builds(SecurityGroup, id=ids, stateful=booleans, shared=booleans, **named())
-
-
+@cache
 @st.composite
-def security_group_rules(draw: st.DrawFn) -> SecurityGroupRule:
-    """Rules for any protocol, with ports or ICMP types, and one kind of remote or none."""
+def _matches(draw: st.DrawFn) -> dict[str, Any]:
+    """The fields of a rule that depend on its family and protocol."""
     ethertype = draw(st.sampled_from(Ethertype))
-    protocol = draw(maybe(st.sampled_from(sorted(NAMES)) | st.integers(1, 255)))
+    protocol = draw(_PROTOCOLS)
     if protocol == ICMPV6 and ethertype is Ethertype.IPV4:
         protocol = ICMP
     low, high = draw(_port_ends(protocol))
@@ -142,22 +178,20 @@ def security_group_rules(draw: st.DrawFn) -> SecurityGroupRule:
         "remote_group_id": ids,
         "remote_address_group_id": ids,
     }
-    remote = draw(maybe(st.sampled_from(sorted(remotes))))
-    common = {name: draw(values) for name, values in owned().items()}
-    if remote is not None:
-        common[remote] = draw(remotes[remote])
-    return SecurityGroupRule(
-        id=draw(ids),
-        security_group_id=draw(ids),
-        direction=draw(_DIRECTIONS),
-        ethertype=ethertype,
-        protocol=protocol,
-        port_min=low,
-        port_max=high,
-        **common,
-    )
+    remote = draw(st.sampled_from([None, *remotes]))
+    return {
+        "ethertype": ethertype,
+        "protocol": protocol,
+        "port_min": low,
+        "port_max": high,
+        **({} if remote is None else {remote: draw(remotes[remote])}),
+    }
 
 
+_PROTOCOLS = maybe(st.sampled_from(sorted(NAMES)) | st.integers(1, 255))
+
+
+@cache
 def _port_ends(protocol: int | None) -> SearchStrategy[tuple[int | None, int | None]]:
     none: SearchStrategy[tuple[int | None, int | None]] = st.just((None, None))
     if protocol in PORTED:
@@ -168,12 +202,14 @@ def _port_ends(protocol: int | None) -> SearchStrategy[tuple[int | None, int | N
     return none
 
 
+@cache
 def address_groups() -> SearchStrategy[AddressGroup]:
     """Sets of prefixes of both families."""
     members = st.frozensets(prefixes(), max_size=4)
-    return st.builds(AddressGroup, id=ids, addresses=members, shared=booleans, **named())
+    return made(AddressGroup, named(), id=ids, addresses=members, shared=booleans)
 
 
+@cache
 def qos_rules() -> SearchStrategy[QosRule]:
     """One rule of any type."""
     return st.one_of(
@@ -191,22 +227,26 @@ def qos_rules() -> SearchStrategy[QosRule]:
     )
 
 
-@st.composite
-def qos_policies(draw: st.DrawFn) -> QosPolicy:
+@cache
+def qos_policies() -> SearchStrategy[QosPolicy]:
     """Policies with at most one rule of each type, so that no two are about the same thing."""
-    rules = {type(rule): rule for rule in draw(several(qos_rules(), 5))}
-    if BandwidthLimit in rules:
-        rules.pop(MinimumBandwidth, None)
-    common = {name: draw(values) for name, values in named().items()}
-    return QosPolicy(
-        id=draw(ids),
-        rules={rule.id: rule for rule in rules.values()}.values(),
-        shared=draw(booleans),
-        is_default=draw(booleans),
-        **common,
+    rules = st.lists(qos_rules(), max_size=5, unique_by=(type, lambda rule: rule.id))
+    return made(
+        QosPolicy,
+        named(),
+        id=ids,
+        rules=rules.map(_without_contradiction),
+        shared=booleans,
+        is_default=booleans,
     )
 
 
+def _without_contradiction(rules: list[QosRule]) -> tuple[QosRule, ...]:
+    limited = any(isinstance(rule, BandwidthLimit) for rule in rules)
+    return tuple(r for r in rules if not (limited and isinstance(r, MinimumBandwidth)))
+
+
+@cache
 def agents() -> SearchStrategy[Agent]:
     """Agents alive and dead."""
     return st.builds(
