@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 from attrs import field, frozen
@@ -55,12 +55,16 @@ class Capability(enum.StrEnum):
     """A driver adapted from elsewhere, whose check writes to the database itself."""
 
 
+def _capabilities(capabilities: Iterable[Capability]) -> frozenset[Capability]:
+    return frozenset(capabilities)
+
+
 @frozen
 class DriverInfo:
     """A driver's description of itself."""
 
     name: str
-    capabilities: frozenset[Capability] = field(factory=frozenset, converter=frozenset)
+    capabilities: frozenset[Capability] = field(default=frozenset(), converter=_capabilities)
 
 
 class Host(Protocol):

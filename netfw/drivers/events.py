@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 
 from attrs import field, frozen
 
@@ -14,11 +14,15 @@ class Event:
     reason: str
 
 
+def _keys(keys: Iterable[Hashable]) -> frozenset[Hashable]:
+    return frozenset(keys)
+
+
 @frozen
 class KeysChanged(Event):
     """Converge these keys again: what they wait for has come, or somebody changed them."""
 
-    keys: frozenset[Hashable] = field(converter=frozenset)
+    keys: frozenset[Hashable] = field(converter=_keys)
 
 
 @frozen

@@ -1,7 +1,7 @@
 """What can be asked of a switch's database, as values.  Pure; `netfw.ovs.ovsdb` carries it out.
 
 Ownership is guarded by the database, not by the plan: nothing is ever added over something that
-exists, and ``expect`` names the ``external_ids`` that an interface must still have.
+exists, and ``expect`` names the ``external_ids`` that a port or its interface must still have.
 """
 
 from __future__ import annotations
@@ -41,12 +41,20 @@ class AddBridge:
     other_config: Mapping[str, str] = _map()
     external_ids: Mapping[str, str] = _map()
 
+    @property
+    def text(self) -> str:
+        return f"add bridge {self.name}"
+
 
 @frozen
 class RemoveBridge:
     """Remove a bridge with all its ports; nothing when there is none."""
 
     name: str
+
+    @property
+    def text(self) -> str:
+        return f"remove bridge {self.name}"
 
 
 @frozen(kw_only=True)
@@ -70,16 +78,26 @@ class AddPort:
     other_config: Mapping[str, str] = _map()
     port_external_ids: Mapping[str, str] = _map()
 
+    @property
+    def text(self) -> str:
+        details = {"type": self.type, "mac": self.mac, "tag": self.tag, **self.options}
+        shown = " ".join(f"{key}={value}" for key, value in details.items() if value)
+        return f"add port {self.name} to {self.bridge} {shown}".rstrip()
+
 
 @frozen(kw_only=True)
 class RemovePort:
     """Take a port off its bridge; nothing when there is none.
 
-    Refused when its interface has not the ``external_ids`` of ``expect`` any more.
+    Refused when it has not the ``external_ids`` of ``expect`` any more.
     """
 
     name: str
     expect: Mapping[str, str] = _map()
+
+    @property
+    def text(self) -> str:
+        return f"remove port {self.name}"
 
 
 @frozen(kw_only=True)
@@ -87,8 +105,8 @@ class SetColumns:
     """Change columns of one row, found by name (the switch's own row has none: ``"."``).
 
     ``values`` replaces whole columns.  ``keys`` sets single keys of map columns, or removes them
-    (``None``), and leaves the other keys alone.  Refused when the row does not exist, or ``expect``
-    does not hold of the port's interface.
+    (``None``), and leaves the other keys alone.  Refused when the row does not exist, or has not
+    the ``external_ids`` of ``expect``.
     """
 
     table: Table
@@ -97,8 +115,23 @@ class SetColumns:
     keys: Mapping[str, Mapping[str, str | None]] = field(factory=dict, hash=False)
     expect: Mapping[str, str] = _map()
 
+    @property
+    def text(self) -> str:
+        changes = [f"{column}={_shown(value)}" for column, value in self.values.items()]
+        for column, keys in self.keys.items():
+            changes += [f"{column}:{key}={_shown(value)}" for key, value in keys.items()]
+        return f"set {self.table} {self.record} {' '.join(changes)}"
+
+
+REMOVE_AT_ONCE = 10
+"""Ports to remove in one transaction: removing hundreds at once stops the userspace datapath for
+seconds, removing them by tens costs no more in all."""
 
 OvsdbOperation = AddBridge | RemoveBridge | AddPort | RemovePort | SetColumns
+
+
+def _shown(value: Value) -> str:
+    return "(none)" if value is None else str(value)
 
 
 def patch_port(bridge: str, name: str, peer: str) -> AddPort:

@@ -80,13 +80,13 @@ class Ovsdb:
         with self._current() as mirror:
             return mirror.ports.get(name)
 
-    def ports_claiming(self, iface_id: str) -> tuple[Port, ...]:
-        """The ports whose interface has this ``iface-id``; nothing keeps them from being several.
+    def ports_claiming(self, key: str, value: str) -> tuple[Port, ...]:
+        """The ports with this value of `IFACE_ID` or `OWNER`; several may claim the same.
 
         :raises BackendUnavailable: the database does not answer.
         """
         with self._current() as mirror:
-            return mirror.with_iface_id(iface_id)
+            return mirror.claiming(key, value)
 
     def run(self, operations: Sequence[OvsdbOperation], *, wait: bool = True) -> None:
         """Carry out *operations* in one transaction, and *wait* until the switch has acted.
@@ -140,13 +140,23 @@ class Ovsdb:
                 raise BackendUnavailable(f"{self.remote}: {what}: not within {limit:g} s")
         return found[0]
 
-    def watch(self, sink: Sink) -> None:
-        """Tell *sink* what there is, when there is a connection, and from then on what changes."""
+    def watch(self, sink: Sink) -> Callable[[], None]:
+        """Tell *sink* what there is, when there is a connection, and from then on what changes.
+
+        Returns what ends it; after that call the sink hears nothing more.
+        """
+
+        def end() -> None:
+            with self._news:
+                if sink in self._sinks:
+                    self._sinks.remove(sink)
+
         with self._news:
             self._sinks.append(sink)
             if self._alive:
                 sink(Connected(self.remote))
                 sink(Changed(bridges=dict(self._mirror.bridges), ports=dict(self._mirror.ports)))
+        return end
 
     def close(self) -> None:
         """End the connection and its thread; leave the switch as it is.  Twice is once."""

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from attrs import define, field, fields_dict
 
-from netfw.ovs.ovsdb_state import IFACE_ID, Bridge, Changed, Interface, Port, Snapshot, Switch
+from netfw.ovs.ovsdb_state import Bridge, Changed, Interface, Port, Snapshot, Switch
 
 Rows = Mapping[UUID, Any]
 Tables = Mapping[str, Rows]
@@ -47,7 +47,7 @@ class Mirror:
         self.switch: Switch | None = None
         self.bridges: dict[str, Bridge] = {}
         self.ports: dict[str, Port] = {}
-        self._by_iface_id: dict[str, set[str]] = defaultdict(set)
+        self._claims: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._bridge_names: dict[UUID, str] = {}
         self._bridge_ports: dict[UUID, frozenset[UUID]] = {}
         self._port_bridge: dict[UUID, UUID] = {}
@@ -59,9 +59,9 @@ class Mirror:
         assert self.switch is not None
         return Snapshot(switch=self.switch, bridges=self.bridges, ports=self.ports)
 
-    def with_iface_id(self, iface_id: str) -> tuple[Port, ...]:
-        """The ports whose interface claims to be *iface_id*."""
-        return tuple(self.ports[name] for name in sorted(self._by_iface_id.get(iface_id, ())))
+    def claiming(self, key: str, value: str) -> tuple[Port, ...]:
+        """The ports that have this value of an indexed key, on either of their rows."""
+        return tuple(self.ports[name] for name in sorted(self._claims.get((key, value), ())))
 
     def step(self, tables: Tables, dirty: Dirty) -> Changed:
         """Take over what is *dirty* and say what became different."""
@@ -142,11 +142,10 @@ class Mirror:
         port = self.ports.pop(self._port_names.pop(uuid))
         for interface in port.interfaces:
             self._interface_port.pop(interface.uuid, None)
-            iface_id = interface.external_ids.get(IFACE_ID)
-            if iface_id is not None:
-                self._by_iface_id[iface_id].discard(port.name)
-                if not self._by_iface_id[iface_id]:
-                    del self._by_iface_id[iface_id]
+        for claim in port.claims:
+            self._claims[claim].discard(port.name)
+            if not self._claims[claim]:
+                del self._claims[claim]
         return port
 
     def _put_port(self, uuid: UUID, row: Any, bridge: str) -> Port:
@@ -159,9 +158,8 @@ class Mirror:
         self._port_names[uuid] = port.name
         for interface in interfaces:
             self._interface_port[interface.uuid] = uuid
-            iface_id = interface.external_ids.get(IFACE_ID)
-            if iface_id is not None:
-                self._by_iface_id[iface_id].add(port.name)
+        for claim in port.claims:
+            self._claims[claim].add(port.name)
         return port
 
 

@@ -9,6 +9,10 @@ from attrs import field, frozen
 
 IFACE_ID = "iface-id"
 """Key of an interface's ``external_ids`` that names the port it belongs to."""
+OWNER = "netfw-port"
+"""Key of a port's ``external_ids`` that marks it as made by netfw, for the port it names."""
+INDEXED = (IFACE_ID, OWNER)
+"""The keys by which ports are found without looking at all of them."""
 
 
 def _map() -> Mapping[str, str]:
@@ -54,6 +58,12 @@ class Port:
     def interface(self) -> Interface:
         """The interface of a port that is not a bond."""
         return self.interfaces[0]
+
+    @property
+    def claims(self) -> frozenset[tuple[str, str]]:
+        """What this port can be found by: the `INDEXED` keys of its rows, with their values."""
+        rows = (self.external_ids, *(member.external_ids for member in self.interfaces))
+        return frozenset((key, ids[key]) for ids in rows for key in INDEXED if key in ids)
 
 
 @frozen(kw_only=True)

@@ -244,17 +244,16 @@ class _Writer:
     def _check_expected(
         self, port: Port, expect: Mapping[str, str], source: OvsdbOperation
     ) -> None:
-        if not expect:
-            return
-        interface = port.interface
         for key, value in expect.items():
-            found = interface.external_ids.get(key)
+            row = port if key in port.external_ids else port.interface
+            found = row.external_ids.get(key)
             if found != value:
                 raise _Refused(f"{port.name} changed hands: its {key} is {found}, not {value}")
-        if interface.uuid not in self._guarded:
-            self._guarded.add(interface.uuid)
-            row = {"external_ids": _encode(interface.external_ids)}
-            self._wait(Table.INTERFACE, interface.uuid, row, source)
+            if row.uuid not in self._guarded:
+                self._guarded.add(row.uuid)
+                table = Table.PORT if row is port else Table.INTERFACE
+                ids = {"external_ids": _encode(row.external_ids)}
+                self._wait(table, row.uuid, ids, source)
 
     def _guard_name(
         self, table: Table, row: Bridge | Port | Interface, source: OvsdbOperation

@@ -94,7 +94,7 @@ def test_what_goes_is_announced_and_forgotten():
     switch.remove_port(bridge, port)
     assert switch.step(mirror).ports_gone == {"tap1"}
     assert mirror.ports == {}
-    assert mirror.with_iface_id("a") == ()
+    assert mirror.claiming("iface-id", "a") == ()
 
 
 def test_a_port_that_is_replaced_is_a_change_and_not_gone():
@@ -104,7 +104,7 @@ def test_a_port_that_is_replaced_is_a_change_and_not_gone():
     changed = switch.step(mirror)
     assert changed.ports_gone == frozenset()
     assert changed.ports["tap1"].uuid == UUID(int=200)
-    assert [found.name for found in mirror.with_iface_id("b")] == ["tap1"]
+    assert [found.name for found in mirror.claiming("iface-id", "b")] == ["tap1"]
 
 
 def test_a_reconnect_announces_what_went_meanwhile_and_nothing_that_stayed():
@@ -152,7 +152,7 @@ def test_two_ports_may_claim_to_be_the_same():
     switch, mirror, bridge, port = switch_with_a_port()
     switch.add_port(bridge, 200, "tap2", external_ids={"iface-id": "a"})
     switch.step(mirror)
-    assert [found.name for found in mirror.with_iface_id("a")] == ["tap1", "tap2"]
+    assert [found.name for found in mirror.claiming("iface-id", "a")] == ["tap1", "tap2"]
     switch.remove_port(bridge, port)
     switch.step(mirror)
-    assert [found.name for found in mirror.with_iface_id("a")] == ["tap2"]
+    assert [found.name for found in mirror.claiming("iface-id", "a")] == ["tap2"]

@@ -1,0 +1,107 @@
+"""NullInterfaceDriver: plugs ports into nothing, and remembers it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from threading import Lock
+from typing import Any, Self
+
+from attrs import define, field
+
+from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.interface import Attachment, Device, InterfaceDriver
+from netfw.errors import BackendUnavailable, Conflict, NetfwError
+from netfw.model.ids import PortId
+from netfw.plan import Outcome, Update
+
+
+@define
+class ImaginaryMachine:
+    """What a null driver has instead of a machine; drivers of one host share it.
+
+    Its state is open, so that a test can spoil it: names that somebody else has are ``foreign``,
+    and while not ``online`` nothing answers.
+    """
+
+    attachments: dict[PortId, Attachment] = field(factory=dict)
+    foreign: set[str] = field(factory=set)
+    online: bool = True
+    lock: Lock = field(factory=Lock, repr=False)
+
+
+class NullInterfaceDriver(InterfaceDriver):
+    """Keeps attachments in memory, for programs that need a driver and no network.
+
+    It makes no device, carries no traffic and knows no namespaces: it takes any name of one.  What
+    it holds lives as long as the host object it was made with.
+    """
+
+    def __init__(self, machine: ImaginaryMachine | None = None) -> None:
+        self._machine = machine if machine is not None else ImaginaryMachine()
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls(host.share(ImaginaryMachine, ImaginaryMachine))
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("null", {Capability.MTU_CHANGE})
+
+    def devices(self) -> Mapping[PortId, Device]:
+        with self._answering() as machine:
+            return {
+                port_id: Device(name=attachment.device, mac=attachment.mac)
+                for port_id, attachment in machine.attachments.items()
+            }
+
+    def converge(self, update: Update[PortId, Attachment]) -> Outcome[PortId]:
+        with self._answering() as machine:
+            for port_id in _leaving(update, machine):
+                machine.attachments.pop(port_id, None)
+            failed = _refusals(update, machine)
+            done = {key: value for key, value in update.put.items() if key not in failed}
+            machine.attachments.update(done)
+        return Outcome(done=frozenset(done) | update.drop, failed=failed)
+
+    def _answering(self) -> _Answering:
+        return _Answering(self._machine)
+
+
+class _Answering:
+    """The machine, for one caller at a time, if it answers."""
+
+    def __init__(self, machine: ImaginaryMachine) -> None:
+        self._machine = machine
+
+    def __enter__(self) -> ImaginaryMachine:
+        if not self._machine.online:
+            raise BackendUnavailable("the imaginary machine is switched off")
+        self._machine.lock.acquire()
+        return self._machine
+
+    def __exit__(self, *_: object) -> None:
+        self._machine.lock.release()
+
+
+def _leaving(update: Update[PortId, Attachment], machine: ImaginaryMachine) -> Iterator[PortId]:
+    yield from update.drop
+    if update.complete:
+        yield from machine.attachments.keys() - update.put.keys() - update.keep
+
+
+def _refusals(
+    update: Update[PortId, Attachment], machine: ImaginaryMachine
+) -> dict[PortId, NetfwError]:
+    """Who wants a name that somebody keeps; whoever is refused keeps his own."""
+    refused: dict[PortId, NetfwError] = {}
+    while True:
+        wanted = {key: value for key, value in update.put.items() if key not in refused}
+        staying = {**machine.attachments, **wanted}
+        names = {(value.netns, value.device): key for key, value in reversed(staying.items())}
+        more = {
+            key: Conflict(f"{value.device} belongs to somebody else")
+            for key, value in wanted.items()
+            if value.device in machine.foreign or names[value.netns, value.device] != key
+        }
+        if not more:
+            return refused
+        refused |= more

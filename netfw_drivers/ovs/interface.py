@@ -1,0 +1,259 @@
+"""OvsInterfaceDriver: plugs ports into one bridge of an Open vSwitch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Self
+from uuid import UUID
+
+from oslo_config import cfg
+
+from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.events import FeedLost, KeysChanged
+from netfw.drivers.events import Sink as EventSink
+from netfw.drivers.interface import Attachment, Device, InterfaceDriver
+from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.errors import BackendUnavailable, NetfwError, NotFound, OperationRefused
+from netfw.linux import netns
+from netfw.linux.network import Network
+from netfw.linux.values import Link
+from netfw.model.ids import PortId
+from netfw.ovs.ovsdb import DEFAULT_REMOTE, Ovsdb
+from netfw.ovs.ovsdb_state import OWNER, Changed, Connected, Disconnected, Port, SwitchEvent
+from netfw.plan import Plan, Stage, Update
+from netfw_drivers.ovs.observed import Observed, Place, Settings, device_of, place_of
+from netfw_drivers.ovs.plan import OVSDB, LinkStep, plan_interfaces
+
+_CAPABILITIES = (
+    Capability.PLAN,
+    Capability.NAMESPACES,
+    Capability.MTU_CHANGE,
+    Capability.WATCH,
+)
+
+
+class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observed]):
+    """Ports as internal ports of the bridge, or as veth pairs with one end on it.
+
+    New ports are on the dead VLAN until the switch driver admits them; their tag is not touched
+    again.  Names of internal ports are names of the switch: two in different namespaces can not
+    be the same.  Only ports of this bridge that carry netfw's mark are touched.
+    """
+
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
+        cfg.StrOpt(
+            "integration_bridge",
+            default="br-int",
+            help="Bridge that ports are plugged into; it must exist.",
+        ),
+        cfg.StrOpt(
+            "ovsdb_connection",
+            default=DEFAULT_REMOTE,
+            help="Where the switch's database listens: unix:PATH, tcp:ADDRESS:PORT or ssl:...",
+        ),
+        cfg.FloatOpt(
+            "ovsdb_timeout",
+            default=10.0,
+            min=0.1,
+            help="Seconds to wait for an answer of the database or an act of the switch.",
+        ),
+        cfg.BoolOpt(
+            "ovs_use_veth",
+            default=False,
+            help="Use veth pairs instead of internal ports, for kernels without namespaces there.",
+        ),
+    )
+
+    def __init__(self, ovsdb: Ovsdb, bridge: str = "br-int", *, use_veth: bool = False) -> None:
+        self._ovsdb = ovsdb
+        self._settings = Settings(bridge=bridge, use_veth=use_veth)
+        self._stop_watching: list[Callable[[], None]] = []
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        remote, timeout = options["ovsdb_connection"], options["ovsdb_timeout"]
+        ovsdb = host.share(("ovsdb", remote), lambda: Ovsdb(remote, timeout=timeout))
+        return cls(ovsdb, options["integration_bridge"], use_veth=options["ovs_use_veth"])
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("openvswitch", _CAPABILITIES)
+
+    def faults(self) -> tuple[str, ...]:
+        try:
+            bridge = self._ovsdb.bridge(self._settings.bridge)
+        except NetfwError as error:
+            return (str(error),)
+        if bridge is None:
+            name = self._settings.bridge
+            return (f"there is no bridge {name}: ovs-vsctl add-br {name}",)
+        return ()
+
+    def close(self) -> None:
+        while self._stop_watching:
+            self._stop_watching.pop()()
+
+    def devices(self) -> Mapping[PortId, Device]:
+        ports = self._ovsdb.snapshot().ports.values()
+        ours = _by_owner(port for port in ports if port.bridge == self._settings.bridge)
+        links = _read_links({place_of(port) for members in ours.values() for port in members})
+        return {port_id: _device(members[0], links) for port_id, members in ours.items()}
+
+    def held(self) -> frozenset[PortId]:
+        ports = self._ovsdb.snapshot().ports.values()
+        return frozenset(_by_owner(p for p in ports if p.bridge == self._settings.bridge))
+
+    def observe(self, scope: Update[PortId, Attachment] | None) -> Observed:
+        bridge = self._settings.bridge
+        if scope is None or scope.complete:
+            named = dict(self._ovsdb.snapshot().ports)
+        else:
+            named = self._ports_about(scope)
+        ours = _by_owner(port for port in named.values() if port.bridge == bridge)
+        recorded = {place_of(port) for members in ours.values() for port in members}
+        wanted = {attachment.netns for attachment in scope.put.values()} if scope else netns.names()
+        return Observed(
+            bridge=self._ovsdb.bridge(bridge),
+            ours=ours,
+            named=named,
+            links=_read_links({None} | recorded | wanted),
+        )
+
+    def plan(self, update: Update[PortId, Attachment], observed: Observed) -> Plan:
+        return plan_interfaces(update, observed, self._settings)
+
+    def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
+        with _Networks() as networks:
+            for stage in plan.stages:
+                if stage.backend == OVSDB:
+                    self._transact(stage)
+                else:
+                    networks.carry_out(stage)
+                checkpoint(stage)
+
+    def watch(self, sink: EventSink) -> None:
+        self._stop_watching.append(self._ovsdb.watch(_Watcher(self._settings.bridge, sink)))
+
+    def _ports_about(self, scope: Update[PortId, Attachment]) -> dict[str, Port]:
+        """The ports of the keys in *scope*, and those that have the names it wants."""
+        found: dict[str, Port] = {}
+        for port_id in scope:
+            for port in self._ovsdb.ports_claiming(OWNER, str(port_id)):
+                found[port.name] = port
+        for port_id, attachment in scope.put.items():
+            name = self._settings.port_name(port_id, attachment)
+            holder = self._ovsdb.port(name)
+            if holder is not None:
+                found[name] = holder
+        return found
+
+    def _transact(self, stage: Stage) -> None:
+        by_payload: dict[Any, object] = {o.payload: o for o in stage.operations}
+        try:
+            self._ovsdb.run(list(by_payload))
+        except OperationRefused as refusal:
+            reasons = {by_payload.get(key, key): why for key, why in refusal.reasons.items()}
+            raise OperationRefused(reasons) from refusal
+
+
+class _Watcher:
+    """Turns what the switch announces into the keys it is about."""
+
+    def __init__(self, bridge: str, sink: EventSink) -> None:
+        self._bridge = bridge
+        self._sink = sink
+        self._owners: dict[str, PortId] = {}
+
+    def __call__(self, event: SwitchEvent) -> None:
+        match event:
+            case Disconnected(remote):
+                self._sink(FeedLost(f"{remote} does not answer"))
+            case Connected():
+                pass
+            case Changed():
+                keys = self._keys(event)
+                if keys:
+                    self._sink(KeysChanged("the switch changed their ports", keys))
+
+    def _keys(self, event: Changed) -> frozenset[PortId]:
+        gone = {self._owners.pop(name) for name in event.ports_gone if name in self._owners}
+        for name, port in event.ports.items():
+            owner = _owner(port)
+            before = self._owners.pop(name, None)
+            if before is not None:
+                gone.add(before)
+            if owner is not None and port.bridge == self._bridge:
+                self._owners[name] = owner
+                gone.add(owner)
+        return frozenset(gone)
+
+
+class _Networks:
+    """The networks a plan works in: the host's, and the namespace it is at."""
+
+    def __init__(self) -> None:
+        self._open: dict[Place, Network] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for network in self._open.values():
+            network.close()
+
+    def carry_out(self, stage: Stage) -> None:
+        (operation,) = stage.operations
+        step = operation.payload
+        assert isinstance(step, LinkStep)
+        try:
+            self._network(step.place).apply([step.operation])
+        except BackendUnavailable:
+            raise
+        except NetfwError as error:
+            raise OperationRefused({operation: str(error)}) from error
+
+    def _network(self, place: Place) -> Network:
+        if place not in self._open:
+            for other in self._open.keys() - {None}:
+                self._open.pop(other).close()
+            self._open[place] = Network(place)
+        return self._open[place]
+
+
+def _owner(port: Port) -> PortId | None:
+    """The port that netfw made this for; a mark that is no id is somebody's joke."""
+    try:
+        return PortId(UUID(port.external_ids.get(OWNER, "")))
+    except ValueError:
+        return None
+
+
+def _by_owner(ports: Iterable[Port]) -> dict[PortId, tuple[Port, ...]]:
+    found: dict[PortId, tuple[Port, ...]] = {}
+    for port in ports:
+        owner = _owner(port)
+        if owner is not None:
+            found[owner] = (*found.get(owner, ()), port)
+    return found
+
+
+def _read_links(places: Iterable[Place]) -> dict[Place, dict[str, Link]]:
+    """The devices of those *places* that exist."""
+    found: dict[Place, dict[str, Link]] = {}
+    for place in places:
+        try:
+            with Network(place) as network:
+                found[place] = network.links()
+        except NotFound:
+            continue
+    return found
+
+
+def _device(port: Port, links: Mapping[Place, Mapping[str, Link]]) -> Device:
+    name = device_of(port)
+    link = links.get(place_of(port), {}).get(name)
+    ofport = port.interface.ofport
+    return Device(
+        name=name,
+        mac=link.mac if link else None,
+        ofport=ofport if ofport is not None and ofport > 0 else None,
+    )

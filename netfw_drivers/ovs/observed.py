@@ -1,0 +1,71 @@
+"""What the machine has of the ports of one bridge, and how the driver was configured.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import field, frozen
+
+from netfw.drivers.interface import Attachment
+from netfw.linux.values import Link
+from netfw.model.device import device_name
+from netfw.model.ids import PortId
+from netfw.ovs.ovsdb_state import Bridge, Port
+from netfw.plan import Update
+
+NETNS = "netfw-netns"
+DEVICE = "netfw-device"
+"""Where a port's device is, and what it is called when that is not the name of the OVS port."""
+STATUS = "iface-status"
+ATTACHED_MAC = "attached-mac"
+
+Place = str | None
+"""A network namespace by name; ``None`` is the switch's own."""
+
+
+@frozen(kw_only=True)
+class Observed:
+    """What the machine has, as far as an update concerns it."""
+
+    bridge: Bridge | None
+    ours: Mapping[PortId, tuple[Port, ...]] = field(factory=dict)
+    named: Mapping[str, Port] = field(factory=dict)
+    """OVS ports of the names in question, whoever made them."""
+    links: Mapping[Place, Mapping[str, Link]] = field(factory=dict)
+    """Devices by namespace; a namespace that is not in here does not exist."""
+
+    def link(self, place: Place, name: str) -> Link | None:
+        return self.links.get(place, {}).get(name)
+
+
+@frozen(kw_only=True)
+class Settings:
+    """How this driver was configured."""
+
+    bridge: str
+    use_veth: bool = False
+
+    def port_name(self, port_id: PortId, attachment: Attachment) -> str:
+        """The name of the OVS port: the device itself, or the veth's end at the bridge."""
+        if not self.use_veth:
+            return attachment.device
+        end = device_name("tap", port_id)
+        return end if end != attachment.device else device_name("ovs", port_id)
+
+
+def place_of(port: Port) -> Place:
+    """The namespace that a port's device was put into."""
+    return port.external_ids.get(NETNS)
+
+
+def device_of(port: Port) -> str:
+    """The device that the owner of a port uses."""
+    return port.external_ids.get(DEVICE, port.name)
+
+
+def leaving(update: Update[PortId, Attachment], observed: Observed) -> Iterator[PortId]:
+    """The ports of ours that *update* removes."""
+    yield from sorted(update.drop & observed.ours.keys())
+    if update.complete:
+        staying = update.put.keys() | update.drop | update.keep
+        yield from sorted(observed.ours.keys() - staying)
