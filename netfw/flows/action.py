@@ -1,0 +1,278 @@
+"""What a flow does with a packet, as values.
+
+The functions are the words that flows are written with; the classes are what they make.  Values
+that the switch would turn into something else are turned into that here, or refused.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from attrs import field, frozen
+
+from netfw.flows.field import FIELD, Bits, MatchField
+from netfw.flows.port import (
+    ALL,
+    CONTROLLER,
+    FLOOD,
+    IN_PORT,
+    LOCAL,
+    NORMAL,
+    TABLE,
+    check_in_port,
+    check_out_port,
+)
+from netfw.flows.register import BitSource, bits_of
+from netfw.flows.vocabulary import mac_number
+from netfw.model.address import IpAddress
+
+NO_TABLE = 0xFF
+TABLES = range(254)
+"""The tables there are; the switch keeps the last one for itself."""
+
+
+@frozen
+class Output:
+    """Send the packet out by a port, or to what a reserved port stands for."""
+
+    port: int
+
+    def __attrs_post_init__(self) -> None:
+        check_out_port(self.port)
+        if self.port in (CONTROLLER, TABLE):
+            raise ValueError("use controller(), or resubmit() in place of the port TABLE")
+
+
+@frozen
+class OutputTo:
+    """Send the packet out by the port whose number these bits hold."""
+
+    bits: Bits
+
+
+@frozen
+class Controller:
+    """Send the packet, or its first bytes, to the controller."""
+
+    max_len: int = 0xFFFF
+    controller_id: int = 0
+    userdata: bytes = b""
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 <= self.max_len <= 0xFFFF or not 0 <= self.controller_id <= 0xFFFF:
+            raise ValueError("max_len and controller_id have 16 bits")
+
+
+@frozen
+class Resubmit:
+    """Look the packet up again in *table*, then go on here; as if it came in by *port*."""
+
+    table: int
+    port: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        _check_table(self.table)
+        if self.port is not None:
+            check_in_port(self.port)
+
+
+@frozen
+class GotoTable:
+    """Go on in a later table; the last thing a flow does."""
+
+    table: int
+
+    def __attrs_post_init__(self) -> None:
+        _check_table(self.table)
+
+
+@frozen
+class SetField:
+    """Set a whole field."""
+
+    field: MatchField
+    value: int
+
+    def __attrs_post_init__(self) -> None:
+        if not self.field.settable or self.field.index < 0:
+            raise ValueError(f"{self.field.name} can not be set")
+        if self.field.name == "in_port":
+            raise ValueError("in_port is set by load(), not by set_field()")
+        if not 0 <= self.value <= self.field.full:
+            raise ValueError(f"{self.value:#x} does not fit into {self.field.name}")
+
+
+@frozen
+class Load:
+    """Write a number into bits."""
+
+    bits: Bits
+    value: int
+
+    def __attrs_post_init__(self) -> None:
+        if self.bits.width > 64:
+            raise ValueError(f"load writes up to 64 bits at a time, not all of {self.bits}")
+        if not 0 <= self.value < 1 << self.bits.width:
+            raise ValueError(f"{self.value:#x} does not fit into {self.bits}")
+        if not self.bits.field.settable:
+            raise ValueError(f"{self.bits.field.name} can not be set")
+
+
+@frozen
+class Move:
+    """Copy bits."""
+
+    source: Bits
+    target: Bits
+
+    def __attrs_post_init__(self) -> None:
+        if self.source.width != self.target.width:
+            raise ValueError(f"{self.source} and {self.target} are not of the same width")
+        if not self.target.field.settable:
+            raise ValueError(f"{self.target.field.name} can not be set")
+
+
+@frozen
+class PushVlan:
+    """Add a VLAN tag; set its id with :func:`set_vlan`."""
+
+    ethertype: int = 0x8100
+
+    def __attrs_post_init__(self) -> None:
+        if self.ethertype not in (0x8100, 0x88A8):
+            raise ValueError(f"a VLAN tag is of type 0x8100 or 0x88a8, not {self.ethertype:#x}")
+
+
+@frozen
+class PopVlan:
+    """Remove the outermost VLAN tag."""
+
+
+@frozen
+class DecTtl:
+    """Take one from the time to live."""
+
+
+@frozen
+class CtClear:
+    """Forget the connection state of the packet."""
+
+
+@frozen
+class Conjunction:
+    """The packet fulfils dimension *clause* of *clauses* of conjunction *id*."""
+
+    id: int
+    clause: int
+    clauses: int
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 <= self.id < 1 << 32:
+            raise ValueError(f"a conjunction's id has 32 bits, {self.id} does not fit")
+        if not 2 <= self.clauses <= 64 or not 1 <= self.clause <= self.clauses:
+            raise ValueError(f"no such clause of 2 to 64: {self.clause}/{self.clauses}")
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes((6 - len(data)) % 8)
+
+
+@frozen
+class Note:
+    """Bytes that do nothing but stay with the flow; the switch keeps them in lengths of 6, 14, …"""
+
+    data: bytes = field(converter=_padded)
+
+
+@frozen
+class Meter:
+    """Let the packet through as far as the meter allows; the first thing a flow does."""
+
+    id: int
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 < self.id < 0xFFFF0000:
+            raise ValueError(f"not the number of a meter: {self.id}")
+
+
+@frozen
+class SetQueue:
+    """Put the packet into a queue of the port it leaves by."""
+
+    queue: int
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 <= self.queue < 0xFFFFFFFF:
+            raise ValueError(f"not the number of a queue: {self.queue}")
+
+
+def _check_table(number: int) -> None:
+    if number not in TABLES:
+        raise ValueError(f"there are tables 0 to 253, not {number}")
+
+
+def drop() -> tuple[()]:
+    """Nothing: the packet ends here.  Written alone."""
+    return ()
+
+
+def output(port: int | BitSource) -> Output | OutputTo:
+    """Send out by port *port*, or by the port whose number a field holds."""
+    return Output(port) if isinstance(port, int) else OutputTo(bits_of(port))
+
+
+def normal() -> Output:
+    return Output(NORMAL)
+
+
+def flood() -> Output:
+    return Output(FLOOD)
+
+
+def to_all() -> Output:
+    return Output(ALL)
+
+
+def to_local() -> Output:
+    return Output(LOCAL)
+
+
+def back() -> Output:
+    """Send out by the port the packet came in by."""
+    return Output(IN_PORT)
+
+
+def controller(
+    max_len: int = 0xFFFF, *, controller_id: int = 0, userdata: bytes = b""
+) -> Controller:
+    return Controller(max_len, controller_id, userdata)
+
+
+def load(where: BitSource, value: int) -> Load:
+    return Load(bits_of(where), value)
+
+
+def move(source: BitSource, target: BitSource) -> Move:
+    return Move(bits_of(source), bits_of(target))
+
+
+def set_field(name: str, value: int | str | IpAddress) -> SetField:
+    """Set the field *name*; MAC and IP addresses may be text."""
+    where = FIELD[name]
+    if isinstance(value, str):
+        number = mac_number(value) if where.width == 48 else int(ipaddress.ip_address(value))
+    else:
+        number = int(value)
+    return SetField(where, number)
+
+
+def set_vlan(vid: int) -> SetField:
+    """Set the id of the packet's VLAN tag, which must be there."""
+    if not 0 <= vid <= 0xFFF:
+        raise ValueError(f"a VLAN id has 12 bits, {vid} does not fit")
+    return SetField(FIELD["vlan"], 0x1000 | vid)
+
+
+def set_tunnel(number: int) -> SetField:
+    """Set the id that the packet carries through a tunnel."""
+    return SetField(FIELD["tun_id"], number)

@@ -1,0 +1,25 @@
+"""From one table to another."""
+
+from __future__ import annotations
+
+from netfw.flows.action import GotoTable, Resubmit
+from netfw.flows.table import Table
+
+
+def goto(table: Table | int) -> Resubmit:
+    """Go on in *table*, whatever its number; what is written behind it happens afterwards."""
+    return Resubmit(_number(table))
+
+
+def resubmit(table: Table | int, port: int | None = None) -> Resubmit:
+    """Look the packet up in *table* as if it had come in by *port*."""
+    return Resubmit(_number(table), port)
+
+
+def goto_table(table: Table | int) -> GotoTable:
+    """Go on in *table*, whose number is higher, and do nothing after that."""
+    return GotoTable(_number(table))
+
+
+def _number(table: Table | int) -> int:
+    return table if isinstance(table, int) else table.number

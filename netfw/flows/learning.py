@@ -1,0 +1,102 @@
+"""``learn``: a flow whose packets write flows of their own."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from netfw.flows.action import TABLES
+from netfw.flows.field import Bits
+from netfw.flows.register import BitSource, bits_of
+
+
+def _check_source(source: Bits | int, target: Bits) -> None:
+    if isinstance(source, int):
+        if not 0 <= source < 1 << target.width:
+            raise ValueError(f"{source:#x} does not fit into {target}")
+    elif source.width != target.width:
+        raise ValueError(f"{source} and {target} are not of the same width")
+
+
+@frozen
+class LearnMatch:
+    """The learnt flow matches *target* for what *source* is now: a number, or the packet's bits."""
+
+    target: Bits
+    source: Bits | int
+
+    def __attrs_post_init__(self) -> None:
+        _check_source(self.source, self.target)
+
+
+@frozen
+class LearnLoad:
+    """The learnt flow writes into *target* what *source* is now."""
+
+    target: Bits
+    source: Bits | int
+
+    def __attrs_post_init__(self) -> None:
+        _check_source(self.source, self.target)
+
+
+@frozen
+class LearnOutput:
+    """The learnt flow sends out by the port that *source* is now."""
+
+    source: Bits
+
+
+Lesson = LearnMatch | LearnLoad | LearnOutput
+
+
+@frozen(kw_only=True)
+class Learn:
+    """Write a flow into *table*, made of *lessons*."""
+
+    table: int
+    lessons: tuple[Lesson, ...]
+    priority: int = 0x8000
+    cookie: int = 0
+    idle_timeout: int = 0
+    hard_timeout: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        if self.table not in TABLES:
+            raise ValueError(f"there are tables 0 to 253, not {self.table}")
+        for name in ("priority", "idle_timeout", "hard_timeout"):
+            if not 0 <= getattr(self, name) <= 0xFFFF:
+                raise ValueError(f"{name} has 16 bits, {getattr(self, name)} does not fit")
+        if not 0 <= self.cookie < 1 << 64:
+            raise ValueError(f"a cookie has 64 bits, {self.cookie:#x} does not fit")
+
+
+def learn_match(target: BitSource, source: BitSource | int | None = None) -> LearnMatch:
+    """Match *target* for what *source* is now; for what it is itself when there is no *source*."""
+    return LearnMatch(bits_of(target), _source(target if source is None else source))
+
+
+def learn_load(target: BitSource, source: BitSource | int) -> LearnLoad:
+    return LearnLoad(bits_of(target), _source(source))
+
+
+def learn_output(source: BitSource) -> LearnOutput:
+    return LearnOutput(bits_of(source))
+
+
+def learn(
+    table: int,
+    *lessons: Lesson,
+    priority: int = 0x8000,
+    cookie: int = 0,
+    idle_timeout: int = 0,
+    hard_timeout: int = 0,
+) -> Learn:
+    """Write a flow into *table*.  Its cookie is how its teacher recognises it later."""
+    return Learn(
+        table=table, lessons=lessons, priority=priority, cookie=cookie,
+        idle_timeout=idle_timeout, hard_timeout=hard_timeout,
+    )  # fmt: skip
+
+
+def _source(source: BitSource | int) -> Bits | int:
+    return source if isinstance(source, int) else bits_of(source)

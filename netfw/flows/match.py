@@ -1,0 +1,112 @@
+"""Which packets a flow is about: ``in_port(5) & eth_src(mac) & vlan(7)``.
+
+A match is a set of terms, each a field's index, a value and a mask, kept in the order of the
+wire.  Values are checked where they are made, so that a match is what the switch will show:
+bits outside of a mask and empty masks are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import field, frozen
+
+from netfw.flows.field import FIELD, FIELDS, MatchField
+
+Term = tuple[int, int, int]
+"""Index of the field, value, mask."""
+
+_FULL = tuple(item.full for item in FIELDS)
+_NEEDS = tuple(
+    None if item.needs is None else (FIELD[item.needs.name].index, item.needs.values)
+    for item in FIELDS
+)
+_PROTO, _FRAG = FIELD["ip_proto"].index, FIELD["ip_frag"].index
+_LATER = 2
+
+
+@frozen(cache_hash=True)
+class Match:
+    """Packets for which every term holds.  Combine with ``&``; contradictions are refused."""
+
+    terms: tuple[Term, ...] = field(default=())
+
+    def __and__(self, other: Match) -> Match:
+        if not self.terms:
+            return other
+        terms = {term[0]: term for term in self.terms}
+        for term in other.terms:
+            known = terms.get(term[0])
+            terms[term[0]] = term if known is None else _merged(known, term)
+        return Match(tuple(sorted(terms.values())))
+
+    def __iter__(self) -> Iterator[tuple[MatchField, int, int]]:
+        for index, value, mask in self.terms:
+            yield FIELDS[index], value, mask
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    def get(self, name: str) -> tuple[int, int] | None:
+        """Value and mask of the field *name*, or None where anything matches."""
+        index = FIELD[name].index
+        for number, value, mask in self.terms:
+            if number == index:
+                return value, mask
+        return None
+
+    def check(self) -> None:
+        """Refuse terms whose prerequisites are missing; the switch would forget or refuse them.
+
+        :raises ValueError: names the term and what to add.
+        """
+        values = {index: value for index, value, _ in self.terms}
+        for index in values:
+            need = _NEEDS[index]
+            if need is not None and values.get(need[0]) not in need[1]:
+                name = FIELDS[index].name
+                raise ValueError(f"{name} is matched without what it needs: {_needed(index)}")
+            if need is not None and need[0] == _PROTO and values.get(_FRAG, 0) & _LATER:
+                raise ValueError(f"{FIELDS[index].name} is not there in later fragments")
+
+    def satisfies(self, wanted: MatchField) -> bool:
+        """Whether packets of this match have the field *wanted* at all."""
+        need = _NEEDS[wanted.index] if wanted.index >= 0 else None
+        if need is None:
+            return True
+        return any(index == need[0] and value in need[1] for index, value, _ in self.terms)
+
+
+ANYTHING = Match()
+"""Every packet."""
+
+
+def _needed(index: int) -> str:
+    return f"add {FIELDS[index].needs}"
+
+
+def _merged(one: Term, two: Term) -> Term:
+    index = one[0]
+    both = one[2] & two[2]
+    if one[1] & both != two[1] & both:
+        name = FIELDS[index].name
+        raise ValueError(f"{name} can not be {one[1]:#x} and {two[1]:#x} at the same time")
+    return index, one[1] | two[1], one[2] | two[2]
+
+
+def matching(where: MatchField, value: int, mask: int | None = None) -> Match:
+    """Match *where* for *value*, exactly or in the bits of *mask*.
+
+    :raises ValueError: the value does not fit, has bits outside of the mask, or the field can
+        only be matched exactly.
+    """
+    full = _FULL[where.index]
+    if mask is None:
+        mask = full
+    if not 0 <= value <= full or not 0 < mask <= full:
+        raise ValueError(f"{where.name} has {where.width} bits: {value:#x}/{mask:#x} does not fit")
+    if value & ~mask:
+        raise ValueError(f"{where.name}: {value:#x} has bits outside of its mask {mask:#x}")
+    if mask != full and not where.maskable:
+        raise ValueError(f"{where.name} is matched exactly or not at all")
+    return Match(((where.index, value, mask),))

@@ -1,0 +1,57 @@
+"""Tables: one question each that is asked about a packet."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from netfw.flows.action import TABLES
+from netfw.flows.flow import Action, Flow
+from netfw.flows.match import ANYTHING, Match
+from netfw.flows.register import RegisterField
+
+
+@frozen(kw_only=True)
+class Table:
+    """A table of a pipeline, under the number that operators know it by.
+
+    ``leads_to`` names the tables that its flows may send packets on to, ``back_to`` those of them
+    that come earlier, ``learns_into`` where they may write flows, ``writes`` the register fields
+    they may set.  ``miss`` is what happens to a packet that no flow matches.
+    """
+
+    number: int
+    name: str
+    asks: str
+    leads_to: tuple[str, ...] = ()
+    back_to: tuple[str, ...] = ()
+    learns_into: tuple[str, ...] = ()
+    writes: tuple[RegisterField, ...] = ()
+    miss: tuple[Action, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        if self.number not in TABLES:
+            raise ValueError(f"table {self.name}: there are tables 0 to 253, not {self.number}")
+
+    def flow(
+        self,
+        match: Match,
+        *actions: Action | tuple[()],
+        priority: int = 0x8000,
+        cookie: int = 0,
+        idle_timeout: int = 0,
+        hard_timeout: int = 0,
+    ) -> Flow:
+        """A flow of this table.  No actions, or ``drop()``, drop the packet."""
+        return Flow(
+            table=self.number,
+            priority=priority,
+            match=match,
+            actions=tuple(action for action in actions if not isinstance(action, tuple)),
+            cookie=cookie,
+            idle_timeout=idle_timeout,
+            hard_timeout=hard_timeout,
+        )
+
+    def miss_flow(self, cookie: int = 0) -> Flow:
+        """What happens to a packet that no other flow of this table matches."""
+        return self.flow(ANYTHING, *self.miss, priority=0, cookie=cookie)

@@ -1,0 +1,261 @@
+"""Who wants which flows, and which of them the switch holds.  Pure: no I/O, no threads.
+
+The book remembers digests, not bytes: 68,000 flows must not cost 50 MB.  It is told what the
+switch reports and what was committed, and answers with the changes that an update needs.  An
+owner whose wanted flows are made from an equal source as before, and which nobody else touched,
+costs one comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from hashlib import blake2b
+
+from attrs import field, frozen
+
+from netfw.errors import Conflict
+from netfw.flows import Flow
+from netfw.ovs.openflow.difference import CookieSpace, FlowChanges, lessons
+from netfw.ovs.openflow.encode import (
+    Encoded,
+    Key,
+    State,
+    canonical,
+    cookie_of,
+    describe_key,
+    encode_flows,
+)
+from netfw.ovs.openflow.wire import Event, FlowEvent
+
+Owner = Hashable
+Digest = bytes
+"""The cookie, then a hash of cookie, timeouts and instructions."""
+
+
+@frozen
+class FlowGroup:
+    """The flows of one owner, made when needed; groups with equal sources have equal flows."""
+
+    source: object
+    make: Callable[[], Iterable[Flow]] = field(eq=False, repr=False)
+
+
+def group_of(*flows: Flow) -> FlowGroup:
+    """A group of flows that are made already."""
+    return FlowGroup(flows, lambda: flows)
+
+
+@frozen
+class Held:
+    """What one owner wants, as it was last committed."""
+
+    source: object
+    flows: Mapping[Key, Digest]
+    lessons: frozenset[tuple[int, int]]
+
+    def touches(self, space: CookieSpace) -> bool:
+        return any(cookie_of(digest) in space for digest in self.flows.values())
+
+
+@frozen(kw_only=True)
+class FlowPlan:
+    """What to change, for whom, and who can not have what he wants."""
+
+    changes: FlowChanges = field(factory=FlowChanges)
+    holds: Mapping[Owner, Held] = field(factory=dict, repr=False)
+    gone: frozenset[Owner] = frozenset()
+    refused: Mapping[Owner, Conflict] = field(factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    def owners_of(self, flow: Flow) -> frozenset[Owner]:
+        """Who wants *flow*."""
+        (key,) = encode_flows([flow])
+        return frozenset(owner for owner, held in self.holds.items() if key in held.flows)
+
+
+@frozen
+class Drift:
+    """Owners whose flows somebody else changed, and keys of flows that nobody here wants."""
+
+    owners: frozenset[Owner] = frozenset()
+    strays: frozenset[Key] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.owners or self.strays)
+
+
+def digest(state: State) -> Digest:
+    return state[:8] + blake2b(state, digest_size=16).digest()
+
+
+class FlowBook:
+    """The state behind a mirror: what is observed, who holds what, and who must look again."""
+
+    def __init__(self) -> None:
+        self.observed: dict[Key, Digest] = {}
+        self._held: dict[Owner, Held] = {}
+        self._holder: dict[Key, Owner] = {}
+        self._strays: set[Key] = set()
+        self._dirty: set[Owner] = set()
+
+    # What the switch says
+
+    def load(self, entries: Mapping[Key, Digest]) -> Drift:
+        """Forget what was observed; *entries* is all that there is."""
+        self.observed = dict(entries)
+        self._strays = set(self.observed.keys() - self._holder.keys())
+        wrong = {
+            owner
+            for owner, held in self._held.items()
+            if any(self.observed.get(key) != wanted for key, wanted in held.flows.items())
+        }
+        self._dirty |= wrong
+        return Drift(frozenset(wrong), frozenset(self._strays))
+
+    def hear(self, event: FlowEvent) -> Drift:
+        """Take in one change that somebody else made."""
+        key = canonical(event.key)
+        owner = self._holder.get(key)
+        if event.event is Event.REMOVED:
+            self._strays.discard(key)
+            if self.observed.pop(key, None) is None or owner is None:
+                return Drift()
+        else:
+            now = digest(event.state)
+            if self.observed.get(key) == now:
+                return Drift()
+            self.observed[key] = now
+            if owner is None:
+                return self._stray(key, now)
+            if self._held[owner].flows.get(key) == now:
+                return Drift()
+        self._dirty.add(owner)
+        return Drift(frozenset({owner}))
+
+    def _stray(self, key: Key, now: Digest) -> Drift:
+        self._strays.add(key)
+        taught = (key[0], cookie_of(now)) in self._taught(self._held)
+        return Drift() if taught else Drift(strays=frozenset({key}))
+
+    # What we want
+
+    def plan(
+        self,
+        put: Mapping[Owner, FlowGroup],
+        drop: Collection[Owner] = (),
+        *,
+        complete: CookieSpace | None = None,
+        keep: Collection[Owner] = (),
+    ) -> FlowPlan:
+        """What to change so that the owners in *put* have their flows and those in *drop* none.
+
+        With *complete*, nobody else has flows in that space, except owners in *keep* and flows
+        that were learnt.
+        """
+        gone = {owner for owner in drop if owner in self._held}
+        if complete is not None:
+            gone |= self._superfluous(put, complete, keep)
+        encoded = {
+            owner: encode_flows(group.make())
+            for owner, group in put.items()
+            if not self._settled(owner, group)
+        }
+        claims, refused = self._claims(encoded, gone)
+        holds = {
+            owner: _held(put[owner], flows)
+            for owner, flows in encoded.items()
+            if owner not in refused
+        }
+        removed = self._removals(claims, gone | holds.keys(), holds, complete)
+        changes = self._changes(claims, removed)
+        return FlowPlan(changes=changes, holds=holds, gone=frozenset(gone), refused=refused)
+
+    def confirm(self, plan: FlowPlan) -> None:
+        """Note that *plan* was carried out."""
+        for key in plan.changes.removed:
+            self.observed.pop(key, None)
+            self._strays.discard(key)
+        for owner in plan.gone | plan.holds.keys():
+            for key in self._held[owner].flows if owner in self._held else ():
+                if self._holder.get(key) == owner:
+                    del self._holder[key]
+        for owner in plan.gone:
+            del self._held[owner]
+        for owner, held in plan.holds.items():
+            self._held[owner] = held
+            self._holder.update(dict.fromkeys(held.flows, owner))
+            self.observed.update(held.flows)
+            self._strays.difference_update(held.flows)
+        self._dirty -= plan.gone | plan.holds.keys()
+
+    def _settled(self, owner: Owner, group: FlowGroup) -> bool:
+        held = self._held.get(owner)
+        return held is not None and owner not in self._dirty and held.source == group.source
+
+    def _superfluous(
+        self, put: Mapping[Owner, FlowGroup], space: CookieSpace, keep: Collection[Owner]
+    ) -> set[Owner]:
+        return {
+            owner
+            for owner in self._held.keys() - put.keys()
+            if owner not in keep and self._held[owner].touches(space)
+        }
+
+    def _claims(
+        self, encoded: Mapping[Owner, Mapping[Key, Encoded]], gone: set[Owner]
+    ) -> tuple[dict[Key, Encoded], dict[Owner, Conflict]]:
+        """Every flow of *encoded* by key, without owners who want what somebody else has."""
+        claims: dict[Key, Encoded] = {}
+        claimed: dict[Key, Owner] = {}
+        refused: dict[Owner, Conflict] = {}
+        for owner, flows in encoded.items():
+            for key in flows:
+                other = claimed.get(key, self._holder.get(key, owner))
+                if other != owner and (key in claimed or not (other in gone or other in encoded)):
+                    refused[owner] = Conflict(f"{other} has a flow for {describe_key(key)} already")
+                    break
+            else:
+                claims.update(flows)
+                claimed.update(dict.fromkeys(flows, owner))
+        return claims, refused
+
+    def _removals(
+        self,
+        claims: Mapping[Key, Encoded],
+        owners: Collection[Owner],
+        holds: Mapping[Owner, Held],
+        complete: CookieSpace | None,
+    ) -> dict[Key, int]:
+        held = (self._held[owner] for owner in owners if owner in self._held)
+        candidates = {key for one in held for key in one.flows}
+        removed = {key for key in candidates if key in self.observed and key not in claims}
+        if complete is not None and self._strays:
+            taught = self._taught({**self._held, **holds})
+            for key in self._strays - claims.keys():
+                cookie = cookie_of(self.observed[key])
+                if cookie in complete and (key[0], cookie) not in taught:
+                    removed.add(key)
+        return {key: cookie_of(self.observed[key]) for key in removed}
+
+    def _changes(self, claims: Mapping[Key, Encoded], removed: Mapping[Key, int]) -> FlowChanges:
+        added = tuple(flow for key, flow in claims.items() if key not in self.observed)
+        changed = tuple(
+            flow
+            for key, flow in claims.items()
+            if key in self.observed and self.observed[key] != digest(flow.state)
+        )
+        return FlowChanges(added, changed, removed)
+
+    @staticmethod
+    def _taught(held: Mapping[Owner, Held]) -> set[tuple[int, int]]:
+        return {pair for one in held.values() for pair in one.lessons}
+
+
+def _held(group: FlowGroup, flows: Mapping[Key, Encoded]) -> Held:
+    return Held(
+        group.source,
+        {key: digest(encoded.state) for key, encoded in flows.items()},
+        frozenset(pair for encoded in flows.values() for pair in lessons(encoded.flow)),
+    )

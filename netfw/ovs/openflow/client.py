@@ -1,0 +1,141 @@
+"""The OpenFlow client of one bridge: reads, changes and watches its flows."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from netfw.errors import BackendError
+from netfw.flows import Action
+from netfw.flows.port import CONTROLLER
+from netfw.ovs.openflow import meter, packet, wire
+from netfw.ovs.openflow.bundle import Bundles
+from netfw.ovs.openflow.connection import Connection
+from netfw.ovs.openflow.difference import EVERYBODY, CookieSpace, FlowChanges
+from netfw.ovs.openflow.encode import Key, State
+from netfw.ovs.openflow.meter import MeterLimit
+from netfw.ovs.openflow.packet import PacketIn
+from netfw.ovs.openflow.wire import Message, Type
+
+
+class OpenFlow:
+    """Speaks OpenFlow 1.4 with the bridge behind *target*.
+
+    1. It connects by itself, and again whenever the connection is lost; ``on_state`` tells.
+    2. Without a connection every call raises ``BackendUnavailable`` at once; nothing is queued.
+    3. Calls may come from any thread.  Listeners are called on the client's own thread and must
+       not call it back.
+    4. Several clients, to one or many switches, do not know of each other.
+    """
+
+    def __init__(
+        self, target: str, *, timeout: float = 10.0, probe: float = 5.0, controller_id: int = 0
+    ) -> None:
+        self.connection = Connection(target, timeout=timeout, probe=probe)
+        self._bundles = Bundles(self.connection)
+        self._controller_id = controller_id
+
+    def close(self) -> None:
+        """End the connection and the thread; the switch keeps everything."""
+        self.connection.close()
+
+    @property
+    def connected(self) -> bool:
+        return self.connection.connected
+
+    def wait_connected(self, timeout: float | None = None) -> None:
+        """Wait for the switch.
+
+        :raises BackendUnavailable: it did not answer in time; the message says why.
+        """
+        self.connection.wait_connected(timeout)
+
+    def on_state(self, listener: Callable[[bool], None]) -> None:
+        """Tell *listener* True when the connection is there, False when it is lost."""
+        self.connection.on_state(listener)
+
+    def datapath_id(self) -> int:
+        """The number by which the switch calls itself."""
+        (reply,) = self._ask(Type.FEATURES_REQUEST)
+        return int.from_bytes(reply.data[8:16], "big")
+
+    def barrier(self) -> None:
+        """Wait until the switch has done everything that was sent before."""
+        self._ask(Type.BARRIER_REQUEST)
+
+    def flows(
+        self, space: CookieSpace = EVERYBODY, table: int = wire.ALL_TABLES
+    ) -> list[tuple[Key, State]]:
+        """The flows of *space* that the switch holds now, as raw entries."""
+        xid = self.connection.next_xid()
+        parts = self.connection.request(xid, wire.dump_request(xid, table, space.value, space.mask))
+        with _reading():
+            return [entry for part in parts for entry in wire.read_dump(part.data)]
+
+    def commit(self, changes: FlowChanges, committed: Callable[[], None] | None = None) -> None:
+        """Do all of *changes* as one; see :meth:`~netfw.ovs.openflow.bundle.Bundles.commit`."""
+        if changes:
+            self._bundles.commit(changes, committed)
+        elif committed is not None:
+            committed()
+
+    def send_packet(self, data: bytes, *actions: Action, in_port: int = CONTROLLER) -> None:
+        """Do *actions* with the packet *data*, as if it had come in by *in_port*."""
+        xid = self.connection.next_xid()
+        self.connection.send(packet.packet_out(xid, data, actions, in_port))
+
+    def on_packet(self, listener: Callable[[PacketIn], None]) -> None:
+        """Give *listener* every packet that a flow sends to the controller, from now on."""
+
+        def received(message: Message) -> None:
+            listener(packet.read_packet_in(message))
+
+        def connected(up: bool) -> None:
+            if up:
+                xid = self.connection.next_xid()
+                self.connection.send(packet.want_packets(xid, self._controller_id))
+
+        self.connection.on_message(Type.PACKET_IN, received)
+        self.connection.on_state(connected)
+
+    def meters(self) -> Mapping[int, MeterLimit]:
+        """The meters of the switch, by number."""
+        xid = self.connection.next_xid()
+        parts = self.connection.request(xid, meter.meter_dump(xid))
+        with _reading():
+            found = [limit for part in parts for limit in meter.read_meters(part.data)]
+        return {limit.id: limit for limit in found}
+
+    def put_meter(self, limit: MeterLimit) -> None:
+        """Make the meter exist with this limit, new or changed."""
+        command = meter.MODIFY if limit.id in self.meters() else meter.ADD
+        self._confirmed(meter.meter_mod(self.connection.next_xid(), command, limit))
+
+    def drop_meter(self, number: int) -> None:
+        """Make the meter not exist; flows that use it go with it."""
+        self._confirmed(meter.meter_delete(self.connection.next_xid(), number))
+
+    def _confirmed(self, data: bytes) -> None:
+        """Send what the switch answers only when it refuses, and a barrier behind it.
+
+        :raises SwitchRefused: it refused.
+        """
+        xid = int.from_bytes(data[4:8], "big")
+        refusal = self.connection.ask(xid, data)
+        self.barrier()
+        self.connection.forget(xid)
+        if refusal.done():
+            refusal.result()
+
+    def _ask(self, kind: Type) -> list[Message]:
+        xid = self.connection.next_xid()
+        return self.connection.request(xid, wire.message(kind, xid))
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, IndexError, struct.error) as exc:
+        raise BackendError(f"the switch sent what is not OpenFlow: {exc}") from exc

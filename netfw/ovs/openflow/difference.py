@@ -1,0 +1,92 @@
+"""What to change so that a switch holds the flows that are wanted.  Pure: values in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from attrs import field, frozen
+
+from netfw.flows import Flow, Learn
+from netfw.ovs.openflow.encode import Encoded, Key, State, canonical, cookie_of, describe_key
+
+
+@frozen
+class CookieSpace:
+    """Whose flows are meant: those whose cookie is *value* in the bits of *mask*."""
+
+    value: int = 0
+    mask: int = 0
+
+    def __contains__(self, cookie: int) -> bool:
+        return cookie & self.mask == self.value
+
+
+EVERYBODY = CookieSpace()
+"""All flows of a switch."""
+
+
+@frozen
+class FlowChanges:
+    """Flows to add, flows that take the place of one with the same key, and keys to remove.
+
+    Each removal names the cookie that the flow must still have, so that a flow which somebody
+    else has put there meanwhile stays.
+    """
+
+    added: tuple[Encoded, ...] = ()
+    changed: tuple[Encoded, ...] = ()
+    removed: Mapping[Key, int] = field(factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+    def __len__(self) -> int:
+        return len(self.added) + len(self.changed) + len(self.removed)
+
+    def lines(self) -> Iterator[str]:
+        """The changes as a person reads them, one line each."""
+        for key, cookie in self.removed.items():
+            yield f"remove cookie={cookie:#x},{describe_key(key)}"
+        for encoded in self.added:
+            yield f"add {encoded.flow}"
+        for encoded in self.changed:
+            yield f"change {encoded.flow}"
+
+
+def difference(
+    wanted: Mapping[Key, Encoded],
+    observed: Iterable[tuple[Key, State]],
+    space: CookieSpace = EVERYBODY,
+) -> FlowChanges:
+    """Compare all *wanted* flows of *space* with the *observed* entries of a switch.
+
+    Flows of other spaces stay, and so do those that a wanted ``learn`` has made (by its table
+    and cookie).  A wanted flow takes the place of anybody's flow with the same key.
+    """
+    missing = dict(wanted)
+    changed: list[Encoded] = []
+    extra: dict[Key, int] = {}
+    take = missing.pop
+    for key, state in observed:
+        found = take(key, None) or take(canonical(key), None)
+        if found is None:
+            cookie = cookie_of(state)
+            if cookie in space:
+                extra[key] = cookie
+        elif found.state != state:
+            changed.append(found)
+    return FlowChanges(tuple(missing.values()), tuple(changed), _unlearned(extra, wanted))
+
+
+def _unlearned(extra: dict[Key, int], wanted: Mapping[Key, Encoded]) -> dict[Key, int]:
+    if not extra:
+        return extra
+    taught = {pair for encoded in wanted.values() for pair in lessons(encoded.flow)}
+    return {key: cookie for key, cookie in extra.items() if (key[0], cookie) not in taught}
+
+
+def lessons(flow: Flow) -> Iterator[tuple[int, int]]:
+    """Table and cookie of the flows that *flow* makes by ``learn``."""
+    for action in flow.actions:
+        if isinstance(action, Learn):
+            yield action.table, action.cookie

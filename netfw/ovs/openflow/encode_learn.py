@@ -1,0 +1,51 @@
+"""``learn`` as bytes."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from netfw.flows import Bits, Learn, LearnLoad, LearnMatch, LearnOutput
+from netfw.ovs.openflow.extension import NICIRA, header
+
+_LEARN = Struct("!HHIHHHHQHBxHH")
+_SPEC = Struct("!H")
+_BITS = Struct("!IH")
+_IMMEDIATE = 1 << 13
+_MATCH, _LOAD, _OUTPUT = 0, 1 << 11, 2 << 11
+
+
+def encode_learn(action: Learn) -> bytes:
+    body = b"".join(map(_lesson, action.lessons))
+    length = _LEARN.size + len(body)
+    padding = -length % 8
+    return (
+        _LEARN.pack(
+            0xFFFF, length + padding, NICIRA, 16, action.idle_timeout, action.hard_timeout,
+            action.priority, action.cookie, 0, action.table, 0, 0,
+        )
+        + body
+        + bytes(padding)
+    )  # fmt: skip
+
+
+def _lesson(lesson: LearnMatch | LearnLoad | LearnOutput) -> bytes:
+    match lesson:
+        case LearnOutput(source=source):
+            return _SPEC.pack(_OUTPUT | source.width) + _bits(source)
+        case LearnMatch(target=target, source=source):
+            return _assignment(_MATCH, target, source)
+        case LearnLoad(target=target, source=source):
+            return _assignment(_LOAD, target, source)
+
+
+def _assignment(kind: int, target: Bits, source: Bits | int) -> bytes:
+    if isinstance(source, int):
+        size = (target.width + 15) // 16 * 2
+        start = _SPEC.pack(_IMMEDIATE | kind | target.width) + source.to_bytes(size, "big")
+    else:
+        start = _SPEC.pack(kind | target.width) + _bits(source)
+    return start + _bits(target)
+
+
+def _bits(bits: Bits) -> bytes:
+    return _BITS.pack(header(bits.field), bits.first)

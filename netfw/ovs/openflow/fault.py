@@ -1,0 +1,46 @@
+"""What a switch's error message says, in words."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from struct import Struct
+
+from netfw.errors import BackendError
+from netfw.ovs.openflow.wire import Message
+
+_ERROR = Struct("!HH")
+_EXPERIMENTER = Struct("!HHI")
+_NICIRA_ERRORS = {
+    2: "invalid field in the match",
+    3: "invalid field or bits in an action",
+    4: "invalid action in that place",
+    9: "the conjunction has the wrong number of clauses, or other actions beside it",
+    16: "there are not enough ports or tables for that",
+}
+
+
+class SwitchRefused(BackendError):
+    """The switch answered a request with an error; the message is its reason in words."""
+
+
+def reason(error: Message) -> str:
+    """The reason that *error* gives, with the name that OpenFlow's documents use."""
+    kind, code = _ERROR.unpack_from(error.data, 8)
+    if kind == 0xFFFF:
+        _, number, experimenter = _EXPERIMENTER.unpack_from(error.data, 8)
+        return f"extended error {number} of {experimenter:#x}"
+    return _words(kind, code)
+
+
+@lru_cache(256)
+def _words(kind: int, code: int) -> str:
+    from os_ken.ofproto import ofproto_v1_4 as ofp
+
+    what = _plain(ofp.ofp_error_type_to_str(kind), "OFPET_")
+    name = ofp.ofp_error_code_to_str(kind, code).partition("(")[0]
+    why = name.partition("_")[2].replace("_", " ").lower()
+    return f"{what}: {why} ({name})"
+
+
+def _plain(name: str, prefix: str) -> str:
+    return name.partition("(")[0].removeprefix(prefix).replace("_", " ").lower()

@@ -1,0 +1,150 @@
+"""A mirror of a switch's flows, kept current by the switch itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+
+from netfw.errors import BackendUnavailable
+from netfw.ovs.openflow import wire
+from netfw.ovs.openflow.book import Digest, Drift, FlowBook, FlowGroup, FlowPlan, Owner, digest
+from netfw.ovs.openflow.client import OpenFlow
+from netfw.ovs.openflow.difference import CookieSpace
+from netfw.ovs.openflow.encode import Key, canonical
+from netfw.ovs.openflow.wire import Event, Message
+
+
+class FlowMirror:
+    """What a bridge holds, without asking it; shared by all who put flows on that bridge.
+
+    1. It follows the switch's flow monitor: what anybody changes is known within milliseconds.
+    2. What somebody else did to our flows is told to *on_drift*, on the client's thread; the
+       next plan of those owners puts it right.
+    3. After a lost connection it reads everything again, and tells how that differs.
+    4. While it is not current, plans are refused: a stale mirror would plan wrong things.
+    """
+
+    def __init__(self, client: OpenFlow, on_drift: Callable[[Drift], None] | None = None) -> None:
+        self._client = client
+        self._on_drift = on_drift
+        self._book = FlowBook()
+        self._lock = threading.RLock()
+        self._current = threading.Event()
+        self._monitor = 0
+        self._initial: dict[Key, Digest] = {}
+        client.on_state(self._connected)
+
+    def wait_current(self, timeout: float | None = None) -> None:
+        """Wait until everything was read.
+
+        :raises BackendUnavailable: it was not in time.
+        """
+        if not self._current.wait(self._client.connection.timeout if timeout is None else timeout):
+            self._client.wait_connected(0)
+            raise BackendUnavailable(f"{self._client.connection.target}: flows not read yet")
+
+    def __len__(self) -> int:
+        """How many flows the switch holds."""
+        return len(self._book.observed)
+
+    def __contains__(self, key: Key) -> bool:
+        return canonical(key) in self._book.observed
+
+    def plan(
+        self,
+        put: Mapping[Owner, FlowGroup],
+        drop: Collection[Owner] = (),
+        *,
+        complete: CookieSpace | None = None,
+        keep: Collection[Owner] = (),
+    ) -> FlowPlan:
+        """What to change; see :meth:`~netfw.ovs.openflow.book.FlowBook.plan`.
+
+        :raises BackendUnavailable: there is no connection, or not everything was read yet.
+        """
+        with self._lock:
+            if not self._current.is_set():
+                self.wait_current(0)
+            return self._book.plan(put, drop, complete=complete, keep=keep)
+
+    def apply(self, plan: FlowPlan) -> None:
+        """Carry out *plan*, all of it or nothing.
+
+        :raises OperationRefused: the switch refused flows; nothing was done.
+        :raises BackendUnavailable: the connection was lost; the mirror reads again by itself.
+        """
+
+        def committed() -> None:
+            with self._lock:
+                self._book.confirm(plan)
+
+        self._client.commit(plan.changes, committed)
+
+    def converge(
+        self,
+        put: Mapping[Owner, FlowGroup],
+        drop: Collection[Owner] = (),
+        *,
+        complete: CookieSpace | None = None,
+    ) -> FlowPlan:
+        """Plan and apply; the plan that was carried out."""
+        plan = self.plan(put, drop, complete=complete)
+        self.apply(plan)
+        return plan
+
+    def audit(self) -> None:
+        """Read everything again, and tell *on_drift* what no report had announced."""
+        with self._lock:
+            self._read_all()
+
+    def _connected(self, up: bool) -> None:
+        with self._lock:
+            self._current.clear()
+            if up:
+                self._monitor = 0
+                self._read_all()
+
+    def _read_all(self) -> None:
+        connection = self._client.connection
+        ending = b""
+        if self._monitor:
+            xid = connection.next_xid()
+            ending = wire.monitor_end(xid, self._monitor)
+        self._current.clear()
+        self._monitor += 1
+        self._initial = {}
+        xid = connection.next_xid()
+        number = self._monitor
+        connection.follow(xid, lambda report: self._reported(number, report))
+        connection.send(ending + wire.monitor_request(xid, number))
+
+    def _reported(self, number: int, report: Message) -> None:
+        with self._lock:
+            if number != self._monitor or report.type != wire.Type.MULTIPART_REPLY:
+                return
+            if self._current.is_set():
+                drift = self._changed(report.data)
+            else:
+                drift = self._collected(report.data)
+        if drift and self._on_drift is not None:
+            self._on_drift(drift)
+
+    def _collected(self, report: bytes) -> Drift:
+        for event in wire.read_monitor(report):
+            self._initial[canonical(event.key)] = digest(event.state)
+        if report[11] & wire.MORE:
+            return Drift()
+        drift = self._book.load(self._initial)
+        self._initial = {}
+        self._current.set()
+        return drift
+
+    def _changed(self, report: bytes) -> Drift:
+        owners: set[Owner] = set()
+        strays: set[Key] = set()
+        for event in wire.read_monitor(report):
+            if event.event < Event.OWN:
+                drift = self._book.hear(event)
+                owners |= drift.owners
+                strays |= drift.strays
+        return Drift(frozenset(owners), frozenset(strays))

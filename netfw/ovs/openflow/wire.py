@@ -1,0 +1,268 @@
+"""Messages of OpenFlow 1.4 as bytes: frames, flow-mods, bundles, dumps and monitors.
+
+Nothing in here talks to anybody.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from netfw.ovs.openflow.encode import Key, State
+
+VERSION = 5
+HEADER = Struct("!BBHI")
+MAX_LENGTH = 0xFFFF
+
+
+class Type(enum.IntEnum):
+    """Kinds of messages."""
+
+    HELLO = 0
+    ERROR = 1
+    ECHO_REQUEST = 2
+    ECHO_REPLY = 3
+    EXPERIMENTER = 4
+    FEATURES_REQUEST = 5
+    FEATURES_REPLY = 6
+    SET_CONFIG = 9
+    PACKET_IN = 10
+    FLOW_REMOVED = 11
+    PORT_STATUS = 12
+    PACKET_OUT = 13
+    FLOW_MOD = 14
+    MULTIPART_REQUEST = 18
+    MULTIPART_REPLY = 19
+    BARRIER_REQUEST = 20
+    BARRIER_REPLY = 21
+    METER_MOD = 29
+    BUNDLE_CONTROL = 33
+    BUNDLE_ADD = 34
+
+
+class Message(NamedTuple):
+    """One whole message."""
+
+    version: int
+    type: int
+    xid: int
+    data: bytes
+    """All of it, header included."""
+
+
+class Framer:
+    """Cuts a stream of bytes into messages, however they arrive."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, chunk: bytes) -> Iterator[Message]:
+        """The messages that *chunk* completes.
+
+        :raises ValueError: what arrives is not OpenFlow.
+        """
+        self._buffer += chunk
+        position = 0
+        try:
+            while len(self._buffer) - position >= HEADER.size:
+                version, kind, length, xid = HEADER.unpack_from(self._buffer, position)
+                if length < HEADER.size or not 1 <= version <= 6:
+                    raise ValueError(f"a message of version {version} and {length} bytes")
+                if len(self._buffer) - position < length:
+                    break
+                data = bytes(self._buffer[position : position + length])
+                position += length
+                yield Message(version, kind, xid, data)
+        finally:
+            del self._buffer[:position]
+
+
+def message(kind: Type, xid: int, body: bytes = b"") -> bytes:
+    """A message of our version."""
+    return HEADER.pack(VERSION, kind, HEADER.size + len(body), xid) + body
+
+
+def hello() -> bytes:
+    """Our greeting: we speak this version and no other."""
+    return message(Type.HELLO, 0, Struct("!HHI").pack(1, 8, 1 << VERSION))
+
+
+def speaks_ours(greeting: Message) -> bool:
+    """Whether the sender of *greeting* can speak our version."""
+    position, data = HEADER.size, greeting.data
+    while position + 8 <= len(data):
+        kind, length, versions = Struct("!HHI").unpack_from(data, position)
+        if kind == 1:
+            return bool(versions >> VERSION & 1)
+        position += max(8, length + -length % 8)
+    return greeting.version >= VERSION
+
+
+# Flow-mods and bundles
+
+ADD, DELETE_STRICT = b"\0", b"\4"
+OPEN, CLOSE, COMMIT, DISCARD = 0, 2, 4, 6
+_ATOMIC_ORDERED = 3
+_ADD_HEAD = Struct("!BBHIIxxHBBHI")
+_NO_MASK, _WHOLE = bytes(8), b"\xff" * 8
+_ANY = Struct("!IIIHH").pack(0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0)
+"""No buffer, any port, any group, no flags, no importance."""
+_MATCH_TYPE = b"\0\x01"
+_PADDING = tuple(bytes(-size % 8) for size in range(8))
+_CONTROL = Struct("!IHH")
+
+
+def bundle_control(xid: int, bundle: int, step: int) -> bytes:
+    return message(Type.BUNDLE_CONTROL, xid, _CONTROL.pack(bundle, step, _ATOMIC_ORDERED))
+
+
+def bundled_add(xid: int, bundle: int, key: Key, state: State) -> bytes:
+    """Add a flow, or put it in the place of the one with the same key, as part of a bundle."""
+    return _bundled(xid, bundle, ADD, _NO_MASK, key, state)
+
+
+def bundled_delete(xid: int, bundle: int, key: Key, cookie: int) -> bytes:
+    """Delete the flow with exactly this key, if it still has this cookie, as part of a bundle."""
+    return _bundled(xid, bundle, DELETE_STRICT, _WHOLE, key, cookie.to_bytes(8, "big") + bytes(4))
+
+
+def _bundled(  # noqa: PLR0917 - called ten thousand times in a row
+    xid: int, bundle: int, command: bytes, mask: bytes, key: Key, state: State
+) -> bytes:
+    match_length = len(key) + 1  # a frame of four bytes in place of table and priority
+    padding = _PADDING[match_length & 7]
+    length = 48 + match_length + len(padding) + len(state) - 12
+    return b"".join(
+        (
+            _ADD_HEAD.pack(
+                VERSION, 34, 16 + length, xid, bundle, _ATOMIC_ORDERED, VERSION, 14, length, xid
+            ),
+            state[:8],
+            mask,
+            key[:1],
+            command,
+            state[8:12],
+            key[1:3],
+            _ANY,
+            _MATCH_TYPE,
+            match_length.to_bytes(2, "big"),
+            key[3:],
+            padding,
+            state[12:],
+        )
+    )
+
+
+# Dumps and monitors
+
+MORE = 1
+MULTIPART = Struct("!HHxxxx")
+FLOW_STATS, METER_CONFIG, FLOW_MONITOR = 1, 10, 16
+_FLOW_REQUEST = Struct("!BxxxIIxxxxQQ")
+_MONITOR_REQUEST = Struct("!IIIHBB")
+_EMPTY_MATCH = Struct("!HHxxxx").pack(1, 4)
+_INITIAL, _ADDED, _REMOVED, _MODIFIED, _WITH_INSTRUCTIONS = 1, 2, 4, 8, 16
+ALL_TABLES = 0xFF
+
+
+def multipart(xid: int, kind: int, body: bytes) -> bytes:
+    return message(Type.MULTIPART_REQUEST, xid, MULTIPART.pack(kind, 0) + body)
+
+
+def dump_request(xid: int, table: int, cookie: int, mask: int) -> bytes:
+    """Ask for the flows of *table* whose cookie is *cookie* in the bits of *mask*."""
+    body = _FLOW_REQUEST.pack(table, 0xFFFFFFFF, 0xFFFFFFFF, cookie, mask)
+    return multipart(xid, FLOW_STATS, body + _EMPTY_MATCH)
+
+
+def monitor_request(xid: int, monitor: int) -> bytes:
+    """Ask for every flow there is and every change from now on; our own changes only as marks."""
+    flags = _INITIAL | _ADDED | _REMOVED | _MODIFIED | _WITH_INSTRUCTIONS
+    return _monitor(xid, monitor, flags, 0)
+
+
+def monitor_end(xid: int, monitor: int) -> bytes:
+    """Ask for no more reports of *monitor*."""
+    return _monitor(xid, monitor, 0, 2)
+
+
+def _monitor(xid: int, monitor: int, flags: int, command: int) -> bytes:
+    body = _MONITOR_REQUEST.pack(monitor, 0xFFFFFFFF, 0xFFFFFFFF, flags, ALL_TABLES, command)
+    return multipart(xid, FLOW_MONITOR, body + _EMPTY_MATCH)
+
+
+def _after(part: bytes, position: int, least: int) -> int:
+    length = int.from_bytes(part[position : position + 2], "big")
+    if length < least or position + length > len(part):
+        raise ValueError(f"an entry of {length} bytes where {len(part) - position} are left")
+    return position + length
+
+
+def read_dump(part: bytes) -> Iterator[tuple[Key, State]]:
+    """The flows in one part of a dump, as raw entries."""
+    position, end = 16, len(part)
+    while position < end:
+        after = _after(part, position, 56)
+        start = position + 48
+        fields = start + (part[start + 2] << 8 | part[start + 3])
+        yield (
+            part[position + 2 : position + 3]
+            + part[position + 12 : position + 14]
+            + part[start + 4 : fields],
+            part[position + 24 : position + 32]
+            + part[position + 14 : position + 18]
+            + part[fields + (start - fields) % 8 : after],
+        )
+        position = after
+
+
+class Event(enum.IntEnum):
+    """What a monitor tells about a flow."""
+
+    INITIAL = 0
+    ADDED = 1
+    REMOVED = 2
+    MODIFIED = 3
+    OWN = 4
+    PAUSED = 5
+    RESUMED = 6
+
+
+class FlowEvent(NamedTuple):
+    """A flow that is there, was added, changed or removed; or a mark for our own change *xid*."""
+
+    event: Event
+    key: Key = b""
+    state: State = b""
+    xid: int = 0
+
+
+def read_monitor(part: bytes) -> Iterator[FlowEvent]:
+    """What one part of a monitor's report says."""
+    position, end = 16, len(part)
+    while position < end:
+        after = _after(part, position, 8)
+        event = Event(part[position + 3])
+        if event >= Event.OWN:
+            yield FlowEvent(event, xid=int.from_bytes(part[position + 4 : position + 8], "big"))
+        else:
+            yield FlowEvent(event, *_update(part, position, after))
+        position = after
+
+
+def _update(part: bytes, position: int, after: int) -> tuple[Key, State]:
+    start = position + 24
+    fields = start + (part[start + 2] << 8 | part[start + 3])
+    key = (
+        part[position + 4 : position + 5]
+        + part[position + 10 : position + 12]
+        + part[start + 4 : fields]
+    )
+    state = (
+        part[position + 16 : position + 24]
+        + part[position + 6 : position + 10]
+        + part[fields + (start - fields) % 8 : after]
+    )
+    return key, state
