@@ -80,6 +80,9 @@ def read(document: Mapping[str, Any]) -> Topology:
 def _instances(reader: _Reader, hosts: int) -> list[Placed]:
     found = []
     for index, document in enumerate(reader.take("instances", list, [])):
+        if not isinstance(document, Mapping):
+            reader.fault(f"instances[{index}]", "a table is expected here")
+            continue
         inner = _Reader(document, f"instances[{index}].", reader.faults)
         found.append(_instance(inner, {f"host{number}" for number in range(1, hosts + 1)}))
         inner.refuse_the_rest()
@@ -103,7 +106,7 @@ def _instance(reader: _Reader, hosts: set[str]) -> Placed:
         gateways=reader.names("gateways", ()),
         mtu=reader.take("mtu", int, 1500),
         tag=reader.take("tag", int, None),
-        external_ids=reader.take("external_ids", dict, {}),
+        external_ids=reader.texts("external_ids"),
     )
     return Placed(name, host, plug if bridge else None)
 
@@ -111,14 +114,12 @@ def _instance(reader: _Reader, hosts: set[str]) -> Placed:
 class _Reader:
     """Takes values out of a document and collects what is wrong with them."""
 
-    def __init__(self, document: object, path: str, faults: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, document: Mapping[str, Any], path: str, faults: dict[str, str] | None = None
+    ) -> None:
         self.faults: dict[str, str] = {} if faults is None else faults
         self._path = path
-        self._left: dict[str, Any] = {}
-        if isinstance(document, Mapping):
-            self._left = dict(document)
-        else:
-            self.faults[path.rstrip(".")] = "a table is expected here"
+        self._left = dict(document)
 
     def fault(self, key: str, text: str) -> None:
         self.faults[f"{self._path}{key}"] = text
@@ -136,6 +137,13 @@ class _Reader:
             return tuple(value)
         self.fault(key, "a list of names is expected here")
         return default
+
+    def texts(self, key: str) -> dict[str, str]:
+        value: dict[str, Any] = self.take(key, dict, {})
+        if all(isinstance(text, str) for text in value.values()):
+            return value
+        self.fault(key, "a table of texts is expected here")
+        return {}
 
     def convert(self, key: str, convert: Callable[[Any], T], default: str) -> T:
         try:
