@@ -113,10 +113,16 @@ class Feed:
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise
-                self._learn_names()
-                self._sink(FeedLost("the kernel dropped announcements of its networking tables"))
+                self._start_over()
                 continue
             self._tell(messages)
+
+    def _start_over(self) -> None:
+        # Until its queue is empty the kernel drops further announcements without a word: only
+        # what happens after that is told again.
+        self._announced.drain()
+        self._learn_names()
+        self._sink(FeedLost("the kernel dropped announcements of its networking tables"))
 
     def _tell(self, messages: Iterable[Any]) -> None:
         for message in messages:

@@ -149,6 +149,23 @@ class Netlink:
         self._check_owner()
         return list(self._marshal.parse(self._socket.recv(_BUFFER)))
 
+    def drain(self) -> None:
+        """Throw away what was announced so far."""
+        self._check_owner()
+        self._socket.settimeout(0)
+        try:
+            while True:
+                self._drop_one()
+        except BlockingIOError:
+            self._socket.settimeout(_TIMEOUT)
+
+    def _drop_one(self) -> None:
+        try:
+            self._socket.recv(_BUFFER)
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise
+
     def _collect(self, found: list[Any]) -> bool:
         """Read the answers to a dump; False when it was interrupted by a change."""
         whole = True
