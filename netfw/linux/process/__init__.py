@@ -1,1 +1,21 @@
 """Processes: commands that end, and programs that are kept running."""
+
+from netfw.linux.process.command import Finished, run_command
+from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
+from netfw.linux.process.program import Backoff, OnDeath, Patience, ProcessKey, Program
+from netfw.linux.process.supervisor import Process, Supervisor
+
+__all__ = [
+    "Backoff",
+    "Finished",
+    "OnDeath",
+    "Patience",
+    "Process",
+    "ProcessDied",
+    "ProcessKey",
+    "ProcessRespawned",
+    "Program",
+    "RespawnFailed",
+    "Supervisor",
+    "run_command",
+]

@@ -1,0 +1,209 @@
+"""Start a program so that it outlives us, and end it again."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from netfw.errors import (
+    BackendBroken,
+    BackendUnavailable,
+    ConfigError,
+    NetfwError,
+    NotFound,
+    OperationRefused,
+)
+from netfw.linux import netns
+from netfw.linux.process.command import not_runnable, run_command
+from netfw.linux.process.identity import MARK, Handle, Identity, boot, hold, observe, runs, stat
+from netfw.linux.process.program import Patience, ProcessKey, Program
+
+_TAIL = 2000
+_DEFAULTS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGCHLD,
+             signal.SIGXFSZ, signal.SIGUSR1, signal.SIGUSR2)  # fmt: skip
+
+
+@frozen(kw_only=True)
+class Launch:
+    """A program to start: for whom, with which mark, and where its words go."""
+
+    key: ProcessKey
+    program: Program
+    mark: str
+    log: Path
+    patience: Patience
+
+    def start(self) -> Handle:
+        """Start it and return once it runs.
+
+        :raises BackendBroken: there is no such command.
+        :raises ConfigError: there is no such user.
+        :raises OperationRefused: it ended at once; the message has its last words.
+        :raises NotFound: there is no such namespace.
+        """
+        program = self.program
+        if program.pid_file is not None:
+            program.pid_file.unlink(missing_ok=True)
+        argv = [*_as_user(program.user), *program.argv]
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        if program.log is None:
+            flags |= os.O_TRUNC
+        said = _size(self.log) if program.log else 0
+        environment = {**os.environ, **program.environment, MARK: self.mark}
+        child = netns.run_in(program.namespace, _spawn, argv, environment, self.log, flags)
+        if program.pid_file is None:
+            return self._settled(child, said)
+        return self._daemon(child, said, program.pid_file)
+
+    def _settled(self, child: Handle, said: int) -> Handle:
+        """The child in the foreground, if it does not end at once."""
+        if child.wait(self.patience.settle):
+            raise self._failed(child, said)
+        return Handle(_named(child.identity, self.program.argv, self.mark), child.descriptor)
+
+    def _daemon(self, child: Handle, said: int, pid_file: Path) -> Handle:
+        """The process that *child* left behind, by the pid file that it wrote."""
+        deadline = time.monotonic() + self.patience.launch
+        if not child.wait(self.patience.launch):
+            child.signal(signal.SIGKILL)
+            child.wait(self.patience.kill)
+            raise self._failed(child, said, "did not go into the background and ")
+        ended = child.reap()
+        child.close()
+        if not ended.endswith(" status 0"):
+            raise OperationRefused({self.key: f"{ended}: {tail(self.log, said)}"})
+        while (daemon := self._by_file(pid_file, child.identity)) is None:
+            if time.monotonic() > deadline:
+                why = f"no running process of ours is in {pid_file}"
+                raise OperationRefused({self.key: f"{why}: {tail(self.log, said)}"})
+            time.sleep(0.005)
+        return daemon
+
+    def _by_file(self, pid_file: Path, launcher: Identity) -> Handle | None:
+        now = by_pid_file(pid_file, self.program.argv)
+        if now is None or now.started < launcher.started or now.namespace != launcher.namespace:
+            return None
+        return hold(_named(now, self.program.argv, self.mark))
+
+    def _failed(self, child: Handle, said: int, how: str = "") -> NetfwError:
+        ended = child.reap()
+        child.close()
+        last = tail(self.log, said)
+        return OperationRefused({self.key: f"{how}{ended}: {last or 'it said nothing'}"})
+
+
+def by_pid_file(pid_file: Path, argv: Sequence[str]) -> Identity | None:
+    """The process that a program's own pid file names, if it runs *argv*."""
+    try:
+        pid = int(pid_file.read_text())
+    except (OSError, ValueError):
+        return None
+    now = observe(pid) if pid > 0 else None
+    return now if now is not None and runs(now.argv, argv) else None
+
+
+def end(handle: Handle, stop: Sequence[str], patience: Patience) -> None:
+    """End a process: by its own command, else TERM, else KILL.
+
+    :raises BackendUnavailable: not even KILL ended it in time.
+    """
+    if stop and handle.alive():
+        try:
+            run_command(stop, namespace=netns.of_process(handle.pid), timeout=patience.stop)
+        except (BackendBroken, BackendUnavailable, NotFound):
+            pass  # the signals will do
+        else:
+            handle.wait(patience.stop)
+    if handle.alive():
+        handle.signal(signal.SIGTERM)
+    if not handle.wait(patience.stop):
+        handle.signal(signal.SIGKILL)
+    if not handle.wait(patience.kill):
+        raise BackendUnavailable(
+            f"process {handle.pid} ({handle.identity.argv[0]}) did not end within "
+            f"{patience.kill:g} s of KILL: it hangs in the kernel"
+        )
+    handle.reap()
+
+
+def tail(log: Path, start: int = 0) -> str:
+    """The last words in *log*, of those after *start*."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(start, _size(log) - _TAIL))
+            return file.read(_TAIL).decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _named(identity: Identity, argv: Sequence[str], mark: str) -> Identity:
+    """The same process, by what it was started with."""
+    return evolve(identity, argv=tuple(argv), mark=mark)
+
+
+def _spawn(argv: list[str], environment: dict[str, str], log: Path, flags: int) -> Handle:
+    """A child in a session of its own, in the namespace of the calling thread."""
+    try:
+        output = os.open(log, flags, 0o640)
+    except OSError as error:
+        raise BackendBroken(f"can not write what {argv[0]} says: {error}") from error
+    try:
+        pid = os.posix_spawnp(
+            argv[0],
+            argv,
+            environment,
+            file_actions=[
+                *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inheritable()),
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, output, 1),
+                (os.POSIX_SPAWN_DUP2, output, 2),
+            ],
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_DEFAULTS,
+        )
+    except OSError as error:
+        raise not_runnable(argv[0], error) from error
+    finally:
+        os.close(output)
+    # A child keeps its pid until it is reaped, so that this is it, dead or alive.
+    _, started = stat(pid)
+    where = netns.identity(None)
+    identity = Identity(pid=pid, started=started, boot=boot(), namespace=where, argv=tuple(argv))
+    return Handle(identity, os.pidfd_open(pid))
+
+
+def _inheritable() -> list[int]:
+    """What we were given by whoever started us is not for our children."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                found.append(int(name))
+        except OSError:
+            continue  # closed meanwhile
+    return found
+
+
+def _as_user(user: str | None) -> list[str]:
+    if user is None:
+        return []
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError as error:
+        raise ConfigError(f"there is no user {user!r} to run the program as") from error
+    ids = [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}"]
+    return ["setpriv", *ids, "--init-groups", "--"]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,78 @@
+"""Processes that were started and not recorded, because the agent was killed between.
+
+Each process carries a mark in its environment: which directory of records it belongs to (two hosts
+may have theirs at the same path), which program it is, and for which key.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import frozen
+
+from netfw.errors import InvalidInput
+from netfw.linux.process.identity import Handle, hold_marked, mark_of, marked
+from netfw.linux.process.program import ProcessKey, Program
+
+
+@frozen
+class _Orphan:
+    pid: int
+    mark: str
+
+
+class Orphans:
+    """The processes that carried a mark of *directory* before anything was started from here.
+
+    They are looked for once, when they are first asked for.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._found: dict[ProcessKey, list[_Orphan]] | None = None
+
+    def mark(self, key: ProcessKey, program: Program) -> str:
+        """What *program* has to carry when it is started for *key*."""
+        return f"{self._head()}{program.digest()}:{key}"
+
+    def take(self, key: ProcessKey) -> Iterator[Handle]:
+        """Those for *key* that still run; they are not given out again, and to be closed."""
+        with self._lock:
+            orphans = self._look().pop(key, [])
+        for orphan in orphans:
+            handle = hold_marked(orphan.pid, orphan.mark)
+            if handle is not None:
+                yield handle
+
+    def keys(self) -> frozenset[ProcessKey]:
+        """The keys that some process still runs for."""
+        with self._lock:
+            found = dict(self._look())
+        return frozenset(
+            key for key, orphans in found.items() if any(mark_of(o.pid) == o.mark for o in orphans)
+        )
+
+    def _look(self) -> dict[ProcessKey, list[_Orphan]]:
+        if self._found is None:
+            self._found = {}
+            head = self._head()
+            for mark, pid in marked():
+                if mark.startswith(head) and (key := _key(mark.removeprefix(head))) is not None:
+                    self._found.setdefault(key, []).append(_Orphan(pid, mark))
+        return self._found
+
+    def _head(self) -> str:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        status = self._directory.stat()
+        return f"{status.st_dev}:{status.st_ino}:"
+
+
+def _key(rest: str) -> ProcessKey | None:
+    service, _, id_ = rest.partition(":")[2].partition("/")
+    try:
+        return ProcessKey(service, id_)
+    except InvalidInput:
+        return None

@@ -1,0 +1,100 @@
+"""Programs that are kept running, as values.  Pure."""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from collections.abc import Mapping
+from hashlib import blake2s
+from pathlib import Path
+
+from attrs import field, frozen
+
+from netfw.errors import InvalidInput
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,127}")
+
+
+@frozen
+class ProcessKey:
+    """Which process: a kind of service, and what it serves.
+
+    :raises InvalidInput: a word that can not be part of a file's name.
+    """
+
+    service: str
+    id: str
+
+    def __attrs_post_init__(self) -> None:
+        for name, word in (("service", self.service), ("id", self.id)):
+            if not _NAME.fullmatch(word):
+                raise InvalidInput({name: f"{word!r} can not be part of a file's name"})
+
+    def __str__(self) -> str:
+        return f"{self.service}/{self.id}"
+
+
+class OnDeath(enum.Enum):
+    """What to do when a program ends without being asked to."""
+
+    RESPAWN = "respawn"
+    TELL = "exit"
+    """Only tell the owner, who may end the agent."""
+
+
+@frozen(kw_only=True)
+class Program:
+    """What to run, and how.
+
+    A program that daemonises is known by the *pid_file* it writes by itself; one without stays in
+    the foreground.  *stop* is its own command for ending it, *log* takes what it says (appended);
+    without one, the last run's words are kept beside the pid file.
+    """
+
+    argv: tuple[str, ...]
+    namespace: str | Path | None = None
+    environment: Mapping[str, str] = field(factory=dict)
+    """Beyond that of the agent."""
+    user: str | None = None
+    log: Path | None = None
+    pid_file: Path | None = None
+    stop: tuple[str, ...] = ()
+    on_death: OnDeath = OnDeath.RESPAWN
+
+    def __attrs_post_init__(self) -> None:
+        if not self.argv or any("\0" in word for word in self.argv):
+            raise InvalidInput({"argv": f"{self.argv!r} is empty or has a NUL in it"})
+
+    def digest(self) -> str:
+        """The same for programs of which one need not be restarted to become the other."""
+        what = [self.argv, str(self.namespace), sorted(self.environment.items()), self.user,
+                str(self.log), str(self.pid_file)]  # fmt: skip
+        return blake2s(json.dumps(what).encode(), digest_size=16).hexdigest()
+
+
+@frozen(kw_only=True)
+class Backoff:
+    """How long to wait before a program is started again; pure."""
+
+    first: float = 0.1
+    most: float = 60.0
+    steady: float = 30.0
+    """A program that ran this long is believed to be well."""
+
+    def delay(self, deaths: int) -> float:
+        """Seconds to wait after so many deaths in a row."""
+        return float(min(self.most, self.first * 2 ** min(deaths - 1, 32)))
+
+
+@frozen(kw_only=True)
+class Patience:
+    """How long to wait for a process, in seconds."""
+
+    settle: float = 0.05
+    """A program in the foreground that ends within this time did not start."""
+    launch: float = 10.0
+    """For a daemon to have written its pid file."""
+    stop: float = 5.0
+    """For its own command or TERM to have ended it, before the next means."""
+    kill: float = 5.0

@@ -1,0 +1,90 @@
+"""The files that say which processes are ours: ``<directory>/<service>/<id>.pid`` for people and
+tools, and ``<id>.json`` beside it with the identity that decides.  Both are written atomically."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from attrs import asdict, frozen
+
+from netfw.errors import InvalidInput
+from netfw.linux import netns
+from netfw.linux.process.identity import Identity
+from netfw.linux.process.program import ProcessKey
+
+
+@frozen(kw_only=True)
+class Record:
+    """A process that was started, what it was started for, and its own command to end it."""
+
+    identity: Identity
+    digest: str
+    stop: tuple[str, ...] = ()
+
+
+class Records:
+    """The records under one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def pid_path(self, key: ProcessKey) -> Path:
+        return self.directory / key.service / f"{key.id}.pid"
+
+    def log_path(self, key: ProcessKey) -> Path:
+        return self.directory / key.service / f"{key.id}.log"
+
+    def prepare(self, key: ProcessKey) -> None:
+        """Make the directory that the files of *key* are in."""
+        (self.directory / key.service).mkdir(parents=True, exist_ok=True)
+
+    def read(self, key: ProcessKey) -> Record | None:
+        """What is recorded; None when nothing is, or what is there was not written by us."""
+        try:
+            data = json.loads(self._path(key).read_text())
+            identity = data["identity"]
+            return Record(
+                identity=Identity(
+                    pid=int(identity["pid"]),
+                    started=int(identity["started"]),
+                    boot=str(identity["boot"]),
+                    namespace=netns.Identity(**identity["namespace"]),
+                    argv=tuple(map(str, identity["argv"])),
+                    mark=str(identity["mark"]),
+                ),
+                digest=str(data["digest"]),
+                stop=tuple(map(str, data["stop"])),
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, key: ProcessKey, record: Record) -> None:
+        self.prepare(key)
+        _replace(self._path(key), json.dumps(asdict(record), indent=1) + "\n")
+        _replace(self.pid_path(key), f"{record.identity.pid}\n")
+
+    def remove(self, key: ProcessKey) -> None:
+        """Forget *key*; what its last run said goes with it."""
+        for path in (self.pid_path(key), self._path(key), self.log_path(key)):
+            path.unlink(missing_ok=True)
+
+    def recorded(self) -> frozenset[ProcessKey]:
+        """All keys that something is recorded for, whether it still runs or not."""
+        found = set()
+        for path in self.directory.glob("*/*.json"):
+            try:
+                found.add(ProcessKey(path.parent.name, path.name.removesuffix(".json")))
+            except InvalidInput:
+                continue  # a file of somebody else
+        return frozenset(found)
+
+    def _path(self, key: ProcessKey) -> Path:
+        return self.directory / key.service / f"{key.id}.json"
+
+
+def _replace(path: Path, text: str) -> None:
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_text(text)
+    os.replace(beside, path)

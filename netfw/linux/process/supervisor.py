@@ -1,0 +1,304 @@
+"""Supervisor: programs by service and id, kept running over deaths of theirs and of ours."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from attrs import define, field, frozen
+
+from netfw.drivers.events import Event
+from netfw.errors import BackendBroken, NetfwError
+from netfw.linux import netns
+from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
+from netfw.linux.process.identity import Handle, hold, session
+from netfw.linux.process.launch import Launch, by_pid_file, end, tail
+from netfw.linux.process.orphans import Orphans
+from netfw.linux.process.program import Backoff, OnDeath, Patience, ProcessKey, Program
+from netfw.linux.process.records import Record, Records
+from netfw.linux.process.watcher import Watcher
+
+
+@frozen
+class Process:
+    """A process that runs."""
+
+    pid: int
+    adopted: bool
+    """It ran already when it was asked for."""
+
+
+@define
+class _Keeper:
+    """What the supervisor knows about one key."""
+
+    lock: threading.RLock = field(factory=threading.RLock)
+    users: int = 0
+    program: Program | None = None
+    handle: Handle | None = None
+    deaths: int = 0
+    since: float = 0.0
+    turn: int = 0
+    """Counts what the owner asked for, so that a respawn that was put off knows it is outdated."""
+
+
+class Supervisor:
+    """Keeps programs running.
+
+    1. Processes live in sessions of their own and outlive the supervisor: `close` leaves them
+       running, and `start` by the next one takes over what runs already as it should.
+    2. A pid is ours only if boot, start time, namespace and command line say so; whoever else has
+       it is never signalled.
+    3. Starting twice is starting once; a changed program is stopped and started.
+    4. Who ends unasked is started again after a growing delay, or reported only, as its program
+       says; *sink* is told, from any thread, and must not block.
+    5. `stop` of what does not run succeeds.
+
+    *directory* is ``<state_path>/external/pids``.  Under systemd, the agent's unit needs
+    ``KillMode=process``, or the processes are ended with the agent.  Safe for several threads.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        sink: Callable[[Event], None],
+        *,
+        backoff: Backoff | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._records = Records(directory)
+        self._sink = sink
+        self._backoff = backoff or Backoff()
+        self._patience = patience or Patience()
+        self._lock = threading.Lock()
+        self._keepers: dict[ProcessKey, _Keeper] = {}
+        self._orphans = Orphans(directory)
+        self._watcher = Watcher()
+        self._pool = ThreadPoolExecutor(4, thread_name_prefix="netfw-respawn")
+
+    def pid_path(self, key: ProcessKey) -> Path:
+        """Where the pid of *key* is written; a daemon may be told to write it there itself."""
+        return self._records.pid_path(key)
+
+    def start(self, key: ProcessKey, program: Program) -> Process:
+        """Make *program* run as *key*, and keep it running.
+
+        :raises BackendBroken: there is no such command.
+        :raises ConfigError: there is no such user.
+        :raises OperationRefused: it ended at once; the message has its last words.
+        :raises NotFound: there is no such namespace.
+        :raises BackendUnavailable: what ran before could not be ended.
+        """
+        with self._exclusive(key) as keeper:
+            keeper.turn += 1
+            running = self._running(key, keeper)
+            if running is not None and self._fits(key, running, program):
+                return self._keep(key, keeper, program, running, adopted=True)
+            if running is not None:
+                self._end(key, keeper, running)
+            keeper.deaths = 0
+            handle = self._found(key, program)
+            adopted = handle is not None
+            handle = handle or self._launch(key, program)
+            self._record(key, program, handle)
+            return self._keep(key, keeper, program, handle, adopted=adopted)
+
+    def stop(self, key: ProcessKey) -> None:
+        """End the process of *key*, by its own command, TERM or KILL, and forget it.
+
+        :raises BackendUnavailable: not even KILL ended it in time.
+        """
+        with self._exclusive(key) as keeper:
+            keeper.turn += 1
+            running = self._running(key, keeper)
+            if running is not None:
+                self._end(key, keeper, running)
+            keeper.program = None
+            for orphan in self._orphans.take(key):
+                end(orphan, (), self._patience)
+                orphan.close()
+            self._records.remove(key)
+
+    def held(self) -> frozenset[ProcessKey]:
+        """The keys whose processes run now, whoever started them."""
+        recorded = {key for key in self._records.recorded() if self.pid(key) is not None}
+        return frozenset(recorded) | self._orphans.keys()
+
+    def pid(self, key: ProcessKey) -> int | None:
+        """The process of *key*, if it runs."""
+        record = self._records.read(key)
+        handle = hold(record.identity) if record else None
+        if handle is None:
+            return None
+        try:
+            return handle.pid if handle.alive() else None
+        finally:
+            handle.close()
+
+    def close(self) -> None:
+        """Stop watching; all processes go on.  Closing twice is closing once."""
+        self._watcher.close()
+        self._pool.shutdown(cancel_futures=True)
+        with self._lock:
+            keepers, self._keepers = self._keepers, {}
+        for keeper in keepers.values():
+            if keeper.handle is not None:
+                keeper.handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _exclusive(self, key: ProcessKey) -> Iterator[_Keeper]:
+        """The keeper of *key*, for one thread at a time."""
+        with self._lock:
+            keeper = self._keepers.setdefault(key, _Keeper())
+            keeper.users += 1
+        try:
+            with keeper.lock:
+                yield keeper
+        finally:
+            with self._lock:
+                keeper.users -= 1
+                if not keeper.users and keeper.program is None and keeper.handle is None:
+                    self._keepers.pop(key, None)
+
+    def _running(self, key: ProcessKey, keeper: _Keeper) -> Handle | None:
+        """The living process that we watch already, or that is on record."""
+        if keeper.handle is not None:
+            if keeper.handle.alive():
+                return keeper.handle
+            self._release(keeper)
+        record = self._records.read(key)
+        return hold(record.identity) if record else None
+
+    def _fits(self, key: ProcessKey, running: Handle, program: Program) -> bool:
+        """Whether what runs is *program*, in the namespace that now has the name."""
+        record = self._records.read(key)
+        same = record is not None and record.digest == program.digest()
+        return same and running.identity.namespace == netns.identity(program.namespace)
+
+    def _keep(
+        self, key: ProcessKey, keeper: _Keeper, program: Program, handle: Handle, *, adopted: bool
+    ) -> Process:
+        if keeper.handle is not handle:
+            keeper.handle = handle
+            self._watcher.watch(handle.descriptor, lambda: self._submit(self._died, key, handle))
+        keeper.program = program
+        keeper.since = time.monotonic()
+        return Process(handle.pid, adopted)
+
+    def _launch(self, key: ProcessKey, program: Program) -> Handle:
+        self._records.prepare(key)
+        return Launch(
+            key=key,
+            program=program,
+            mark=self._orphans.mark(key, program),
+            log=program.log or self._records.log_path(key),
+            patience=self._patience,
+        ).start()
+
+    def _record(self, key: ProcessKey, program: Program, handle: Handle) -> None:
+        """Write down who *handle* is; what can not be written down may not run."""
+        record = Record(identity=handle.identity, digest=program.digest(), stop=program.stop)
+        try:
+            self._records.write(key, record)
+        except OSError as error:
+            end(handle, (), self._patience)
+            handle.close()
+            raise BackendBroken(f"{key} can not be recorded and was ended: {error}") from error
+
+    def _end(self, key: ProcessKey, keeper: _Keeper, running: Handle) -> None:
+        record = self._records.read(key)
+        if keeper.handle is running:
+            self._watcher.forget(running.descriptor)
+            keeper.handle = None
+        try:
+            end(running, record.stop if record else (), self._patience)
+        finally:
+            running.close()
+
+    def _release(self, keeper: _Keeper) -> str:
+        """Let go of a process that has ended; how it did."""
+        handle, keeper.handle = keeper.handle, None
+        if handle is None:
+            return "is not there"
+        self._watcher.forget(handle.descriptor)
+        ended = handle.reap()
+        handle.close()
+        return ended
+
+    def _submit(self, function: Callable[..., None], *args: object) -> None:
+        try:
+            self._pool.submit(function, *args)
+        except RuntimeError:
+            return  # closed meanwhile
+
+    def _died(self, key: ProcessKey, handle: Handle) -> None:
+        with self._exclusive(key) as keeper:
+            program = keeper.program
+            if keeper.handle is not handle or program is None:
+                return
+            ended = self._release(keeper)
+            steady = time.monotonic() - keeper.since >= self._backoff.steady
+            keeper.deaths = 1 if steady else keeper.deaths + 1
+            last = tail(program.log or self._records.log_path(key))
+            self._sink(ProcessDied(f"{key} {ended}", key, program.on_death, last))
+            if program.on_death is OnDeath.RESPAWN:
+                self._respawn_later(key, keeper)
+
+    def _respawn_later(self, key: ProcessKey, keeper: _Keeper) -> float:
+        delay, turn = self._backoff.delay(keeper.deaths), keeper.turn
+        self._watcher.call_later(delay, lambda: self._submit(self._respawn, key, turn))
+        return delay
+
+    def _respawn(self, key: ProcessKey, turn: int) -> None:
+        with self._exclusive(key) as keeper:
+            program = keeper.program
+            if keeper.turn != turn or program is None or keeper.handle is not None:
+                return
+            try:
+                handle = self._launch(key, program)
+                self._record(key, program, handle)
+            except NetfwError as error:
+                keeper.deaths += 1
+                delay = self._respawn_later(key, keeper)
+                self._sink(RespawnFailed(f"{key}: {error}", key, delay))
+                return
+            self._keep(key, keeper, program, handle, adopted=False)
+            self._sink(ProcessRespawned(f"{key} runs again", key, handle.pid))
+
+    def _found(self, key: ProcessKey, program: Program) -> Handle | None:
+        """A process that was started for *key* but not recorded, because we were killed between.
+
+        What else was started for *key*, and is not of that one's session, is ended.
+        """
+        orphans = list(self._orphans.take(key))
+        mark = self._orphans.mark(key, program)
+        mains = [each for each in orphans if each.identity.mark == mark and _is_main(each, program)]
+        found = mains[0] if mains else None
+        for orphan in orphans:
+            if orphan is found:
+                continue
+            if found is None or session(orphan.pid) != session(found.pid):
+                end(orphan, (), self._patience)
+            orphan.close()
+        return found
+
+
+def _is_main(handle: Handle, program: Program) -> bool:
+    """Whether a process that carries our mark is the program itself, and not a child of it."""
+    if handle.identity.namespace != netns.identity(program.namespace):
+        return False
+    if program.pid_file is None:
+        return session(handle.pid) == handle.pid
+    named = by_pid_file(program.pid_file, program.argv)
+    return named is not None and named.pid == handle.pid

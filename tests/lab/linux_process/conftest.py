@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from netfw.linux import netns
+from netfw.linux.process import Backoff, Patience, Supervisor
+from netfw.linux.process.identity import observe
+from netfw.testing.lab import sandbox
+
+
+@pytest.fixture
+def events() -> queue.Queue:
+    return queue.Queue()
+
+
+@pytest.fixture
+def make_supervisor(tmp_path: Path, events: queue.Queue) -> Iterator[Callable[[], Supervisor]]:
+    """Supervisors over one directory, as an agent that is started again would have them."""
+    sandbox.require()
+    made: list[Supervisor] = []
+
+    def make(**options: object) -> Supervisor:
+        options.setdefault("backoff", Backoff(first=0.02, most=0.2))
+        options.setdefault("patience", Patience(stop=1.0, kill=2.0))
+        made.append(Supervisor(tmp_path / "pids", events.put, **options))
+        return made[-1]
+
+    yield make
+    for supervisor in made:
+        supervisor.close()  # or it would start again what the last one stops
+    with make() as last:
+        for key in last.held():
+            last.stop(key)
+
+
+@pytest.fixture
+def supervisor(make_supervisor: Callable[[], Supervisor]) -> Supervisor:
+    return make_supervisor()
+
+
+@pytest.fixture
+def served() -> Iterator[str]:
+    name = "served"
+    netns.create(name)
+    try:
+        yield name
+    finally:
+        netns.delete(name)
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.002)
+
+
+def running(*argv: str) -> list[int]:
+    """The pids of everything with that command line."""
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if (now := observe(pid)) is not None and now.argv == argv]
