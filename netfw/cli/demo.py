@@ -1,0 +1,248 @@
+"""``make demo``: netfw's main job on a laboratory of two hosts, in a minute or less.
+
+Everything happens in namespaces of its own: the machine's network is not touched.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from uuid import UUID, uuid5
+
+from attrs import field, frozen
+
+from netfw import flows as of
+from netfw.cli.narration import Narration
+from netfw.drivers.host import LocalHost
+from netfw.drivers.interface import Attachment, InterfaceDriver
+from netfw.drivers.loader import create
+from netfw.drivers.reconciler import Reconciler
+from netfw.errors import BackendBroken
+from netfw.model.address import Mac
+from netfw.model.ids import PortId
+from netfw.ovs.openflow import FlowMirror, OpenFlow, group_of
+from netfw.ovs.operations import AddBridge, SetColumns, Table, tunnel_port
+from netfw.ovs.ovsdb import Ovsdb
+from netfw.plan import Outcome, Plan, Update
+from netfw.testing.lab import sandbox
+from netfw.testing.lab.host import Host
+from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.lab import Lab
+
+BRIDGE, TUNNEL, VNI, COOKIE = "br-int", "vxlan-demo", 77, 0xDE30
+DEMO = UUID("9a1c3a04-6d9c-4f0e-8a55-000000000000")
+
+CLASSIFY = of.Table(
+    number=0,
+    name="classify",
+    asks="Did the packet come from our instance, as itself, or out of the tunnel?",
+    leads_to=("forward",),
+)
+FORWARD = of.Table(
+    number=60,
+    name="forward",
+    asks="Is it for our instance, or for somebody behind the tunnel?",
+)
+PIPELINE = of.Pipeline(BRIDGE, (CLASSIFY, FORWARD))
+
+
+@frozen(kw_only=True)
+class Side:
+    """One of the two hosts, and what is to be on it."""
+
+    host: Host
+    instance: Instance
+    peer: Host
+    port: PortId
+    wanted: Attachment
+    address: str
+    ovsdb: Ovsdb
+    driver: InterfaceDriver
+    switch: OpenFlow
+    mirror: FlowMirror
+    local: LocalHost = field(repr=False)
+
+    @property
+    def update(self) -> Update[PortId, Attachment]:
+        return Update(put={self.port: self.wanted})
+
+    def plan(self) -> Plan:
+        """What the driver would do, without doing it."""
+        assert isinstance(self.driver, Reconciler)
+        observed = self.host.call(self.driver.observe, self.update)
+        plan: Plan = self.driver.plan(self.update, observed)
+        return plan
+
+    def converge(self) -> Outcome[PortId]:
+        return self.host.call(self.driver.converge, self.update)
+
+    def flows(self) -> list[of.Flow]:
+        """All flows of this host: a pure function of two port numbers and a MAC address."""
+        ours, tunnel = self._ofport(self.wanted.device), self._ofport(TUNNEL)
+        return [
+            CLASSIFY.flow(
+                of.in_port(ours) & of.eth_src(self.wanted.mac), of.goto(FORWARD), cookie=COOKIE
+            ),
+            CLASSIFY.flow(of.in_port(tunnel) & of.tun_id(VNI), of.goto(FORWARD), cookie=COOKIE),
+            FORWARD.flow(of.eth_dst(self.wanted.mac), of.output(ours), cookie=COOKIE),
+            FORWARD.flow(
+                of.in_port(ours),
+                of.set_tunnel(VNI),
+                of.output(tunnel),
+                cookie=COOKIE,
+                priority=100,
+            ),
+            FORWARD.flow(
+                of.in_port(tunnel) & of.eth_dst("01:00:00:00:00:00/01:00:00:00:00:00"),
+                of.output(ours),
+                cookie=COOKIE,
+            ),
+            *PIPELINE.miss_flows(COOKIE),
+        ]
+
+    def connect(self) -> list[str]:
+        """Make the switch hold the flows; what had to be changed for that."""
+        flows = self.flows()
+        PIPELINE.check(flows)
+        self.mirror.wait_current()
+        return list(self.mirror.converge({"demo": group_of(*flows)}).changes.lines())
+
+    def _ofport(self, name: str) -> int:
+        return self.ovsdb.wait_until(
+            lambda now: now.ports[name].interface.ofport if name in now.ports else None,
+            f"no OpenFlow port for {name}",
+        )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the demo in a sandbox; 0 when every check is ok."""
+    if not sandbox.inside():
+        sandbox.enter([sys.executable, "-m", "netfw.cli.demo", *(argv or sys.argv[1:])])
+    tell = Narration()
+    tell.title("netfw: two hosts, two instances, one network")
+    started = time.monotonic()
+    try:
+        with Lab(hosts=2) as lab, ExitStack() as stack:
+            sides = _two_sides(lab, stack)
+            tell.step("A laboratory", _lab_lines(lab, time.monotonic() - started))
+            _plug(tell, sides)
+            _connect(tell, sides)
+            _again(tell, sides)
+            _drift(tell, sides)
+    except BackendBroken as exc:
+        tell.say(str(exc))
+        return 1
+    tell.check("everything is taken down", not lab.hosts)
+    return tell.summary(time.monotonic() - started)
+
+
+def _two_sides(lab: Lab, stack: ExitStack) -> tuple[Side, Side]:
+    one, two = lab.hosts.values()
+    return _side(stack, one, two, 1), _side(stack, two, one, 2)
+
+
+def _side(stack: ExitStack, host: Host, peer: Host, number: int) -> Side:
+    local = stack.enter_context(LocalHost())
+    ovsdb = stack.enter_context(Ovsdb(host.ovs.remote))
+    ovsdb.run([AddBridge(name=BRIDGE, datapath_type="netdev", fail_mode="secure")])
+    options = {"integration_bridge": BRIDGE, "ovsdb_connection": host.ovs.remote}
+    driver = host.call(create, InterfaceDriver, "openvswitch", options, local)
+    switch = host.call(OpenFlow, host.ovs.management(BRIDGE))
+    stack.callback(driver.close)
+    stack.callback(switch.close)
+    name = f"vm{number}"
+    return Side(
+        host=host,
+        peer=peer,
+        instance=host.instance(name),
+        port=PortId(uuid5(DEMO, name)),
+        wanted=Attachment(
+            device=f"tap-{name}", mac=Mac(f"fa:16:3e:00:00:0{number}"), mtu=1450, netns=name
+        ),
+        address=f"10.0.0.{number}",
+        ovsdb=ovsdb,
+        driver=driver,
+        switch=switch,
+        mirror=FlowMirror(switch),
+        local=local,
+    )
+
+
+def _lab_lines(lab: Lab, seconds: float) -> list[str]:
+    lines = [
+        f"{host.name}: namespaces of its own, its own Open vSwitch, {host.address} on the fabric"
+        for host in lab.hosts.values()
+    ]
+    return [*lines, f"up in {seconds:.1f} s; nothing of this machine was touched"]
+
+
+def _plug(tell: Narration, sides: Sequence[Side]) -> None:
+    tell.step("Plug an instance on each host", ["first the plan, on " + sides[0].host.name + ":"])
+    tell.quote(str(sides[0].plan()).splitlines())
+    outcomes = [side.converge() for side in sides]
+    tell.check("both ports are plugged by the driver `openvswitch`", all(o.ok for o in outcomes))
+    for side in sides:
+        side.instance.device = side.wanted.device
+        side.instance.configure([f"{side.address}/24"])
+        peer = str(side.peer.address.ip)
+        own = str(side.host.address.ip)
+        side.ovsdb.run([tunnel_port(BRIDGE, TUNNEL, "vxlan", peer, local_ip=own)])
+
+
+def _connect(tell: Narration, sides: Sequence[Side]) -> None:
+    one, two = sides
+    lost = one.instance.ping(two.address, count=2, timeout=0.3).lost
+    tell.step("Connect them by declared flows", ["a pipeline is data, and documents itself:"])
+    tell.quote(PIPELINE.describe().splitlines())
+    tell.check("before: no ping gets through", lost == 2)
+    for side in sides:
+        changes = side.connect()
+        _admit(side)
+    tell.say(f"one atomic bundle on {sides[-1].host.name}:")
+    tell.quote(changes)
+    ping = one.instance.ping(two.address, count=5)
+    tell.say(f"{one.address} -> {two.address}: {ping.received} of {ping.sent} answered")
+    tell.check("vm1 on host1 pings vm2 on host2 through VXLAN", ping.lost == 0)
+    back = two.instance.ping(one.address, count=3)
+    tell.check("and vm2 pings vm1", back.lost == 0)
+
+
+def _admit(side: Side) -> None:
+    """Take the port off the dead VLAN that every new port starts on."""
+    side.ovsdb.run([SetColumns(table=Table.PORT, record=side.wanted.device, values={"tag": None})])
+
+
+def _again(tell: Narration, sides: Sequence[Side]) -> None:
+    tell.step("Run it all again", ["the plan of a second run:"])
+    plans = [side.plan() for side in sides]
+    tell.quote(str(plans[0]).splitlines())
+    changes = [change for side in sides for change in side.connect()]
+    tell.check("the second plan is empty, and no flow changes", not any(plans) and not changes)
+
+
+def _drift(tell: Narration, sides: Sequence[Side]) -> None:
+    one, two = sides
+    one.host.ovs.ofctl("del-flows", one.host.ovs.management(BRIDGE), "table=60")
+    one.instance.run(["ip", "link", "set", one.wanted.device, "mtu", "1300"])
+    broken = one.instance.ping(two.address, count=2, timeout=0.3)
+    tell.step("Break it by hand", ["ovs-ofctl del-flows br-int table=60; ip link set ... mtu 1300"])
+    tell.check("the ping stops", broken.received == 0)
+    tell.say("the plan knows what is wrong:")
+    tell.quote([*str(one.plan()).splitlines(), *_repair(one)])
+    ping = one.instance.ping(two.address, count=5)
+    tell.check("converging repairs just that, and the ping is back", ping.lost == 0)
+    tell.check("and then there is nothing left to do", not one.plan() and not one.connect())
+
+
+def _repair(side: Side) -> list[str]:
+    deadline = time.monotonic() + 5
+    while not (changes := side.connect()) and time.monotonic() < deadline:
+        time.sleep(0.01)  # the switch tells the mirror what somebody deleted
+    side.converge().raise_failed()
+    return changes
+
+
+if __name__ == "__main__":
+    sys.exit(main())

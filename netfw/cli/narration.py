@@ -1,0 +1,55 @@
+"""Telling a person what happens, and whether it was as it should be."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+
+class Narration:
+    """Steps, quotations and checks on standard output, and a table of the checks at the end."""
+
+    def __init__(self) -> None:
+        self._checks: list[tuple[str, bool]] = []
+        self._steps = 0
+        self._colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+    def title(self, text: str) -> None:
+        print(f"\n{self._paint('1', text)}\n{'=' * len(text)}", flush=True)
+
+    def step(self, text: str, lines: Iterable[str] = ()) -> None:
+        """Begin a numbered step, with some lines about it."""
+        self._steps += 1
+        print(f"\n{self._paint('1', f'{self._steps}. {text}')}")
+        for line in lines:
+            self.say(line)
+
+    def say(self, text: str) -> None:
+        print(f"   {text}", flush=True)
+
+    def quote(self, lines: Iterable[str]) -> None:
+        """Show what the machine said, set apart."""
+        for line in lines:
+            print(self._paint("2", f"     | {line}"))
+        sys.stdout.flush()
+
+    def check(self, text: str, passed: bool) -> None:
+        """Record a check, and say at once how it went."""
+        self._checks.append((text, passed))
+        print(f"   {self._verdict(passed)} {text}", flush=True)
+
+    def summary(self, seconds: float) -> int:
+        """Print all checks; the exit status: 0 when every one is ok."""
+        print(f"\n{self._paint('1', 'Checks')}")
+        for text, passed in self._checks:
+            print(f"  {self._verdict(passed)}  {text}")
+        failed = sum(not passed for _, passed in self._checks)
+        print(f"\n{len(self._checks) - failed} ok, {failed} failed, in {seconds:.1f} s")
+        return 1 if failed or not self._checks else 0
+
+    def _verdict(self, passed: bool) -> str:
+        return self._paint("32", "ok    ") if passed else self._paint("31", "failed")
+
+    def _paint(self, code: str, text: str) -> str:
+        return f"\033[{code}m{text}\033[0m" if self._colour else text
