@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from threading import Lock
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from attrs import define, field
 
@@ -35,6 +35,8 @@ class NullInterfaceDriver(InterfaceDriver):
     It makes no device, carries no traffic and knows no namespaces: it takes any name of one.  What
     it holds lives as long as the host object it was made with.
     """
+
+    VERSION: ClassVar[int] = 1
 
     def __init__(self, machine: ImaginaryMachine | None = None) -> None:
         self._machine = machine if machine is not None else ImaginaryMachine()
