@@ -14,6 +14,7 @@ from netfw.linux.iptables.operations import AddHook, DropChain, DropHook, HookPo
 from netfw.linux.iptables.operations import Operation as Operation_
 from netfw.linux.iptables.rule import Family
 
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _OWN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -100,7 +101,8 @@ def parse_save(text: str, family: Family, owner: str) -> Mirror:
 
 def jumped_to(line: str, owner: str) -> str | None:
     """The name (without the owner) of the owner's chain that a rule leads to, if it does."""
-    found = re.search(rf"(?:^| )-[jg] {owner}-([A-Za-z0-9_][A-Za-z0-9_.-]*)(?: |$)", line)
+    words = _QUOTED.sub('""', line)  # a comment may say what it likes
+    found = re.search(rf"(?:^| )-[jg] {owner}-([A-Za-z0-9_][A-Za-z0-9_.-]*)(?: |$)", words)
     return found[1] if found else None
 
 

@@ -190,10 +190,9 @@ class Supervisor:
         self, key: ProcessKey, keeper: _Keeper, program: Program, handle: Handle, *, adopted: bool
     ) -> Process:
         if keeper.handle is not handle:
-            keeper.handle = handle
+            keeper.handle, keeper.since = handle, time.monotonic()
             self._watcher.watch(handle.descriptor, lambda: self._submit(self._died, key, handle))
         keeper.program = program
-        keeper.since = time.monotonic()
         return Process(handle.pid, adopted)
 
     def _launch(self, key: ProcessKey, program: Program) -> Handle:

@@ -1,0 +1,85 @@
+"""Programs, back-off and connections, as values."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+
+import pytest
+
+from netfw.errors import InvalidInput
+from netfw.linux.conntrack import Connection, Filter, Flow
+from netfw.linux.process import Backoff, ProcessKey, Program
+from netfw.linux.process.identity import runs
+
+FLOW = Flow(
+    protocol=6,
+    source=ip_address("10.0.0.1"),
+    destination=ip_address("203.0.113.9"),
+    source_port=1000,
+    destination_port=80,
+)
+REPLY = Flow(
+    protocol=6,
+    source=ip_address("192.168.0.9"),
+    destination=ip_address("10.0.0.1"),
+    source_port=8080,
+    destination_port=1000,
+)
+CONNECTION = Connection(original=FLOW, reply=REPLY, mark=0x11, zone=4, status=0)
+
+
+def test_the_delay_doubles_up_to_a_limit():
+    backoff = Backoff(first=0.5, most=5)
+    assert [backoff.delay(deaths) for deaths in (1, 2, 3, 4, 5, 1000)] == [0.5, 1, 2, 4, 5, 5]
+
+
+@pytest.mark.parametrize("word", ["", "..", ".x", "a/b", "a\n", "x" * 129])
+def test_a_key_is_part_of_a_file_name(word):
+    with pytest.raises(InvalidInput):
+        ProcessKey("service", word)
+    with pytest.raises(InvalidInput):
+        ProcessKey(word, "id")
+
+
+def test_how_a_program_is_stopped_is_no_reason_to_restart_it():
+    assert Program(argv=("a",)).digest() == Program(argv=("a",), stop=("b",)).digest()
+    assert Program(argv=("a",)).digest() != Program(argv=("a",), namespace="b").digest()
+
+
+@pytest.mark.parametrize(
+    ("actual", "same"),
+    [
+        (("dnsmasq", "-x"), True),
+        (("/usr/sbin/dnsmasq", "-x"), True),
+        (("/bin/sh", "/usr/local/sbin/dnsmasq", "-x"), True),
+        (("dnsmasq", "-y"), False),
+        (("dnsmasq",), False),
+        (("dnsmasq", "-x", "-y"), False),
+        (("other", "-x"), False),
+        ((), False),
+    ],
+)
+def test_a_command_line_is_known_behind_an_interpreter(actual, same):
+    assert runs(actual, ("dnsmasq", "-x")) is same
+
+
+@pytest.mark.parametrize(
+    ("wanted", "taken"),
+    [
+        (Filter(), True),
+        (Filter(family=4, zone=4, protocol=6), True),
+        (Filter(family=6), False),
+        (Filter(zone=0), False),
+        (Filter(address=ip_network("192.168.0.0/24")), True),
+        (Filter(address=ip_network("192.168.1.0/24")), False),
+        (Filter(address=ip_network("fd00::/8")), False),
+        (Filter(source=ip_network("10.0.0.1")), True),
+        (Filter(source=ip_network("203.0.113.9")), False),
+        (Filter(destination_port=80), True),
+        (Filter(destination_port=8080), False),
+        (Filter(mark=0x10, mark_mask=0xF0), True),
+        (Filter(mark=0x10), False),
+    ],
+)
+def test_a_filter_takes_what_fulfils_all_of_it(wanted, taken):
+    assert wanted.takes(CONNECTION) is taken
