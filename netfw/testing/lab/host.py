@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 from netfw.errors import Conflict
 from netfw.linux import syscalls
 from netfw.testing.lab import system
-from netfw.testing.lab.instance import Instance, Plug, make_instance
+from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
 from netfw.testing.lab.place import Completed, Place, make_place
 
@@ -92,11 +92,14 @@ class Host:
     def instance(self, name: str, plug: Plug | None = None) -> Instance:
         """A new instance on this host, with a device as *plug* says, or none yet.
 
-        :raises Conflict: there is one of that name.
+        :raises Conflict: there is a namespace of that name.
         """
-        if name in self.instances:
-            raise Conflict(f"{self.name} has an instance {name} already")
-        self.instances[name] = instance = make_instance(self.place, self.ovs, name)
+        instance = Instance(name, self.place, self.ovs)
+        try:
+            instance.open()
+        except FileExistsError as error:
+            raise Conflict(f"{self.name} has an instance or namespace {name} already") from error
+        self.instances[name] = instance
         if plug is not None:
             instance.plug(plug)
         return instance
@@ -125,6 +128,9 @@ class Host:
         syscalls.mount(str(self.directory), "/run", syscalls.MS_BIND)
         os.makedirs(self.directory)
         syscalls.mount("/run", str(self.directory), syscalls.MS_BIND)
+        # As `ip netns` would set it up, so that it finds what the lab puts there.
         os.makedirs("/run/netns")
+        syscalls.mount("/run/netns", "/run/netns", syscalls.MS_BIND)
+        syscalls.mount("", "/run/netns", syscalls.MS_SHARED)
         system.show_own_devices()
         socket.sethostname(self.name)

@@ -7,6 +7,7 @@ import ctypes
 import enum
 import fcntl
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -17,7 +18,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from attrs import field, frozen
 
-from netfw.linux import netns
+from netfw.errors import ConfigError
+from netfw.linux import syscalls
+from netfw.linux.loopback import raise_loopback
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.place import Completed, Place
 from netfw.testing.lab.probe import BackgroundPing, Ping, Pinger
@@ -26,6 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Interface = IPv4Interface | IPv6Interface
 
+_NAME = re.compile(r"[\w][\w.-]*")
 _SIOCETHTOOL = 0x8946
 _ETHTOOL_STXCSUM = 0x17
 
@@ -72,14 +76,16 @@ class Instance:
         self.place = Place()
 
     def open(self) -> None:
-        self._host.call(netns.create, self.name)
+        """Make the namespace.
+
+        :raises ConfigError: a namespace can not be called so.
+        :raises FileExistsError: there is one of that name.
+        """
+        if not _NAME.fullmatch(self.name):
+            raise ConfigError(f"an instance can not be called {self.name!r}")
+        space = self._host.call(_make_namespace, f"/run/netns/{self.name}")
         spaces = {kind: os.dup(fd) for kind, fd in self._host.spaces.items() if kind != "net"}
-        spaces["net"] = self._host.call(
-            os.open, f"/run/netns/{self.name}", os.O_RDONLY | os.O_CLOEXEC
-        )
-        self.place = Place(spaces)
-        # Addresses are usable at once: nobody else has them, as the lab gave them.
-        self.place.call(Path("/proc/sys/net/ipv6/conf/default/accept_dad").write_text, "0")
+        self.place = Place({**spaces, "net": space})
 
     def plug(self, plug: Plug) -> None:
         """Make the device, plug it into the bridge, and give it its addresses."""
@@ -166,11 +172,15 @@ class Instance:
         self._ovs.vsctl("add-port", plug.bridge, plug.device, *port, *more)
 
 
-def make_instance(host: Place, ovs: PrivateOvs, name: str) -> Instance:
-    """An instance on the host that is at *host*, without devices but its loopback."""
-    instance = Instance(name, host, ovs)
-    instance.open()
-    return instance
+def _make_namespace(path: str) -> int:
+    """A new namespace that *path* refers to; a descriptor of it.  Moves the calling thread."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
+    syscalls.unshare(syscalls.CLONE_NEWNET)
+    syscalls.mount("/proc/thread-self/ns/net", path, syscalls.MS_BIND)
+    raise_loopback()
+    # Addresses are usable at once: nobody else has them, as the lab gave them.
+    Path("/proc/sys/net/ipv6/conf/default/accept_dad").write_text("0")
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _quoted(text: str) -> str:

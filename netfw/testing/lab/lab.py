@@ -9,8 +9,8 @@
         vm.ping("10.0.0.2").lost
 
 The lab is built with the ``ip`` and ``ovs-vsctl`` commands in batches and not with netfw's own
-toolboxes, so that a fault of these is seen against something else than themselves.  Only namespaces
-and the threads that move into them come from ``netfw.linux``.
+toolboxes, so that a fault of these is seen against something else than themselves.  Only system
+calls and the threads that move into namespaces come from ``netfw.linux``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.errors import Conflict, NotFound
+from netfw.errors import ConfigError, Conflict, NotFound
 from netfw.linux import netns
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device, Plug
@@ -185,8 +185,23 @@ def test_an_instance_carries_what_a_compute_service_writes(make_lab: MakeLab) ->
 def test_an_instance_name_is_given_once(make_lab: MakeLab) -> None:
     host = make_lab(hosts=1).hosts["host1"]
     host.instance("vm")
-    with pytest.raises(Conflict, match="host1 has an instance vm already"):
+    with pytest.raises(Conflict, match="host1 has an instance or namespace vm already"):
         host.instance("vm")
+    host.run(["ip", "netns", "add", "foreign"])
+    with pytest.raises(Conflict, match="foreign already"):
+        host.instance("foreign")
+    with pytest.raises(ConfigError, match="can not be called"):
+        host.instance("../vm")
+
+
+def test_an_instance_is_a_namespace_that_ip_netns_can_delete(make_lab: MakeLab) -> None:
+    host = make_lab(hosts=1).hosts["host1"]
+    host.instance("vm")
+    assert host.run(["ip", "netns"]) == "vm\n"
+    host.run(["ip", "netns", "add", "other"])
+    host.run(["ip", "netns", "del", "vm"])
+    assert host.run(["ip", "netns"]) == "other\n"
+    assert "/run/netns/vm" not in host.call(Path("/proc/thread-self/mountinfo").read_text)
 
 
 def test_the_switch_says_by_which_devices_a_packet_leaves(make_lab: MakeLab) -> None:
