@@ -1,0 +1,238 @@
+"""Histories for property tests of state sources: commits in a universe where ids collide.
+
+The universe is a fixed table of items, two or three for each id and few ids of each kind, so that
+a drawn history is a list of numbers: quick to draw, short to print, and it shrinks.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import cache
+from ipaddress import IPv4Network
+from itertools import product
+from typing import TypeVar
+from uuid import UUID
+
+from attrs import frozen
+from hypothesis import strategies as st
+
+from netfw.drivers.interest import Interest, Service
+from netfw.messaging.reach import DISTRIBUTED_OWNER, Assignment, Item
+from netfw.model.address import Mac
+from netfw.model.agent import Agent
+from netfw.model.binding import Binding
+from netfw.model.document import Document
+from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
+from netfw.model.ids import (
+    AddressGroupId,
+    AgentId,
+    FloatingIpId,
+    NetworkId,
+    PortForwardingId,
+    PortId,
+    QosPolicyId,
+    RouterId,
+    SecurityGroupId,
+    SecurityGroupRuleId,
+    SegmentId,
+    SubnetId,
+    TrunkId,
+)
+from netfw.model.network import Network
+from netfw.model.port import FixedIp, Port
+from netfw.model.port_range import PortRange
+from netfw.model.qos import QosPolicy
+from netfw.model.resource import Kind, Ref, ref
+from netfw.model.router import Router
+from netfw.model.security_group import (
+    AddressGroup,
+    Direction,
+    SecurityGroup,
+    SecurityGroupRule,
+)
+from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.subnet import Subnet
+from netfw.model.trunk import SubPort, Trunk
+
+T = TypeVar("T")
+
+HOSTS = ("a", "b")
+OWNERS = ("compute:x", "network:dhcp", "network:router_interface", DISTRIBUTED_OWNER)
+PORTS = 120
+
+
+def _ids(kind: Callable[[UUID], T], number: int) -> tuple[T, T]:
+    return kind(UUID(int=number * 10 + 1)), kind(UUID(int=number * 10 + 2))
+
+
+NETWORKS = _ids(NetworkId, 1)
+SUBNETS = _ids(SubnetId, 2)
+SEGMENTS = _ids(SegmentId, 3)
+PORT_IDS = (*_ids(PortId, 4), *_ids(PortId, 5))
+GROUPS = _ids(SecurityGroupId, 6)
+RULES = _ids(SecurityGroupRuleId, 7)
+ADDRESS_GROUPS = _ids(AddressGroupId, 8)
+POLICIES = _ids(QosPolicyId, 9)
+TRUNKS = _ids(TrunkId, 10)
+ROUTERS = _ids(RouterId, 11)
+FLOATING_IPS = _ids(FloatingIpId, 12)
+FORWARDINGS = _ids(PortForwardingId, 13)
+AGENTS = _ids(AgentId, 14)
+NAMES = ("", "x")
+CIDRS = dict(zip(SUBNETS, (IPv4Network("10.0.0.0/24"), IPv4Network("10.0.1.0/24")), strict=True))
+
+
+@cache
+def universe() -> tuple[Item, ...]:
+    """Every item that can occur, the same in each run; about half of them are ports."""
+    chance = random.Random(1)
+    items: list[Item] = [_port(chance) for _ in range(PORTS)]
+    items += _networks()
+    items += _groups()
+    items += _routing()
+    items += _scheduling()
+    chance.shuffle(items)
+    return tuple(items)
+
+
+def key(item: Item) -> Ref | Assignment:
+    """What removes *item*."""
+    return item if isinstance(item, Assignment) else ref(item)
+
+
+def _port(chance: random.Random) -> Port:
+    subnets = chance.sample(SUBNETS, chance.randint(0, 2))
+    return Port(
+        id=chance.choice(PORT_IDS),
+        network_id=chance.choice(NETWORKS),
+        mac=Mac("fa:16:3e:00:00:01"),
+        fixed_ips=tuple(FixedIp(subnet_id=id, address=CIDRS[id][9]) for id in subnets),
+        security_groups=frozenset(chance.sample(GROUPS, chance.randint(0, 2))),
+        qos_policy_id=chance.choice((None, *POLICIES)),
+        binding=Binding(host=chance.choice(("", *HOSTS, *HOSTS))),
+        device_owner=chance.choice(OWNERS),
+        device_id=str(chance.choice(ROUTERS)),
+        name=chance.choice(NAMES),
+    )
+
+
+def _networks() -> Iterator[Item]:
+    provider = Provider(network_type=NetworkType.LOCAL)
+    for network, maybe in product(NETWORKS, (None, *POLICIES)):
+        yield Network(id=network, qos_policy_id=maybe)
+    for number, network in product((0, 1), NETWORKS):
+        subnet = SUBNETS[number]
+        yield Subnet(id=subnet, network_id=network, cidr=CIDRS[subnet])
+        yield Segment(id=SEGMENTS[number], network_id=network, provider=provider)
+    for policy, name in product(POLICIES, NAMES):
+        yield QosPolicy(id=policy, name=name)
+    for trunk, parent, child in product(TRUNKS, PORT_IDS[:2], PORT_IDS[1:]):
+        if parent != child:
+            subs = (SubPort(port_id=child, segmentation_id=7),)
+            yield Trunk(id=trunk, port_id=parent, sub_ports=subs)
+
+
+def _groups() -> Iterator[Item]:
+    for group, name in product(GROUPS, NAMES):
+        yield SecurityGroup(id=group, name=name)
+    for addresses, name in product(ADDRESS_GROUPS, NAMES):
+        yield AddressGroup(id=addresses, name=name)
+    for rule, group, number in product(RULES, GROUPS, (0, 1)):
+        yield SecurityGroupRule(
+            id=rule,
+            security_group_id=group,
+            direction=Direction.INGRESS,
+            remote_group_id=GROUPS[number],
+        )
+        yield SecurityGroupRule(
+            id=rule,
+            security_group_id=group,
+            direction=Direction.EGRESS,
+            remote_address_group_id=ADDRESS_GROUPS[number],
+        )
+
+
+def _routing() -> Iterator[Item]:
+    for router, name in product(ROUTERS, NAMES):
+        yield Router(id=router, name=name)
+    for floating, router, port in product(FLOATING_IPS, ROUTERS, (None, PORT_IDS[0])):
+        yield FloatingIp(
+            id=floating,
+            network_id=NETWORKS[0],
+            address=CIDRS[SUBNETS[0]][99],
+            port_id=port,
+            router_id=router,
+        )
+    for forwarding, floating in product(FORWARDINGS, FLOATING_IPS):
+        yield PortForwarding(
+            id=forwarding,
+            floating_ip_id=floating,
+            protocol=ForwardedProtocol.TCP,
+            external_ports=PortRange.single(80),
+            internal_ports=PortRange.single(80),
+            internal_port_id=PORT_IDS[0],
+            internal_address=CIDRS[SUBNETS[0]][9],
+        )
+
+
+def _scheduling() -> Iterator[Item]:
+    for agent, host, facts in product(AGENTS, HOSTS, ({}, {"tunneling_ip": "192.0.2.9"})):
+        yield Agent(
+            id=agent,
+            agent_type="agent",
+            binary="agent",
+            host=host,
+            configurations=Document(facts),
+        )
+    for host, number in product(HOSTS, (0, 1)):
+        yield Assignment(Service.DHCP, host, Ref(Kind.NETWORK, NETWORKS[number]))
+        yield Assignment(Service.L3, host, Ref(Kind.ROUTER, ROUTERS[number]))
+
+
+@frozen
+class Commit:
+    """Put and remove at once; items by their number in the universe.  Who is put is not removed."""
+
+    put: list[int]
+    remove: list[int]
+
+
+@frozen
+class Read:
+    """One of the followers reads, so many pages or answers: a hint came, or was doubled."""
+
+    who: int
+    times: int
+
+
+@frozen
+class Forget:
+    """The source forgets its history."""
+
+
+@frozen
+class Restore:
+    """Everything is replaced by a backup."""
+
+    items: list[int]
+
+
+Step = Commit | Read | Forget | Restore
+
+_numbers = st.integers(0, len(universe()) - 1)
+_worlds = st.lists(_numbers, min_size=10, max_size=40)
+_commits = st.builds(Commit, st.lists(_numbers, max_size=4), st.lists(_numbers, max_size=3))
+_reads = st.builds(Read, st.integers(0, 1), st.integers(1, 6))
+_accidents = st.builds(Forget) | st.builds(Restore, _worlds)
+_steps = st.one_of(_commits, _reads, _commits, _reads, _commits, _reads, _accidents)
+
+interests: st.SearchStrategy[Interest] = st.builds(
+    Interest, st.sampled_from(HOSTS), st.frozensets(st.sampled_from(Service), min_size=1)
+)
+histories: st.SearchStrategy[list[Step]] = st.builds(
+    lambda world, rest: [Commit(world, []), *rest],
+    _worlds,
+    st.lists(_steps, min_size=4, max_size=30),
+)
+"""A populated world, and what happens in it."""

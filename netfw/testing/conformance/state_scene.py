@@ -1,0 +1,132 @@
+"""A small cloud in which every kind of resource has its part, for the suite of state sources."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from uuid import UUID
+
+from attrs import evolve
+
+from netfw.drivers.interest import Interest, Service
+from netfw.messaging.reach import Assignment
+from netfw.model.address import Mac
+from netfw.model.agent import Agent
+from netfw.model.binding import Binding
+from netfw.model.document import Document
+from netfw.model.floating_ip import FloatingIp
+from netfw.model.ids import (
+    AddressGroupId,
+    AgentId,
+    FloatingIpId,
+    NetworkId,
+    PortId,
+    QosPolicyId,
+    RouterId,
+    SecurityGroupId,
+    SecurityGroupRuleId,
+    SegmentId,
+    SubnetId,
+)
+from netfw.model.network import Network
+from netfw.model.port import FixedIp, Port
+from netfw.model.qos import QosPolicy
+from netfw.model.resource import Resource, ref
+from netfw.model.router import Router
+from netfw.model.security_group import (
+    AddressGroup,
+    Direction,
+    SecurityGroup,
+    SecurityGroupRule,
+)
+from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.subnet import Subnet
+
+HERE, THERE = "here", "there"
+L2_HERE = Interest(HERE, {Service.L2})
+L2_THERE = Interest(THERE, {Service.L2})
+DHCP_HERE = Interest(HERE, {Service.DHCP})
+L3_HERE = Interest(HERE, {Service.L3})
+POPULATED_HERE = Interest(HERE, {Service.L2, Service.POPULATION})
+
+
+def _id(number: int) -> UUID:
+    return UUID(int=number)
+
+
+QOS = QosPolicy(id=QosPolicyId(_id(1)), name="slow")
+NET = Network(id=NetworkId(_id(10)), name="net", qos_policy_id=QOS.id)
+OTHER_NET = Network(id=NetworkId(_id(11)), name="other")
+SEGMENT = Segment(
+    id=SegmentId(_id(20)),
+    network_id=NET.id,
+    provider=Provider(network_type=NetworkType.VXLAN, segmentation_id=7),
+)
+SUBNET = Subnet(id=SubnetId(_id(30)), network_id=NET.id, cidr=IPv4Network("10.0.0.0/24"))
+OTHER_SUBNET = Subnet(
+    id=SubnetId(_id(31)), network_id=OTHER_NET.id, cidr=IPv4Network("10.1.0.0/24")
+)
+WEB = SecurityGroup(id=SecurityGroupId(_id(40)), name="web")
+DB = SecurityGroup(id=SecurityGroupId(_id(41)), name="db")
+OFFICE = AddressGroup(
+    id=AddressGroupId(_id(42)), addresses=frozenset({IPv4Network("192.0.2.0/24")})
+)
+FROM_DB = SecurityGroupRule(
+    id=SecurityGroupRuleId(_id(50)),
+    security_group_id=WEB.id,
+    direction=Direction.INGRESS,
+    remote_group_id=DB.id,
+)
+FROM_OFFICE = SecurityGroupRule(
+    id=SecurityGroupRuleId(_id(51)),
+    security_group_id=WEB.id,
+    direction=Direction.INGRESS,
+    remote_address_group_id=OFFICE.id,
+)
+
+
+def port(number: int, host: str, network: Network = NET, *groups: SecurityGroup) -> Port:
+    """An instance's port on *host*, with an address on the network's subnet."""
+    subnet = SUBNET if network.id == NET.id else OTHER_SUBNET
+    return Port(
+        id=PortId(_id(100 + number)),
+        network_id=network.id,
+        mac=Mac(f"fa:16:3e:00:00:{number:02x}"),
+        fixed_ips=(FixedIp(subnet_id=subnet.id, address=subnet.cidr[10 + number]),),
+        security_groups=frozenset(group.id for group in groups),
+        binding=Binding(host=host),
+    )
+
+
+WEB_HERE = port(1, HERE, NET, WEB)
+DB_THERE = port(2, THERE, OTHER_NET, DB)
+STRANGER = port(3, THERE, OTHER_NET)
+NEIGHBOUR = port(4, THERE, NET)
+ROUTER = Router(id=RouterId(_id(60)), name="router")
+LEG = evolve(port(5, HERE), device_owner="network:router_interface", device_id=str(ROUTER.id))
+FLOATING = FloatingIp(
+    id=FloatingIpId(_id(70)),
+    network_id=OTHER_NET.id,
+    address=OTHER_SUBNET.cidr[200],
+    router_id=ROUTER.id,
+    port_id=NEIGHBOUR.id,
+    fixed_address=SUBNET.cidr[14],
+)
+AGENT_THERE = Agent(
+    id=AgentId(_id(80)),
+    agent_type="Open vSwitch agent",
+    binary="netfw-ovs-agent",
+    host=THERE,
+    configurations=Document({"tunneling_ip": "192.0.2.2", "tunnel_types": ["vxlan"]}),
+)
+DHCP_ASSIGNMENT = Assignment(Service.DHCP, HERE, ref(NET))
+ROUTER_ASSIGNMENT = Assignment(Service.L3, HERE, ref(ROUTER))
+
+BACKGROUND: tuple[Resource, ...] = (
+    QOS, NET, OTHER_NET, SEGMENT, SUBNET, OTHER_SUBNET, WEB, DB, OFFICE, FROM_DB, FROM_OFFICE,
+    DB_THERE, STRANGER, NEIGHBOUR, ROUTER, FLOATING, AGENT_THERE,
+)  # fmt: skip
+"""Everything but what concerns ``HERE``; an agent there is told of the tunnel's end alone."""
+WITH_WEB_HERE: tuple[Resource, ...] = (
+    WEB_HERE, NET, QOS, SEGMENT, SUBNET, WEB, FROM_DB, FROM_OFFICE, OFFICE, DB_THERE,
+)  # fmt: skip
+"""What the first port on ``HERE`` brings with it."""

@@ -1,0 +1,385 @@
+"""The suite that every state source passes.
+
+In your own tests, with plain pytest::
+
+    class TestMySource(StateSourceConformance):
+        @contextmanager
+        def setting(self, page: int) -> Iterator[Setting]:
+            source = MySource(page=page)
+            yield Setting(source, MyWorld(source))
+            source.close()
+
+The number of each test is that of the promise in :class:`~netfw.drivers.state_source.StateSource`
+which it checks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import ClassVar
+
+import pytest
+from attrs import evolve
+from hypothesis import HealthCheck, given, settings
+
+from netfw.drivers.interest import Interest, Service
+from netfw.drivers.reports import StatusReport
+from netfw.drivers.requests import EnsureDhcpPort
+from netfw.drivers.state_source import Cursor, Delta
+from netfw.errors import CursorLost, NotSupported
+from netfw.messaging.reach import Item, reachable
+from netfw.model.port import Port
+from netfw.model.resource import Ref, Resource, ref
+from netfw.model.standard import Status
+from netfw.testing.conformance import state_scene as scene
+from netfw.testing.conformance.state_history import (
+    Commit,
+    Forget,
+    Read,
+    Restore,
+    Step,
+    histories,
+    interests,
+    key,
+    universe,
+)
+from netfw.testing.conformance.state_world import Follower, Setting
+
+DEADLINE = 5.0
+"""Seconds within which a hint arrives."""
+WIDE = 1000
+"""A page that holds everything."""
+
+
+def _refs(resources: Iterable[Resource]) -> set[Ref]:
+    return {ref(resource) for resource in resources}
+
+
+class StateSourceConformance:
+    """Override :meth:`setting`; pytest does the rest."""
+
+    examples: ClassVar[settings] = settings(
+        deadline=None,
+        derandomize=True,
+        max_examples=150,
+        suppress_health_check=list(HealthCheck),
+    )
+    """How hard the property tests try."""
+
+    def setting(self, page: int) -> AbstractContextManager[Setting]:
+        """A fresh, empty source whose pages hold *page* resources, and the world behind it."""
+        raise NotImplementedError("override setting(); see the module's docstring")
+
+    def test_1_a_snapshot_is_everything_that_concerns_the_interest_and_nothing_else(self) -> None:
+        expected = {
+            scene.L2_HERE: {*_refs(scene.WITH_WEB_HERE), ref(scene.AGENT_THERE)},
+            scene.POPULATED_HERE: {
+                *_refs((*scene.WITH_WEB_HERE, scene.AGENT_THERE, scene.NEIGHBOUR))
+            },
+            scene.DHCP_HERE: _refs((scene.NET, scene.SUBNET, scene.SEGMENT))
+            | _refs((scene.WEB_HERE, scene.NEIGHBOUR)),
+        }
+        with self.setting(3) as at:
+            at.world.commit((*scene.BACKGROUND, scene.WEB_HERE, scene.DHCP_ASSIGNMENT))
+            for interest, refs in expected.items():
+                pages = list(at.source.snapshot(interest))
+                delivered = [ref(resource) for page in pages for resource in page.put]
+                assert sorted(map(str, delivered)) == sorted(map(str, refs)), interest
+                assert [page.more for page in pages] == [True] * (len(pages) - 1) + [False]
+            assert [page.put for page in at.source.snapshot(scene.L3_HERE)] == [()]
+
+    def test_1_a_router_brings_its_legs_networks_and_floating_ips(self) -> None:
+        with self.setting(WIDE) as at:
+            at.world.commit((*scene.BACKGROUND, scene.LEG, scene.ROUTER_ASSIGNMENT))
+            assert Follower(at.source, scene.L3_HERE).catch_up().keys() == _refs(
+                (scene.ROUTER, scene.LEG, scene.NET, scene.QOS, scene.SUBNET, scene.SEGMENT)
+            ) | _refs((scene.FLOATING, scene.NEIGHBOUR))
+
+    def test_2_what_is_committed_while_a_snapshot_is_read_is_not_lost(self) -> None:
+        late = scene.port(9, scene.HERE, scene.OTHER_NET)
+        with self.setting(2) as at:
+            at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
+            follower = Follower(at.source, scene.L2_HERE)
+            follower.step()  # begins
+            follower.step()  # reads one page of several
+            at.world.commit((late, evolve(scene.NET, name="renamed")))
+            at.world.commit((), (ref(scene.FROM_DB),))
+            assert follower.catch_up() == reachable(at.world.items(), scene.L2_HERE)
+
+    def test_2_the_cursor_of_a_snapshot_is_older_than_its_first_page(self) -> None:
+        with self.setting(2) as at:
+            at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
+            pages = at.source.snapshot(scene.L2_HERE)
+            first = next(pages)
+            at.world.commit((evolve(scene.NET, name="renamed"),))
+            assert {page.cursor for page in pages} == {first.cursor}
+            assert ref(scene.NET) in _refs(at.source.changes(scene.L2_HERE, first.cursor).put)
+
+    def test_2_any_history_read_in_any_way_ends_with_what_is_reachable(self) -> None:
+        @self.examples
+        @given(histories, interests, interests)
+        def holds(history: list[Step], one: Interest, other: Interest) -> None:
+            with self.setting(2) as at:
+                followers = Follower(at.source, one), Follower(at.source, other)
+                for step in history:
+                    _take(step, at, followers)
+                for follower in followers:
+                    expected = reachable(at.world.items(), follower.interest)
+                    assert follower.catch_up() == expected
+
+        holds()
+
+    def test_2_writers_and_readers_at_the_same_time_agree_in_the_end(self) -> None:
+        with self.setting(2) as at:
+            at.world.commit(scene.BACKGROUND)
+            writers = [threading.Thread(target=_write, args=(at, n)) for n in range(3)]
+            followers = [
+                Follower(at.source, interest)
+                for interest in (scene.L2_HERE, scene.POPULATED_HERE, scene.L2_THERE)
+            ]
+            for writer in writers:
+                writer.start()
+            while any(writer.is_alive() for writer in writers):
+                for follower in followers:
+                    follower.step()
+            for writer in writers:
+                writer.join()
+            for follower in followers:
+                assert follower.catch_up() == reachable(at.world.items(), follower.interest)
+
+    def test_3_a_commit_that_was_slow_is_not_skipped(self) -> None:
+        slow, quick = scene.port(8, scene.HERE), scene.port(9, scene.HERE)
+        with self.setting(WIDE) as at:
+            at.world.commit(scene.BACKGROUND)
+            follower = Follower(at.source, scene.L2_HERE)
+            follower.catch_up()
+            finish = at.world.begin((slow,))
+            at.world.commit((quick,))
+            assert ref(quick) in follower.catch_up()
+            finish()
+            assert ref(slow) in follower.catch_up()
+
+    def test_4_the_first_port_of_a_network_brings_all_that_it_refers_to(self) -> None:
+        with self.setting(WIDE) as at:
+            at.world.commit(scene.BACKGROUND)
+            cursor = _cursor(at, scene.L2_HERE)
+            at.world.commit((scene.WEB_HERE,))
+            delta = at.source.changes(scene.L2_HERE, cursor)
+            assert _refs(delta.put) == _refs(scene.WITH_WEB_HERE)
+            assert not delta.drop
+
+    def test_4_a_new_reference_brings_what_it_leads_to(self) -> None:
+        with self.setting(WIDE) as at:
+            at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
+            at.world.commit((), (ref(scene.FROM_DB),))
+            cursor = _cursor(at, scene.L2_HERE)
+            at.world.commit((scene.FROM_DB,))
+            delta = at.source.changes(scene.L2_HERE, cursor)
+            assert _refs(delta.put) == _refs((scene.FROM_DB, scene.DB_THERE))
+
+    def test_5_what_is_no_longer_reachable_is_dropped(self) -> None:
+        with self.setting(WIDE) as at:
+            at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
+            cursor = _cursor(at, scene.L2_HERE)
+            at.world.commit((evolve(scene.WEB_HERE, binding=scene.STRANGER.binding),))
+            delta = at.source.changes(scene.L2_HERE, cursor)
+            assert delta.drop == _refs(scene.WITH_WEB_HERE)
+            assert not delta.put
+
+    def test_5_members_go_with_the_rule_that_referred_to_them(self) -> None:
+        with self.setting(WIDE) as at:
+            at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
+            cursor = _cursor(at, scene.L2_HERE)
+            at.world.commit((), (ref(scene.FROM_DB),))
+            delta = at.source.changes(scene.L2_HERE, cursor)
+            assert delta.drop == _refs((scene.FROM_DB, scene.DB_THERE))
+
+    def test_6_nothing_changes_while_nothing_happens(self) -> None:
+        with self.setting(WIDE) as at:
+            at.world.commit(scene.BACKGROUND)
+            cursor = _cursor(at, scene.L2_HERE)
+            at.world.commit((scene.WEB_HERE,))
+            once = at.source.changes(scene.L2_HERE, cursor)
+            twice = at.source.changes(scene.L2_HERE, cursor)
+            assert _refs(once.put) <= _refs(twice.put)
+            rest = at.source.changes(scene.L2_HERE, twice.cursor)
+            assert (rest.put, rest.drop, rest.more) == ((), frozenset(), False)
+
+    def test_7_going_on_with_the_cursor_of_an_answer_comes_to_an_end(self) -> None:
+        with self.setting(1) as at:
+            cursor = _cursor(at, scene.L2_HERE)
+            for number in range(1, 6):
+                at.world.commit((scene.port(number, scene.HERE),))
+            answers = [at.source.changes(scene.L2_HERE, cursor)]
+            while answers[-1].more and len(answers) < 100:
+                answers.append(at.source.changes(scene.L2_HERE, answers[-1].cursor))
+            assert not answers[-1].more
+            delivered = {key for answer in answers for key in _refs(answer.put)}
+            assert delivered == _refs(scene.port(number, scene.HERE) for number in range(1, 6))
+
+    def test_8_a_forgotten_cursor_is_lost(self) -> None:
+        with self.setting(WIDE) as at:
+            cursor = _cursor(at, scene.L2_HERE)
+            at.world.commit((scene.WEB_HERE,))
+            at.world.forget_history()
+            with pytest.raises(CursorLost):
+                at.source.changes(scene.L2_HERE, cursor)
+
+    def test_8_a_cursor_from_before_a_restore_is_lost(self) -> None:
+        with self.setting(WIDE) as at:
+            at.world.commit((scene.WEB_HERE,))
+            cursor = _cursor(at, scene.L2_HERE)
+            at.world.restore(scene.BACKGROUND)
+            with pytest.raises(CursorLost):
+                at.source.changes(scene.L2_HERE, cursor)
+
+    def test_8_a_cursor_from_the_future_is_lost(self) -> None:
+        with self.setting(WIDE) as at:
+            at.world.commit((scene.WEB_HERE,))
+            cursor = _cursor(at, scene.L2_HERE)
+            with pytest.raises(CursorLost):
+                at.source.changes(scene.L2_HERE, Cursor(cursor.epoch, cursor.seq + 1000))
+
+    def test_9_a_hint_follows_a_commit_and_then_changes_has_it(self) -> None:
+        with self.setting(WIDE) as at:
+            at.world.commit(scene.BACKGROUND)
+            cursor = _cursor(at, scene.L2_HERE)
+            hinted, seen = threading.Event(), list[Delta]()
+
+            def hint() -> None:
+                seen.append(at.source.changes(scene.L2_HERE, cursor))
+                hinted.set()
+
+            stop = at.source.watch(scene.L2_HERE, hint)
+            at.world.commit((scene.WEB_HERE,))
+            assert hinted.wait(DEADLINE), "no hint came"
+            assert ref(scene.WEB_HERE) in _refs(seen[-1].put)
+            stop()
+            stop()
+
+    def test_9_no_hint_comes_after_a_watch_was_stopped(self) -> None:
+        with self.setting(WIDE) as at:
+            stopped, other = list[None](), threading.Event()
+            stop = at.source.watch(scene.L2_HERE, lambda: stopped.append(None))
+            at.source.watch(scene.L2_HERE, other.set)
+            stop()
+            at.world.commit((scene.WEB_HERE,))
+            assert other.wait(DEADLINE), "the watch that was not stopped got no hint"
+            assert not stopped
+
+    def test_10_a_report_counts(self) -> None:
+        with self.setting(WIDE) as at:
+            port = _stored(at, scene.WEB_HERE)
+            at.source.report([_up(port, scene.HERE)])
+            at.source.report([_up(port, scene.HERE)])
+            assert at.world.status(ref(port), Service.L2) is Status.ACTIVE
+
+    def test_10_a_report_of_an_older_revision_is_ignored(self) -> None:
+        with self.setting(WIDE) as at:
+            old = _stored(at, scene.WEB_HERE)
+            _stored(at, evolve(scene.WEB_HERE, admin_up=False, revision=old.revision + 1))
+            at.source.report([_up(old, scene.HERE)])
+            assert at.world.status(ref(old), Service.L2) is not Status.ACTIVE
+
+    def test_10_a_report_of_another_host_is_ignored(self) -> None:
+        with self.setting(WIDE) as at:
+            at.world.commit(scene.BACKGROUND)
+            port = _stored(at, scene.WEB_HERE)
+            at.source.report([_up(port, scene.THERE)])
+            assert at.world.status(ref(port), Service.L2) is not Status.ACTIVE
+
+    def test_10_a_report_on_what_is_gone_is_ignored(self) -> None:
+        with self.setting(WIDE) as at:
+            port = _stored(at, scene.WEB_HERE)
+            at.world.commit((), (ref(port),))
+            at.source.report([_up(port, scene.HERE)])
+            assert at.world.status(ref(port), Service.L2) is not Status.ACTIVE
+
+    def test_11_asking_twice_makes_one_thing(self) -> None:
+        request = EnsureDhcpPort(
+            network=scene.NET.id, host=scene.HERE, subnets=frozenset({scene.SUBNET.id})
+        )
+        with self.setting(WIDE) as at:
+            at.world.commit(scene.BACKGROUND)
+            before = _ports(at)
+            try:
+                first = at.source.ask(request)
+            except NotSupported:
+                pytest.skip("this source makes no ports")
+            assert at.source.ask(request) == first
+            assert _ports(at) - before == {ref(first)}
+            assert first.binding.host == scene.HERE
+            assert [fixed.subnet_id for fixed in first.fixed_ips] == [scene.SUBNET.id]
+
+    def test_12_agents_do_not_disturb_each_other(self) -> None:
+        with self.setting(WIDE) as at:
+            at.world.commit(scene.BACKGROUND)
+            cursor, theirs = _cursor(at, scene.L2_HERE), _cursor(at, scene.L2_THERE)
+            at.world.commit((scene.WEB_HERE, evolve(scene.NET, name="renamed")))
+            first = at.source.changes(scene.L2_HERE, cursor)
+            other = at.source.changes(scene.L2_THERE, theirs)
+            list(at.source.snapshot(scene.L2_HERE))
+            again = at.source.changes(scene.L2_HERE, cursor)
+            assert _refs(again.put) == _refs(first.put)
+            assert _refs(other.put) == _refs((scene.NET,))
+
+
+def _cursor(at: Setting, interest: Interest) -> Cursor:
+    """The present place, as an agent that has read everything knows it."""
+    *_, last = at.source.snapshot(interest)
+    return last.cursor
+
+
+def _stored(at: Setting, port: Port) -> Port:
+    at.world.commit((port,))
+    for item in at.world.items():
+        if isinstance(item, Port) and item.id == port.id:
+            return item
+    raise AssertionError(f"the world did not keep {ref(port)}")
+
+
+def _ports(at: Setting) -> set[Ref]:
+    return {ref(item) for item in at.world.items() if isinstance(item, Port)}
+
+
+def _up(port: Port, host: str) -> StatusReport:
+    return StatusReport(
+        ref=ref(port),
+        revision=port.revision,
+        host=host,
+        service=Service.L2,
+        status=Status.ACTIVE,
+    )
+
+
+def _take(step: Step, at: Setting, followers: tuple[Follower, ...]) -> None:
+    match step:
+        case Commit(put, remove):
+            items = _items(put)
+            gone = {key(universe()[number]) for number in remove}
+            at.world.commit(items, tuple(gone - {key(item) for item in items}))
+        case Read(who, times):
+            for _ in range(times):
+                followers[who].step()
+        case Forget():
+            at.world.forget_history()
+        case Restore(items):
+            at.world.restore(_items(items))
+
+
+def _items(numbers: Iterable[int]) -> tuple[Item, ...]:
+    """The items of these numbers; of those with one id, the last."""
+    return tuple({key(universe()[number]): universe()[number] for number in numbers}.values())
+
+
+def _write(at: Setting, number: int) -> None:
+    for turn in range(30):
+        host = (scene.HERE, scene.THERE)[turn % 2]
+        groups = (scene.WEB, scene.DB)[turn % 3 % 2]
+        at.world.commit((scene.port(20 + number, host, scene.NET, groups),))
+        if turn % 5 == number:
+            at.world.commit((), (ref(scene.FROM_DB),))
+        else:
+            at.world.commit((evolve(scene.FROM_DB, description=f"{number} {turn}"),))

@@ -1,0 +1,37 @@
+"""The world behind a source in memory, for the suite of state sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from netfw.drivers.interest import Service
+from netfw.messaging.memory import MemorySource
+from netfw.messaging.reach import Assignment, Item
+from netfw.model.resource import Ref
+from netfw.model.standard import Status
+
+
+class MemoryWorld:
+    """The embedding program."""
+
+    def __init__(self, source: MemorySource) -> None:
+        self.source = source
+
+    def commit(self, put: Sequence[Item] = (), remove: Sequence[Ref | Assignment] = ()) -> None:
+        self.source.commit(put, remove)
+
+    def begin(self, put: Sequence[Item] = ()) -> Callable[[], None]:
+        return lambda: self.source.commit(put)
+
+    def items(self) -> Sequence[Item]:
+        return self.source.items()
+
+    def forget_history(self) -> None:
+        self.source.forget_history()
+
+    def restore(self, items: Sequence[Item]) -> None:
+        self.source.restore(*items)
+
+    def status(self, target: Ref, service: Service) -> Status | None:
+        report = self.source.status(target, service)
+        return None if report is None else report.status
