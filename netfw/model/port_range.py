@@ -20,6 +20,7 @@ class PortRange(Checked):
 
     @classmethod
     def single(cls, port: int) -> PortRange:
+        """The range of one port."""
         return cls(port, port)
 
     def _faults(self) -> Iterator[Fault]:

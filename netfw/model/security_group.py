@@ -30,6 +30,7 @@ class Ethertype(enum.StrEnum):
 
     @property
     def ip_version(self) -> int:
+        """4 or 6."""
         return 4 if self is Ethertype.IPV4 else 6
 
 
@@ -76,10 +77,12 @@ class SecurityGroupRule(Owned):
 
     @property
     def icmp_type(self) -> int | None:
+        """The type it is limited to, where its protocol is ICMP."""
         return self.port_min if self.ip_protocol in (ICMP, ICMPV6) else None
 
     @property
     def icmp_code(self) -> int | None:
+        """The code it is limited to, where its protocol is ICMP."""
         return self.port_max if self.ip_protocol in (ICMP, ICMPV6) else None
 
     def _faults(self) -> Iterator[Fault]:

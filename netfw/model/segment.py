@@ -28,6 +28,7 @@ class NetworkType(enum.StrEnum):
 
     @property
     def is_tunnel(self) -> bool:
+        """Whether it goes from host to host inside IP packets."""
         return self in _TUNNELS
 
 

@@ -71,6 +71,7 @@ class Subnet(Named):
 
     @property
     def ip_version(self) -> int:
+        """4 or 6."""
         return self.cidr.version
 
     def _faults(self) -> Iterator[Fault]:
