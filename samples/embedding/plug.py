@@ -1,0 +1,52 @@
+"""A controller of your own, in a page: plug two ports, show the plan, make it so, clean up.
+
+No server, no agent, no configuration file, no message bus: a driver, options as a dict, values.
+
+    python plug.py unix:/run/openvswitch/db.sock br-int
+"""
+
+import sys
+from uuid import UUID
+
+from netfw.drivers.host import LocalHost
+from netfw.drivers.interface import Attachment, InterfaceDriver
+from netfw.drivers.loader import create
+from netfw.model.ids import PortId
+from netfw.plan import Update
+
+WEB = PortId(UUID("5d0e6a31-7b8f-4f8e-9d1c-000000000001"))
+DATABASE = PortId(UUID("5d0e6a31-7b8f-4f8e-9d1c-000000000002"))
+WANTED = {
+    WEB: Attachment(device="tap-web", mac="fa:16:3e:00:00:01"),
+    DATABASE: Attachment(device="tap-db", mac="fa:16:3e:00:00:02", mtu=1400),
+}
+
+
+def main(remote: str, bridge: str) -> int:
+    options = {"ovsdb_connection": remote, "integration_bridge": bridge}
+    with LocalHost() as host:
+        driver = create(InterfaceDriver, "openvswitch", options, host)
+        update = Update(put=WANTED)
+
+        print("It would do:")
+        print(driver.plan(update, driver.observe(update)))
+
+        outcome = driver.converge(update)
+        for port, error in outcome.failed.items():
+            print(f"{port} failed: {error}")  # the others are done all the same
+
+        print("Now there is:")
+        for port, device in driver.devices().items():
+            print(f"{port} {device.name} {device.mac} is port {device.ofport} of the switch")
+
+        print("Once more it would do:", driver.plan(update, driver.observe(update)))
+
+        driver.gc(keep=[WEB])  # everything of this driver but the web server's port
+        print("Kept:", *(device.name for device in driver.devices().values()))
+        driver.gc(keep=[])
+        driver.close()
+    return 0 if outcome.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
