@@ -224,17 +224,22 @@ def await_command(pid: int, command: str) -> None:
 
 
 def test_mounts_are_shared_with_later_mount_namespaces_as_iproute2_does():
-    netns.create("blue")
-    child = subprocess.Popen(
-        ["unshare", "--mount", "--propagation", "unchanged", "sleep", "60"],
-    )
-    try:
-        seen = Path(f"/proc/{child.pid}/mountinfo")
-        await_command(child.pid, "sleep")
-        netns.create("red")
-        assert "/run/netns/red" in seen.read_text()
-        netns.delete("red")
-        assert "/run/netns/red" not in seen.read_text()
-    finally:
-        child.kill()
-        child.wait()
+    def on_host() -> None:
+        move_to_a_host_of_its_own()
+        netns.create("blue")
+        child = subprocess.Popen(
+            ["unshare", "--mount", "--propagation", "unchanged", "sleep", "60"]
+        )
+        try:
+            seen = Path(f"/proc/{child.pid}/mountinfo")
+            await_command(child.pid, "sleep")
+            netns.create("red")
+            assert "/run/netns/red" in seen.read_text()
+            netns.delete("red")
+            assert "/run/netns/red" not in seen.read_text()
+        finally:
+            child.kill()
+            child.wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(on_host).result()

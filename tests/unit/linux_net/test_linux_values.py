@@ -118,7 +118,7 @@ def test_an_operation_becomes_a_request_by_device_number():
 
 
 def test_importing_the_toolbox_does_not_import_pyroute2():
-    modules = "network feed announce netns sysctl".split()
+    modules = ["network", "feed", "announce", "netns", "sysctl"]
     imports = "; ".join(f"import netfw.linux.{module}" for module in modules)
     code = f"{imports}; import sys; sys.exit('pyroute2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
