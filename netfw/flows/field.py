@@ -25,8 +25,6 @@ class Form(enum.Enum):
     IPV4 = enum.auto()
     IPV6 = enum.auto()
     ETHERTYPE = enum.auto()
-    CT_STATE = enum.auto()
-    FRAGMENT = enum.auto()
 
 
 @frozen
@@ -205,7 +203,7 @@ FIELDS = _numbered(
         _v4("ipv4_dst", "NXM_OF_IP_DST", 12, 8, "nw_dst", _V4),
         _v6("ipv6_src", "NXM_NX_IPV6_SRC", 26, 19, _V6),
         _v6("ipv6_dst", "NXM_NX_IPV6_DST", 27, 20, _V6),
-        _field("ip_frag", "NXM_NX_IP_FRAG", 2, (NX, 26), form=Form.FRAGMENT, text="nw_frag",
+        _field("ip_frag", "NXM_NX_IP_FRAG", 2, (NX, 26), text="nw_frag",
                maskable=True, settable=False, needs=_IP),
         _field("ip_dscp", "OXM_OF_IP_DSCP", 6, (OXM, 8), text="nw_tos", needs=_IP),
         _field("ip_ecn", "NXM_NX_IP_ECN", 2, (OXM, 9), (NX, 28), text="nw_ecn",
@@ -240,7 +238,7 @@ FIELDS = _numbered(
         _meta("tun_ipv6_dst", "NXM_NX_TUN_IPV6_DST", 128, 110, Form.IPV6),
         *(_meta(f"reg{number}", f"NXM_NX_REG{number}", 32, number) for number in range(16)),
         _meta("pkt_mark", "NXM_NX_PKT_MARK", 32, 33),
-        _meta("ct_state", "NXM_NX_CT_STATE", 32, 105, Form.CT_STATE),
+        _meta("ct_state", "NXM_NX_CT_STATE", 32, 105),
         _field("ct_zone", "NXM_NX_CT_ZONE", 16, (NX, 106), settable=False),
         _meta("ct_mark", "NXM_NX_CT_MARK", 32, 107),
         _meta("ct_label", "NXM_NX_CT_LABEL", 128, 108),

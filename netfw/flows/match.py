@@ -32,10 +32,13 @@ class Match:
     terms: tuple[Term, ...] = field(default=())
 
     def __and__(self, other: Match) -> Match:
-        if not self.terms:
-            return other
-        terms = {term[0]: term for term in self.terms}
-        for term in other.terms:
+        mine, theirs = self.terms, other.terms
+        if not mine or not theirs:
+            return other if theirs else self
+        if theirs[0][0] > mine[-1][0]:
+            return Match(mine + theirs)
+        terms = {term[0]: term for term in mine}
+        for term in theirs:
             known = terms.get(term[0])
             terms[term[0]] = term if known is None else _merged(known, term)
         return Match(tuple(sorted(terms.values())))

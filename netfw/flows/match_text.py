@@ -72,20 +72,21 @@ def _tag(left: dict[str, tuple[int, int]]) -> str:
 
 
 def _term(where: MatchField, value: int, mask: int, ports: Names) -> str:
-    if where.form is Form.CT_STATE:
-        return f"ct_state={_ct_state(value, mask)}"
-    if where.form is Form.FRAGMENT:
-        kinds = {pair: kind for kind, pair in FRAGMENTS.items()}
-        return f"nw_frag={kinds[value, mask]}"
-    if where.name == "ip_dscp":
-        return f"nw_tos={value << 2}"
-    if where.name == "ipv6_label":
-        return f"ipv6_label={value:#07x}" + ("" if mask == where.full else f"/{mask:#07x}")
+    if writer := _SPECIAL.get(where.name):
+        return f"{where.text}={writer(value, mask)}"
     if mask == where.full:
         return f"{where.text}={render_value(where, value, ports)}"
     if where.form is Form.DECIMAL:
         return f"{where.text}={_hex(value)}/{_hex(mask)}"
     return f"{where.text}={render_value(where, value, ports)}/{_mask(where, mask)}"
+
+
+def _fragment(value: int, mask: int) -> str:
+    return next(kind for kind, pair in FRAGMENTS.items() if pair == (value, mask))
+
+
+def _label(value: int, mask: int) -> str:
+    return f"{value:#07x}" + ("" if mask == FIELD["ipv6_label"].full else f"/{mask:#07x}")
 
 
 def _ct_state(value: int, mask: int) -> str:
@@ -96,6 +97,14 @@ def _ct_state(value: int, mask: int) -> str:
         for bit, name in enumerate(CT_FLAGS)
         if mask >> bit & 1
     )
+
+
+_SPECIAL: Mapping[str, Callable[[int, int], str]] = {
+    "ct_state": _ct_state,
+    "ip_frag": _fragment,
+    "ip_dscp": lambda value, _: str(value << 2),
+    "ipv6_label": _label,
+}
 
 
 def _mask(where: MatchField, mask: int) -> str:

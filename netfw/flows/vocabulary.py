@@ -148,11 +148,15 @@ arp_sha, arp_tha = _mac("arp_sha"), _mac("arp_tha")
 nd_sll, nd_tll = _mac("nd_sll"), _mac("nd_tll")
 
 
+def _parsed(text: str) -> IpAddress | IpNetwork:
+    return ipaddress.ip_network(text) if "/" in text else ipaddress.ip_address(text)
+
+
 def _address(where: MatchField) -> Callable[[Address], Match]:
     version = 4 if where.width == 32 else 6
 
     def word(address: Address) -> Match:
-        network = ipaddress.ip_network(address) if isinstance(address, str) else address
+        network = _parsed(address) if isinstance(address, str) else address
         if network.version != version:
             raise ValueError(f"{where.name} takes IPv{version}, not {address}")
         if isinstance(network, (ipaddress.IPv4Network, ipaddress.IPv6Network)):
@@ -184,5 +188,5 @@ def _either(
     address: Address, four: Callable[[Address], Match], six: Callable[[Address], Match]
 ) -> Match:
     if isinstance(address, str):
-        address = ipaddress.ip_network(address)
+        address = _parsed(address)
     return ipv4() & four(address) if address.version == 4 else ipv6() & six(address)

@@ -3,7 +3,7 @@
 from netfw.ovs.openflow.book import Drift, FlowBook, FlowGroup, FlowPlan, group_of
 from netfw.ovs.openflow.client import OpenFlow
 from netfw.ovs.openflow.difference import EVERYBODY, CookieSpace, FlowChanges, difference
-from netfw.ovs.openflow.encode import Encoded, encode_flow, encode_flows
+from netfw.ovs.openflow.encode import Encoded, encode_flows
 from netfw.ovs.openflow.fault import SwitchRefused
 from netfw.ovs.openflow.meter import MeterLimit
 from netfw.ovs.openflow.mirror import FlowMirror
@@ -24,7 +24,6 @@ __all__ = [
     "PacketIn",
     "SwitchRefused",
     "difference",
-    "encode_flow",
     "encode_flows",
     "group_of",
 ]

@@ -69,9 +69,13 @@ class OpenFlow:
     ) -> list[tuple[Key, State]]:
         """The flows of *space* that the switch holds now, as raw entries."""
         xid = self.connection.next_xid()
-        parts = self.connection.request(xid, wire.dump_request(xid, table, space.value, space.mask))
+        request = wire.dump_request(xid, table, space.value, space.mask)
         with _reading():
-            return [entry for part in parts for entry in wire.read_dump(part.data)]
+            return [
+                entry
+                for part in self.connection.stream(xid, request)
+                for entry in wire.read_dump(part.data)
+            ]
 
     def commit(self, changes: FlowChanges, committed: Callable[[], None] | None = None) -> None:
         """Do all of *changes* as one; see :meth:`~netfw.ovs.openflow.bundle.Bundles.commit`."""

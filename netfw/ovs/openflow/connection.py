@@ -12,9 +12,10 @@ import select
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from queue import Empty, SimpleQueue
 
 from attrs import define, field
 
@@ -36,6 +37,7 @@ class _Waiting:
     """A request without its whole answer."""
 
     answered: Callable[[], None] | None = None
+    arrived: Listener | None = None
     future: Future[list[Message]] = field(factory=Future)
     parts: list[Message] = field(factory=list)
 
@@ -152,9 +154,25 @@ class Connection:
             return future.result(self.timeout)
         except FutureTimeout as exc:
             self._waiting.pop(xid, None)
-            raise BackendUnavailable(
-                f"{self.target} did not answer within {self.timeout:g} s"
-            ) from exc
+            raise self._silent() from exc
+
+    def stream(self, xid: int, data: bytes) -> Iterator[Message]:
+        """Send *data*; the parts of the answer one by one, while the switch makes the others.
+
+        Raises what :meth:`request` raises.
+        """
+        arrivals: SimpleQueue[Message | None] = SimpleQueue()
+        waiting = self._waiting[xid] = _Waiting(arrived=arrivals.put)
+        waiting.future.add_done_callback(lambda _: arrivals.put(None))
+        try:
+            self.send(data)
+            while (part := arrivals.get(timeout=self.timeout)) is not None:
+                yield part
+        except Empty as exc:
+            raise self._silent() from exc
+        finally:
+            self.forget(xid)
+        waiting.future.result()
 
     def forget(self, xid: int) -> None:
         """Stop waiting for an answer that need not come."""
@@ -271,7 +289,10 @@ class Connection:
             self._waiting.pop(received.xid, None)
             waiting.future.set_exception(SwitchRefused(reason(received)))
             return
-        waiting.parts.append(received)
+        if waiting.arrived is None:
+            waiting.parts.append(received)
+        else:
+            waiting.arrived(received)
         if received.type == Type.MULTIPART_REPLY and received.data[11] & wire.MORE:
             return
         self._waiting.pop(received.xid, None)
@@ -332,3 +353,6 @@ class Connection:
 
     def _unavailable(self) -> BackendUnavailable:
         return BackendUnavailable(f"{self.target}: {self._trouble}")
+
+    def _silent(self) -> BackendUnavailable:
+        return BackendUnavailable(f"{self.target} did not answer within {self.timeout:g} s")

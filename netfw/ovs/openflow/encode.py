@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
-from typing import NamedTuple
 
 from netfw.flows import FIELDS, Flow, Match, MatchField, render_match
 from netfw.ovs.openflow.encode_action import encode_instructions
@@ -26,12 +25,27 @@ _KEY = Struct("!BH")
 _STATE = Struct("!QHH")
 
 
-class Encoded(NamedTuple):
-    """A flow and its two halves on the wire."""
+class Encoded:
+    """A flow and its two halves on the wire; the state is made when first asked for.
 
-    key: Key
-    state: State
-    flow: Flow
+    So the switch takes in the first flows of a bundle while the later ones are being encoded.
+    """
+
+    __slots__ = ("_state", "flow", "key")
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.key: Key = _KEY.pack(flow.table, flow.priority) + encode_match(flow.match)
+        self._state: State | None = None
+
+    @property
+    def state(self) -> State:
+        if self._state is None:
+            flow = self.flow
+            self._state = _STATE.pack(
+                flow.cookie, flow.idle_timeout, flow.hard_timeout
+            ) + encode_instructions(flow.actions)
+        return self._state
 
 
 def _header(where: MatchField, has_mask: bool) -> bytes:
@@ -57,19 +71,9 @@ def encode_match(match: Match) -> bytes:
     return b"".join(parts)
 
 
-def encode_flow(flow: Flow) -> Encoded:
-    """*flow* with its key and its state."""
-    return Encoded(
-        _KEY.pack(flow.table, flow.priority) + encode_match(flow.match),
-        _STATE.pack(flow.cookie, flow.idle_timeout, flow.hard_timeout)
-        + encode_instructions(flow.actions),
-        flow,
-    )
-
-
 def encode_flows(flows: Iterable[Flow]) -> dict[Key, Encoded]:
     """Every flow by its key; of two with the same key, the latter."""
-    return {encoded.key: encoded for encoded in map(encode_flow, flows)}
+    return {encoded.key: encoded for encoded in map(Encoded, flows)}
 
 
 def cookie_of(state: bytes) -> int:

@@ -193,27 +193,31 @@ def _monitor(xid: int, monitor: int, flags: int, command: int) -> bytes:
     return multipart(xid, FLOW_MONITOR, body + _EMPTY_MATCH)
 
 
-def _after(part: bytes, position: int, least: int) -> int:
-    length = int.from_bytes(part[position : position + 2], "big")
-    if length < least or position + length > len(part):
-        raise ValueError(f"an entry of {length} bytes where {len(part) - position} are left")
+def _after(position: int, length: int, least: int, end: int) -> int:
+    if length < least or position + length > end:
+        raise ValueError(f"an entry of {length} bytes where {end - position} are left")
     return position + length
 
 
+_ENTRY = Struct("!Hcx8x2s4s6x8s16x2xH")
+"""Length, table, priority, timeouts, cookie, and the length of the match."""
+
+
 def read_dump(part: bytes) -> Iterator[tuple[Key, State]]:
-    """The flows in one part of a dump, as raw entries."""
+    """The flows in one part of a dump, as raw entries.
+
+    :raises ValueError: it is cut short.
+    """
     position, end = 16, len(part)
     while position < end:
-        after = _after(part, position, 56)
-        start = position + 48
-        fields = start + (part[start + 2] << 8 | part[start + 3])
+        if end - position < 56:
+            raise ValueError(f"an entry of {end - position} bytes")
+        length, table, priority, timeouts, cookie, match = _ENTRY.unpack_from(part, position)
+        after = _after(position, length, 56, end)
+        fields = position + 48 + match
         yield (
-            part[position + 2 : position + 3]
-            + part[position + 12 : position + 14]
-            + part[start + 4 : fields],
-            part[position + 24 : position + 32]
-            + part[position + 14 : position + 18]
-            + part[fields + (start - fields) % 8 : after],
+            table + priority + part[position + 52 : fields],
+            cookie + timeouts + part[fields + -match % 8 : after],
         )
         position = after
 
@@ -239,30 +243,34 @@ class FlowEvent(NamedTuple):
     xid: int = 0
 
 
+_MARK = Struct("!HHI")
+_UPDATE = Struct("!2x2xcx4s2s4x8s2xH")
+"""Table, timeouts, priority, cookie, and the length of the match."""
+
+
 def read_monitor(part: bytes) -> Iterator[FlowEvent]:
-    """What one part of a monitor's report says."""
+    """What one part of a monitor's report says.
+
+    :raises ValueError: it is cut short.
+    """
     position, end = 16, len(part)
     while position < end:
-        after = _after(part, position, 8)
-        event = Event(part[position + 3])
+        if end - position < _MARK.size:
+            raise ValueError(f"a report of {end - position} bytes")
+        length, number, xid = _MARK.unpack_from(part, position)
+        event = Event(number)
+        after = _after(position, length, 8 if event >= Event.OWN else 32, end)
         if event >= Event.OWN:
-            yield FlowEvent(event, xid=int.from_bytes(part[position + 4 : position + 8], "big"))
+            yield FlowEvent(event, xid=xid)
         else:
             yield FlowEvent(event, *_update(part, position, after))
         position = after
 
 
 def _update(part: bytes, position: int, after: int) -> tuple[Key, State]:
-    start = position + 24
-    fields = start + (part[start + 2] << 8 | part[start + 3])
-    key = (
-        part[position + 4 : position + 5]
-        + part[position + 10 : position + 12]
-        + part[start + 4 : fields]
+    table, timeouts, priority, cookie, match = _UPDATE.unpack_from(part, position)
+    fields = position + 24 + match
+    return (
+        table + priority + part[position + 28 : fields],
+        cookie + timeouts + part[fields + -match % 8 : after],
     )
-    state = (
-        part[position + 16 : position + 24]
-        + part[position + 6 : position + 10]
-        + part[fields + (start - fields) % 8 : after]
-    )
-    return key, state
