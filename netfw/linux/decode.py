@@ -154,7 +154,10 @@ def _gateway(entry: Any) -> IpAddress | None:
     return ipaddress.ip_address(gateway) if gateway else None
 
 
-def rule(message: Any) -> Rule:
+def rule(message: Any, _names: Names) -> Rule | None:
+    """None for what netfw has no word for."""
+    if message["action"] not in RuleAction._value2member_map_:
+        return None
     version = 4 if message["family"] == 2 else 6
     source, destination = message.get_attr("FRA_SRC"), message.get_attr("FRA_DST")
     mark = message.get_attr("FRA_FWMARK")

@@ -73,12 +73,11 @@ def execute(netlink: Netlink, operations: Sequence[NetworkOperation]) -> Applied
 
 
 def _why_skipped(operation: NetworkOperation) -> str | None:
+    """A device may have IPv6 in a namespace without, and the other way round."""
     if not needs_ipv6(operation):
         return None
-    for device in devices(operation) or {"all"}:
-        if (why := why_no_ipv6_here()) or (why := why_no_ipv6_here(device)):
-            return why
-    return None
+    reasons = (why_no_ipv6_here(device) for device in devices(operation) or {"all"})
+    return next((why for why in reasons if why is not None), None)
 
 
 def _stopped(

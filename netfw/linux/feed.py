@@ -7,14 +7,17 @@ import errno
 import os
 import select
 import socket
+import threading
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from concurrent.futures import Future
+from contextlib import ExitStack, closing
 from types import TracebackType
 from typing import Any, Self
 
 from attrs import frozen
 
 from netfw.drivers.events import FeedLost
+from netfw.errors import NetfwError
 from netfw.linux import decode, encode, netlink, netns
 from netfw.linux.failure import translate
 from netfw.linux.netlink import KernelRefusal, Netlink
@@ -50,10 +53,12 @@ class Feed:
     1. What changes after the constructor has returned is told, in order.
     2. When the kernel had to drop announcements, :class:`FeedLost` comes in their place; the
        feed goes on, and whoever keeps a picture reads everything again.
-    3. ``close`` leaves no thread and no socket, and raises what a sink raised, if one did.
+    3. ``close`` leaves no thread and no socket.  A feed that can not go on says so by a last
+       :class:`FeedLost`; what a sink raises ends the feed and goes to ``threading.excepthook``.
 
+    :raises ValueError: that can not be the name of a namespace.
     :raises NotFound: there is no such namespace.
-    :raises BackendBroken: netfw may not enter it.
+    :raises BackendBroken: netfw may not enter it, or may not listen.
     """
 
     def __init__(
@@ -63,34 +68,34 @@ class Feed:
         topics: Topic = Topic.LINKS | Topic.ADDRESSES | Topic.ROUTES,
         buffer_size: int = 1 << 21,
     ) -> None:
-        self._closed = False
-        self._sink = sink
-        self._topics = topics
+        netns.path_of(namespace)
+        self._sink, self._topics, self._buffer_size = sink, topics, buffer_size
         self._names: dict[int, str] = {}
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC)
+        opened: Future[None] = Future()
+        # A daemon: who forgets to close a feed can still end the process.
+        self._thread = threading.Thread(
+            target=self._main, args=(opened,), name=f"feed-{namespace or 'own'}", daemon=True
+        )
         try:
-            with ExitStack() as opened:
-                self._wake = os.eventfd(0, os.EFD_CLOEXEC)
-                opened.callback(os.close, self._wake)
-                worker = opened.enter_context(netns.worker(namespace))
-                self._announced = worker.run(Netlink, int(topics | Topic.LINKS))
-                opened.callback(self._announced.close)
-                self._asked = worker.run(Netlink)
-                opened.callback(self._asked.close)
-                self._announced.set_buffer(buffer_size)
-                worker.run(self._learn_names)
-                self._loop = worker.start(self._listen)
-                self._opened = opened.pop_all()
+            netns.run_in(namespace, self._thread.start)
+            opened.result()
         except KernelRefusal as error:
+            self.close()
             raise translate(error.number, f"listening in {namespace}", error.said) from error
+        except NetfwError:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Stop telling.  Closing twice is closing once."""
-        if self._closed:
+        if self._wake < 0:
             return
-        self._closed = True
         os.eventfd_write(self._wake, 1)
-        with self._opened:
-            self._loop.result()
+        if self._thread.ident is not None:
+            self._thread.join()
+        os.close(self._wake)
+        self._wake = -1
 
     def __enter__(self) -> Self:
         return self
@@ -103,6 +108,27 @@ class Feed:
     ) -> None:
         self.close()
 
+    def _main(self, opened: Future[None]) -> None:
+        with ExitStack() as sockets:
+            try:
+                self._announced = sockets.enter_context(closing(Netlink(int(self._groups))))
+                self._announced.set_buffer(self._buffer_size)
+                self._asked = sockets.enter_context(closing(Netlink()))
+                self._learn_names()
+            except KernelRefusal as error:
+                opened.set_exception(error)
+                return
+            opened.set_result(None)
+            try:
+                self._listen()
+            except (KernelRefusal, OSError) as error:
+                self._sink(FeedLost(f"the feed ended and has to be opened anew: {error}"))
+
+    @property
+    def _groups(self) -> Topic:
+        """Links always: they tell the names of devices."""
+        return self._topics | Topic.LINKS
+
     def _listen(self) -> None:
         waiting = select.poll()
         waiting.register(self._announced, select.POLLIN)
@@ -114,8 +140,8 @@ class Feed:
                 if error.errno != errno.ENOBUFS:
                     raise
                 self._start_over()
-                continue
-            self._tell(messages)
+            else:
+                self._tell(messages)
 
     def _start_over(self) -> None:
         # Until its queue is empty the kernel drops further announcements without a word: only
@@ -155,5 +181,5 @@ def _change(message: Any, kind: int, names: decode.Names) -> Change | None:
         case netlink.NEW_NEIGHBOUR | netlink.DEL_NEIGHBOUR:
             value = decode.neighbour(message, names)
         case netlink.NEW_RULE | netlink.DEL_RULE:
-            value = decode.rule(message)
+            value = decode.rule(message, names)
     return None if value is None else Change(value, gone=kind in netlink.REMOVALS)

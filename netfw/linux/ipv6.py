@@ -16,11 +16,11 @@ def why_no_ipv6(in_kernel: bool, disabled: str | None) -> str | None:
     """Why there is no IPv6, or None when there is.
 
     :param in_kernel: whether the kernel keeps a table of IPv6 addresses at all.
-    :param disabled: the value of ``disable_ipv6``, None when it does not exist.
+    :param disabled: the value of ``disable_ipv6``, None when there is no such device.
     """
-    if not in_kernel or disabled is None:
+    if not in_kernel:
         return "this kernel has no IPv6 (module not loaded, or ipv6.disable=1 at boot)"
-    if disabled != "0":
+    if disabled not in ("0", None):
         return f"IPv6 is switched off here (disable_ipv6={disabled})"
     return None
 

@@ -110,7 +110,7 @@ class Network:
         """The rules of both families, in the order the kernel tries them."""
 
         def read(netlink: Netlink) -> list[Rule]:
-            return [decode.rule(message) for message in _dump_families(netlink, encode.read_rules)]
+            return _kept(_dump_families(netlink, encode.read_rules), decode.rule, netlink)
 
         return tuple(self._read("ip rule show", read))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
@@ -41,10 +41,6 @@ class Worker:
         if threading.get_ident() == self._thread:
             return function(*args, **kwargs)
         return self._executor.submit(function, *args, **kwargs).result()
-
-    def start(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Have *function* called in the worker's thread, and do not wait for it."""
-        return self._executor.submit(function, *args, **kwargs)
 
     def close(self) -> None:
         """End the thread once it has done what it was given.  Closing twice is closing once."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import queue
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -124,17 +126,19 @@ def test_a_feed_leaves_no_thread_and_no_descriptor_and_closes_twice():
     assert state() == before
 
 
-def test_what_a_sink_raises_comes_out_of_close():
+def test_what_a_sink_raises_ends_the_feed_and_is_reported(monkeypatch):
     netns.create("blue")
-    called = threading.Event()
+    reported: queue.Queue[type[BaseException]] = queue.Queue()
+    monkeypatch.setattr(threading, "excepthook", lambda told: reported.put(told.exc_type))
 
     def sink(_event: Change | FeedLost) -> None:
-        called.set()
         raise ZeroDivisionError
 
-    feed = Feed("blue", sink)
-    with Network("blue") as blue:
+    with Feed("blue", sink), Network("blue") as blue:
         blue.apply([AddLink("br0", "bridge")])
-    assert called.wait(10)
-    with pytest.raises(ZeroDivisionError):
-        feed.close()
+        assert reported.get(timeout=10) is ZeroDivisionError
+
+
+def test_a_process_ends_although_nobody_closed_its_feed():
+    code = "from netfw.linux.feed import Feed; feed = Feed(None, print)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=20)

@@ -380,6 +380,8 @@ def test_a_refused_operation_is_named_with_what_was_done_before(blue):
     [
         (SetUp("nowhere"), NotFound, "ip link set nowhere up: there is no device nowhere"),
         (AddAddress(addresses("nowhere", ["10.0.0.2/24"])[0]), NotFound, "nowhere"),
+        (AddAddress(addresses("nowhere", ["fd00::2/64"])[0]), NotFound, "nowhere"),
+        (AddRoute(route("fd09::/64", device="nowhere")), NotFound, "nowhere"),
         (AddRoute(route("10.9.0.0/16", via="10.99.0.1")), OperationRefused, "gateway"),
         (SetMtu("e0", 20), OperationRefused, "mtu less than device minimum"),
         (MoveLink(name="e0", namespace="nowhere"), NotFound, "no network namespace nowhere"),
