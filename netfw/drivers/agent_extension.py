@@ -21,7 +21,7 @@ class AgentExtension(Driver, Generic[K, V, C]):
     ``K`` is the key of what is extended, ``V`` what the extension is shown of it, ``C`` what it
     adds.  What it adds goes into the same plan, transaction and clean-up as what it is added to;
     so an extension has nothing to remove, nothing to repair, and no code for a restarted switch.
-    Called by the agent's one loop, outside any transaction.  Promises:
+    Called by one thread at a time, outside any transaction.  Promises:
 
     1. ``claim`` is constant: the same before and after any other call.
     2. ``contribute`` and ``base`` are pure: equal arguments give equal additions, nothing is

@@ -77,7 +77,8 @@ class ApiExtension(Driver):
     """Declares resources, and attributes of other extensions' resources, with their policy.
 
     It only declares: what happens is up to the service plugin, or the extension driver, that has
-    the same resources.  Read once, when the server starts, outside any transaction.  Promises:
+    the same resources.  Read once, by one thread, when the server starts, outside any
+    transaction; what it raises keeps the server from starting.  Promises:
 
     1. All answers are constant.
     2. An alias, a collection or an attribute that somebody else declared makes the server refuse

@@ -30,9 +30,9 @@ class ExtraStore(Protocol):
 class ExtensionDriver(Driver):
     """Adds attributes to resources that the core plugin stores.
 
-    ``attributes`` is constant.  The others are called in the transaction of the request: no I/O
-    but the store, no waiting, and again when the transaction is retried.  What they raise rolls
-    the request back.  Promises:
+    ``attributes`` is constant.  The others are called in the transaction of the request, by its
+    thread, several at once: no I/O but the store, no waiting, and again when the transaction is
+    retried.  What they raise rolls the request back.  Promises:
 
     1. The attributes it declares, and no others, are validated by the API before it sees them.
     2. ``keep`` stores what a request asks for; a resource whose attributes nobody named gets the

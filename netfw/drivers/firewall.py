@@ -59,10 +59,11 @@ FirewallValue = FilteredPort | Rules | Member
 class FirewallDriver(HostDriver[FirewallKey, FirewallValue]):
     """Filters the ports of this host.
 
-    Called by the L2 agent's one loop, outside any transaction, before a port is let live: one
-    update holds all ports, groups and members that changed together.  A group nobody put allows
-    nothing; a remote group without members matches nobody.  A driver that filters nothing does
-    not declare ``Capability.FILTERING``.  Promises beyond those of :class:`HostDriver`:
+    Called by the one thread of the L2 agent's loop, outside any transaction, before a port is let
+    live: one update holds all ports, groups and members that changed together.  A group nobody
+    put allows nothing; a remote group without members matches nobody.  A driver that filters
+    nothing does not declare ``Capability.FILTERING``.  Promises beyond those of
+    :class:`HostDriver`:
 
     1. A port that is filtered lets nothing in or out that no rule of its groups allows, replies
        to what was allowed excepted.  DHCP and neighbour discovery work without a rule; a port can

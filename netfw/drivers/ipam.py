@@ -60,10 +60,10 @@ class AddressStore(Protocol):
 class IpamDriver(Driver):
     """Hands out addresses.
 
-    All methods are called in the transaction of an API request: no waiting, and again when it is
-    retried.  What they raise rolls the request back.  A driver that keeps its books elsewhere
-    declares ``Capability.EXTERNAL``: it is then called before the transaction, and ``release`` is
-    called for what a rolled-back request had got.  Promises:
+    All methods are called in the transaction of an API request, by its thread, several at once: no
+    waiting, and again when it is retried.  What they raise rolls the request back.  A driver that
+    keeps its books elsewhere declares ``Capability.EXTERNAL``: it is then called before the
+    transaction, and ``release`` is called for what a rolled-back request had got.  Promises:
 
     1. ``allocate`` gives one address that fits the request, and nobody else has it until it is
        released, however many processes ask at once.

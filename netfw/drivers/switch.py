@@ -15,9 +15,10 @@ from netfw.model.ids import PortId
 class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
     """Joins ports, whoever plugged them, to their networks on this host and across hosts.
 
-    Called by the L2 agent's one loop, outside any transaction.  What a key means and which value
-    belongs to it is told in :mod:`netfw.drivers.switch_values`; a value that does not fit its key
-    is an ``InvalidInput`` for that key.  Promises beyond those of :class:`HostDriver`:
+    Called by the one thread of the L2 agent's loop, outside any transaction.  What a key means and
+    which value belongs to it is told in :mod:`netfw.drivers.switch_values`; a value that does
+    not fit its key is an ``InvalidInput`` for that key.  Promises beyond those of
+    :class:`HostDriver`:
 
     1. Nothing passes to or from a port that is ``DEAD``, or that nobody wired yet, whatever its
        device's owner does.

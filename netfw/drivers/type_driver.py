@@ -54,9 +54,9 @@ class TypeDriver(Driver):
     """Knows one type of segment: what a valid one is, its numbers, its MTU.
 
     ``check``, ``ranges``, ``mtu`` are pure.  ``reserve``, ``allocate`` and ``release`` are called
-    in the transaction of an API request: no I/O but the store, no waiting, and they may be called
-    again after a retry, of which nothing remains but the last.  What they raise rolls the request
-    back.  Promises:
+    in the transaction of an API request, by its thread, several at once: no I/O but the store, no
+    waiting, and they may be called again after a retry, of which nothing remains but the last.
+    What they raise rolls the request back.  Promises:
 
     1. ``check`` names everything that is wrong with a request, by attribute.
     2. ``reserve`` takes exactly what was asked for, and completes it where parts are missing.

@@ -1,0 +1,78 @@
+"""Values of the contracts refuse what can not be."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from uuid import UUID
+
+import pytest
+
+from netfw.drivers.addition import RouterRule, RuleChain, RuleTable
+from netfw.drivers.attribute import Attribute, AttributeType
+from netfw.drivers.change import Change
+from netfw.drivers.claim import BitsClaim, Claim, TableClaim
+from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.mechanism import Refused
+from netfw.drivers.requests import FindPorts
+from netfw.drivers.type_driver import Pool, Range
+from netfw.model.ids import NetworkId, PortId, RouterId
+from netfw.model.network import Network
+from netfw.model.resource import Kind, Ref
+from netfw.model.segment import NetworkType
+
+ID = UUID(int=1)
+
+
+def test_a_port_and_a_network_of_one_id_are_two_keys():
+    assert PortKey(PortId(ID)) != NetworkKey(NetworkId(ID))
+    assert len({PortKey(PortId(ID)), NetworkKey(NetworkId(ID))}) == 2
+
+
+def test_a_claim_names_each_thing_once():
+    with pytest.raises(ValueError, match="one name twice"):
+        Claim(owner="qos", tables=(TableClaim(name="a"), TableClaim(name="a")))
+
+
+@pytest.mark.parametrize("bits", [0, 33])
+def test_bits_fit_a_register(bits):
+    with pytest.raises(ValueError, match=r"not within 1\.\.32"):
+        BitsClaim("port", bits)
+
+
+@pytest.mark.parametrize("word", ["", "a b", 'a"', "a\nb", "a'", "a\\"])
+def test_a_word_of_a_rule_is_one_word(word):
+    with pytest.raises(ValueError, match="not one word"):
+        RouterRule(table=RuleTable.NAT, chain=RuleChain.OUTPUT, words=("-j", word))
+
+
+def test_a_refusal_says_why():
+    with pytest.raises(ValueError, match="says why"):
+        Refused(" ")
+
+
+def test_a_range_is_not_empty():
+    with pytest.raises(ValueError, match="empty"):
+        Range(Pool(NetworkType.VXLAN), 2, 1)
+
+
+def test_a_change_is_about_one_resource():
+    old = Network(id=NetworkId(ID), revision=1)
+    new = Network(id=NetworkId(ID), revision=2)
+    assert Change(before=old, after=new).revision == 2
+    assert Change(before=old, after=None).ref == Ref(Kind.NETWORK, ID)
+    with pytest.raises(ValueError, match="before, an after"):
+        Change(before=None, after=None)
+    with pytest.raises(ValueError, match="about one resource"):
+        Change(before=old, after=Network(id=NetworkId(UUID(int=2))))
+
+
+def test_ports_are_looked_for_in_one_place():
+    address = IPv4Address("10.0.0.1")
+    for where in ({}, {"network": NetworkId(ID), "router": RouterId(ID)}):
+        with pytest.raises(ValueError, match="not for both or neither"):
+            FindPorts(address=address, **where)
+
+
+def test_what_nobody_may_give_is_not_required():
+    with pytest.raises(ValueError, match="nobody may give"):
+        Attribute(name="x", type=AttributeType.TEXT, required=True, settable=False)

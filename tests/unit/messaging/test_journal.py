@@ -1,0 +1,48 @@
+"""The journal remembers as much as it was told to, in order."""
+
+from __future__ import annotations
+
+import pytest
+
+from netfw.drivers.interest import Service
+from netfw.messaging.journal import Journal
+from netfw.messaging.reach import Root
+from netfw.model.resource import ref
+from netfw.testing.conformance import state_scene as scene
+
+A, B = Root(Service.L2, "a"), Root(Service.L2, "b")
+NET, QOS = ref(scene.NET), ref(scene.QOS)
+
+
+def test_a_commit_that_concerns_two_roots_is_told_once():
+    journal = Journal(10)
+    journal.append({A: {NET}, B: {QOS}})
+    journal.append({B: {NET}})
+    assert list(journal.since(0, (A, B))) == [(1, {NET, QOS}), (2, {NET})]
+    assert list(journal.since(1, (A, B))) == [(2, {NET})]
+    assert list(journal.since(0, (A,))) == [(1, {NET})]
+
+
+@pytest.mark.parametrize("retention", [1, 3, 50])
+def test_it_forgets_the_oldest_first(retention):
+    journal = Journal(retention)
+    for number in range(1, 41):
+        journal.append({A: {NET}} if number % 3 else {})
+        assert journal.oldest == max(0, number - retention)
+        kept = [n for n in range(journal.oldest + 1, number + 1) if n % 3]
+        assert [n for n, _ in journal.since(journal.oldest, (A,))] == kept
+    assert sum(map(len, journal._entries.values())) <= 2 * retention
+
+
+def test_what_it_forgot_is_gone_at_once():
+    journal = Journal(10)
+    journal.append({A: {NET}})
+    journal.forget()
+    assert (journal.oldest, journal.seq) == (1, 1)
+    journal.append({A: {QOS}})
+    assert list(journal.since(1, (A,))) == [(2, {QOS})]
+
+
+def test_a_journal_that_remembers_nothing_is_refused():
+    with pytest.raises(ValueError, match="at least one commit"):
+        Journal(0)

@@ -1,0 +1,249 @@
+"""The source in memory, beyond what every source promises."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.ha_role import HaRole
+from netfw.drivers.interest import Service
+from netfw.drivers.reports import Heartbeat, RoleReport, StatusReport
+from netfw.drivers.requests import (
+    EnabledServices,
+    EnsureDhcpPort,
+    FindPorts,
+    ReleaseDhcpPort,
+    ResolveDevices,
+)
+from netfw.errors import Conflict, CursorLost, NotFound, NotSupported
+from netfw.messaging.memory import MemorySource
+from netfw.model.resource import ref
+from netfw.model.standard import Status
+from netfw.testing.conformance import state_scene as scene
+
+
+def cursor(source, interest=scene.L2_HERE):
+    *_, last = source.snapshot(interest)
+    return last.cursor
+
+
+def up(port, host=scene.HERE, **kwargs):
+    given = {"service": Service.L2, "status": Status.ACTIVE, **kwargs}
+    return StatusReport(ref=ref(port), revision=port.revision, host=host, **given)
+
+
+def test_what_is_put_as_it_is_already_is_no_change():
+    source = MemorySource(scene.WEB_HERE)
+    before = cursor(source)
+    source.put(scene.WEB_HERE)
+    source.remove(ref(scene.NET))
+    assert cursor(source) == before
+
+
+def test_a_change_gets_a_higher_revision():
+    source = MemorySource(scene.WEB_HERE)
+    first = source.resources()[ref(scene.WEB_HERE)]
+    source.put(evolve(scene.WEB_HERE, name="renamed"))
+    second = source.resources()[ref(scene.WEB_HERE)]
+    assert second.revision > first.revision > 0
+
+
+def test_who_numbers_revisions_himself_is_believed():
+    source = MemorySource(evolve(scene.WEB_HERE, revision=7))
+    source.put(evolve(scene.WEB_HERE, revision=9, name="renamed"))
+    assert source.resources()[ref(scene.WEB_HERE)].revision == 9
+
+
+def test_a_second_life_has_another_revision():
+    source = MemorySource(scene.WEB_HERE)
+    first = source.resources()[ref(scene.WEB_HERE)]
+    source.remove(ref(scene.WEB_HERE))
+    source.put(scene.WEB_HERE)
+    source.report([up(first)])
+    assert source.status(ref(scene.WEB_HERE)) is None
+
+
+def test_a_heartbeat_of_an_agent_is_not_news():
+    source = MemorySource(scene.AGENT_THERE)
+    before = cursor(source)
+    source.put(evolve(scene.AGENT_THERE, heartbeat_at=datetime.now(UTC)))
+    assert cursor(source) == before
+
+
+def test_put_and_remove_in_one_commit_are_seen_together():
+    source = MemorySource(scene.WEB_HERE)
+    since = cursor(source)
+    source.commit(put=(scene.port(9, scene.HERE),), remove=(ref(scene.WEB_HERE),))
+    delta = source.changes(scene.L2_HERE, since)
+    assert [resource.id for resource in delta.put] == [scene.port(9, scene.HERE).id]
+    assert ref(scene.WEB_HERE) in delta.drop
+
+
+def test_history_beyond_the_retention_is_lost():
+    source = MemorySource(retention=2)
+    since = cursor(source)
+    for number in range(1, 4):
+        source.put(scene.port(number, scene.HERE))
+    with pytest.raises(CursorLost, match="take a snapshot"):
+        source.changes(scene.L2_HERE, since)
+
+
+def test_reports_that_say_something_new_are_heard_until_the_listener_stops():
+    source, heard = MemorySource(scene.WEB_HERE), []
+    port = source.resources()[ref(scene.WEB_HERE)]
+    stop = source.listen(heard.append)
+    source.report([up(port), up(port), up(port, scene.THERE)])
+    assert heard == [up(port)]
+    stop()
+    source.report([up(port, status=Status.DOWN)])
+    assert heard == [up(port)]
+    assert source.status(ref(port)).status is Status.DOWN
+
+
+def test_a_status_ends_with_the_binding_it_was_of():
+    source = MemorySource(scene.WEB_HERE)
+    port = source.resources()[ref(scene.WEB_HERE)]
+    source.report([up(port)])
+    source.put(evolve(port, name="renamed"))
+    assert source.status(ref(port)) == up(port)
+    source.put(evolve(port, binding=scene.STRANGER.binding))
+    assert source.status(ref(port)) is None
+
+
+def test_dhcp_reports_on_ports_of_the_networks_it_serves():
+    source = MemorySource(scene.NET, scene.NEIGHBOUR, scene.DHCP_ASSIGNMENT)
+    port = source.resources()[ref(scene.NEIGHBOUR)]
+    ready = up(port, service=Service.DHCP)
+    source.report([ready])
+    assert source.status(ref(port), Service.DHCP) == ready
+    assert source.status(ref(port), Service.L2) is None
+
+
+def test_roles_of_a_router_are_kept_by_host():
+    source = MemorySource(scene.ROUTER, scene.ROUTER_ASSIGNMENT)
+    router = source.resources()[ref(scene.ROUTER)]
+    for host in (scene.HERE, scene.THERE):
+        source.report([RoleReport(ref=ref(router), revision=1, host=host, role=HaRole.ACTIVE)])
+    assert source.roles(ref(router)) == {scene.HERE: HaRole.ACTIVE}
+
+
+def test_the_last_heartbeat_of_each_agent_is_kept():
+    source = MemorySource()
+    source.report([Heartbeat(agent=scene.AGENT_THERE, start=True)])
+    source.report([Heartbeat(agent=scene.AGENT_THERE, counts={"devices": 3})])
+    assert [beat.counts for beat in source.heartbeats()] == [{"devices": 3}]
+
+
+def test_only_whom_it_concerns_gets_a_hint():
+    source, here, there = MemorySource(), [], []
+    source.watch(scene.L2_HERE, lambda: here.append(1))
+    source.watch(scene.L2_THERE, lambda: there.append(1))
+    source.put(scene.WEB_HERE)
+    assert (here, there) == ([1], [])
+    source.restore()
+    assert (here, there) == ([1, 1], [1])
+
+
+def test_a_closed_source_hints_no_more():
+    source, hints = MemorySource(), []
+    source.watch(scene.L2_HERE, lambda: hints.append(1))
+    source.close()
+    source.put(scene.WEB_HERE)
+    assert hints == []
+
+
+def test_a_dhcp_port_left_by_a_dead_host_is_adopted():
+    left = evolve(scene.port(7, scene.THERE), device_id="reserved_dhcp_port")
+    source = MemorySource(scene.NET, scene.SUBNET, left)
+    port = source.ask(ensure())
+    assert port.id == left.id
+    assert port.binding.host == scene.HERE
+    assert port.fixed_ips == left.fixed_ips
+
+
+def test_a_dhcp_port_gets_a_free_address_and_keeps_those_it_has():
+    taken = evolve(
+        scene.port(1, scene.HERE),
+        fixed_ips=(evolve(scene.NEIGHBOUR.fixed_ips[0], address=scene.SUBNET.cidr[1]),),
+    )
+    source = MemorySource(scene.NET, scene.SUBNET, taken)
+    port = source.ask(ensure())
+    assert [str(fixed.address) for fixed in port.fixed_ips] == ["10.0.0.2"]
+    source.ask(ReleaseDhcpPort(network=scene.NET.id, host=scene.HERE))
+    source.ask(ReleaseDhcpPort(network=scene.NET.id, host=scene.HERE))
+    assert ref(port) not in source.resources()
+
+
+def ensure(network=scene.NET, *subnets):
+    wanted = frozenset(subnet.id for subnet in subnets or (scene.SUBNET,))
+    return EnsureDhcpPort(network=network.id, host=scene.HERE, subnets=wanted)
+
+
+def test_a_dhcp_port_that_can_not_be_is_refused_with_the_reason():
+    source = MemorySource(scene.NET, evolve(scene.SUBNET, cidr="10.0.0.0/30"))
+    with pytest.raises(NotFound, match="no network"):
+        source.ask(ensure(scene.OTHER_NET))
+    with pytest.raises(NotFound, match="no subnet"):
+        source.ask(ensure(scene.NET, scene.OTHER_SUBNET))
+    for number in (1, 2):
+        address = scene.SUBNET.cidr[number]
+        fixed = evolve(scene.NEIGHBOUR.fixed_ips[0], address=address)
+        source.put(evolve(scene.port(number, scene.HERE), fixed_ips=(fixed,)))
+    with pytest.raises(Conflict, match="no free address"):
+        source.ask(ensure())
+
+
+def test_ports_are_found_on_a_network_and_behind_a_router():
+    source = MemorySource(*scene.BACKGROUND, scene.LEG)
+    address = scene.NEIGHBOUR.fixed_ips[0].address
+    [found] = source.ask(FindPorts(address=address, network=scene.NET.id))
+    assert found.id == scene.NEIGHBOUR.id
+    assert source.ask(FindPorts(address=address, router=scene.ROUTER.id)) == (found,)
+    assert source.ask(FindPorts(address=address, network=scene.OTHER_NET.id)) == ()
+    assert source.ask(ResolveDevices(ports=frozenset({found.id}))) == (found,)
+
+
+def test_what_it_does_not_answer_is_named():
+    with pytest.raises(NotSupported, match="EnabledServices"):
+        MemorySource().ask(EnabledServices())
+
+
+def calls_of(function):
+    """How many Python and C calls *function* takes: a cost that no machine's load changes."""
+    count = 0
+
+    def tick(frame, event, arg):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(tick)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.spec("RPC-02")
+def test_the_cost_of_changes_is_the_change_and_not_the_total():
+    costs = []
+    for total in (20, 2000):
+        others = (
+            evolve(
+                scene.port(1, scene.HERE if number % 2 else scene.THERE),
+                id=UUID(int=10_000 + number),
+            )
+            for number in range(total)
+        )
+        source = MemorySource(*scene.BACKGROUND, *others)
+        since = cursor(source)
+        commit = calls_of(lambda source=source: source.put(scene.WEB_HERE))
+        read = calls_of(lambda source=source, since=since: source.changes(scene.L2_HERE, since))
+        costs.append((commit, read))
+    few, many = costs
+    assert many[0] <= few[0] * 1.1
+    assert many[1] <= few[1] * 1.1

@@ -1,0 +1,142 @@
+"""What concerns an agent: the rules, and the graph that keeps them current."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.interest import Interest, Service
+from netfw.messaging.graph import Reach
+from netfw.messaging.reach import (
+    DISTRIBUTED_OWNER,
+    Assignment,
+    Facet,
+    Node,
+    Root,
+    edges,
+    reachable,
+    roots,
+)
+from netfw.model.resource import Kind, ref
+from netfw.model.trunk import SubPort, Trunk
+from netfw.testing.conformance import state_scene as scene
+from netfw.testing.conformance.state_history import key, universe
+
+
+def names(resources):
+    return {resource.name for resource in resources.values() if getattr(resource, "name", "")}
+
+
+def test_a_member_of_a_remote_group_brings_nothing_with_it():
+    found = reachable((*scene.BACKGROUND, scene.WEB_HERE), scene.L2_HERE)
+    assert ref(scene.DB_THERE) in found
+    assert ref(scene.OTHER_NET) not in found
+    assert ref(scene.DB) not in found  # its rules are not this host's business
+
+
+def test_a_port_on_no_host_concerns_no_host():
+    nowhere = evolve(scene.WEB_HERE, binding=evolve(scene.WEB_HERE.binding, host=""))
+    assert reachable((nowhere, scene.NET), scene.L2_HERE) == {}
+
+
+def test_population_shows_every_bound_port_of_the_hosts_networks():
+    world = (*scene.BACKGROUND, scene.WEB_HERE)
+    assert ref(scene.NEIGHBOUR) not in reachable(world, scene.L2_HERE)
+    assert ref(scene.NEIGHBOUR) in reachable(world, scene.POPULATED_HERE)
+    assert ref(scene.STRANGER) not in reachable(world, scene.POPULATED_HERE)
+
+
+def test_a_trunk_comes_with_its_parent_and_shows_its_children():
+    trunk = Trunk(
+        id=scene.WEB_HERE.id,
+        port_id=scene.WEB_HERE.id,
+        sub_ports=(SubPort(port_id=scene.NEIGHBOUR.id, segmentation_id=7),),
+    )
+    found = reachable((scene.WEB_HERE, scene.NEIGHBOUR, trunk), scene.L2_HERE)
+    assert {key.kind for key in found} == {Kind.PORT, Kind.TRUNK}
+    assert ref(scene.NEIGHBOUR) in found
+
+
+@pytest.mark.spec("RPC-02")
+def test_a_distributed_router_concerns_every_host_with_an_instance_on_its_subnets():
+    leg = evolve(scene.LEG, device_owner=DISTRIBUTED_OWNER, binding=scene.port(0, "").binding)
+    world = (*scene.BACKGROUND, leg, scene.WEB_HERE)
+    for host in (scene.HERE, scene.THERE):
+        found = reachable(world, Interest(host, {Service.L3}))
+        assert ref(scene.ROUTER) in found
+        assert {ref(scene.WEB_HERE), ref(scene.NEIGHBOUR)} <= found.keys()  # neighbours
+    assert reachable(world, Interest("elsewhere", {Service.L3})) == {}
+    assert ref(leg) in reachable(world, scene.L2_HERE)  # the switch answers for it
+
+
+def test_a_plain_router_concerns_only_the_host_it_is_assigned_to():
+    world = (*scene.BACKGROUND, scene.LEG, scene.WEB_HERE)
+    assert reachable(world, scene.L3_HERE) == {}
+    assert ref(scene.ROUTER) in reachable((*world, scene.ROUTER_ASSIGNMENT), scene.L3_HERE)
+
+
+def test_a_leg_whose_device_is_no_router_yet_is_a_port_like_any_other():
+    leg = evolve(scene.LEG, device_id="")
+    assert ref(leg) in reachable((leg,), scene.L2_HERE)
+
+
+def test_tunnel_ends_concern_every_l2_agent_and_no_other():
+    world = (scene.AGENT_THERE,)
+    assert reachable(world, scene.L2_HERE).keys() == {ref(scene.AGENT_THERE)}
+    assert reachable(world, scene.L3_HERE) == {}
+
+
+def test_there_are_no_cycles():
+    """The graph counts ways; a cycle would keep itself alive."""
+    out = {}
+    for item in universe():
+        for source, node in edges(item):
+            out.setdefault(source, set()).add(node)
+    done: set[object] = set()
+
+    def visit(node, path):
+        assert node not in path, f"a cycle through {node}"
+        if node not in done:
+            for onward in out.get(node, ()):
+                visit(onward, {*path, node})
+            done.add(node)
+
+    for source in out:
+        visit(source, frozenset())
+
+
+def test_the_graph_reaches_what_the_rules_say_whatever_comes_and_goes():
+    chance, graph, world = random.Random(3), Reach(), {}
+    interest = Interest("a", set(Service))
+    for _ in range(2000):
+        item = chance.choice(universe())
+        old = world.pop(key(item), None)
+        before = frozenset() if old is None else edges(old)
+        if chance.random() < 0.6:
+            world[key(item)] = item
+            graph.change(before - edges(item), edges(item) - before)
+        else:
+            graph.change(before, ())
+    reached = set().union(*(graph.reached(root) for root in roots(interest)))
+    assert {k for k in reached if k in world} == reachable(world.values(), interest).keys()
+    for item in list(world.values()):
+        graph.change(edges(item), ())
+    assert not graph._out
+    assert not graph._ways
+    assert not any(graph._reached.values())
+
+
+def test_a_flip_and_what_it_leads_to_are_told():
+    graph = Reach()
+    root, home = Root(Service.L2, "a"), Node(ref(scene.WEB_HERE), Facet.HOME)
+    network = Node(ref(scene.NET), Facet.SEEN)
+    assert graph.change((), [(home, network)]) == {}
+    assert graph.change((), [(root, home)]) == {root: {home.ref, network.ref}}
+    assert graph.change([(root, home)], ()) == {root: {home.ref, network.ref}}
+
+
+def test_an_assignment_is_its_own_key():
+    one = Assignment(Service.DHCP, "a", ref(scene.NET))
+    assert edges(one) == {(Root(Service.DHCP, "a"), Node(ref(scene.NET), Facet.SERVED))}
