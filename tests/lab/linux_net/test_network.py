@@ -465,6 +465,26 @@ def test_a_network_leaves_no_thread_and_no_descriptor_whatever_happens(blue):
     assert state() == before
 
 
+def test_a_crash_keeps_no_namespace_alive():
+    netns.create("blue")
+    netns.create("outside")
+
+    def crash() -> None:
+        raise ZeroDivisionError
+
+    with Network("outside") as outside:
+        outside.apply([AddVeth(name="o0", peer="e0", peer_namespace="blue")])
+        with pytest.raises(ZeroDivisionError), Network("blue") as blue:
+            blue.run(crash)
+        with pytest.raises(ZeroDivisionError):
+            netns.run_in("blue", crash)
+        netns.delete("blue")
+        deadline = time.monotonic() + 10
+        while "o0" in outside.links():
+            assert time.monotonic() < deadline, "something still refers to the namespace"
+            time.sleep(0.01)
+
+
 @pytest.mark.spec("DRV-46")
 def test_a_namespace_without_ipv6_is_served_ipv4_only_and_says_so(blue):
     assert blue.why_no_ipv6() is None
