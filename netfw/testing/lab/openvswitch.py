@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import os
 import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -23,6 +25,8 @@ _SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 DATABASE = "ovsdb-server"
 SWITCH = "ovs-vswitchd"
 _DOOMED = 0x6C6162
+_TUNSETIFF = 0x400454CA
+_TAP = 0x1002  # a tap, without a header before every packet
 
 
 class PrivateOvs:
@@ -188,8 +192,18 @@ def _accepts(path: Path) -> bool:
 
 
 def _taps() -> frozenset[str]:
-    """The devices of internal ports: they outlive the process that made them."""
-    return frozenset(path.parent.name for path in Path("/sys/class/net").glob("*/tun_flags"))
+    """Devices of internal ports that have no switch any more; they outlive it."""
+    found = (path.parent.name for path in Path("/sys/class/net").glob("*/tun_flags"))
+    return frozenset(name for name in found if _is_abandoned(name))
+
+
+def _is_abandoned(tap: str) -> bool:
+    with open(obstacles.TUN, "r+b", buffering=0) as attached:
+        try:
+            fcntl.ioctl(attached, _TUNSETIFF, struct.pack("16sH22x", tap.encode(), _TAP))
+        except OSError:  # some other process has it
+            return False
+    return True
 
 
 def bridge_setup(name: str) -> Sequence[str]:

@@ -44,7 +44,7 @@ class Completed:
     error: str
 
 
-class CommandFailed(BackendError, RuntimeError):
+class CommandFailed(BackendError):
     """A command in the lab ended with a status other than 0; ``completed`` has all of it."""
 
     def __init__(self, completed: Completed) -> None:

@@ -117,7 +117,8 @@ def open_directory() -> Directory:
 
 def _choose() -> Path:
     of_session = os.environ.get("XDG_RUNTIME_DIR")
-    if of_session and os.access(of_session, os.W_OK):
+    # With sudo, the directory may be that of the user one was.
+    if of_session and os.path.isdir(of_session) and os.stat(of_session).st_uid == os.geteuid():
         return Path(of_session, "netfw-lab")
     parent = "/run" if os.access("/run", os.W_OK) else "/tmp"
     return Path(parent, f"netfw-lab-{os.geteuid()}")

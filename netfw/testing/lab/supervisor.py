@@ -6,6 +6,7 @@ and its answer are one JSON packet each; descriptors of namespaces travel with t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -19,6 +20,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.lab import Lab
 
 PACKET = 1 << 17
+_PATIENCE = 5.0
 KEEP = b"keep"
 """What the starter says once the lab is on record; a lab that nobody knows of does not stay."""
 
@@ -40,7 +42,9 @@ def main(argv: Sequence[str]) -> int:
             return 1
     while True:
         connection, _ = listening.accept()
-        with connection:
+        connection.settimeout(_PATIENCE)
+        # An asker that goes away or says nothing must not end the lab.
+        with connection, contextlib.suppress(OSError):
             _answer(lab, connection)
 
 
@@ -53,24 +57,24 @@ def _answer(lab: Lab, connection: socket.socket) -> None:
         else:
             spaces = _spaces(lab, request["host"], request["namespace"])
             answer = {"kinds": list(spaces)}
-    except (NetfwError, ValueError, KeyError) as error:
+    except (NetfwError, ValueError, KeyError, TypeError) as error:
         answer = {"error": str(error)}
     try:
         socket.send_fds(connection, [json.dumps(answer).encode()], list(spaces.values()))
-    except OSError:  # the asker has gone; the next one matters more
-        pass
     finally:
         for descriptor in spaces.values():
             os.close(descriptor)
 
 
 def _show(lab: Lab, host: Host) -> dict[str, Any]:
+    # The switch may have been stopped by somebody who tries things out.
+    bridges = host.attempt(["ovs-vsctl", f"--db={host.ovs.remote}", "list-br"])
     return {
         "name": host.name,
         "address": str(host.address.ip),
         "address6": str(host.address6.ip),
         "connected": lab.fabric.connected(host.name),
-        "bridges": host.ovs.vsctl("list-br").split(),
+        "bridges": bridges.output.split(),
         "namespaces": sorted(host.call(os.listdir, "/run/netns")),
         "processes": len(host.place.processes()),
     }

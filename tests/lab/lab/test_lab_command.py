@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -116,7 +117,7 @@ def test_a_lab_comes_up_is_shown_used_and_taken_down(lab_command: Command) -> No
     assert lab_command("exec", "host2", "hostname") == "host2\n"
     lab_command("exec", "host1", "ping", "-c1", "-W2", "198.18.0.3")
     assert lab_command("down") == "Lab 'lab' is down.\n"
-    assert processes() == before
+    await_processes(before)
     assert list((lab_command.directory / "netfw-lab").iterdir()) == []
     assert "No lab is up" in lab_command("show")
 
@@ -297,3 +298,17 @@ def test_missing_programs_are_told_before_anything_starts(lab_command: Command) 
     assert done.returncode == 1
     assert "ovs-vswitchd" in done.stderr
     assert "apt install" in done.stderr
+
+
+def test_a_lab_survives_askers_that_say_nothing_and_switches_that_are_gone(
+    lab_command: Command,
+) -> None:
+    lab_command("up", "--hosts", "1")
+    path = lab_command.directory / "netfw-lab" / "lab.sock"
+    for said in (b"", b"nonsense", b"[1]", b"{}"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asker:
+            asker.connect(str(path))
+            if said:
+                asker.send(said)
+    lab_command("exec", "host1", "sh", "-c", "kill -9 $(cat /run/openvswitch/*.pid)")
+    assert lab_command("show").splitlines()[1].split()[-2:] == ["-", "-"]
