@@ -29,6 +29,14 @@ class SetType(enum.Enum):
     ADDRESS_PORT = "hash:ip,port"
     NETWORK_PORT = "hash:net,port"
 
+    @property
+    def has_ports(self) -> bool:
+        return self.value.endswith(",port")
+
+    @property
+    def has_networks(self) -> bool:
+        return self.value.startswith("hash:net")
+
 
 @frozen
 class PortMember:
@@ -101,24 +109,36 @@ def elements(kind: SetKind, members: Iterable[Member]) -> Iterator[str]:
 
     :raises InvalidInput: a member that a set of this kind can not have.
     """
-    networks = kind.type in (SetType.NETWORK, SetType.NETWORK_PORT)
-    ports = kind.type in (SetType.ADDRESS_PORT, SetType.NETWORK_PORT)
-    whole = 32 if kind.family == 4 else 128
+    plain = kind.type is SetType.NETWORK and kind.family == 4
     for member in members:
-        where = member.where if isinstance(member, PortMember) else member
-        suffix = f",{member.protocol}:{member.port}" if isinstance(member, PortMember) else ""
-        if where.version != kind.family or bool(suffix) is not ports:
-            raise InvalidInput({f"member {member}": f"not possible in a set {kind}"})
-        if not isinstance(where, (IPv4Network, IPv6Network)):
-            yield f"{where}{suffix}"
-        elif where.prefixlen == whole:
-            yield f"{where.network_address}{suffix}"
-        elif not networks:
-            raise InvalidInput({f"member {member}": f"not possible in a set {kind}"})
-        elif where.prefixlen:
-            yield f"{where}{suffix}"
+        # Groups have members by the thousand, nearly all of them of this kind.
+        if plain and type(member) is IPv4Network and member.prefixlen:
+            yield _spelled(int(member.network_address), member.prefixlen)
         else:
-            yield from (f"{half}{suffix}" for half in where.subnets())
+            yield from _elements(kind, member)
+
+
+def _spelled(number: int, length: int) -> str:
+    """The same as ``str`` of a network, in a third of its time; one address has no length."""
+    text = f"{number >> 24}.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+    return text if length == 32 else f"{text}/{length}"
+
+
+def _elements(kind: SetKind, member: Member) -> list[str]:
+    where = member.where if isinstance(member, PortMember) else member
+    suffix = f",{member.protocol}:{member.port}" if isinstance(member, PortMember) else ""
+    part = isinstance(where, (IPv4Network, IPv6Network)) and where.prefixlen < where.max_prefixlen
+    if (
+        where.version != kind.family
+        or bool(suffix) is not kind.type.has_ports
+        or (part and not kind.type.has_networks)
+    ):
+        raise InvalidInput({f"member {member}": f"not possible in a set {kind}"})
+    if not isinstance(where, (IPv4Network, IPv6Network)):
+        return [f"{where}{suffix}"]
+    if not part:
+        return [f"{where.network_address}{suffix}"]
+    return [f"{each}{suffix}" for each in ((where,) if where.prefixlen else where.subnets())]
 
 
 def normal_element(word: str) -> str:

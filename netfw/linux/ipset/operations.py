@@ -55,11 +55,11 @@ def render_restore(operation: Operation, owner: str) -> list[str]:
     full = full_name(owner, operation.name)
     match operation:
         case MakeSet(_, kind, room, want):
-            return [_create(full, kind, room), *_adds(full, want)]
+            return [_create(full, kind, room, len(want)), *_adds(full, want)]
         case ReplaceSet(name, kind, room, want):
             beside = beside_name(owner, name)
             # What was left beside by somebody who was killed may have been of another kind.
-            head = [f"destroy {beside}", _create(beside, kind, room)]
+            head = [f"destroy {beside}", _create(beside, kind, room, len(want))]
             return [*head, *_adds(beside, want), f"swap {full} {beside}", f"destroy {beside}"]
         case ChangeMembers(_, add, remove):
             return [*_adds(full, add), *[f"del {full} {element}" for element in remove]]
@@ -74,9 +74,12 @@ def beside_name(owner: str, name: str) -> str:
     return f"{owner}~{blake2s(name.encode(), digest_size=6).hexdigest()}"
 
 
-def _create(full: str, kind: SetKind, room: int) -> str:
+def _create(full: str, kind: SetKind, room: int, count: int) -> str:
+    """A table of the right size from the start saves the kernel from enlarging it step by step."""
     family = "inet" if kind.family == 4 else "inet6"
-    return f"create {full} {kind.type.value} family {family} maxelem {room}"
+    hash_size = max(1024, 1 << max(0, count.bit_length() - 1))
+    head = f"create {full} {kind.type.value} family {family}"
+    return f"{head} hashsize {hash_size} maxelem {room}"
 
 
 def _adds(full: str, elements: Iterable[str]) -> list[str]:

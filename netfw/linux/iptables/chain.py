@@ -86,7 +86,7 @@ def check_chain(key: ChainKey, chain: Chain) -> None:
         for hook in chain.hooks - BUILTIN[key.table]
     }
     for number, rule in enumerate(chain.rules, 1):
-        if (rule.source or rule.destination) and rule.families() != {key.family}:
-            faults[f"{key}, rule {number}"] = f"its addresses are not all {key.family}"
+        if rule.family is not None and rule.family is not key.family:
+            faults[f"{key}, rule {number}"] = f"its addresses are {rule.family}"
     if faults:
         raise InvalidInput(faults)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 from attrs import frozen
 
@@ -23,14 +25,19 @@ _TOOL = re.compile(r"^[a-z0-9-]+(?: v[\d.]+ \([a-z_]+\))?: ?")
 
 @frozen
 class Script:
-    """A restore as lines, and which operation each line serves."""
+    """A restore as lines, and from which line (from 1) on which operation is served."""
 
-    lines: tuple[str, ...]
-    operations: tuple[Operation | None, ...]
+    lines: list[str]
+    starts: list[tuple[int, Operation | None]]
 
     @property
     def text(self) -> str:
         return "\n".join(self.lines) + "\n"
+
+    def operation(self, line: int) -> Operation | None:
+        """The operation that a line (from 1) serves; None for the frame around them all."""
+        at = bisect_right(self.starts, line, key=itemgetter(0)) - 1
+        return self.starts[at][1] if at >= 0 and line <= len(self.lines) else None
 
 
 @frozen
@@ -47,31 +54,38 @@ def render_restore(change: TableChange, owner: str) -> Script:
     ``:chain`` makes a chain or empties it.  All chains come first, so that rules may lead to each
     other's; chains go last, when nothing leads to them any more.
     """
-    pairs = list(_script(change, owner))
-    return Script(tuple(line for line, _ in pairs), tuple(operation for _, operation in pairs))
+    lines: list[str] = []
+    starts: list[tuple[int, Operation | None]] = []
+    for operation, part in _parts(change, owner):
+        starts.append((len(lines) + 1, operation))
+        lines += part
+    return Script(lines, starts)
 
 
-def _script(change: TableChange, owner: str) -> Iterator[tuple[str, Operation | None]]:
-    yield f"*{change.table}", None
+Part = tuple[Operation | None, Iterable[str]]
+
+
+def _parts(change: TableChange, owner: str) -> Iterator[Part]:
+    """The parts of the script, in their order."""
+    yield None, [f"*{change.table}"]
     for operation in change.operations:
         if isinstance(operation, PutChain | DropChain):
-            yield f":{full_name(owner, operation.key.name)} - [0:0]", operation
+            yield operation, [f":{full_name(owner, operation.key.name)} - [0:0]"]
     for operation in change.operations:
         if isinstance(operation, DropHook):
-            yield f"-D {operation.point.builtin} {operation.line}", operation
+            yield operation, [f"-D {operation.point.builtin} {operation.line}"]
     for operation in change.operations:
         if isinstance(operation, PutChain):
             head = f"-A {owner}-{operation.key.name} "
-            for line in operation.lines:
-                yield head + line, operation
+            yield operation, [head + line for line in operation.lines]
     for operation in change.operations:
         if isinstance(operation, AddHook):
             verb = "-A" if operation.last else "-I"
-            yield f"{verb} {operation.point.builtin} {operation.line}", operation
+            yield operation, [f"{verb} {operation.point.builtin} {operation.line}"]
     for operation in change.operations:
         if isinstance(operation, DropChain):
-            yield f"-X {full_name(owner, operation.key.name)}", operation
-    yield "COMMIT", None
+            yield operation, [f"-X {full_name(owner, operation.key.name)}"]
+    yield None, ["COMMIT"]
 
 
 def read_complaints(said: str) -> tuple[Complaint, ...]:

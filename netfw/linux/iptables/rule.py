@@ -12,7 +12,7 @@ import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TypeVar
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
 from netfw.errors import InvalidInput
 from netfw.linux.iptables.argument import (
@@ -41,20 +41,25 @@ class Family(enum.IntEnum):
         return f"IPv{self.value}"
 
 
+def _check_line(_: object, attribute: Attribute[str], text: str) -> None:
+    if not text.isprintable():
+        raise InvalidInput({attribute.name: f"{text!r} is not one line of printable characters"})
+
+
 @frozen
 class Match:
-    """A match extension with its options; made by :func:`match`."""
+    """A match extension with its options as text; made by :func:`match`, which checks them."""
 
     name: str
-    text: str
+    text: str = field(validator=_check_line)
 
 
 @frozen
 class Target:
-    """A target with its options, or somebody else's chain; made by :func:`target`."""
+    """A target with its options as text, or somebody else's chain; made by :func:`target`."""
 
     name: str
-    text: str
+    text: str = field(validator=_check_line)
 
 
 @frozen
@@ -113,6 +118,11 @@ class Rule:
     protocol: str | Not[str] | None = None
     matches: tuple[Match, ...] = ()
     comment: str = ""
+    text: str = field(init=False, repr=False, eq=False)
+    """All of it but a jump, which only the owner's name completes.  Rendered once: rules are
+    compared far more often than made."""
+    family: Family | None = field(init=False, repr=False, eq=False)
+    """That of its addresses, if it has any."""
 
     def __attrs_post_init__(self) -> None:
         for option, device in (("-i", self.in_device), ("-o", self.out_device)):
@@ -124,41 +134,48 @@ class Rule:
         if isinstance(self.target, Jump):
             check_chain_name(self.target.chain)
 
-    def families(self) -> frozenset[Family]:
-        """The families this rule is possible in, by its addresses."""
+    @text.default
+    def _render(self) -> str:
+        parts = [*_network("-s", self.source), *_network("-d", self.destination)]
+        for option, value in (
+            ("-i", self.in_device),
+            ("-o", self.out_device),
+            ("-p", self.protocol),
+        ):
+            if isinstance(value, Not):
+                parts.append(f"! {option} {value.value}")
+            elif value is not None:
+                parts.append(f"{option} {value}")
+        parts += [extension.text for extension in self.matches]
+        if self.comment:
+            parts.append(f"-m comment --comment {render_text(self.comment)}")
+        if isinstance(self.target, Target):
+            parts.append(self.target.text)
+        return " ".join(parts)
+
+    @family.default
+    def _find_family(self) -> Family | None:
         networks = (self.source, self.destination)
         bare = [each.value if isinstance(each, Not) else each for each in networks]
-        return frozenset({Family(each.version) for each in bare if each}) or frozenset(Family)
+        versions = {network.version for network in bare if network is not None}
+        if len(versions) > 1:
+            raise InvalidInput({"source": f"{self.source} is not of {self.destination}'s family"})
+        return Family(versions.pop()) if versions else None
 
 
 def render_rule(rule: Rule, owner: str) -> str:
     """The rule as one line, without the chain it is in."""
-    parts = []
-    if rule.source is not None:
-        parts += _network("-s", rule.source)
-    if rule.destination is not None:
-        parts += _network("-d", rule.destination)
-    for option, value in (
-        ("-i", rule.in_device), ("-o", rule.out_device), ("-p", rule.protocol),
-    ):  # fmt: skip
-        if value is not None:
-            parts.append(f"! {option} {value.value}" if isinstance(value, Not) else
-                         f"{option} {value}")  # fmt: skip
-    parts += [extension.text for extension in rule.matches]
-    if rule.comment:
-        parts.append(f"-m comment --comment {render_text(rule.comment)}")
-    if isinstance(rule.target, Jump):
-        parts.append(f"{'-g' if rule.target.goto else '-j'} {owner}-{rule.target.chain}")
-    elif rule.target is not None:
-        parts.append(rule.target.text)
-    return " ".join(parts)
+    if not isinstance(rule.target, Jump):
+        return rule.text
+    jump = f"{'-g' if rule.target.goto else '-j'} {owner}-{rule.target.chain}"
+    return f"{rule.text} {jump}" if rule.text else jump
 
 
-def _network(option: str, network: IpNetwork | Not[IpNetwork]) -> list[str]:
+def _network(option: str, network: IpNetwork | Not[IpNetwork] | None) -> list[str]:
     if isinstance(network, Not):
-        return ["!", option, str(network.value)]
+        return [f"! {option} {network.value}"]
     # iptables does not print what every packet fulfils.
-    return [option, str(network)] if network.prefixlen else []
+    return [f"{option} {network}"] if network is not None and network.prefixlen else []
 
 
 def _check_device(option: str, device: str | Not[str] | None) -> None:

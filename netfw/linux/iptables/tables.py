@@ -132,10 +132,10 @@ class Iptables:
     ) -> OperationRefused:
         reasons: dict[object, str] = {}
         for complaint in complaints:
-            at = complaint.line if complaint.line and complaint.line <= len(script.lines) else None
-            operation = script.operations[at - 1] if at else None
-            if at and operation:
-                reasons[operation] = f"{complaint.why} (`{script.lines[at - 1]}`)"
+            line = complaint.line or 0
+            operation = script.operation(line)
+            if operation is not None:
+                reasons[operation] = f"{complaint.why} (`{script.lines[line - 1]}`)"
             else:
                 reasons |= self._search(change, complaint.why)
         return OperationRefused(reasons)

@@ -56,7 +56,7 @@ def test_the_first_time_a_set_is_made():
     (made,) = plan_sets(Update({"a": IpSet(V4, frozenset({NET}))}), {}, "nfw")
     assert made == MakeSet("a", V4, 65536, frozenset({"10.0.0.0/8"}))
     assert render_restore(made, "nfw") == [
-        "create nfw-a hash:net family inet maxelem 65536",
+        "create nfw-a hash:net family inet hashsize 1024 maxelem 65536",
         "add nfw-a 10.0.0.0/8",
     ]
 

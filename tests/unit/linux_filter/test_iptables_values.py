@@ -127,9 +127,7 @@ def mirror(**chains: tuple[str, ...]) -> Mirror:
 
 
 def script(update: Update, have: Mirror) -> list[list[str]]:
-    return [
-        list(render_restore(change, "nfw").lines) for change in plan_chains(update, have, "nfw", {})
-    ]
+    return [render_restore(change, "nfw").lines for change in plan_chains(update, have, "nfw", {})]
 
 
 def test_agreement_needs_nothing():
