@@ -22,7 +22,7 @@ from netfw.ovs.ovsdb_state import (
     Snapshot,
     SwitchEvent,
 )
-from netfw.ovs.ovsdb_wire import Rendered, render
+from netfw.ovs.ovsdb_wire import BARRIER, Rendered, render
 
 if TYPE_CHECKING:
     from netfw.ovs.ovsdb_session import Api
@@ -88,6 +88,15 @@ class Ovsdb:
         with self._current() as mirror:
             return mirror.claiming(key, value)
 
+    def sync(self) -> None:
+        """Return when the mirror has everything that anybody did before this call.
+
+        :raises BackendUnavailable: the database does not answer.
+        """
+        with self._current():
+            pass
+        self._transact(lambda: BARRIER, count=False)
+
     def run(self, operations: Sequence[OvsdbOperation], *, wait: bool = True) -> None:
         """Carry out *operations* in one transaction, and *wait* until the switch has acted.
 
@@ -97,14 +106,7 @@ class Ovsdb:
         """
         if not operations:
             return
-        api = self._ready()
-        self._refuse_own_thread(api)
-        if not self._transacting.acquire(timeout=self.timeout):
-            raise BackendUnavailable(f"{self.remote}: an earlier transaction is not answered")
-        try:
-            number = api.carry_out(lambda: self._render(operations), count=wait)
-        finally:
-            self._transacting.release()
+        number = self._transact(lambda: self._render(operations), count=wait)
         if number is not None:
             self._await_switch(number)
 
@@ -194,6 +196,16 @@ class Ovsdb:
     def _tell(self, event: SwitchEvent) -> None:
         for sink in self._sinks:
             sink(event)
+
+    def _transact(self, rendered: Callable[[], Rendered], *, count: bool) -> int | None:
+        api = self._ready()
+        self._refuse_own_thread(api)
+        if not self._transacting.acquire(timeout=self.timeout):
+            raise BackendUnavailable(f"{self.remote}: an earlier transaction is not answered")
+        try:
+            return api.carry_out(rendered, count)
+        finally:
+            self._transacting.release()
 
     def _render(self, operations: Sequence[OvsdbOperation]) -> Rendered:
         with self._news:

@@ -40,6 +40,12 @@ class Rendered:
     sources: tuple[tuple[OvsdbOperation, ...], ...]
 
 
+BARRIER = Rendered(
+    ({"op": "select", "table": Table.SWITCH, "where": [], "columns": ["next_cfg"]},), ((),)
+)
+"""A question without consequences: what happened before it is announced before its answer."""
+
+
 def render(operations: Sequence[OvsdbOperation], snapshot: Snapshot) -> Rendered:
     """One transaction that does all of *operations*.
 

@@ -9,7 +9,17 @@ from netfw.errors import BackendBroken, Conflict, NetfwError, NotFound
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb_state import Port
 from netfw.plan import Update
-from netfw_drivers.ovs.observed import Observed, Place, Settings, device_of, leaving, place_of
+from netfw_drivers.ovs.observed import (
+    MADE_BY_SWITCH,
+    Observed,
+    Place,
+    Settings,
+    device_of,
+    is_stranded,
+    is_unusable,
+    leaving,
+    place_of,
+)
 
 
 def refusals(
@@ -115,8 +125,16 @@ class _Claims:
             and observed.link(place_of(port), device_of(port)) is not None
         ):
             return Conflict(f"there is another device {wanted.device} in {wanted.netns}")
+        if self._is_anothers(port, wanted) or is_stranded(port, observed):
+            return Conflict(f"there is a device {wanted.device} that netfw did not make")
         error = port.interface.error
-        link = observed.link(None, port.name)
-        if error and link is not None:
+        if error and observed.link(None, port.name) is not None:
             return BackendBroken(f"the switch can not use the device {port.name}: {error}")
         return None
+
+    def _is_anothers(self, port: Port, wanted: Attachment) -> bool:
+        """Whether somebody else was faster than we, after we had marked the port as ours."""
+        home = self._observed.link(None, port.name)
+        if self._settings.use_veth:  # the ends of a pair come and go together
+            return home is None and self._observed.link(wanted.netns, wanted.device) is not None
+        return is_unusable(port) and home is not None and home.kind not in MADE_BY_SWITCH

@@ -18,6 +18,7 @@ from netfw.linux import netns
 from netfw.linux.network import Network
 from netfw.linux.values import Link
 from netfw.model.ids import PortId
+from netfw.ovs.operations import AddPort, RemovePort
 from netfw.ovs.ovsdb import DEFAULT_REMOTE, Ovsdb
 from netfw.ovs.ovsdb_state import OWNER, Changed, Connected, Disconnected, Port, SwitchEvent
 from netfw.plan import Plan, Stage, Update
@@ -94,17 +95,17 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
             self._stop_watching.pop()()
 
     def devices(self) -> Mapping[PortId, Device]:
-        ports = self._ovsdb.snapshot().ports.values()
-        ours = _by_owner(port for port in ports if port.bridge == self._settings.bridge)
+        ours = self._ours()
         links = _read_links({place_of(port) for members in ours.values() for port in members})
         return {port_id: _device(members[0], links) for port_id, members in ours.items()}
 
     def held(self) -> frozenset[PortId]:
-        ports = self._ovsdb.snapshot().ports.values()
-        return frozenset(_by_owner(p for p in ports if p.bridge == self._settings.bridge))
+        return frozenset(self._ours())
 
     def observe(self, scope: Update[PortId, Attachment] | None) -> Observed:
         bridge = self._settings.bridge
+        if scope is None:
+            self._ovsdb.sync()
         if scope is None or scope.complete:
             named = dict(self._ovsdb.snapshot().ports)
         else:
@@ -134,6 +135,11 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
     def watch(self, sink: EventSink) -> None:
         self._stop_watching.append(self._ovsdb.watch(_Watcher(self._settings.bridge, sink)))
 
+    def _ours(self) -> dict[PortId, tuple[Port, ...]]:
+        self._ovsdb.sync()
+        ports = self._ovsdb.snapshot().ports.values()
+        return _by_owner(port for port in ports if port.bridge == self._settings.bridge)
+
     def _ports_about(self, scope: Update[PortId, Attachment]) -> dict[str, Port]:
         """The ports of the keys in *scope*, and those that have the names it wants."""
         found: dict[str, Port] = {}
@@ -151,9 +157,27 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         by_payload: dict[Any, object] = {o.payload: o for o in stage.operations}
         try:
             self._ovsdb.run(list(by_payload))
+            self._undo_what_did_not_work(by_payload)
         except OperationRefused as refusal:
             reasons = {by_payload.get(key, key): why for key, why in refusal.reasons.items()}
             raise OperationRefused(reasons) from refusal
+
+    def _undo_what_did_not_work(self, operations: Iterable[object]) -> None:
+        """The database takes a port whose device the switch then can not make: a name is taken.
+
+        :raises OperationRefused: so it was, and the ports of the stage were taken back.
+        """
+        added = [o for o in operations if isinstance(o, AddPort) and o.type == "internal"]
+        ports = {o: self._ovsdb.port(o.name) for o in added}
+        broken: dict[object, str] = {
+            o: port.interface.error for o, port in ports.items() if port and port.interface.error
+        }
+        if broken:
+            expect = [{OWNER: o.port_external_ids[OWNER]} for o in added]
+            self._ovsdb.run(
+                [RemovePort(name=o.name, expect=e) for o, e in zip(added, expect, strict=True)]
+            )
+            raise OperationRefused(broken)
 
 
 class _Watcher:

@@ -19,6 +19,9 @@ DEVICE = "netfw-device"
 STATUS = "iface-status"
 ATTACHED_MAC = "attached-mac"
 
+MADE_BY_SWITCH = frozenset({"tun", "openvswitch"})
+"""Kinds of the devices that a switch makes for internal ports."""
+
 Place = str | None
 """A network namespace by name; ``None`` is the switch's own."""
 
@@ -61,6 +64,27 @@ def place_of(port: Port) -> Place:
 def device_of(port: Port) -> str:
     """The device that the owner of a port uses."""
     return port.external_ids.get(DEVICE, port.name)
+
+
+def is_unusable(port: Port) -> bool:
+    """Whether a port of ours never came to have a device."""
+    if DEVICE in port.external_ids:
+        return STATUS not in port.interface.external_ids
+    return port.interface.error is not None
+
+
+def is_stranded(port: Port, observed: Observed) -> bool:
+    """Whether a port of ours can not get to its place, because somebody has its name there."""
+    place = place_of(port)
+    home, there = observed.link(None, port.name), observed.link(place, port.name)
+    return (
+        place is not None
+        and DEVICE not in port.external_ids
+        and home is not None
+        and home.kind in MADE_BY_SWITCH
+        and there is not None
+        and there.kind not in MADE_BY_SWITCH
+    )
 
 
 def leaving(update: Update[PortId, Attachment], observed: Observed) -> Iterator[PortId]:

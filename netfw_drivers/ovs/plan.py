@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from attrs import define, field, frozen
 
 from netfw.drivers.interface import Attachment
+from netfw.errors import Conflict
 from netfw.linux.operations import (
     AddVeth,
     DelLink,
@@ -45,12 +46,15 @@ from netfw_drivers.ovs.claims import refusals
 from netfw_drivers.ovs.observed import (
     ATTACHED_MAC,
     DEVICE,
+    MADE_BY_SWITCH,
     NETNS,
     STATUS,
     Observed,
     Place,
     Settings,
     device_of,
+    is_stranded,
+    is_unusable,
     leaving,
     place_of,
 )
@@ -58,7 +62,6 @@ from netfw_drivers.ovs.observed import (
 DEAD_VLAN = 4095
 """Tag of a port that nobody admitted yet; the switch driver drops what comes from it."""
 OVSDB = "ovsdb"
-_MADE_BY_SWITCH = {"tun", "openvswitch"}
 
 
 @frozen
@@ -81,6 +84,8 @@ def plan_interfaces(
     for port_id, attachment in update.put.items():
         if port_id not in refused:
             draft.put(port_id, attachment)
+        elif isinstance(refused[port_id], Conflict):
+            draft.abandon(port_id)
     return Plan(stages=tuple(draft.stages()), refused=refused)
 
 
@@ -92,6 +97,7 @@ class _Draft:
     settings: Settings
     clearing: list[Operation] = field(factory=list)
     removals: list[Operation] = field(factory=list)
+    additions: list[Operation] = field(factory=list)
     database: list[Operation] = field(factory=list)
     links: list[Operation] = field(factory=list)
     ready: list[Operation] = field(factory=list)
@@ -100,8 +106,9 @@ class _Draft:
         yield from (Stage((operation,)) for operation in self.clearing)
         for start in range(0, len(self.removals), REMOVE_AT_ONCE):
             yield Stage(tuple(self.removals[start : start + REMOVE_AT_ONCE]))
-        if self.database:
-            yield Stage(tuple(self.database))
+        for batch in (self.additions, self.database):
+            if batch:
+                yield Stage(tuple(batch))
         yield from (Stage((operation,)) for operation in self.links)
         if self.ready:
             yield Stage(tuple(self.ready))
@@ -114,6 +121,13 @@ class _Draft:
             self.clearing.append(_link(port_id, place_of(port), DelLink(port.name)))
         expect = {OWNER: str(port_id)}
         self.removals.append(_ovsdb(port_id, RemovePort(name=port.name, expect=expect)))
+
+    def abandon(self, port_id: PortId) -> None:
+        """Leave no mark on a name that turned out to be another's."""
+        for port in self.observed.ours.get(port_id, ()):
+            if is_unusable(port) or is_stranded(port, self.observed):
+                expect = {OWNER: str(port_id)}
+                self.removals.append(_ovsdb(port_id, RemovePort(name=port.name, expect=expect)))
 
     def put(self, port_id: PortId, wanted: Attachment) -> None:
         name = self.settings.port_name(port_id, wanted)
@@ -149,7 +163,7 @@ class _Draft:
 
     def _internal_place(self, port: Port, wanted: Attachment) -> tuple[Place, Link] | None:
         home = self.observed.link(None, port.name)
-        if home is not None and home.kind in _MADE_BY_SWITCH:
+        if home is not None and home.kind in MADE_BY_SWITCH:
             return None, home
         for place in (wanted.netns, place_of(port)):
             link = self.observed.link(place, port.name) if place is not None else None
@@ -163,9 +177,9 @@ class _Draft:
         there = self.observed.link(place, port.name) if place is not None else None
         return (
             home is not None
-            and home.kind in _MADE_BY_SWITCH
+            and home.kind in MADE_BY_SWITCH
             and there is not None
-            and there.kind in _MADE_BY_SWITCH
+            and there.kind in MADE_BY_SWITCH
         )
 
     def _add(self, port_id: PortId, wanted: Attachment, name: str) -> None:
@@ -183,7 +197,7 @@ class _Draft:
                 key: value for key, value in self._marks(port_id, wanted).items() if value
             },
         )
-        self.database.append(_ovsdb(port_id, port))
+        self.additions.append(_ovsdb(port_id, port))
         if veth:
             self._make_veth(port_id, wanted, name)
             return

@@ -1,0 +1,204 @@
+"""The suite of `InterfaceDriver`: subclass it, say how to look at your machine, run pytest."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+from uuid import uuid4
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.base import Capability
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.interface import Attachment, InterfaceDriver
+from netfw.errors import BackendUnavailable, Conflict, NotFound
+from netfw.model.address import Mac
+from netfw.model.device import device_name
+from netfw.model.ids import PortId
+from netfw.plan import Update
+from netfw.testing.conformance.promises import proves, proves_raise
+from netfw.testing.conformance.reconciler import ReconcilerConformance
+
+OTHER_MTU = 1400
+
+
+class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
+    """The promises of :class:`InterfaceDriver`, and of all that it is.
+
+    ``actual`` returns the attachment as the machine has it: device, MAC, MTU, namespace, up.
+    """
+
+    NAMESPACE: ClassVar[str] = "netfw-test"
+
+    def make_namespace(self, name: str) -> None:
+        """Make a network namespace; asked of drivers that declare ``Capability.NAMESPACES``."""
+        raise NotImplementedError("override `make_namespace`: the driver claims to know them")
+
+    def admit(self, port_id: PortId, attachment: Attachment) -> None:
+        """Do what a switch driver does to let the port's traffic pass."""
+        raise NotImplementedError("override `admit`")
+
+    def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
+        """Whether the port's traffic can pass the switch."""
+        raise NotImplementedError("override `is_admitted`")
+
+    def examples(self, count: int) -> dict[PortId, Attachment]:
+        ports = [PortId(uuid4()) for _ in range(count)]
+        return {
+            port: Attachment(device=device_name("if", port), mac=Mac(f"fa:16:3e:00:00:{n:02x}"))
+            for n, port in enumerate(ports, 1)
+        }
+
+    def changed(self, value: Attachment) -> Attachment:
+        return evolve(value, mac=Mac("fa:16:3e:ff" + value.mac[11:]), up=not value.up)
+
+    @proves(InterfaceDriver, 1)
+    @pytest.mark.parametrize("up", [True, False])
+    def test_a_device_is_as_it_was_asked_for(self, driver: InterfaceDriver, up: bool) -> None:
+        things = {key: evolve(value, up=up) for key, value in self.examples(1).items()}
+        assert driver.converge(Update(put=things)).ok
+        self.assert_so(things)
+
+    @proves(InterfaceDriver, 1)
+    def test_mac_and_state_change_in_place(self, driver: InterfaceDriver) -> None:
+        ((key, value),) = self.examples(1).items()
+        for wanted in (value, evolve(value, mac=Mac("fa:16:3e:aa:aa:aa")), evolve(value, up=False)):
+            assert driver.converge(Update(put={key: wanted})).ok
+            self.assert_so({key: wanted})
+
+    @proves(InterfaceDriver, 1)
+    def test_the_mtu_changes(self, driver: InterfaceDriver) -> None:
+        self.require(driver, Capability.MTU_CHANGE)
+        ((key, value),) = self.examples(1).items()
+        for wanted in (evolve(value, mtu=OTHER_MTU), value, evolve(value, mtu=OTHER_MTU)):
+            assert driver.converge(Update(put={key: wanted})).ok
+            self.assert_so({key: wanted})
+
+    @proves(InterfaceDriver, 1)
+    def test_a_device_appears_in_its_namespace_and_moves(self, driver: InterfaceDriver) -> None:
+        self.require(driver, Capability.NAMESPACES)
+        places = [self.NAMESPACE, f"{self.NAMESPACE}-2"]
+        for name in places:
+            self.make_namespace(name)
+        ((key, value),) = self.examples(1).items()
+        for place in [*places, None, places[0], None]:
+            wanted = evolve(value, netns=place, mtu=OTHER_MTU)
+            assert driver.converge(Update(put={key: wanted})).ok
+            self.assert_so({key: wanted})
+            assert driver.devices()[key].name == wanted.device
+        driver.converge(Update(drop=frozenset({key})))
+        for place in (*places, None):
+            self.assert_gone({key: evolve(value, netns=place)})
+
+    @proves(InterfaceDriver, 1)
+    def test_a_device_can_be_called_otherwise(self, driver: InterfaceDriver) -> None:
+        ((key, value),) = self.examples(1).items()
+        driver.converge(Update(put={key: value}))
+        renamed = evolve(value, device=f"o{value.device[1:]}")
+        assert driver.converge(Update(put={key: renamed})).ok
+        self.assert_so({key: renamed})
+        assert driver.devices()[key].name == renamed.device
+        assert self.actual(key, value) != value
+
+    @proves(InterfaceDriver, 1)
+    @pytest.mark.parametrize("name", ["x", "fifteen-letters", "-dash", "dot.ted", "a_b@c", "%d"])
+    def test_a_strange_name_is_had_or_refused(self, driver: InterfaceDriver, name: str) -> None:
+        """What the model lets pass, the driver takes literally or refuses; it does not stumble."""
+        (key, value), (other, plain) = self.examples(2).items()
+        try:
+            strange = evolve(value, device=name)
+        except ValueError:
+            return  # no driver ever sees it
+        outcome = driver.converge(Update(put={key: strange, other: plain}))
+        assert other in outcome.done
+        assert (key in outcome.done) == (self.actual(key, strange) == strange)
+
+    @proves(InterfaceDriver, 2)
+    def test_a_new_port_carries_no_traffic(self, driver: InterfaceDriver) -> None:
+        things = self.examples(2)
+        driver.converge(Update(put=things))
+        assert not any(self.is_admitted(key, value) for key, value in things.items())
+
+    @proves(InterfaceDriver, 2)
+    def test_a_port_that_was_admitted_stays_so(self, driver: InterfaceDriver) -> None:
+        ((key, value),) = self.examples(1).items()
+        driver.converge(Update(put={key: value}))
+        self.admit(key, value)
+        before = self.is_admitted(key, value)
+        for wanted in (value, self.changed(value)):
+            driver.converge(Update(put={key: wanted}))
+            assert self.is_admitted(key, wanted) == before
+
+    @proves(InterfaceDriver, 3)
+    def test_a_name_that_another_port_has_is_a_conflict(self, driver: InterfaceDriver) -> None:
+        (one, value), (two, other) = self.examples(2).items()
+        driver.converge(Update(put={one: value}))
+        taken = evolve(other, device=value.device)
+        outcome = driver.converge(Update(put={two: taken}))
+        assert isinstance(outcome.failed[two], Conflict), outcome
+        self.assert_so({one: value})
+        assert driver.held() == {one}
+
+    @proves(InterfaceDriver, 3)
+    def test_of_two_that_want_one_name_one_has_it(self, driver: InterfaceDriver) -> None:
+        (one, value), (two, other) = self.examples(2).items()
+        both = {one: value, two: evolve(other, device=value.device)}
+        outcome = driver.converge(Update(put=both))
+        assert [type(error) for error in outcome.failed.values()] == [Conflict]
+        assert len(outcome.done) == 1
+        assert driver.held() == outcome.done
+        self.assert_so({key: both[key] for key in outcome.done})
+
+    @proves(InterfaceDriver, 3)
+    def test_a_name_moves_from_port_to_port_in_one_update(self, driver: InterfaceDriver) -> None:
+        (one, value), (two, other) = self.examples(2).items()
+        driver.converge(Update(put={one: value}))
+        heir = evolve(other, device=value.device)
+        assert driver.converge(Update(put={two: heir}, drop=frozenset({one}))).ok
+        self.assert_so({two: heir})
+        assert driver.held() == {two}
+
+    @proves(InterfaceDriver, 3)
+    def test_two_ports_swap_their_names(self, driver: InterfaceDriver) -> None:
+        (one, value), (two, other) = self.examples(2).items()
+        driver.converge(Update(put={one: value, two: other}))
+        swapped = {
+            one: evolve(value, device=other.device),
+            two: evolve(other, device=value.device),
+        }
+        assert driver.converge(Update(put=swapped)).ok
+        self.assert_so(swapped)
+
+    @proves(InterfaceDriver, 4)
+    def test_a_missing_namespace_concerns_its_port_alone(self, driver: InterfaceDriver) -> None:
+        self.require(driver, Capability.NAMESPACES)
+        (one, value), (two, other) = self.examples(2).items()
+        lost = evolve(value, netns=f"{self.NAMESPACE}-no")
+        outcome = driver.converge(Update(put={one: lost, two: other}))
+        assert isinstance(outcome.failed[one], NotFound), outcome
+        assert outcome.done == {two}
+        self.assert_so({two: other})
+        assert driver.held() == {two}
+
+    @proves(InterfaceDriver, 5)
+    def test_devices_are_what_is_held_and_what_there_is(self, driver: InterfaceDriver) -> None:
+        things = self.examples(3)
+        driver.converge(Update(put=things))
+        devices = driver.devices()
+        assert devices.keys() == driver.held() == things.keys()
+        assert {key: device.name for key, device in devices.items()} == {
+            key: value.device for key, value in things.items()
+        }
+        assert {key: device.mac for key, device in devices.items()} == {
+            key: value.mac for key, value in things.items()
+        }
+
+    @proves_raise(InterfaceDriver, "devices", BackendUnavailable)
+    def test_devices_says_that_nobody_answers(self, driver: InterfaceDriver) -> None:
+        driver.devices()
+        with self.outage(), pytest.raises(BackendUnavailable):
+            driver.devices()
+
+
+CONTRACTS = (HostDriver, InterfaceDriver)
+"""What the suite is about, besides `Reconciler` where the driver is one."""

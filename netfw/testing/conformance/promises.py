@@ -1,0 +1,73 @@
+"""Which promise of which contract a test proves, and which ones no test does.
+
+A contract numbers its promises in its class docstring and names every error in its methods'
+``:raises:``.  The suites mark each test with what it proves; a test of the suites asks
+:func:`unproven` and thereby keeps promise and proof together.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from attrs import frozen
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NUMBER = re.compile(r"^ *(\d+)\. ", re.MULTILINE)
+_RAISES = re.compile(r":raises (\w+):")
+
+
+@frozen
+class Promise:
+    """A numbered promise (``HostDriver 3``), or an error (``HostDriver.held BackendError``)."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.what}"
+
+
+def proves(contract: type, *numbers: int) -> Callable[[F], F]:
+    """Mark a test as proof of numbered promises of *contract*."""
+    return _mark({Promise(contract.__name__, str(number)) for number in numbers})
+
+
+def proves_raise(contract: type, method: str, *errors: type[Exception]) -> Callable[[F], F]:
+    """Mark a test as proof that *method* raises these errors when it says so."""
+    where = f"{contract.__name__}.{method}"
+    return _mark({Promise(where, error.__name__) for error in errors})
+
+
+def promises_of(contract: type) -> frozenset[Promise]:
+    """What *contract* itself promises, leaving out what it inherits."""
+    name = contract.__name__
+    found = {Promise(name, number) for number in _NUMBER.findall(inspect.getdoc(contract) or "")}
+    for method, function in vars(contract).items():
+        for error in _RAISES.findall(getattr(function, "__doc__", None) or ""):
+            found.add(Promise(f"{name}.{method}", error))
+    return frozenset(found)
+
+
+def proofs_in(suite: type) -> Iterator[tuple[str, frozenset[Promise]]]:
+    """The tests of *suite*, each with the promises it proves."""
+    for name, test in inspect.getmembers(suite, callable):
+        if name.startswith("test"):
+            yield name, getattr(test, "proves", frozenset())
+
+
+def unproven(suite: type, *contracts: type) -> frozenset[Promise]:
+    """The promises of *contracts* that no test of *suite* proves."""
+    proven = {promise for _, promises in proofs_in(suite) for promise in promises}
+    return frozenset(p for contract in contracts for p in promises_of(contract)) - proven
+
+
+def _mark(promises: set[Promise]) -> Callable[[F], F]:
+    def mark(test: F) -> F:
+        test.proves = getattr(test, "proves", frozenset()) | promises  # type: ignore[attr-defined]
+        return test
+
+    return mark

@@ -1,0 +1,187 @@
+"""The Open vSwitch driver keeps the contract, on a real switch and a real kernel."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.host import LocalHost
+from netfw.drivers.interface import Attachment
+from netfw.model.device import device_name
+from netfw.model.ids import PortId
+from netfw.testing.conformance.interface import InterfaceDriverConformance
+from netfw.testing.lab.openvswitch import PrivateOvs
+from netfw_drivers.ovs.interface import OvsInterfaceDriver
+
+
+def ip(*arguments: str) -> str:
+    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def link(name: str, netns: str | None) -> dict[str, Any] | None:
+    there = ["-n", netns] if netns else []
+    found = [entry for entry in json.loads(ip(*there, "-j", "link")) if entry["ifname"] == name]
+    return found[0] if found else None
+
+
+class OvsInterfaceDriverConformance(InterfaceDriverConformance):
+    """What both ways to plug have in common."""
+
+    USE_VETH: bool
+    PLACE: str | None
+    """Namespace of the ports: where the switch keeps up its MAC and MTU by itself, or not."""
+    HALF = 1
+    """An MTU that says: part of it is there and part of it is not."""
+
+    @pytest.fixture
+    def make_driver(self, ovs: PrivateOvs) -> Iterator[Callable[[], OvsInterfaceDriver]]:
+        self.ovs = ovs
+        ovs.add_bridge("br-int")
+        options = {
+            "integration_bridge": "br-int",
+            "ovsdb_connection": ovs.remote,
+            "ovsdb_timeout": 3.0,
+            "ovs_use_veth": self.USE_VETH,
+        }
+        hosts: list[LocalHost] = []
+
+        def make() -> OvsInterfaceDriver:
+            hosts.append(LocalHost())
+            return OvsInterfaceDriver.from_conf(options, hosts[-1])
+
+        self.namespaces: set[str] = set()
+        self.foreign: list[Attachment] = []
+        if self.PLACE:
+            self.make_namespace(self.PLACE)
+        yield make
+        for host in hosts:
+            host.close()
+        for value in self.foreign:
+            self.ip_at(value, "link", "delete", value.device)
+        for name in self.namespaces:
+            ip("netns", "delete", name)
+
+    def row(self, key: PortId) -> str | None:
+        """The OVS port that claims to be *key*."""
+        where = f"external_ids:iface-id={key}"
+        return (
+            self.ovs.vsctl("--bare", "--columns=name", "find", "Interface", where).strip() or None
+        )
+
+    def actual(self, key: PortId, value: Attachment) -> Attachment | None:
+        found, row = link(value.device, value.netns), self.row(key)
+        if found is None and row is None and link(device_name("tap", key), None) is None:
+            return None
+        if found is None or row is None:
+            return evolve(value, mtu=self.HALF)
+        ofport = self.ovs.vsctl("get", "Interface", row, "ofport").strip()
+        whole = ofport not in {"[]", "-1"}
+        return Attachment(
+            device=found["ifname"],
+            mac=found["address"],
+            mtu=found["mtu"] if whole else self.HALF,
+            netns=value.netns,
+            up="UP" in found["flags"],
+        )
+
+    def examples(self, count: int) -> dict[PortId, Attachment]:
+        return {
+            key: evolve(value, netns=self.PLACE) for key, value in super().examples(count).items()
+        }
+
+    def make_foreign(self, value: Attachment) -> None:
+        self.ip_at(value, "link", "add", value.device, "type", "veth", "peer", "name", "foreign")
+        self.foreign.append(value)
+
+    def ip_at(self, value: Attachment, *arguments: str) -> None:
+        ip(*(("-n", value.netns) if value.netns else ()), *arguments)
+
+    def foreign_is_intact(self, value: Attachment) -> bool:
+        found = link(value.device, value.netns)
+        return found is not None and found["address"] != value.mac and "UP" not in found["flags"]
+
+    def vanish(self, key: PortId, value: Attachment) -> None:
+        row = self.row(key)
+        assert row is not None
+        self.ovs.vsctl("del-port", row)
+        subprocess.run(["ip", "link", "del", row], check=False, capture_output=True)
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        # The switch goes too, which would else ask for the database's return in its own time.
+        self.ovs.stop_switch()
+        self.ovs.stop_database()
+        yield
+        self.ovs.start_database()
+        self.ovs.start_switch()
+
+    def make_namespace(self, name: str) -> None:
+        ip("netns", "add", name)
+        self.namespaces.add(name)
+
+    def admit(self, port_id: PortId, attachment: Attachment) -> None:
+        self.ovs.vsctl("set", "Port", self.row(port_id), "tag=5")
+
+    def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
+        return self.ovs.vsctl("get", "Port", self.row(port_id), "tag").strip() != "4095"
+
+    def drifts(self) -> Mapping[str, Callable[[PortId, Attachment], None]]:
+        return {
+            "another MAC": self.set_mac,
+            "another MTU": lambda _, value: self.set_link(value, "mtu", "1300"),
+            "link down": lambda _, value: self.set_link(value, "down"),
+            "an id is missing": self.forget("attached-mac"),
+            "it does not say who it is": self.forget("iface-id"),
+            "it is not active": self.forget("iface-status"),
+            "it is in another namespace": self.move_away,
+            "its device is gone": lambda _, value: self.ip_at(value, "link", "del", value.device),
+            "its namespace was made anew": self.renew_namespace,
+            "the switch was restarted": self.restart,
+        }
+
+    def set_mac(self, key: PortId, value: Attachment) -> None:
+        self.set_link(value, "address", "fa:16:3e:00:de:ad")
+
+    def set_link(self, value: Attachment, *change: str) -> None:
+        self.ip_at(value, "link", "set", value.device, *change)
+
+    def renew_namespace(self, key: PortId, value: Attachment) -> None:
+        """What was in it is gone, without a word to the switch."""
+        if value.netns:
+            ip("netns", "delete", value.netns)
+            ip("netns", "add", value.netns)
+        else:
+            self.ip_at(value, "link", "del", value.device)
+
+    def forget(self, name: str) -> Callable[[PortId, Attachment], None]:
+        def spoil(key: PortId, value: Attachment) -> None:
+            self.ovs.vsctl("remove", "Interface", self.row(key), "external_ids", name)
+
+        return spoil
+
+    def move_away(self, key: PortId, value: Attachment) -> None:
+        self.make_namespace("elsewhere")
+        self.set_link(value, "netns", "elsewhere")
+
+    def restart(self, key: PortId, value: Attachment) -> None:
+        """A restarted switch makes new devices for its internal ports, and finds veths again."""
+        self.ovs.stop_switch()
+        if self.USE_VETH:
+            self.set_link(value, "down")
+        self.ovs.start_switch()
+
+
+@pytest.mark.spec("DRV-03", "DHCP-23")
+class TestInternalPorts(OvsInterfaceDriverConformance):
+    USE_VETH = False
+    PLACE = "plugged"
+
+
+@pytest.mark.spec("DRV-03", "DHCP-23")
+class TestVethPairs(OvsInterfaceDriverConformance):
+    USE_VETH = True
+    PLACE = None
