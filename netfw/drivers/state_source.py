@@ -19,7 +19,10 @@ R = TypeVar("R")
 
 @frozen
 class Cursor:
-    """A place in the history of a source; opaque to agents, who keep it and give it back."""
+    """A place in the history of a source; opaque to agents, who keep it and give it back.
+
+    It belongs to the interest that it was given to: another interest takes a snapshot.
+    """
 
     epoch: str
     """Changes when the store was restored or replaced: its history is another one."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.ha_role import HaRole
@@ -42,6 +42,8 @@ class MemorySource(StateSource):
     :class:`~netfw.messaging.reach.Assignment`.  Who numbers revisions himself gives each change a
     higher one; a changed resource that has none gets one here.
     """
+
+    VERSION: ClassVar[int] = 1
 
     def __init__(self, *items: Item, page: int = 500, retention: int = 10_000) -> None:
         self._page = page

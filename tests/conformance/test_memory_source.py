@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import pytest
 from memory_world import MemoryWorld
 
+from netfw.drivers.interest import Interest
+from netfw.drivers.loader import load
+from netfw.drivers.reports import Report
+from netfw.drivers.requests import Request
+from netfw.drivers.state_source import Cursor, Delta, StateSource
+from netfw.errors import BackendUnavailable
 from netfw.messaging.memory import MemorySource
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Setting
+
+R = TypeVar("R")
 
 
 @pytest.mark.spec("DRV-21", "RPC-02")
@@ -20,3 +29,40 @@ class TestMemorySource(StateSourceConformance):
         source = MemorySource(page=page)
         yield Setting(source, MemoryWorld(source))
         source.close()
+
+
+class RemoteSource(MemorySource):
+    """A source in memory as if it were behind a wire that can be cut."""
+
+    gone = False
+
+    def cut(self) -> None:
+        self.gone = True
+
+    def answering(self) -> MemorySource:
+        if self.gone:
+            raise BackendUnavailable("cut off")
+        return super()  # type: ignore[return-value]
+
+    def snapshot(self, interest: Interest) -> Iterator[Delta]:
+        return self.answering().snapshot(interest)
+
+    def changes(self, interest: Interest, since: Cursor) -> Delta:
+        return self.answering().changes(interest, since)
+
+    def report(self, reports: Sequence[Report]) -> None:
+        self.answering().report(reports)
+
+    def ask(self, request: Request[R]) -> R:
+        return self.answering().ask(request)
+
+
+class TestRemoteSource(StateSourceConformance):
+    @contextmanager
+    def setting(self, page: int) -> Iterator[Setting]:
+        source = RemoteSource(page=page)
+        yield Setting(source, MemoryWorld(source), source.cut)
+
+
+def test_the_source_in_memory_loads_by_its_name() -> None:
+    assert load(StateSource, "memory") is MemorySource

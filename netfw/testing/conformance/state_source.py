@@ -9,8 +9,7 @@ In your own tests, with plain pytest::
             yield Setting(source, MyWorld(source))
             source.close()
 
-The number of each test is that of the promise in :class:`~netfw.drivers.state_source.StateSource`
-which it checks.
+A source that can be out of reach says how to cut it off, ``Setting(source, world, cut)``.
 """
 
 from __future__ import annotations
@@ -26,14 +25,15 @@ from hypothesis import HealthCheck, given, settings
 
 from netfw.drivers.interest import Interest, Service
 from netfw.drivers.reports import StatusReport
-from netfw.drivers.requests import EnsureDhcpPort
-from netfw.drivers.state_source import Cursor, Delta
-from netfw.errors import CursorLost, NotSupported
+from netfw.drivers.requests import EnsureDhcpPort, Request
+from netfw.drivers.state_source import Cursor, Delta, StateSource
+from netfw.errors import BackendUnavailable, CursorLost, NotSupported, RequestError
 from netfw.messaging.reach import Item, reachable
 from netfw.model.port import Port
 from netfw.model.resource import Ref, Resource, ref
 from netfw.model.standard import Status
 from netfw.testing.conformance import state_scene as scene
+from netfw.testing.conformance.promises import proves, proves_raise
 from netfw.testing.conformance.state_history import (
     Commit,
     Forget,
@@ -57,6 +57,10 @@ def _refs(resources: Iterable[Resource]) -> set[Ref]:
     return {ref(resource) for resource in resources}
 
 
+class UnknownRequest(Request[None]):
+    """Of a kind that no source answers."""
+
+
 class StateSourceConformance:
     """Override :meth:`setting`; pytest does the rest."""
 
@@ -72,7 +76,8 @@ class StateSourceConformance:
         """A fresh, empty source whose pages hold *page* resources, and the world behind it."""
         raise NotImplementedError("override setting(); see the module's docstring")
 
-    def test_1_a_snapshot_is_everything_that_concerns_the_interest_and_nothing_else(self) -> None:
+    @proves(StateSource, 1)
+    def test_a_snapshot_is_everything_that_concerns_the_interest_and_nothing_else(self) -> None:
         expected = {
             scene.L2_HERE: {*_refs(scene.WITH_WEB_HERE), ref(scene.AGENT_THERE)},
             scene.POPULATED_HERE: {
@@ -90,14 +95,16 @@ class StateSourceConformance:
                 assert [page.more for page in pages] == [True] * (len(pages) - 1) + [False]
             assert [page.put for page in at.source.snapshot(scene.L3_HERE)] == [()]
 
-    def test_1_a_router_brings_its_legs_networks_and_floating_ips(self) -> None:
+    @proves(StateSource, 1)
+    def test_a_router_brings_its_legs_networks_and_floating_ips(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit((*scene.BACKGROUND, scene.LEG, scene.ROUTER_ASSIGNMENT))
             assert Follower(at.source, scene.L3_HERE).catch_up().keys() == _refs(
                 (scene.ROUTER, scene.LEG, scene.NET, scene.QOS, scene.SUBNET, scene.SEGMENT)
             ) | _refs((scene.FLOATING, scene.NEIGHBOUR))
 
-    def test_2_what_is_committed_while_a_snapshot_is_read_is_not_lost(self) -> None:
+    @proves(StateSource, 2)
+    def test_what_is_committed_while_a_snapshot_is_read_is_not_lost(self) -> None:
         late = scene.port(9, scene.HERE, scene.OTHER_NET)
         with self.setting(2) as at:
             at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
@@ -108,7 +115,8 @@ class StateSourceConformance:
             at.world.commit((), (ref(scene.FROM_DB),))
             assert follower.catch_up() == reachable(at.world.items(), scene.L2_HERE)
 
-    def test_2_the_cursor_of_a_snapshot_is_older_than_its_first_page(self) -> None:
+    @proves(StateSource, 2)
+    def test_the_cursor_of_a_snapshot_is_older_than_its_first_page(self) -> None:
         with self.setting(2) as at:
             at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
             pages = at.source.snapshot(scene.L2_HERE)
@@ -117,7 +125,8 @@ class StateSourceConformance:
             assert {page.cursor for page in pages} == {first.cursor}
             assert ref(scene.NET) in _refs(at.source.changes(scene.L2_HERE, first.cursor).put)
 
-    def test_2_any_history_read_in_any_way_ends_with_what_is_reachable(self) -> None:
+    @proves(StateSource, 2)
+    def test_any_history_read_in_any_way_ends_with_what_is_reachable(self) -> None:
         @self.examples
         @given(histories, interests, interests)
         def holds(history: list[Step], one: Interest, other: Interest) -> None:
@@ -131,7 +140,8 @@ class StateSourceConformance:
 
         holds()
 
-    def test_2_writers_and_readers_at_the_same_time_agree_in_the_end(self) -> None:
+    @proves(StateSource, 2)
+    def test_writers_and_readers_at_the_same_time_agree_in_the_end(self) -> None:
         with self.setting(2) as at:
             at.world.commit(scene.BACKGROUND)
             writers = [threading.Thread(target=_write, args=(at, n)) for n in range(3)]
@@ -149,7 +159,8 @@ class StateSourceConformance:
             for follower in followers:
                 assert follower.catch_up() == reachable(at.world.items(), follower.interest)
 
-    def test_3_a_commit_that_was_slow_is_not_skipped(self) -> None:
+    @proves(StateSource, 3)
+    def test_a_commit_that_was_slow_is_not_skipped(self) -> None:
         slow, quick = scene.port(8, scene.HERE), scene.port(9, scene.HERE)
         with self.setting(WIDE) as at:
             at.world.commit(scene.BACKGROUND)
@@ -161,7 +172,8 @@ class StateSourceConformance:
             finish()
             assert ref(slow) in follower.catch_up()
 
-    def test_4_the_first_port_of_a_network_brings_all_that_it_refers_to(self) -> None:
+    @proves(StateSource, 4)
+    def test_the_first_port_of_a_network_brings_all_that_it_refers_to(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit(scene.BACKGROUND)
             cursor = _cursor(at, scene.L2_HERE)
@@ -170,7 +182,8 @@ class StateSourceConformance:
             assert _refs(delta.put) == _refs(scene.WITH_WEB_HERE)
             assert not delta.drop
 
-    def test_4_a_new_reference_brings_what_it_leads_to(self) -> None:
+    @proves(StateSource, 4)
+    def test_a_new_reference_brings_what_it_leads_to(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
             at.world.commit((), (ref(scene.FROM_DB),))
@@ -179,7 +192,8 @@ class StateSourceConformance:
             delta = at.source.changes(scene.L2_HERE, cursor)
             assert _refs(delta.put) == _refs((scene.FROM_DB, scene.DB_THERE))
 
-    def test_5_what_is_no_longer_reachable_is_dropped(self) -> None:
+    @proves(StateSource, 5)
+    def test_what_is_no_longer_reachable_is_dropped(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
             cursor = _cursor(at, scene.L2_HERE)
@@ -188,7 +202,8 @@ class StateSourceConformance:
             assert delta.drop == _refs(scene.WITH_WEB_HERE)
             assert not delta.put
 
-    def test_5_members_go_with_the_rule_that_referred_to_them(self) -> None:
+    @proves(StateSource, 5)
+    def test_members_go_with_the_rule_that_referred_to_them(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
             cursor = _cursor(at, scene.L2_HERE)
@@ -196,7 +211,8 @@ class StateSourceConformance:
             delta = at.source.changes(scene.L2_HERE, cursor)
             assert delta.drop == _refs((scene.FROM_DB, scene.DB_THERE))
 
-    def test_6_nothing_changes_while_nothing_happens(self) -> None:
+    @proves(StateSource, 6)
+    def test_nothing_changes_while_nothing_happens(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit(scene.BACKGROUND)
             cursor = _cursor(at, scene.L2_HERE)
@@ -207,7 +223,8 @@ class StateSourceConformance:
             rest = at.source.changes(scene.L2_HERE, twice.cursor)
             assert (rest.put, rest.drop, rest.more) == ((), frozenset(), False)
 
-    def test_7_going_on_with_the_cursor_of_an_answer_comes_to_an_end(self) -> None:
+    @proves(StateSource, 7)
+    def test_going_on_with_the_cursor_of_an_answer_comes_to_an_end(self) -> None:
         with self.setting(1) as at:
             cursor = _cursor(at, scene.L2_HERE)
             for number in range(1, 6):
@@ -219,7 +236,9 @@ class StateSourceConformance:
             delivered = {key for answer in answers for key in _refs(answer.put)}
             assert delivered == _refs(scene.port(number, scene.HERE) for number in range(1, 6))
 
-    def test_8_a_forgotten_cursor_is_lost(self) -> None:
+    @proves(StateSource, 8)
+    @proves_raise(StateSource, "changes", CursorLost)
+    def test_a_forgotten_cursor_is_lost(self) -> None:
         with self.setting(WIDE) as at:
             cursor = _cursor(at, scene.L2_HERE)
             at.world.commit((scene.WEB_HERE,))
@@ -227,7 +246,8 @@ class StateSourceConformance:
             with pytest.raises(CursorLost):
                 at.source.changes(scene.L2_HERE, cursor)
 
-    def test_8_a_cursor_from_before_a_restore_is_lost(self) -> None:
+    @proves(StateSource, 8)
+    def test_a_cursor_from_before_a_restore_is_lost(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit((scene.WEB_HERE,))
             cursor = _cursor(at, scene.L2_HERE)
@@ -235,14 +255,16 @@ class StateSourceConformance:
             with pytest.raises(CursorLost):
                 at.source.changes(scene.L2_HERE, cursor)
 
-    def test_8_a_cursor_from_the_future_is_lost(self) -> None:
+    @proves(StateSource, 8)
+    def test_a_cursor_from_the_future_is_lost(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit((scene.WEB_HERE,))
             cursor = _cursor(at, scene.L2_HERE)
             with pytest.raises(CursorLost):
                 at.source.changes(scene.L2_HERE, Cursor(cursor.epoch, cursor.seq + 1000))
 
-    def test_9_a_hint_follows_a_commit_and_then_changes_has_it(self) -> None:
+    @proves(StateSource, 9)
+    def test_a_hint_follows_a_commit_and_then_changes_has_it(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit(scene.BACKGROUND)
             cursor = _cursor(at, scene.L2_HERE)
@@ -259,7 +281,8 @@ class StateSourceConformance:
             stop()
             stop()
 
-    def test_9_no_hint_comes_after_a_watch_was_stopped(self) -> None:
+    @proves(StateSource, 9)
+    def test_no_hint_comes_after_a_watch_was_stopped(self) -> None:
         with self.setting(WIDE) as at:
             stopped, other = list[None](), threading.Event()
             stop = at.source.watch(scene.L2_HERE, lambda: stopped.append(None))
@@ -269,35 +292,40 @@ class StateSourceConformance:
             assert other.wait(DEADLINE), "the watch that was not stopped got no hint"
             assert not stopped
 
-    def test_10_a_report_counts(self) -> None:
+    @proves(StateSource, 10)
+    def test_a_report_counts(self) -> None:
         with self.setting(WIDE) as at:
             port = _stored(at, scene.WEB_HERE)
             at.source.report([_up(port, scene.HERE)])
             at.source.report([_up(port, scene.HERE)])
             assert at.world.status(ref(port), Service.L2) is Status.ACTIVE
 
-    def test_10_a_report_of_an_older_revision_is_ignored(self) -> None:
+    @proves(StateSource, 10)
+    def test_a_report_of_an_older_revision_is_ignored(self) -> None:
         with self.setting(WIDE) as at:
             old = _stored(at, scene.WEB_HERE)
             _stored(at, evolve(scene.WEB_HERE, admin_up=False, revision=old.revision + 1))
             at.source.report([_up(old, scene.HERE)])
             assert at.world.status(ref(old), Service.L2) is not Status.ACTIVE
 
-    def test_10_a_report_of_another_host_is_ignored(self) -> None:
+    @proves(StateSource, 10)
+    def test_a_report_of_another_host_is_ignored(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit(scene.BACKGROUND)
             port = _stored(at, scene.WEB_HERE)
             at.source.report([_up(port, scene.THERE)])
             assert at.world.status(ref(port), Service.L2) is not Status.ACTIVE
 
-    def test_10_a_report_on_what_is_gone_is_ignored(self) -> None:
+    @proves(StateSource, 10)
+    def test_a_report_on_what_is_gone_is_ignored(self) -> None:
         with self.setting(WIDE) as at:
             port = _stored(at, scene.WEB_HERE)
             at.world.commit((), (ref(port),))
             at.source.report([_up(port, scene.HERE)])
             assert at.world.status(ref(port), Service.L2) is not Status.ACTIVE
 
-    def test_11_asking_twice_makes_one_thing(self) -> None:
+    @proves(StateSource, 11)
+    def test_asking_twice_makes_one_thing(self) -> None:
         request = EnsureDhcpPort(
             network=scene.NET.id, host=scene.HERE, subnets=frozenset({scene.SUBNET.id})
         )
@@ -313,7 +341,41 @@ class StateSourceConformance:
             assert first.binding.host == scene.HERE
             assert [fixed.subnet_id for fixed in first.fixed_ips] == [scene.SUBNET.id]
 
-    def test_12_agents_do_not_disturb_each_other(self) -> None:
+    @proves_raise(StateSource, "ask", NotSupported)
+    def test_a_request_of_a_kind_it_does_not_know_is_refused(self) -> None:
+        with self.setting(WIDE) as at, pytest.raises(NotSupported):
+            at.source.ask(UnknownRequest())
+
+    @proves_raise(StateSource, "ask", RequestError)
+    def test_a_request_that_can_not_be_is_refused(self) -> None:
+        request = EnsureDhcpPort(
+            network=scene.NET.id, host=scene.HERE, subnets=frozenset({scene.SUBNET.id})
+        )
+        with self.setting(WIDE) as at, pytest.raises(RequestError):
+            at.source.ask(request)  # there is no such network
+
+    @proves_raise(StateSource, "snapshot", BackendUnavailable)
+    @proves_raise(StateSource, "changes", BackendUnavailable)
+    @proves_raise(StateSource, "report", BackendUnavailable)
+    @proves_raise(StateSource, "ask", BackendUnavailable)
+    def test_a_source_out_of_reach_says_so(self) -> None:
+        with self.setting(WIDE) as at:
+            if at.cut is None:
+                pytest.skip("this source is never out of reach")
+            port = _stored(at, scene.WEB_HERE)
+            cursor = _cursor(at, scene.L2_HERE)
+            at.cut()
+            for attempt in (
+                lambda: list(at.source.snapshot(scene.L2_HERE)),
+                lambda: at.source.changes(scene.L2_HERE, cursor),
+                lambda: at.source.report([_up(port, scene.HERE)]),
+                lambda: at.source.ask(UnknownRequest()),
+            ):
+                with pytest.raises(BackendUnavailable):
+                    attempt()
+
+    @proves(StateSource, 12)
+    def test_agents_do_not_disturb_each_other(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit(scene.BACKGROUND)
             cursor, theirs = _cursor(at, scene.L2_HERE), _cursor(at, scene.L2_THERE)

@@ -46,6 +46,8 @@ class Setting:
 
     source: StateSource
     world: World
+    cut: Callable[[], None] | None = None
+    """Puts the source out of reach; ``None``: it never is."""
 
 
 class Follower:
