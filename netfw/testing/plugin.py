@@ -39,6 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True, wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
     if early_config.known_args_namespace.sandbox and not sandbox.inside():
+        if len(sys.orig_argv) < 2:
+            raise pytest.UsageError("--sandbox starts the whole command again: there is none here")
         sys.stdout.flush()
         sys.stderr.flush()
         sandbox.enter([sys.executable, *sys.orig_argv[1:]])

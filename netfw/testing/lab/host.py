@@ -63,11 +63,12 @@ class Host:
 
     def address_underlay(self) -> None:
         """Give the underlay its addresses; they go when the switch that has the device ends."""
+        v6 = [f"addr replace {self.address6} dev {UNDERLAY} nodad"] if system.has_ipv6() else []
         self.place.ip(
             f"link set {NIC} up",
             f"link set {UNDERLAY} up",
             f"addr replace {self.address} dev {UNDERLAY}",
-            f"addr replace {self.address6} dev {UNDERLAY} nodad",
+            *v6,
         )
 
     def run(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> str:
@@ -104,13 +105,21 @@ class Host:
             instance.plug(plug)
         return instance
 
-    def kill_switch(self) -> None:
-        """End ``ovs-vswitchd`` as a crash would."""
-        self.ovs.kill_switch()
-
     def restart_switch(self) -> None:
-        """Start ``ovs-vswitchd`` again, and give the new underlay device its addresses."""
+        """Stop ``ovs-vswitchd`` and start it again."""
         self.ovs.stop_switch()
+        self.ovs.start_switch()
+        self.address_underlay()
+
+    def crash(self) -> None:
+        """Kill every process of this host at once; devices and namespaces stay."""
+        self.place.kill_processes()
+        self.ovs.kill_switch()
+        self.ovs.kill_database()
+
+    def revive(self) -> None:
+        """Start the switch again after :meth:`crash`, with the database as it was."""
+        self.ovs.start_database()
         self.ovs.start_switch()
         self.address_underlay()
 

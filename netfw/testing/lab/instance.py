@@ -21,6 +21,7 @@ from attrs import field, frozen
 from netfw.errors import ConfigError
 from netfw.linux import syscalls
 from netfw.linux.loopback import raise_loopback
+from netfw.testing.lab import system
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.place import Completed, Place
 from netfw.testing.lab.probe import BackgroundPing, Ping, Pinger
@@ -178,8 +179,9 @@ def _make_namespace(path: str) -> int:
     syscalls.unshare(syscalls.CLONE_NEWNET)
     syscalls.mount("/proc/thread-self/ns/net", path, syscalls.MS_BIND)
     raise_loopback()
-    # Addresses are usable at once: nobody else has them, as the lab gave them.
-    Path("/proc/sys/net/ipv6/conf/default/accept_dad").write_text("0")
+    if system.has_ipv6():
+        # Addresses are usable at once: nobody else has them, as the lab gave them.
+        Path("/proc/sys/net/ipv6/conf/default/accept_dad").write_text("0")
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import time
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from netfw.errors import BackendError
 from netfw.linux import syscalls
@@ -133,7 +134,12 @@ class Place:
 
         :raises CommandFailed: one of them was refused; those before it are in effect.
         """
-        self.run(["ip", "-batch", "-"], input="\n".join(lines))
+        completed = self.attempt(["ip", "-batch", "-"], input="\n".join(lines))
+        if completed.status:
+            number = re.search(r"Command failed -:(\d+)", completed.error)
+            line = lines[int(number[1]) - 1] if number else "; ".join(lines)
+            said = completed.error.splitlines()[0]
+            raise CommandFailed(evolve(completed, argv=("ip", *line.split()), error=said))
 
     def space(self, kind: str) -> str:
         """A path that refers to one of the namespaces, for this process and its children."""

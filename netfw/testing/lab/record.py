@@ -88,31 +88,52 @@ class Directory:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else brings labs up or down meanwhile."""
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        """Nobody else brings labs up or down meanwhile; the directory is there, until it is empty.
+
+        :raises BackendBroken: the directory is not this user's own.
+        """
+        descriptor = self._lock()
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
             os.close(descriptor)
+
+    def _lock(self) -> int:
+        while True:
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            self.check()
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), self.path.stat()):
+                    return descriptor
+            os.close(descriptor)  # while this one waited, the last lab went and the directory too
+
+    def check(self) -> None:
+        """Refuse a directory that somebody else may write to.
+
+        :raises BackendBroken: it exists and is not this user's own.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            status = self.path.lstat()
+            ours = status.st_uid == os.geteuid() and not status.st_mode & 0o077
+            if not stat.S_ISDIR(status.st_mode) or not ours:
+                raise BackendBroken(f"{self.path} is not a directory of yours alone; remove it")
 
     def _file(self, name: str) -> Path:
         return self.path / f"{check_name(name)}.json"
 
 
 def open_directory() -> Directory:
-    """The directory of this user, made if need be.
+    """The directory of this user; it exists while labs are up.
 
     :raises BackendBroken: it exists and is not this user's own.
     """
-    path = _choose()
-    with contextlib.suppress(FileExistsError):
-        path.mkdir(mode=0o700)
-    status = path.lstat()
-    ours = status.st_uid == os.geteuid() and not status.st_mode & 0o077
-    if not stat.S_ISDIR(status.st_mode) or not ours:
-        raise BackendBroken(f"{path} is not a directory of yours alone; remove it")
-    return Directory(path)
+    directory = Directory(_choose())
+    directory.check()
+    return directory
 
 
 def _choose() -> Path:

@@ -37,6 +37,11 @@ def show_own_devices() -> None:
         mount("sysfs", "/sys")
 
 
+def has_ipv6() -> bool:
+    """Whether this kernel has IPv6 at all."""
+    return os.path.isdir("/proc/sys/net/ipv6")
+
+
 def die_with_parent() -> None:
     """Have the kernel kill this process when the thread that started it ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)

@@ -118,7 +118,7 @@ def test_a_lab_comes_up_is_shown_used_and_taken_down(lab_command: Command) -> No
     lab_command("exec", "host1", "ping", "-c1", "-W2", "198.18.0.3")
     assert lab_command("down") == "Lab 'lab' is down.\n"
     await_processes(before)
-    assert list((lab_command.directory / "netfw-lab").iterdir()) == []
+    assert list(lab_command.directory.iterdir()) == []
     assert "No lab is up" in lab_command("show")
 
 
@@ -222,7 +222,7 @@ def test_a_lab_whose_processes_were_killed_is_gone_and_its_name_free(
 
 
 def test_a_pid_that_is_another_process_by_now_is_left_alone(lab_command: Command) -> None:
-    lab_command("show")
+    (lab_command.directory / "netfw-lab").mkdir(mode=0o700)
     with subprocess.Popen(["sleep", "1000"]) as stranger:
         try:
             boot = Path("/proc/sys/kernel/random/boot_id").read_text()
@@ -273,7 +273,7 @@ def test_a_lab_that_can_not_come_up_says_why_and_leaves_nothing(
     file.write_text("hosts = 1\n[[instances]]\nname = 'vm1'\nbridge = 'nosuch'\n")
     assert "no bridge named nosuch" in lab_command("up", "--topology", str(file), status=1)
     await_processes(before)
-    assert list((lab_command.directory / "netfw-lab").iterdir()) == []
+    assert list(lab_command.directory.iterdir()) == []
 
 
 def test_hosts_that_do_not_exist_are_told_with_the_nearest(lab_command: Command) -> None:

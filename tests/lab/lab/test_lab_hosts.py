@@ -120,6 +120,11 @@ def test_a_failed_command_says_what_it_was_and_what_it_said(lab: Lab) -> None:
         lab.hosts["host1"].run(["ip", "link", "show", "nosuch"])
 
 
+def test_a_refused_line_of_a_batch_is_told_alone(lab: Lab) -> None:
+    with pytest.raises(CommandFailed, match=r"^ip link set nosuch up: status 1: Cannot find"):
+        lab.hosts["host1"].place.ip("link set lo up", "link set nosuch up", "link set lo up")
+
+
 @pytest.mark.parametrize("kind", Device)
 def test_instances_on_one_host_talk_by_udp_and_tcp(make_lab: MakeLab, kind: Device) -> None:
     host = make_lab(hosts=1, bridges=["br-int"]).hosts["host1"]
@@ -270,11 +275,21 @@ def test_a_provider_network_joins_a_nic_of_every_host(make_lab: MakeLab) -> None
 def test_a_host_survives_a_crash_of_its_switch(make_lab: MakeLab) -> None:
     one, two = make_lab(bridges=["br-int"]).hosts.values()
     ping = ["ping", "-c1", "-W1", str(two.address6.ip)]
-    one.kill_switch()
+    one.ovs.kill_switch()
     assert one.attempt(ping).status != 0
     one.restart_switch()
     assert one.attempt(ping).status == 0
     assert "br-int" in one.run(["ip", "-br", "link"])
+
+
+def test_a_crashed_host_runs_nothing_until_it_is_revived(make_lab: MakeLab) -> None:
+    one, two = make_lab(bridges=["br-int"]).hosts.values()
+    one.spawn(["sleep", "1000"])
+    one.crash()
+    assert one.place.processes() == frozenset()
+    assert len(two.place.processes()) == 2
+    one.revive()
+    assert one.attempt(["ping", "-c1", "-W2", str(two.address.ip)]).status == 0
 
 
 def test_pinging_tells_loss_apart_from_what_is_under_way(make_lab: MakeLab) -> None:

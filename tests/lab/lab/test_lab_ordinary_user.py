@@ -133,7 +133,7 @@ def test_a_tun_device_for_root_alone_is_told_with_the_way_out(somebody: Ordinary
     told = somebody.netfw("up", status=1, tun="0600")
     assert "/dev/net/tun may not be opened" in told
     assert "use sudo" in told
-    assert list((somebody.directory / "run" / "netfw-lab").iterdir()) == []
+    assert list((somebody.directory / "run").iterdir()) == []
 
 
 def test_a_kernel_that_gives_users_no_namespaces_is_told_with_the_way_out(

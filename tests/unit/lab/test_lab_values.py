@@ -228,7 +228,22 @@ def test_a_directory_that_others_may_enter_is_refused(
     tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert record.open_directory().path == tmp_path / "netfw-lab"
-    (tmp_path / "netfw-lab").chmod(0o777)
+    directory = record.open_directory()
+    assert directory.path == tmp_path / "netfw-lab"
+    directory.path.mkdir(mode=0o777)
+    directory.path.chmod(0o777)
     with pytest.raises(BackendBroken, match="not a directory of yours alone"):
         record.open_directory()
+    with pytest.raises(BackendBroken, match="not a directory of yours alone"), directory.locked():
+        pass
+
+
+def test_the_directory_is_there_while_something_is_in_it(tmp_path) -> None:
+    directory = record.Directory(tmp_path / "labs")
+    assert directory.all() == []
+    with directory.locked():
+        directory.write(record.identify("lab", os.getpid()))
+    assert directory.path.is_dir()
+    with directory.locked():
+        directory.remove("lab")
+    assert not directory.path.exists()
