@@ -1,0 +1,190 @@
+"""The vendor's road: an environment, the sample installed into it, its suite; and its mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import textwrap
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+
+from netfw.testing.lab import sandbox
+
+ROOT = Path(__file__).parents[1]
+SAMPLE = ROOT / "samples" / "vendor_driver"
+GUIDE = ROOT / "docs" / "writing-a-driver.md"
+NETFW = ("netfw", "netfw_drivers", "setup.cfg", "pyproject.toml", "entry_points.txt")
+NETFW_TEXTS = ("README.md", "LICENSE")
+
+
+def run(*argv: str | Path, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        argv, cwd=cwd, env={**inherited, **environ}, capture_output=True, text=True, check=False
+    )
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file or a tree, so that building it leaves nothing in this one."""
+    if source.is_dir():
+        unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", ".*_cache")
+        shutil.copytree(source, target, ignore=unwanted)
+    else:
+        shutil.copy(source, target)
+
+
+@frozen
+class Vendor:
+    """A vendor's machine: a checkout, and an environment with netfw installed, not linked."""
+
+    home: Path
+
+    @property
+    def checkout(self) -> Path:
+        return self.home / "acme-netfw"
+
+    @property
+    def bin(self) -> Path:
+        return self.home / "env" / "bin"
+
+    def netfw(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return run(self.bin / "netfw", *arguments, cwd=self.home)
+
+    def pytest(self, **environ: str) -> subprocess.CompletedProcess[str]:
+        python = self.bin / "python"
+        return run(python, "-m", "pytest", "-p", "no:cacheprovider", cwd=self.checkout, **environ)
+
+
+@pytest.fixture(scope="module")
+def vendor(tmp_path_factory: pytest.TempPathFactory) -> Vendor:
+    sandbox.require()  # the driver's default is a path in /run
+    vendor = Vendor(tmp_path_factory.mktemp("vendor"))
+    copy(SAMPLE, vendor.checkout)
+    tree = vendor.home / "netfw-tree"
+    tree.mkdir()
+    for name in (*NETFW, *NETFW_TEXTS):
+        copy(ROOT / name, tree / name)
+    offline = ("--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
+    wheels = ("wheel", *offline, "--no-build-isolation", "--wheel-dir", "wheels")
+    install = ("--python", vendor.bin / "python", "install", *offline, "--find-links", "wheels")
+    for command in (
+        ("venv", "--without-pip", "env"),
+        ("pip", *wheels, tree, vendor.checkout),
+        ("pip", *install, "acme-netfw", "netfw"),
+    ):
+        done = run(sys.executable, "-m", *command, cwd=vendor.home)
+        assert done.returncode == 0, done.stdout + done.stderr
+    # What netfw itself depends on comes from this environment; only now, or pip would see it too.
+    (site,) = (vendor.home / "env" / "lib").glob("python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    return vendor
+
+
+@pytest.mark.spec("DRV-10", "DRV-12", "DRV-13")
+def test_netfw_drivers_finds_it_and_says_whether_it_would_work(vendor: Vendor) -> None:
+    done = vendor.netfw("drivers", "show", "acme", "--json")
+    assert done.returncode == 0, done.stderr
+    (before,) = json.loads(done.stdout)
+    assert before["distribution"] == "acme-netfw"
+    assert before["interface"] == "InterfaceDriver"
+    assert "say in [acme] switch where it is" in before["health"]
+    assert [option["name"] for option in before["options"]] == ["switch"]
+    Path("/run/acme").mkdir()
+    done = vendor.netfw("drivers", "show", "acme")
+    assert done.returncode == 0, done.stderr
+    assert "health: ok" in done.stdout
+    assert "switch (String) = /run/acme/switch.json" in done.stdout
+
+
+@pytest.mark.spec("DRV-03", "DRV-30", "DRV-33")
+def test_its_own_tests_pass_with_plain_pytest(vendor: Vendor) -> None:
+    done = vendor.pytest()
+    assert done.returncode == 0, done.stdout
+    skipped = set(re.findall(r"does not declare the capability '(\S+)'", done.stdout))
+    assert skipped == {"plan", "namespaces"}
+    asked = run(
+        vendor.bin / "python",
+        "-c",
+        "import netfw; print(netfw.__file__)",
+        cwd=vendor.checkout,
+    )
+    assert Path(asked.stdout).is_relative_to(vendor.home)
+
+
+@pytest.mark.spec("DRV-02")
+def test_its_types_are_checked_against_the_installed_netfw(vendor: Vendor) -> None:
+    mypy = (sys.executable, "-m", "mypy", "--python-executable", vendor.bin / "python")
+    cache = vendor.home / "mypy"
+    done = run(*mypy, "--cache-dir", cache, cwd=vendor.checkout)
+    assert done.returncode == 0, done.stdout
+    driver = vendor.checkout / "src" / "acme_netfw" / "interface.py"
+    right = driver.read_text()
+    driver.write_text(right.replace("-> Outcome[PortId]", "-> Outcome[str]"))
+    try:
+        done = run(*mypy, "--cache-dir", cache, cwd=vendor.checkout)
+        assert 'of "converge" incompatible with return type' in done.stdout
+    finally:
+        driver.write_text(right)
+
+
+@frozen
+class Mistake:
+    """What a vendor may get wrong: in the driver, this instead of that; and who notices."""
+
+    right: str
+    wrong: str
+    noticed_by: str
+
+
+MISTAKES = {
+    "forgets to remove": Mistake(
+        "return update.drop | (held",
+        "return (held",
+        "test_what_is_put_is_so_and_what_is_dropped_is_gone",
+    ),
+    "forgets the garbage": Mistake(
+        "held - update.put.keys() - update.keep if update.complete else set()",
+        "set()",
+        "test_a_complete_update_removes_the_rest",
+    ),
+    "takes what others made": Mistake(
+        "and name in taken", "and name in ()", "test_what_the_driver_did_not_make_is_a_conflict"
+    ),
+    "admits traffic": Mistake(
+        "former is not None and former.admitted", "True", "test_a_new_port_carries_no_traffic"
+    ),
+}
+
+
+@pytest.mark.spec("DRV-30")
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_driver_with_a_mistake_is_refused(
+    vendor: Vendor, tmp_path: Path, mistake: Mistake
+) -> None:
+    copy(SAMPLE / "src", tmp_path / "src")
+    driver = tmp_path / "src" / "acme_netfw" / "interface.py"
+    assert driver.read_text().count(mistake.right) == 1
+    driver.write_text(driver.read_text().replace(mistake.right, mistake.wrong))
+    done = vendor.pytest(PYTHONPATH=str(tmp_path / "src"))
+    assert done.returncode == 1, done.stdout
+    failed = re.findall(r"^FAILED \S+::(\w+)", done.stdout, re.MULTILINE)
+    assert any(name.startswith(mistake.noticed_by) for name in failed), done.stdout
+
+
+TAKEN = re.compile(r"^<!-- (samples/\S+) -->\n+```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_guide_shows_the_sample_as_it_is() -> None:
+    blocks = TAKEN.findall(GUIDE.read_text())
+    assert {Path(name).name for name, _ in blocks} >= {"interface.py", "test_conformance.py"}
+    for name, block in blocks:
+        text = (ROOT / name).read_text()
+        levels = [textwrap.indent(block, indentation) for indentation in ("", " " * 4)]
+        assert any(level in text for level in levels), f"{name} has no such lines:\n{block}"

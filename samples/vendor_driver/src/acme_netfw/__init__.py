@@ -1,0 +1,1 @@
+"""Acme switches for netfw."""
