@@ -15,7 +15,6 @@ A source that can be out of reach says how to cut it off, ``Setting(source, worl
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import ClassVar
 
@@ -24,37 +23,22 @@ from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 
 from netfw.drivers.interest import Interest, Service
-from netfw.drivers.reports import StatusReport
 from netfw.drivers.requests import EnsureDhcpPort, Request
 from netfw.drivers.state_source import Cursor, Delta, StateSource
 from netfw.errors import BackendUnavailable, CursorLost, NotSupported, RequestError
-from netfw.messaging.reach import Item, reachable
-from netfw.model.port import Port
-from netfw.model.resource import Ref, Resource, ref
+from netfw.messaging.reach import reachable
+from netfw.model.resource import ref
 from netfw.model.standard import Status
 from netfw.testing.conformance import state_scene as scene
 from netfw.testing.conformance.promises import proves, proves_raise
-from netfw.testing.conformance.state_history import (
-    Commit,
-    Forget,
-    Read,
-    Restore,
-    Step,
-    histories,
-    interests,
-    key,
-    universe,
-)
+from netfw.testing.conformance.state_history import Step, histories, interests
+from netfw.testing.conformance.state_play import cursor_of, ports, refs, stored, take, up, write
 from netfw.testing.conformance.state_world import Follower, Setting
 
 DEADLINE = 5.0
 """Seconds within which a hint arrives."""
 WIDE = 1000
 """A page that holds everything."""
-
-
-def _refs(resources: Iterable[Resource]) -> set[Ref]:
-    return {ref(resource) for resource in resources}
 
 
 class UnknownRequest(Request[None]):
@@ -79,19 +63,19 @@ class StateSourceConformance:
     @proves(StateSource, 1)
     def test_a_snapshot_is_everything_that_concerns_the_interest_and_nothing_else(self) -> None:
         expected = {
-            scene.L2_HERE: {*_refs(scene.WITH_WEB_HERE), ref(scene.AGENT_THERE)},
+            scene.L2_HERE: {*refs(scene.WITH_WEB_HERE), ref(scene.AGENT_THERE)},
             scene.POPULATED_HERE: {
-                *_refs((*scene.WITH_WEB_HERE, scene.AGENT_THERE, scene.NEIGHBOUR))
+                *refs((*scene.WITH_WEB_HERE, scene.AGENT_THERE, scene.NEIGHBOUR))
             },
-            scene.DHCP_HERE: _refs((scene.NET, scene.SUBNET, scene.SEGMENT))
-            | _refs((scene.WEB_HERE, scene.NEIGHBOUR)),
+            scene.DHCP_HERE: refs((scene.NET, scene.SUBNET, scene.SEGMENT))
+            | refs((scene.WEB_HERE, scene.NEIGHBOUR)),
         }
         with self.setting(3) as at:
             at.world.commit((*scene.BACKGROUND, scene.WEB_HERE, scene.DHCP_ASSIGNMENT))
-            for interest, refs in expected.items():
+            for interest, concerned in expected.items():
                 pages = list(at.source.snapshot(interest))
                 delivered = [ref(resource) for page in pages for resource in page.put]
-                assert sorted(map(str, delivered)) == sorted(map(str, refs)), interest
+                assert sorted(map(str, delivered)) == sorted(map(str, concerned)), interest
                 assert [page.more for page in pages] == [True] * (len(pages) - 1) + [False]
             assert [page.put for page in at.source.snapshot(scene.L3_HERE)] == [()]
 
@@ -99,9 +83,9 @@ class StateSourceConformance:
     def test_a_router_brings_its_legs_networks_and_floating_ips(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit((*scene.BACKGROUND, scene.LEG, scene.ROUTER_ASSIGNMENT))
-            assert Follower(at.source, scene.L3_HERE).catch_up().keys() == _refs(
+            assert Follower(at.source, scene.L3_HERE).catch_up().keys() == refs(
                 (scene.ROUTER, scene.LEG, scene.NET, scene.QOS, scene.SUBNET, scene.SEGMENT)
-            ) | _refs((scene.FLOATING, scene.NEIGHBOUR))
+            ) | refs((scene.FLOATING, scene.NEIGHBOUR))
 
     @proves(StateSource, 2)
     def test_what_is_committed_while_a_snapshot_is_read_is_not_lost(self) -> None:
@@ -123,7 +107,7 @@ class StateSourceConformance:
             first = next(pages)
             at.world.commit((evolve(scene.NET, name="renamed"),))
             assert {page.cursor for page in pages} == {first.cursor}
-            assert ref(scene.NET) in _refs(at.source.changes(scene.L2_HERE, first.cursor).put)
+            assert ref(scene.NET) in refs(at.source.changes(scene.L2_HERE, first.cursor).put)
 
     @proves(StateSource, 2)
     def test_any_history_read_in_any_way_ends_with_what_is_reachable(self) -> None:
@@ -133,7 +117,7 @@ class StateSourceConformance:
             with self.setting(2) as at:
                 followers = Follower(at.source, one), Follower(at.source, other)
                 for step in history:
-                    _take(step, at, followers)
+                    take(step, at, followers)
                 for follower in followers:
                     expected = reachable(at.world.items(), follower.interest)
                     assert follower.catch_up() == expected
@@ -144,7 +128,7 @@ class StateSourceConformance:
     def test_writers_and_readers_at_the_same_time_agree_in_the_end(self) -> None:
         with self.setting(2) as at:
             at.world.commit(scene.BACKGROUND)
-            writers = [threading.Thread(target=_write, args=(at, n)) for n in range(3)]
+            writers = [threading.Thread(target=write, args=(at, n)) for n in range(3)]
             followers = [
                 Follower(at.source, interest)
                 for interest in (scene.L2_HERE, scene.POPULATED_HERE, scene.L2_THERE)
@@ -176,10 +160,10 @@ class StateSourceConformance:
     def test_the_first_port_of_a_network_brings_all_that_it_refers_to(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit(scene.BACKGROUND)
-            cursor = _cursor(at, scene.L2_HERE)
+            cursor = cursor_of(at, scene.L2_HERE)
             at.world.commit((scene.WEB_HERE,))
             delta = at.source.changes(scene.L2_HERE, cursor)
-            assert _refs(delta.put) == _refs(scene.WITH_WEB_HERE)
+            assert refs(delta.put) == refs(scene.WITH_WEB_HERE)
             assert not delta.drop
 
     @proves(StateSource, 4)
@@ -187,60 +171,60 @@ class StateSourceConformance:
         with self.setting(WIDE) as at:
             at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
             at.world.commit((), (ref(scene.FROM_DB),))
-            cursor = _cursor(at, scene.L2_HERE)
+            cursor = cursor_of(at, scene.L2_HERE)
             at.world.commit((scene.FROM_DB,))
             delta = at.source.changes(scene.L2_HERE, cursor)
-            assert _refs(delta.put) == _refs((scene.FROM_DB, scene.DB_THERE))
+            assert refs(delta.put) == refs((scene.FROM_DB, scene.DB_THERE))
 
     @proves(StateSource, 5)
     def test_what_is_no_longer_reachable_is_dropped(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
-            cursor = _cursor(at, scene.L2_HERE)
+            cursor = cursor_of(at, scene.L2_HERE)
             at.world.commit((evolve(scene.WEB_HERE, binding=scene.STRANGER.binding),))
             delta = at.source.changes(scene.L2_HERE, cursor)
-            assert delta.drop == _refs(scene.WITH_WEB_HERE)
+            assert delta.drop == refs(scene.WITH_WEB_HERE)
             assert not delta.put
 
     @proves(StateSource, 5)
     def test_members_go_with_the_rule_that_referred_to_them(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
-            cursor = _cursor(at, scene.L2_HERE)
+            cursor = cursor_of(at, scene.L2_HERE)
             at.world.commit((), (ref(scene.FROM_DB),))
             delta = at.source.changes(scene.L2_HERE, cursor)
-            assert delta.drop == _refs((scene.FROM_DB, scene.DB_THERE))
+            assert delta.drop == refs((scene.FROM_DB, scene.DB_THERE))
 
     @proves(StateSource, 6)
     def test_nothing_changes_while_nothing_happens(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit(scene.BACKGROUND)
-            cursor = _cursor(at, scene.L2_HERE)
+            cursor = cursor_of(at, scene.L2_HERE)
             at.world.commit((scene.WEB_HERE,))
             once = at.source.changes(scene.L2_HERE, cursor)
             twice = at.source.changes(scene.L2_HERE, cursor)
-            assert _refs(once.put) <= _refs(twice.put)
+            assert refs(once.put) <= refs(twice.put)
             rest = at.source.changes(scene.L2_HERE, twice.cursor)
             assert (rest.put, rest.drop, rest.more) == ((), frozenset(), False)
 
     @proves(StateSource, 7)
     def test_going_on_with_the_cursor_of_an_answer_comes_to_an_end(self) -> None:
         with self.setting(1) as at:
-            cursor = _cursor(at, scene.L2_HERE)
+            cursor = cursor_of(at, scene.L2_HERE)
             for number in range(1, 6):
                 at.world.commit((scene.port(number, scene.HERE),))
             answers = [at.source.changes(scene.L2_HERE, cursor)]
             while answers[-1].more and len(answers) < 100:
                 answers.append(at.source.changes(scene.L2_HERE, answers[-1].cursor))
             assert not answers[-1].more
-            delivered = {key for answer in answers for key in _refs(answer.put)}
-            assert delivered == _refs(scene.port(number, scene.HERE) for number in range(1, 6))
+            delivered = {key for answer in answers for key in refs(answer.put)}
+            assert delivered == refs(scene.port(number, scene.HERE) for number in range(1, 6))
 
     @proves(StateSource, 8)
     @proves_raise(StateSource, "changes", CursorLost)
     def test_a_forgotten_cursor_is_lost(self) -> None:
         with self.setting(WIDE) as at:
-            cursor = _cursor(at, scene.L2_HERE)
+            cursor = cursor_of(at, scene.L2_HERE)
             at.world.commit((scene.WEB_HERE,))
             at.world.forget_history()
             with pytest.raises(CursorLost):
@@ -250,7 +234,7 @@ class StateSourceConformance:
     def test_a_cursor_from_before_a_restore_is_lost(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit((scene.WEB_HERE,))
-            cursor = _cursor(at, scene.L2_HERE)
+            cursor = cursor_of(at, scene.L2_HERE)
             at.world.restore(scene.BACKGROUND)
             with pytest.raises(CursorLost):
                 at.source.changes(scene.L2_HERE, cursor)
@@ -259,7 +243,7 @@ class StateSourceConformance:
     def test_a_cursor_from_the_future_is_lost(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit((scene.WEB_HERE,))
-            cursor = _cursor(at, scene.L2_HERE)
+            cursor = cursor_of(at, scene.L2_HERE)
             with pytest.raises(CursorLost):
                 at.source.changes(scene.L2_HERE, Cursor(cursor.epoch, cursor.seq + 1000))
 
@@ -267,7 +251,7 @@ class StateSourceConformance:
     def test_a_hint_follows_a_commit_and_then_changes_has_it(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit(scene.BACKGROUND)
-            cursor = _cursor(at, scene.L2_HERE)
+            cursor = cursor_of(at, scene.L2_HERE)
             hinted, seen = threading.Event(), list[Delta]()
 
             def hint() -> None:
@@ -277,7 +261,7 @@ class StateSourceConformance:
             stop = at.source.watch(scene.L2_HERE, hint)
             at.world.commit((scene.WEB_HERE,))
             assert hinted.wait(DEADLINE), "no hint came"
-            assert ref(scene.WEB_HERE) in _refs(seen[-1].put)
+            assert ref(scene.WEB_HERE) in refs(seen[-1].put)
             stop()
             stop()
 
@@ -295,33 +279,33 @@ class StateSourceConformance:
     @proves(StateSource, 10)
     def test_a_report_counts(self) -> None:
         with self.setting(WIDE) as at:
-            port = _stored(at, scene.WEB_HERE)
-            at.source.report([_up(port, scene.HERE)])
-            at.source.report([_up(port, scene.HERE)])
+            port = stored(at, scene.WEB_HERE)
+            at.source.report([up(port, scene.HERE)])
+            at.source.report([up(port, scene.HERE)])
             assert at.world.status(ref(port), Service.L2) is Status.ACTIVE
 
     @proves(StateSource, 10)
     def test_a_report_of_an_older_revision_is_ignored(self) -> None:
         with self.setting(WIDE) as at:
-            old = _stored(at, scene.WEB_HERE)
-            _stored(at, evolve(scene.WEB_HERE, admin_up=False, revision=old.revision + 1))
-            at.source.report([_up(old, scene.HERE)])
+            old = stored(at, scene.WEB_HERE)
+            stored(at, evolve(scene.WEB_HERE, admin_up=False, revision=old.revision + 1))
+            at.source.report([up(old, scene.HERE)])
             assert at.world.status(ref(old), Service.L2) is not Status.ACTIVE
 
     @proves(StateSource, 10)
     def test_a_report_of_another_host_is_ignored(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit(scene.BACKGROUND)
-            port = _stored(at, scene.WEB_HERE)
-            at.source.report([_up(port, scene.THERE)])
+            port = stored(at, scene.WEB_HERE)
+            at.source.report([up(port, scene.THERE)])
             assert at.world.status(ref(port), Service.L2) is not Status.ACTIVE
 
     @proves(StateSource, 10)
     def test_a_report_on_what_is_gone_is_ignored(self) -> None:
         with self.setting(WIDE) as at:
-            port = _stored(at, scene.WEB_HERE)
+            port = stored(at, scene.WEB_HERE)
             at.world.commit((), (ref(port),))
-            at.source.report([_up(port, scene.HERE)])
+            at.source.report([up(port, scene.HERE)])
             assert at.world.status(ref(port), Service.L2) is not Status.ACTIVE
 
     @proves(StateSource, 11)
@@ -331,13 +315,13 @@ class StateSourceConformance:
         )
         with self.setting(WIDE) as at:
             at.world.commit(scene.BACKGROUND)
-            before = _ports(at)
+            before = ports(at)
             try:
                 first = at.source.ask(request)
             except NotSupported:
                 pytest.skip("this source makes no ports")
             assert at.source.ask(request) == first
-            assert _ports(at) - before == {ref(first)}
+            assert ports(at) - before == {ref(first)}
             assert first.binding.host == scene.HERE
             assert [fixed.subnet_id for fixed in first.fixed_ips] == [scene.SUBNET.id]
 
@@ -362,13 +346,13 @@ class StateSourceConformance:
         with self.setting(WIDE) as at:
             if at.cut is None:
                 pytest.skip("this source is never out of reach")
-            port = _stored(at, scene.WEB_HERE)
-            cursor = _cursor(at, scene.L2_HERE)
+            port = stored(at, scene.WEB_HERE)
+            cursor = cursor_of(at, scene.L2_HERE)
             at.cut()
             for attempt in (
                 lambda: list(at.source.snapshot(scene.L2_HERE)),
                 lambda: at.source.changes(scene.L2_HERE, cursor),
-                lambda: at.source.report([_up(port, scene.HERE)]),
+                lambda: at.source.report([up(port, scene.HERE)]),
                 lambda: at.source.ask(UnknownRequest()),
             ):
                 with pytest.raises(BackendUnavailable):
@@ -378,70 +362,11 @@ class StateSourceConformance:
     def test_agents_do_not_disturb_each_other(self) -> None:
         with self.setting(WIDE) as at:
             at.world.commit(scene.BACKGROUND)
-            cursor, theirs = _cursor(at, scene.L2_HERE), _cursor(at, scene.L2_THERE)
+            cursor, theirs = cursor_of(at, scene.L2_HERE), cursor_of(at, scene.L2_THERE)
             at.world.commit((scene.WEB_HERE, evolve(scene.NET, name="renamed")))
             first = at.source.changes(scene.L2_HERE, cursor)
             other = at.source.changes(scene.L2_THERE, theirs)
             list(at.source.snapshot(scene.L2_HERE))
             again = at.source.changes(scene.L2_HERE, cursor)
-            assert _refs(again.put) == _refs(first.put)
-            assert _refs(other.put) == _refs((scene.NET,))
-
-
-def _cursor(at: Setting, interest: Interest) -> Cursor:
-    """The present place, as an agent that has read everything knows it."""
-    *_, last = at.source.snapshot(interest)
-    return last.cursor
-
-
-def _stored(at: Setting, port: Port) -> Port:
-    at.world.commit((port,))
-    for item in at.world.items():
-        if isinstance(item, Port) and item.id == port.id:
-            return item
-    raise AssertionError(f"the world did not keep {ref(port)}")
-
-
-def _ports(at: Setting) -> set[Ref]:
-    return {ref(item) for item in at.world.items() if isinstance(item, Port)}
-
-
-def _up(port: Port, host: str) -> StatusReport:
-    return StatusReport(
-        ref=ref(port),
-        revision=port.revision,
-        host=host,
-        service=Service.L2,
-        status=Status.ACTIVE,
-    )
-
-
-def _take(step: Step, at: Setting, followers: tuple[Follower, ...]) -> None:
-    match step:
-        case Commit(put, remove):
-            items = _items(put)
-            gone = {key(universe()[number]) for number in remove}
-            at.world.commit(items, tuple(gone - {key(item) for item in items}))
-        case Read(who, times):
-            for _ in range(times):
-                followers[who].step()
-        case Forget():
-            at.world.forget_history()
-        case Restore(items):
-            at.world.restore(_items(items))
-
-
-def _items(numbers: Iterable[int]) -> tuple[Item, ...]:
-    """The items of these numbers; of those with one id, the last."""
-    return tuple({key(universe()[number]): universe()[number] for number in numbers}.values())
-
-
-def _write(at: Setting, number: int) -> None:
-    for turn in range(30):
-        host = (scene.HERE, scene.THERE)[turn % 2]
-        groups = (scene.WEB, scene.DB)[turn % 3 % 2]
-        at.world.commit((scene.port(20 + number, host, scene.NET, groups),))
-        if turn % 5 == number:
-            at.world.commit((), (ref(scene.FROM_DB),))
-        else:
-            at.world.commit((evolve(scene.FROM_DB, description=f"{number} {turn}"),))
+            assert refs(again.put) == refs(first.put)
+            assert refs(other.put) == refs((scene.NET,))

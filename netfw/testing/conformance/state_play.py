@@ -1,0 +1,95 @@
+"""What happens in the tests of state sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import evolve
+
+from netfw.drivers.interest import Interest, Service
+from netfw.drivers.reports import StatusReport
+from netfw.drivers.state_source import Cursor
+from netfw.messaging.reach import Item
+from netfw.model.port import Port
+from netfw.model.resource import Ref, Resource, ref
+from netfw.model.standard import Status
+from netfw.testing.conformance import state_scene as scene
+from netfw.testing.conformance.state_history import (
+    Commit,
+    Forget,
+    Read,
+    Restore,
+    Step,
+    key,
+    universe,
+)
+from netfw.testing.conformance.state_world import Follower, Setting
+
+
+def refs(resources: Iterable[Resource]) -> set[Ref]:
+    """What these resources are called."""
+    return {ref(resource) for resource in resources}
+
+
+def cursor_of(at: Setting, interest: Interest) -> Cursor:
+    """The present place, as an agent that has read everything knows it."""
+    *_, last = at.source.snapshot(interest)
+    return last.cursor
+
+
+def stored(at: Setting, port: Port) -> Port:
+    """Commit *port* and return it as the world keeps it."""
+    at.world.commit((port,))
+    for item in at.world.items():
+        if isinstance(item, Port) and item.id == port.id:
+            return item
+    raise AssertionError(f"the world did not keep {ref(port)}")
+
+
+def ports(at: Setting) -> set[Ref]:
+    """All ports there are."""
+    return {ref(item) for item in at.world.items() if isinstance(item, Port)}
+
+
+def up(port: Port, host: str) -> StatusReport:
+    """The report of *host* that *port* works."""
+    return StatusReport(
+        ref=ref(port),
+        revision=port.revision,
+        host=host,
+        service=Service.L2,
+        status=Status.ACTIVE,
+    )
+
+
+def take(step: Step, at: Setting, followers: tuple[Follower, ...]) -> None:
+    """Let one step of a history happen."""
+    match step:
+        case Commit(put, remove):
+            wanted = items(put)
+            gone = {key(universe()[number]) for number in remove}
+            at.world.commit(wanted, tuple(gone - {key(item) for item in wanted}))
+        case Read(who, times):
+            for _ in range(times):
+                followers[who].step()
+        case Forget():
+            at.world.forget_history()
+        case Restore(numbers):
+            at.world.restore(items(numbers))
+
+
+def items(numbers: Iterable[int]) -> tuple[Item, ...]:
+    """The items of these numbers; of those with one id, the last."""
+    return tuple({key(universe()[number]): universe()[number] for number in numbers}.values())
+
+
+def write(at: Setting, number: int) -> None:
+    """Change much, in one of several threads."""
+    for turn in range(30):
+        host = (scene.HERE, scene.THERE)[turn % 2]
+        groups = (scene.WEB, scene.DB)[turn % 3 % 2]
+        at.world.commit((scene.port(20 + number, host, scene.NET, groups),))
+        if turn % 5 == number:
+            at.world.commit((), (ref(scene.FROM_DB),))
+        else:
+            at.world.commit((evolve(scene.FROM_DB, description=f"{number} {turn}"),))
