@@ -7,6 +7,7 @@ closed, which fences, and committed only when no message of it was refused.
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -19,6 +20,7 @@ from netfw.ovs.openflow.encode import describe_key
 from netfw.ovs.openflow.fault import SwitchRefused, reason
 from netfw.ovs.openflow.wire import Message, Type
 
+_LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 17
 
 
@@ -29,6 +31,8 @@ class Bundles:
         self._connection = connection
         self._one_at_a_time = threading.Lock()
         self._numbers = itertools.count(1)
+        self._xids = range(0)
+        self._confirmed = False
         self._refusals: dict[int, str] = {}
         connection.on_message(Type.ERROR, self._refused)
 
@@ -43,18 +47,22 @@ class Bundles:
         """
         with self._one_at_a_time:
             number = next(self._numbers)
-            self._refusals.clear()
-            opened, first = self._fill(number, changes)
+            self._confirmed = committed is not None
+            opened = self._fill(number, changes)
             closed = self._control(number, wire.CLOSE)
             self._connection.result(*opened)
             self._connection.result(*closed)
             if self._refusals:
                 self._connection.result(*self._control(number, wire.DISCARD))
-                raise self._operation_refused(first, changes)
+                raise self._operation_refused(changes)
             try:
                 self._connection.result(*self._control(number, wire.COMMIT, committed))
             except SwitchRefused as exc:
-                raise self._operation_refused(first, changes, str(exc)) from exc
+                raise self._operation_refused(changes, str(exc)) from exc
+
+    def confirms(self, xid: int) -> bool:
+        """Whether *xid* belongs to the latest bundle, and somebody is told when it is committed."""
+        return self._confirmed and xid in self._xids
 
     def _control(
         self, number: int, step: int, done: Callable[[], None] | None = None
@@ -62,12 +70,12 @@ class Bundles:
         xid = self._connection.next_xid()
         return xid, self._connection.ask(xid, wire.bundle_control(xid, number, step), done)
 
-    def _fill(
-        self, number: int, changes: FlowChanges
-    ) -> tuple[tuple[int, Future[list[Message]]], int]:
-        """Open the bundle and add everything; the answer to come, and the xid of the first flow."""
+    def _fill(self, number: int, changes: FlowChanges) -> tuple[int, Future[list[Message]]]:
+        """Open the bundle and add everything; the answer that is to come."""
         opened = self._control(number, wire.OPEN)
         first = self._connection.reserve_xids(len(changes))
+        self._refusals = {}
+        self._xids = range(first, first + len(changes))
         pending: list[bytes] = []
         size = 0
         for data in _messages(number, first, changes):
@@ -77,22 +85,19 @@ class Bundles:
                 self._connection.send(b"".join(pending))
                 pending, size = [], 0
         self._connection.send(b"".join(pending))
-        return opened, first
+        return opened
 
     def _refused(self, error: Message) -> None:
-        self._refusals[error.xid] = reason(error)
+        if error.xid in self._xids:
+            self._refusals[error.xid] = reason(error)
+        else:
+            _LOG.warning("%s refused a message: %s", self._connection.target, reason(error))
 
-    def _operation_refused(
-        self, first: int, changes: FlowChanges, otherwise: str = ""
-    ) -> OperationRefused:
+    def _operation_refused(self, changes: FlowChanges, otherwise: str = "") -> OperationRefused:
         subjects: list[object] = [describe_key(key) for key in changes.removed]
         subjects += [encoded.flow for encoded in (*changes.changed, *changes.added)]
-        reasons = {
-            subjects[xid - first]: why
-            for xid, why in self._refusals.items()
-            if 0 <= xid - first < len(subjects)
-        }
-        return OperationRefused(reasons or {f"{self._connection.target}": otherwise})
+        named = {subjects[self._xids.index(xid)]: why for xid, why in self._refusals.items()}
+        return OperationRefused(named or {self._connection.target: otherwise})
 
 
 def _messages(number: int, xid: int, changes: FlowChanges) -> Iterator[bytes]:

@@ -84,6 +84,10 @@ class OpenFlow:
         elif committed is not None:
             committed()
 
+    def confirms(self, xid: int) -> bool:
+        """Whether *xid* belongs to a commit that tells somebody when it is done."""
+        return self._bundles.confirms(xid)
+
     def send_packet(self, data: bytes, *actions: Action, in_port: int = CONTROLLER) -> None:
         """Do *actions* with the packet *data*, as if it had come in by *in_port*."""
         xid = self.connection.next_xid()

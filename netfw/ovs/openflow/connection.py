@@ -296,9 +296,13 @@ class Connection:
         if received.type == Type.MULTIPART_REPLY and received.data[11] & wire.MORE:
             return
         self._waiting.pop(received.xid, None)
-        if waiting.answered is not None:
-            waiting.answered()
-        waiting.future.set_result(waiting.parts)
+        try:
+            if waiting.answered is not None:
+                waiting.answered()
+        except Exception as exc:  # noqa: BLE001 - it belongs to whoever waits for the answer
+            waiting.future.set_exception(exc)
+        else:
+            waiting.future.set_result(waiting.parts)
 
     def _tell(self, listener: Callable[..., None], what: object) -> None:
         try:

@@ -10,13 +10,6 @@ from netfw.ovs.openflow.wire import Message
 
 _ERROR = Struct("!HH")
 _EXPERIMENTER = Struct("!HHI")
-_NICIRA_ERRORS = {
-    2: "invalid field in the match",
-    3: "invalid field or bits in an action",
-    4: "invalid action in that place",
-    9: "the conjunction has the wrong number of clauses, or other actions beside it",
-    16: "there are not enough ports or tables for that",
-}
 
 
 class SwitchRefused(BackendError):

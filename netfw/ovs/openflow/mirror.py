@@ -11,7 +11,10 @@ from netfw.ovs.openflow.book import Digest, Drift, FlowBook, FlowGroup, FlowPlan
 from netfw.ovs.openflow.client import OpenFlow
 from netfw.ovs.openflow.difference import CookieSpace
 from netfw.ovs.openflow.encode import Key, canonical
+from netfw.ovs.openflow.fault import reason
 from netfw.ovs.openflow.wire import Event, Message
+
+_NOT_READ = "not all flows were read yet"
 
 
 class FlowMirror:
@@ -21,7 +24,9 @@ class FlowMirror:
     2. What somebody else did to our flows is told to *on_drift*, on the client's thread; the
        next plan of those owners puts it right.
     3. After a lost connection it reads everything again, and tells how that differs.
-    4. While it is not current, plans are refused: a stale mirror would plan wrong things.
+    4. The switch only marks what this client itself does.  Plans are noted when committed; after
+       anything else it reads everything again.  Learnt flows are reported with the next change.
+    5. While it is not current, plans are refused: a stale mirror would plan wrong things.
     """
 
     def __init__(self, client: OpenFlow, on_drift: Callable[[Drift], None] | None = None) -> None:
@@ -30,8 +35,10 @@ class FlowMirror:
         self._book = FlowBook()
         self._lock = threading.RLock()
         self._current = threading.Event()
+        self._trouble = _NOT_READ
         self._monitor = 0
         self._initial: dict[Key, Digest] = {}
+        client.connection.on_message(wire.Type.MULTIPART_REPLY, self._reported)
         client.on_state(self._connected)
 
     def wait_current(self, timeout: float | None = None) -> None:
@@ -41,7 +48,7 @@ class FlowMirror:
         """
         if not self._current.wait(self._client.connection.timeout if timeout is None else timeout):
             self._client.wait_connected(0)
-            raise BackendUnavailable(f"{self._client.connection.target}: flows not read yet")
+            raise BackendUnavailable(f"{self._client.connection.target}: {self._trouble}")
 
     def __len__(self) -> int:
         """How many flows the switch holds."""
@@ -111,33 +118,44 @@ class FlowMirror:
             xid = connection.next_xid()
             ending = wire.monitor_end(xid, self._monitor)
         self._current.clear()
+        self._trouble = _NOT_READ
         self._monitor += 1
         self._initial = {}
         xid = connection.next_xid()
         number = self._monitor
-        connection.follow(xid, lambda report: self._reported(number, report))
+        connection.follow(xid, lambda reply: self._replied(number, reply))
         connection.send(ending + wire.monitor_request(xid, number))
 
-    def _reported(self, number: int, report: Message) -> None:
+    def _replied(self, number: int, reply: Message) -> None:
+        """Take in a part of everything there is; reports of changes follow behind the last one."""
+        drift = Drift()
         with self._lock:
-            if number != self._monitor or report.type != wire.Type.MULTIPART_REPLY:
+            if number != self._monitor:
                 return
+            if reply.type == wire.Type.ERROR:
+                self._trouble = f"the switch does not report its flows: {reason(reply)}"
+                return
+            for event in wire.read_monitor(reply.data):
+                self._initial[canonical(event.key)] = digest(event.state)
+            if not reply.data[11] & wire.MORE:
+                drift = self._book.load(self._initial)
+                self._initial = {}
+                self._current.set()
+        self._tell(drift)
+
+    def _reported(self, report: Message) -> None:
+        """Take in changes; before everything was read they say nothing new."""
+        if wire.MULTIPART.unpack_from(report.data, 8)[0] != wire.FLOW_MONITOR:
+            return
+        drift = Drift()
+        with self._lock:
             if self._current.is_set():
                 drift = self._changed(report.data)
-            else:
-                drift = self._collected(report.data)
+        self._tell(drift)
+
+    def _tell(self, drift: Drift) -> None:
         if drift and self._on_drift is not None:
             self._on_drift(drift)
-
-    def _collected(self, report: bytes) -> Drift:
-        for event in wire.read_monitor(report):
-            self._initial[canonical(event.key)] = digest(event.state)
-        if report[11] & wire.MORE:
-            return Drift()
-        drift = self._book.load(self._initial)
-        self._initial = {}
-        self._current.set()
-        return drift
 
     def _changed(self, report: bytes) -> Drift:
         owners: set[Owner] = set()
@@ -147,4 +165,7 @@ class FlowMirror:
                 drift = self._book.hear(event)
                 owners |= drift.owners
                 strays |= drift.strays
+            elif event.event is Event.OWN and not self._client.confirms(event.xid):
+                self._read_all()
+                break
         return Drift(frozenset(owners), frozenset(strays))

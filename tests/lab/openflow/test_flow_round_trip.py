@@ -3,8 +3,6 @@
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from netfw import flows as of
 from netfw.ovs.openflow import FlowChanges, MeterLimit, OpenFlow, difference, encode_flows

@@ -1,0 +1,270 @@
+"""The mirror on a real switch: current without asking, and loud when somebody else interferes."""
+
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from netfw import flows as of
+from netfw.errors import BackendUnavailable, OperationRefused
+from netfw.ovs.openflow import (
+    CookieSpace,
+    Drift,
+    FlowChanges,
+    FlowGroup,
+    FlowMirror,
+    OpenFlow,
+    encode_flows,
+    group_of,
+)
+from netfw.ovs.openflow.book import digest
+from netfw.testing.lab.openvswitch import PrivateOvs
+
+OURS = CookieSpace(0x10, 0xFF)
+
+
+def flow(port: int, number: int, *actions: of.Action, cookie: int = 0x10) -> of.Flow:
+    match = of.register(0, port) & of.register(1, number)
+    return of.Flow(table=5, priority=9, match=match, actions=actions, cookie=cookie)
+
+
+def port(number: int, *actions: of.Action) -> FlowGroup:
+    return group_of(*(flow(number, place, *actions) for place in range(5)))
+
+
+class Watch:
+    """Collects what a mirror says about interference."""
+
+    def __init__(self) -> None:
+        self.drifts: list[Drift] = []
+
+    def __call__(self, drift: Drift) -> None:
+        self.drifts.append(drift)
+
+    @property
+    def owners(self) -> set[object]:
+        return {owner for drift in self.drifts for owner in drift.owners}
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+def mirror(client: OpenFlow, watch: Watch) -> Iterator[FlowMirror]:
+    found = FlowMirror(client, watch)
+    found.wait_current()
+    return found
+
+
+def is_true(mirror: FlowMirror, client: OpenFlow) -> bool:
+    client.barrier()
+    return mirror._book.observed == {key: digest(state) for key, state in client.flows()}
+
+
+@pytest.mark.spec("L2-20")
+def test_what_was_put_needs_nothing_more(mirror, client, watch) -> None:
+    wanted = {number: port(number, of.output(number)) for number in range(1, 10)}
+    plan = mirror.converge(wanted, complete=OURS)
+    assert len(plan.changes.added) == 45
+    assert is_true(mirror, client)
+    assert not mirror.plan(wanted, complete=OURS)
+    assert watch.drifts == []
+    assert mirror._monitor == 1, "read again without need"
+
+
+def test_what_the_client_does_past_the_mirror_is_read_again(mirror, client, until) -> None:
+    client.commit(FlowChanges(tuple(encode_flows([flow(1, 1)]).values())))
+    until(lambda: len(mirror) == 1)
+    assert is_true(mirror, client)
+
+
+def test_an_unchanged_source_is_not_even_turned_into_flows(mirror) -> None:
+    mirror.converge({1: FlowGroup("source", lambda: [flow(1, 1)])})
+
+    def never() -> list[of.Flow]:
+        raise AssertionError("made again without need")
+
+    assert not mirror.plan({1: FlowGroup("source", never)}, complete=OURS)
+
+
+def test_an_update_changes_what_differs_and_nothing_else(mirror, client) -> None:
+    mirror.converge({1: port(1, of.output(1)), 2: port(2, of.output(2))})
+    plan = mirror.converge({1: group_of(flow(1, 0, of.output(1)), flow(1, 1), flow(1, 9))})
+    assert [encoded.flow for encoded in plan.changes.added] == [flow(1, 9)]
+    assert [encoded.flow for encoded in plan.changes.changed] == [flow(1, 1)]
+    assert len(plan.changes.removed) == 3
+    assert is_true(mirror, client)
+    assert len(mirror.converge({}, drop=[1]).changes.removed) == 3
+    assert len(mirror) == 5
+    assert mirror.converge({}, drop=[1]).changes.removed == {}
+
+
+@pytest.mark.spec("L2-20")
+def test_a_flow_deleted_by_hand_is_put_back_within_milliseconds(ovs, bridge, client, until) -> None:
+    wanted = {1: port(1, of.output(1)), 2: port(2)}
+    drifts: list[tuple[float, Drift]] = []
+    mirror = FlowMirror(client, lambda drift: drifts.append((time.monotonic(), drift)))
+    mirror.wait_current()
+    mirror.converge(wanted)
+    ovs.ofctl("--strict", "del-flows", bridge, "table=5,priority=9,reg0=1,reg1=3")
+    until(lambda: drifts)
+    heard, drift = drifts[0]
+    assert drift == Drift(frozenset({1}))
+    plan = mirror.converge({owner: wanted[owner] for owner in drift.owners})
+    assert [encoded.flow for encoded in plan.changes.added] == [flow(1, 3, of.output(1))]
+    assert time.monotonic() - heard < 0.5
+    assert is_true(mirror, client)
+    assert len(drifts) == 1
+
+
+def test_a_flow_changed_by_hand_is_changed_back(  # noqa: PLR0917
+    ovs, bridge, mirror, client, watch, until
+) -> None:
+    wanted = {1: port(1, of.output(1))}
+    mirror.converge(wanted)
+    ovs.ofctl("mod-flows", bridge, "table=5,reg0=1,reg1=3,actions=drop")
+    until(lambda: watch.owners == {1})
+    plan = mirror.converge(wanted)
+    assert [encoded.flow for encoded in plan.changes.changed] == [flow(1, 3, of.output(1))]
+    assert is_true(mirror, client)
+
+
+def test_strangers_in_our_space_are_removed_and_others_stay(  # noqa: PLR0917
+    ovs, bridge, mirror, client, watch, until
+) -> None:
+    wanted = {1: port(1)}
+    mirror.converge(wanted, complete=OURS)
+    ovs.ofctl("add-flow", bridge, "cookie=0x99,table=5,priority=1,actions=drop")
+    ovs.ofctl("add-flow", bridge, "cookie=0x10,table=5,priority=2,actions=drop")
+    until(lambda: sum(len(drift.strays) for drift in watch.drifts) == 2)
+    plan = mirror.converge(wanted, complete=OURS)
+    assert list(plan.changes.lines()) == ["remove cookie=0x10,table=5,priority=2"]
+    assert len(mirror) == 6
+    assert is_true(mirror, client)
+
+
+@pytest.mark.spec("L2-20")
+def test_learnt_flows_are_recognised_and_left_alone(mirror, client, watch) -> None:
+    lesson = of.learn(20, of.learn_match(of.FIELD["eth_dst"], of.FIELD["eth_src"]), cookie=0x10)
+    teacher = of.Flow(table=0, priority=1, match=of.ANYTHING, actions=(lesson,), cookie=0x10)
+    wanted = {"teacher": group_of(teacher)}
+    mirror.converge(wanted, complete=OURS)
+    client.send_packet(bytes.fromhex("ffffffffffff fa163e000001 9999") + bytes(46), of.goto(0))
+    client.barrier()
+    # The switch reports what was learnt together with the next change of anybody.
+    wanted["other"] = group_of(flow(1, 1))
+    mirror.converge(wanted, complete=OURS)
+    assert len(mirror) == 3
+    assert watch.drifts == []
+    assert not mirror.plan(wanted, complete=OURS)
+    plan = mirror.converge({}, complete=OURS)
+    assert len(plan.changes.removed) == 3
+
+
+def test_what_is_left_of_an_earlier_run_is_taken_over_without_touching_it(bridge, client) -> None:
+    wanted = {number: port(number, of.output(number)) for number in range(1, 4)}
+    first = FlowMirror(client)
+    first.wait_current()
+    first.converge({**wanted, 9: port(9)}, complete=OURS)
+    again = OpenFlow(bridge)
+    try:
+        mirror = FlowMirror(again)
+        mirror.wait_current()
+        plan = mirror.converge(wanted, complete=OURS)
+        assert (plan.changes.added, plan.changes.changed) == ((), ())
+        assert len(plan.changes.removed) == 5
+        assert not mirror.plan(wanted, complete=OURS)
+    finally:
+        again.close()
+
+
+@pytest.mark.spec("L2-20")
+def test_a_restarted_switch_is_read_again_and_filled_again(
+    ovs, mirror, client, watch, until
+) -> None:
+    wanted = {number: port(number) for number in range(3)}
+    mirror.converge(wanted)
+    ovs.stop_switch()
+    until(lambda: not client.connected)
+    with pytest.raises(BackendUnavailable):
+        mirror.plan(wanted)
+    ovs.start_switch()
+    until(lambda: watch.owners == {0, 1, 2})
+    mirror.wait_current()
+    plan = mirror.converge(wanted)
+    assert len(plan.changes.added) == 15
+    assert is_true(mirror, client)
+
+
+def test_two_owners_of_one_flow_are_refused_but_it_may_change_hands(mirror, client) -> None:
+    mirror.converge({"a": group_of(flow(1, 1))})
+    plan = mirror.plan({"b": group_of(flow(1, 1, of.normal())), "c": group_of(flow(3, 3))})
+    assert set(plan.refused) == {"b"}
+    assert "a has a flow for table=5,priority=9,reg0=0x1,reg1=0x1" in str(plan.refused["b"])
+    mirror.apply(plan)
+    assert len(mirror) == 2
+    plan = mirror.converge({"b": group_of(flow(1, 1, of.normal()))}, drop=["a"])
+    assert (len(plan.changes.changed), len(plan.changes.removed)) == (1, 0)
+    mirror.converge({}, drop=["b", "c"])
+    assert len(mirror) == 0
+    assert is_true(mirror, client)
+
+
+def test_after_a_refusal_the_mirror_is_what_it_was(mirror, client) -> None:
+    mirror.converge({1: port(1)})
+    plan = mirror.plan({1: group_of(flow(1, 0, of.Meter(9)))})
+    with pytest.raises(OperationRefused) as refused:
+        mirror.apply(plan)
+    (bad,) = refused.value.reasons
+    assert plan.owners_of(bad) == {1}
+    assert is_true(mirror, client)
+    assert not mirror.plan({1: port(1)})
+
+
+def test_an_audit_reads_again_and_keeps_following(  # noqa: PLR0917
+    ovs, bridge, mirror, client, watch, until
+) -> None:
+    mirror.converge({1: port(1)})
+    mirror._book.observed.popitem()
+    mirror.audit()
+    mirror.wait_current()
+    assert is_true(mirror, client)
+    ovs.ofctl("del-flows", bridge)
+    until(lambda: len(mirror) == 0)
+    assert watch.owners == {1}
+
+
+def test_it_stays_true_while_others_interfere(ovs, bridge, mirror, client, until) -> None:
+    dice = random.Random(7)
+    other = OpenFlow(bridge)
+    try:
+        other.wait_connected()
+        rival = FlowMirror(other)
+        rival.wait_current()
+        for turn in range(60):
+            group = {1: port(1, of.output(1 + dice.randrange(9)))}
+            (mirror if dice.random() < 0.5 else rival).converge(group)
+            if turn % 7 == 0:
+                ovs.ofctl("del-flows", bridge, f"table=5,reg1={dice.randrange(5)}")
+        until(lambda: is_true(mirror, client) and is_true(rival, other))
+        mirror.converge({1: port(1)})
+        assert {key for key, _ in client.flows()} == set(
+            encode_flows(flow(1, place) for place in range(5))
+        )
+    finally:
+        other.close()
+
+
+def test_ten_thousand_flows_of_somebody_else_are_followed(
+    ovs: PrivateOvs, bridge: str, mirror, client, until
+) -> None:
+    text = "".join(f"table=6,priority=1,reg2={number},actions=drop\n" for number in range(10_000))
+    (ovs.directory / "many").write_text(text)
+    ovs.ofctl("add-flows", bridge, str(ovs.directory / "many"))
+    until(lambda: len(mirror) == 10_000)
+    ovs.ofctl("del-flows", bridge)
+    until(lambda: len(mirror) == 0)
+    assert is_true(mirror, client)
