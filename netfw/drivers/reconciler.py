@@ -33,6 +33,8 @@ class Reconciler(HostDriver[K, V], Generic[K, V, O]):
     4. ``observe(None)`` reads the machine; ``observe(update)`` may answer from the driver's mirror
        and costs what the update is large, not what the host holds.
     5. ``apply`` calls ``checkpoint`` after each stage; a refused stage was not done at all.
+    6. What somebody else changed of what the driver made is noticed by ``observe(None)`` and put
+       right by the next ``converge``.
     """
 
     @abstractmethod

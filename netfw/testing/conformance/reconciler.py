@@ -192,6 +192,7 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
             with pytest.raises(BackendUnavailable):
                 reconciler.observe(Update(put=self.examples(1)))
 
+    @proves(Reconciler, 6)
     def test_drift_is_repaired(self, driver: HostDriver[K, V]) -> None:
         reconciler = self.reconciler(driver)
         things = self.examples(2)

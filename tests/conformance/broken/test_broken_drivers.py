@@ -1,0 +1,189 @@
+"""The suite refuses drivers that break a promise, each for the right reason."""
+
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import broken_drivers
+import pytest
+
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.reconciler import Reconciler
+from netfw.testing.conformance.interface import InterfaceDriverConformance
+from netfw.testing.conformance.promises import promises_of, proofs_in, unproven
+
+CONTRACTS = HostDriver, Reconciler, InterfaceDriver
+
+REFUSED_BY: dict[str, set[str]] = {
+    "ChangesSomethingEachTime": {
+        "test_a_complete_update_removes_the_rest",
+        "test_a_driver_that_was_killed_is_succeeded_by_the_next",
+        "test_drift_is_repaired",
+        "test_dying_after_any_stage_of_changing_is_safe",
+        "test_dying_after_any_stage_of_making_is_safe",
+        "test_held_is_what_the_host_has",
+        "test_repeating_changes_nothing",
+        "test_states_can_be_visited_in_any_order",
+    },
+    "StumblesOverAbsence": {
+        "test_dropping_what_is_absent_succeeds",
+        "test_removal_leaves_what_the_driver_did_not_make",
+        "test_repeating_changes_nothing",
+    },
+    "RemovesWhatIsToBeKept": {
+        "test_a_complete_update_removes_the_rest",
+        "test_gc_keeps_what_it_is_told_and_nothing_else",
+    },
+    "FailsTogether": {
+        "test_a_missing_namespace_concerns_its_port_alone",
+        "test_a_plan_that_came_too_late_is_refused_and_nothing_of_the_stage_is_done",
+        "test_of_two_that_want_one_name_one_has_it",
+        "test_one_failure_concerns_one_key",
+    },
+    "TakesWhatItWants": {
+        "test_a_plan_that_came_too_late_is_refused_and_nothing_of_the_stage_is_done",
+        "test_a_refused_key_is_not_held",
+        "test_one_failure_concerns_one_key",
+        "test_what_the_driver_did_not_make_is_a_conflict_and_stays",
+    },
+    "CleansUpTooMuch": {
+        "test_removal_leaves_what_the_driver_did_not_make",
+    },
+    "KeepsItsBooksInMemory": {
+        "test_a_driver_that_was_killed_is_succeeded_by_the_next",
+        "test_dying_after_any_stage_of_changing_is_safe",
+        "test_dying_after_any_stage_of_making_is_safe",
+        "test_dying_after_any_stage_of_removing_is_safe",
+    },
+    "ReportsWhatWasAsked": {
+        "test_held_is_what_the_host_has",
+    },
+    "BlamesTheKeys": {
+        "test_converge_says_that_nobody_answers",
+    },
+    "HoldsNothingWhenAsleep": {
+        "test_held_says_that_nobody_answers",
+    },
+    "ActsWhilePlanning": {
+        "test_planning_is_pure_and_touches_nothing",
+        "test_the_mirror_and_the_machine_lead_to_the_same_plan",
+    },
+    "FindsAlwaysSomethingToDo": {
+        "test_after_applying_there_is_nothing_left_to_do",
+        "test_drift_is_repaired",
+    },
+    "LeaksWhenItDies": {
+        "test_dying_after_any_stage_of_removing_is_safe",
+    },
+    "LooksTooShort": {
+        "test_a_name_moves_from_port_to_port_in_one_update",
+        "test_the_mirror_and_the_machine_lead_to_the_same_plan",
+    },
+    "SkipsTheLastCheckpoint": {
+        "test_each_stage_passes_the_checkpoint",
+    },
+    "SwallowsRefusals": {
+        "test_a_plan_that_came_too_late_is_refused_and_nothing_of_the_stage_is_done",
+    },
+    "DiesOfAnOutage": {
+        "test_apply_says_that_nobody_answers",
+    },
+    "SeesWhatItSawLast": {
+        "test_observe_says_that_nobody_answers",
+    },
+    "IgnoresTheMtu": {
+        "test_a_device_appears_in_its_namespace_and_moves",
+        "test_the_mtu_changes",
+    },
+    "LetsTrafficPass": {
+        "test_a_new_port_carries_no_traffic",
+    },
+    "ClosesOpenPorts": {
+        "test_a_port_that_was_admitted_stays_so",
+    },
+    "GivesOneNameTwice": {
+        "test_a_name_that_another_port_has_is_a_conflict",
+        "test_of_two_that_want_one_name_one_has_it",
+    },
+    "CannotHandNamesOver": {
+        "test_a_name_moves_from_port_to_port_in_one_update",
+        "test_two_ports_swap_their_names",
+    },
+    "MakesDoWithoutNamespace": {
+        "test_a_missing_namespace_concerns_its_port_alone",
+    },
+    "NamesDevicesItsOwnWay": {
+        "test_a_device_appears_in_its_namespace_and_moves",
+        "test_a_device_can_be_called_otherwise",
+        "test_devices_are_what_is_held_and_what_there_is",
+    },
+    "ShowsNoDevicesWhenAsleep": {
+        "test_devices_says_that_nobody_answers",
+    },
+    "DoesNotNoticeDrift": {
+        "test_drift_is_repaired",
+    },
+}
+
+
+class Failures:
+    """A plug-in that keeps which tests of which suite failed."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, set[str]] = defaultdict(set)
+        self.passed = 0
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        _, suite, test = report.nodeid.split("::")
+        if report.failed:
+            self.of[suite.removeprefix("Test")].add(test.partition("[")[0])
+        elif report.when == "call" and report.passed:
+            self.passed += 1
+
+
+@pytest.fixture(scope="module")
+def failures() -> Failures:
+    found = Failures()
+    file = Path(broken_drivers.__file__)
+    pytest.main(
+        [str(file), "-c", os.devnull, "--rootdir", str(file.parent),
+         "-p", "no:cacheprovider", "-p", "no:terminal", "-p", "no:timeout"],
+        plugins=[found],
+    )  # fmt: skip
+    return found
+
+
+def test_a_driver_that_keeps_its_promises_is_not_refused(failures: Failures):
+    assert failures.passed > len(broken_drivers.DRIVERS)
+    assert failures.of["GoodDriver"] == set()
+
+
+@pytest.mark.parametrize("name", sorted(set(broken_drivers.DRIVERS) - {"GoodDriver"}))
+def test_a_broken_driver_is_refused_by_exactly_the_right_tests(failures: Failures, name: str):
+    assert failures.of[name] == REFUSED_BY[name]
+
+
+@pytest.mark.parametrize("name", sorted(set(broken_drivers.DRIVERS) - {"GoodDriver"}))
+def test_one_of_the_tests_that_refuse_it_proves_the_promise_it_breaks(name: str):
+    broken = getattr(broken_drivers.DRIVERS[name], "proves", frozenset())
+    proofs = dict(proofs_in(InterfaceDriverConformance))
+    proven = {promise for test in REFUSED_BY[name] for promise in proofs[test]}
+    assert broken <= proven
+
+
+def test_every_promise_and_every_error_of_the_contracts_has_a_test():
+    assert unproven(InterfaceDriverConformance, *CONTRACTS) == frozenset()
+
+
+def test_every_promise_and_every_error_of_the_contracts_is_broken_by_a_driver():
+    promised = {promise for contract in CONTRACTS for promise in promises_of(contract)}
+    drivers = broken_drivers.DRIVERS.values()
+    broken = {promise for driver in drivers for promise in getattr(driver, "proves", ())}
+    assert promised == broken
+
+
+@pytest.mark.parametrize(("contract", "numbers"), [*zip(CONTRACTS, (7, 6, 5), strict=True)])
+def test_the_numbered_promises_are_found(contract: type, numbers: int):
+    found = {p.what for p in promises_of(contract) if p.where == contract.__name__}
+    assert found == {str(number) for number in range(1, numbers + 1)}
