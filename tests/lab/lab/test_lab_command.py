@@ -251,6 +251,23 @@ def test_a_lab_that_nobody_knows_of_does_not_stay(lab_command: Command) -> None:
     lab_command("up", "--hosts", "1")
 
 
+def test_a_lab_that_is_not_put_on_record_ends_itself(tmp_path: Path) -> None:
+    before = processes()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        listening.listen()
+        descriptors = (listening.fileno(), theirs.fileno())
+        module = [sys.executable, "-m", "netfw.testing.lab.supervisor", *map(str, descriptors)]
+        process = subprocess.Popen(sandbox.command([*module, "{}"]), pass_fds=descriptors)
+        theirs.close()
+    with process:
+        assert json.loads(ours.recv(1000)) == {"error": None}
+        ours.close()
+        assert process.wait(10) == 1
+    await_processes(before)
+
+
 def test_a_topology_that_is_wrong_is_refused_before_anything_starts(
     lab_command: Command, tmp_path: Path
 ) -> None:
