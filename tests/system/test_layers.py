@@ -1,0 +1,123 @@
+"""The rules of docs/architecture.md hold, and what breaks one is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+
+ROOT = Path(__file__).parents[2]
+DRIVERS_OWN_TESTS = "netfw_drivers"
+"""The folder of tests/unit for tests of drivers; all others are the framework's."""
+QUICK = "contracts or drivers or plan or flows or messaging or errors or witness"
+NEEDS_A_DRIVER = "tests/unit/drivers/test_loader.py::test_the_rest_go_on_beside_a_broken_driver"
+"""Its witness that the rest go on is our own null driver."""
+
+WITNESS = """
+import importlib.util
+from pathlib import Path
+import netfw
+
+def test_witness_that_this_is_the_copy_and_that_it_has_no_drivers():
+    assert Path(netfw.__file__).is_relative_to(Path(__file__).parents[2])
+    assert importlib.util.find_spec("netfw_drivers") is None
+"""
+
+
+def run(*argv: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(argv, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
+
+
+def copy(target: Path, *names: str) -> Path:
+    for name in names:
+        source = ROOT / name
+        if source.is_dir():
+            unwanted = shutil.ignore_patterns("__pycache__", DRIVERS_OWN_TESTS)
+            shutil.copytree(source, target / name, ignore=unwanted)
+        else:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target / name)
+    return target
+
+
+def test_the_framework_stands_without_any_driver(tmp_path: Path) -> None:
+    """Every module of its unit tests is imported, and those that are quick are run."""
+    tree = copy(tmp_path / "tree", "netfw", "tests/unit", "docs", "conftest.py", "pyproject.toml")
+    (tree / "tests/unit/test_witness.py").write_text(WITNESS)
+    done = run(sys.executable, "-m", "venv", "--without-pip", "env", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    # An environment that has what netfw needs and not this tree, which is installed as a link.
+    (site,) = (tmp_path / "env/lib").glob("python*/site-packages")
+    (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n{tree}\n")
+    done = run(
+        *(tmp_path / "env/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+        *("tests/unit", "-k", QUICK, "--deselect", NEEDS_A_DRIVER),
+        cwd=tree,
+    )
+    assert done.returncode == 0, (
+        f"{done.stdout}\nunit tests of drivers go to tests/unit/{DRIVERS_OWN_TESTS}"
+    )
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None
+    assert int(passed[1]) > 300
+
+
+@frozen
+class Violation:
+    """A line that must not be in a file, and the contract that says so."""
+
+    contract: str
+    file: str
+    line: str = ""
+
+
+VIOLATIONS = {
+    "a decision that starts a process": Violation(
+        "What decides does not touch the machine", "netfw/flows/flow.py", "import subprocess"
+    ),
+    "a model that knows a contract": Violation(
+        "Each layer knows only the layers below it",
+        "netfw/model/port.py",
+        "import netfw.drivers.interface",
+    ),
+    "a folder without a place": Violation(
+        "Each layer knows only the layers below it", "netfw/misc/__init__.py"
+    ),
+    "a framework that knows a driver": Violation(
+        "The framework never imports a driver",
+        "netfw/cli/drivers.py",
+        "import netfw_drivers.null.interface",
+    ),
+    "a driver that knows another": Violation(
+        "Drivers do not know each other",
+        "netfw_drivers/ovs/interface.py",
+        "import netfw_drivers.null.interface",
+    ),
+    "a driver that speaks netlink": Violation(
+        "Only the linux toolbox, and the lab, speak to the kernel",
+        "netfw_drivers/null/interface.py",
+        "import pyroute2",
+    ),
+}
+
+
+@pytest.mark.parametrize("violation", VIOLATIONS.values(), ids=VIOLATIONS.keys())
+def test_a_breach_of_the_layers_is_refused_by_name(tmp_path: Path, violation: Violation) -> None:
+    tree = copy(tmp_path, "netfw", "netfw_drivers", ".importlinter")
+    target = tree / violation.file
+    target.parent.mkdir(exist_ok=True)
+    former = target.read_text() if target.exists() else '"""A folder nobody placed."""\n'
+    target.write_text(f"{former}\n{violation.line}\n")
+    done = run(Path(sys.executable).with_name("lint-imports"), "--no-cache", cwd=tree)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(rf"{re.escape(violation.contract)}.* BROKEN", done.stdout), done.stdout
+    module = violation.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    assert module in done.stdout
