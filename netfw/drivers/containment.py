@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import TypeVar
 
 from netfw.drivers.host_driver import HostDriver
@@ -18,44 +18,49 @@ def converge_contained(driver: HostDriver[K, V], update: Update[K, V]) -> Outcom
 
     An error that netfw knows concerns every key that was asked for.  An unknown one is a defect
     of the driver: the update is halved until the keys that cause it are alone, and the others are
-    done without them.  The caller logs what failed; the traceback is in each error's cause.
+    done without them.  Garbage of a complete update that can not be removed is among the failed.
+    The caller logs what failed; the traceback is in each error's cause.
+
+    :raises NetfwError: the driver failed, and there is no key that it could be blamed on.
     """
     outcome = _attempt(driver, update)
     if not isinstance(outcome, Exception):
         return outcome
-    if isinstance(outcome, NetfwError):
-        return Outcome(failed=dict.fromkeys(update, outcome))
-    keys = list(update)
-    if len(keys) <= 1 and not update.complete:
-        return Outcome(failed=dict.fromkeys(keys, _crashed(driver, outcome)))
-    return _by_halves(driver, update, keys, outcome)
+    error = outcome if isinstance(outcome, NetfwError) else _crashed(driver, outcome)
+    if isinstance(error, DriverCrashed) and update.complete:
+        return converge_contained(driver, _without_completeness(driver, update))
+    keys = [*update.drop, *update.put]  # what goes makes room for what comes
+    if not keys:
+        raise error
+    if len(keys) == 1 or not isinstance(error, DriverCrashed):
+        return Outcome(failed=dict.fromkeys(keys, error))
+    middle = len(keys) // 2
+    first = converge_contained(driver, _only(update, frozenset(keys[:middle])))
+    second = converge_contained(driver, _only(update, frozenset(keys[middle:])))
+    return Outcome(
+        done=first.done | second.done,
+        failed={**first.failed, **second.failed},
+        waiting={**first.waiting, **second.waiting},
+    )
 
 
-def _by_halves(
-    driver: HostDriver[K, V], update: Update[K, V], keys: list[K], cause: Exception
-) -> Outcome[K]:
-    done: set[K] = set()
-    failed: dict[K, NetfwError] = {}
-    waiting: dict[K, str] = {}
-    middle = max(1, len(keys) // 2)
-    for half in (keys[:middle], keys[middle:]):
-        if not half:
-            continue
-        part = converge_contained(driver, _only(update, frozenset(half)))
-        done |= part.done
-        failed |= part.failed
-        waiting |= part.waiting
-    if update.complete:
-        rest: Update[K, V] = Update(complete=True, keep=update.keep | frozenset(keys))
-        swept = _attempt(driver, rest)
-        if isinstance(swept, Exception) and not failed:
-            failed = dict.fromkeys(keys, _crashed(driver, cause))
-            done, waiting = set(), {}
-    return Outcome(frozenset(done), failed, waiting)
+def _without_completeness(driver: HostDriver[K, V], update: Update[K, V]) -> Update[K, V]:
+    """The same update with its garbage named, so that it can be divided.
+
+    :raises NetfwError: the driver does not even say what it holds.
+    """
+    try:
+        held = driver.held()
+    except NetfwError:
+        raise
+    except Exception as exc:
+        raise _crashed(driver, exc) from exc
+    garbage = held - update.put.keys() - update.keep
+    return Update(put=update.put, drop=update.drop | garbage)
 
 
 def _only(update: Update[K, V], keys: frozenset[K]) -> Update[K, V]:
-    put: Mapping[K, V] = {key: value for key, value in update.put.items() if key in keys}
+    put = {key: value for key, value in update.put.items() if key in keys}
     return Update(put=put, drop=update.drop & keys)
 
 
