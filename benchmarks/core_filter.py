@@ -37,7 +37,7 @@ from netfw.testing.lab import sandbox
 
 CHAINS, RULES = 200, 50
 MEMBERS = 10_000
-RUNS = 7
+RUNS = 9
 BACKENDS = (Backend.NFT, Backend.LEGACY)
 
 

@@ -161,6 +161,21 @@ def test_two_who_remove_the_same_count_each_connection_once(tracked, connect, sp
     assert sum(counts) == 300
 
 
+def test_a_successor_with_the_same_addresses_is_not_removed(tracked, space):
+    def datagram() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.bind(("10.9.0.1", 7001))
+            client.sendto(b"x", ("10.9.0.1", 7002))
+
+    wanted = Filter(protocol=UDP)
+    netns.run_in(space, datagram)
+    listed = list(tracked._entries(wanted))
+    assert tracked.remove(wanted) == 1
+    netns.run_in(space, datagram)
+    assert tracked._delete(listed) == 0
+    assert tracked.remove(wanted) == 1
+
+
 def test_a_table_stays_in_its_namespace_whoever_uses_it(tracked, connect):
     connect("10.9.0.1")
     seen = []

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import queue
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pytest
 
 from netfw.linux import netns
 from netfw.linux.process import Backoff, Patience, Supervisor
-from netfw.linux.process.identity import observe
 from netfw.testing.lab import sandbox
 
 
@@ -51,16 +49,3 @@ def served() -> Iterator[str]:
         yield name
     finally:
         netns.delete(name)
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.002)
-
-
-def running(*argv: str) -> list[int]:
-    """The pids of everything with that command line."""
-    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    return [pid for pid in pids if (now := observe(pid)) is not None and now.argv == argv]

@@ -7,8 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
+from process_watching import running
 
-from conftest import running
 from netfw.errors import OperationRefused
 from netfw.linux.process import Patience, ProcessDied, ProcessKey, ProcessRespawned, Program
 

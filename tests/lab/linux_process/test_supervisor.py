@@ -15,8 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from process_watching import eventually, running
 
-from conftest import eventually, running
 from netfw.errors import BackendBroken, ConfigError, NotFound, OperationRefused
 from netfw.linux import netns
 from netfw.linux.process import (
@@ -347,6 +347,19 @@ def test_stopping_during_a_respawn_leaves_nothing_running(supervisor, events):
         assert running("sleep", "1000") == []
     time.sleep(0.3)
     assert running("sleep", "1000") == []
+
+
+def test_a_respawn_that_was_put_off_does_not_cut_a_later_one_short(make_supervisor, events):
+    supervisor = make_supervisor(backoff=Backoff(first=0.4, most=0.4))
+    first = supervisor.start(KEY, SLEEP)
+    os.kill(first.pid, signal.SIGKILL)
+    assert isinstance(events.get(timeout=10), ProcessDied)
+    second = supervisor.start(KEY, SLEEP)
+    os.kill(second.pid, signal.SIGKILL)
+    killed = time.monotonic()
+    assert isinstance(events.get(timeout=10), ProcessDied)
+    assert isinstance(events.get(timeout=10), ProcessRespawned)
+    assert time.monotonic() - killed >= 0.4
 
 
 def test_hundreds_of_processes_have_one_watcher(make_supervisor, events):

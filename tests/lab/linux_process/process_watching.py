@@ -1,0 +1,22 @@
+"""What tests of processes ask of the machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from netfw.linux.process.identity import observe
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.002)
+
+
+def running(*argv: str) -> list[int]:
+    """The pids of everything with that command line."""
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if (now := observe(pid)) is not None and now.argv == argv]
