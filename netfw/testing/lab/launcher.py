@@ -47,24 +47,25 @@ def main(argv: Sequence[str]) -> NoReturn:
     """Run *argv* in new namespaces and end as it ends."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
+    uid = os.geteuid()
     try:
-        _unshare()
+        _unshare(uid)
     except OSError as error:
-        _refuse(error)
+        _refuse(error, uid)
     reader, writer = os.pipe()
     init = os.fork()
     if init == 0:
         os.close(reader)
-        _be_init(argv, writer, mask)
+        _be_init(argv, writer, mask, uid)
     os.close(writer)
     status = _pass_signals_until_end(init)
     told = os.read(reader, _STATUS.size)
     _end_like(_STATUS.unpack(told)[0] if told else status)
 
 
-def _unshare() -> None:
+def _unshare(uid: int) -> None:
     """Leave the machine's namespaces; an ordinary user becomes root in a user namespace."""
-    uid, gid = os.geteuid(), os.getegid()
+    gid = os.getegid()
     if uid != 0:
         syscalls.unshare(system.CLONE_NEWUSER)
         _write("/proc/self/setgroups", "deny")
@@ -102,12 +103,14 @@ def _end_like(status: int) -> NoReturn:
     os._exit(os.waitstatus_to_exitcode(status))
 
 
-def _be_init(argv: Sequence[str], parent: int, mask: set[signal.Signals | int]) -> NoReturn:
+def _be_init(
+    argv: Sequence[str], parent: int, mask: set[signal.Signals | int], uid: int
+) -> NoReturn:
     system.die_with_parent()
     try:
         _settle()
     except OSError as error:
-        _refuse(error)
+        _refuse(error, uid)
     if _is_gone(parent):
         os._exit(NO_SANDBOX)
     command = os.fork()
@@ -173,10 +176,11 @@ def _reap(command: int) -> int | None:
             return None
 
 
-def _refuse(error: OSError) -> NoReturn:
+def _refuse(error: OSError, uid: int) -> NoReturn:
+    """End, with the reason as it is to somebody who was *uid* before anything was tried."""
     from netfw.testing.lab import obstacles
 
-    _say(obstacles.why_no_sandbox(error))
+    _say(obstacles.why_no_sandbox(error, uid))
     os._exit(NO_SANDBOX)
 
 

@@ -41,7 +41,7 @@ def require_tools() -> None:
     """
     path = search_path()
     missing = [name for name in _PACKAGES if shutil.which(name, path=path) is None]
-    sentences = [*missing_programs(missing), *unusable_tun(_try_tun(), os.getuid())]
+    sentences = [*missing_programs(missing), *unusable_tun(_try_tun(), ordinary=_is_ordinary())]
     if sentences:
         raise BackendBroken("; ".join(sentences))
 
@@ -55,22 +55,22 @@ def missing_programs(names: Iterable[str]) -> list[str]:
     return [f"not installed: {', '.join(missing)} (apt install {packages})"]
 
 
-def unusable_tun(number: int, uid: int) -> list[str]:
+def unusable_tun(number: int, *, ordinary: bool) -> list[str]:
     """What to do when opening ``/dev/net/tun`` failed with this error *number* (0: it did not)."""
     if number == 0:
         return []
-    if number in (errno.EACCES, errno.EPERM):
-        way = "give the container access to it" if uid == 0 and not _mapped() else (
-            "use sudo, or let users open it as distributions do by default (chmod 0666 " + TUN + ")"
-        )  # fmt: skip
-        return [f"{TUN} may not be opened, and Open vSwitch needs it: {way}"]
-    return [f"{TUN} can not be opened ({os.strerror(number)}): modprobe tun, as root"]
+    if number not in (errno.EACCES, errno.EPERM):
+        return [f"{TUN} can not be opened ({os.strerror(number)}): modprobe tun, as root"]
+    way = "give this container access to it"
+    if ordinary:
+        way = f"use sudo, or let users open it as distributions do by default (chmod 0666 {TUN})"
+    return [f"{TUN} may not be opened, and Open vSwitch needs it: {way}"]
 
 
-def why_no_sandbox(error: OSError) -> str:
-    """Why the kernel refused namespaces, and what to do."""
+def why_no_sandbox(error: OSError, uid: int) -> str:
+    """Why the kernel refused namespaces to the user *uid*, and what to do."""
     settings = {name: _read(name) for name in _SWITCHES}
-    return explain(error, os.getuid(), {k: v for k, v in settings.items() if v is not None})
+    return explain(error, uid, {k: v for k, v in settings.items() if v is not None})
 
 
 def explain(error: OSError, uid: int, settings: Mapping[str, str]) -> str:
@@ -101,9 +101,10 @@ def _try_tun() -> int:
     return 0
 
 
-def _mapped() -> bool:
-    """Whether this root is an ordinary user outside of its user namespace."""
-    return Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]
+def _is_ordinary() -> bool:
+    """Whether this is no root, or one that is an ordinary user outside of its namespace."""
+    everybody = ["0", "0", "4294967295"]
+    return os.geteuid() != 0 or Path("/proc/self/uid_map").read_text().split() != everybody
 
 
 def _read(name: str) -> str | None:

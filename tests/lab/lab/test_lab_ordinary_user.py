@@ -148,3 +148,25 @@ def test_a_kernel_that_gives_users_no_namespaces_is_told_with_the_way_out(
         assert done.returncode == status, done.stderr
         assert "sysctl -w user.max_user_namespaces=10000" in done.stderr
         assert "use sudo" in done.stderr
+
+
+HALF = """
+import errno
+from netfw.linux import syscalls
+from netfw.testing.lab import launcher, system
+real = syscalls.unshare
+def unshare(flags):
+    if flags != system.CLONE_NEWUSER:
+        raise OSError(errno.EPERM, "Operation not permitted")
+    real(flags)
+syscalls.unshare = unshare
+launcher.main(["true"])
+"""
+
+
+def test_a_user_namespace_without_rights_as_on_ubuntu_is_told_with_the_way_out(
+    somebody: OrdinaryUser,
+) -> None:
+    done = somebody.run(sys.executable, "-P", "-c", HALF)
+    assert done.returncode == NO_SANDBOX
+    assert "an ordinary user may not do this here; use sudo" in done.stderr

@@ -58,11 +58,12 @@ def test_missing_programs_come_with_the_packages_to_install() -> None:
 
 
 def test_a_tun_device_that_may_not_be_opened_is_told_with_the_way_out() -> None:
-    (told,) = obstacles.unusable_tun(errno.EACCES, 1000)
+    (told,) = obstacles.unusable_tun(errno.EACCES, ordinary=True)
     assert "/dev/net/tun" in told
     assert "sudo" in told
-    assert "modprobe tun" in obstacles.unusable_tun(errno.ENOENT, 0)[0]
-    assert obstacles.unusable_tun(0, 1000) == []
+    assert "modprobe tun" in obstacles.unusable_tun(errno.ENOENT, ordinary=False)[0]
+    assert "container" in obstacles.unusable_tun(errno.EPERM, ordinary=False)[0]
+    assert obstacles.unusable_tun(0, ordinary=True) == []
 
 
 def test_everything_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
