@@ -49,8 +49,9 @@ class Conntrack:
     def remove(self, wanted: Filter = _ALL) -> int:
         """Remove the connections that *wanted* means; how many were removed.
 
-        What ended by itself meanwhile is not counted, and a new connection that took the place of
-        one that was listed is not removed.
+        What ended by itself meanwhile is not counted.  A new connection with the addresses of one
+        that was listed is not removed, unless it also got its place in the kernel's memory, which
+        is all that the kernel tells them apart by.
 
         :raises BackendUnavailable: the kernel was too busy to answer.
         """
