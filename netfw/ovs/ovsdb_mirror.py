@@ -71,7 +71,7 @@ class Mirror:
             self.switch = Switch(uuid=row.uuid, **_columns(row, _SWITCH))
         ports = dirty.rows["Port"] | self._ports_of_interfaces(dirty.rows["Interface"])
         bridges, bridges_gone, moved = self._step_bridges(tables["Bridge"], dirty.rows["Bridge"])
-        put, gone = self._step_ports(tables["Port"], ports | moved)
+        put, gone = self._step_ports(tables, ports | moved)
         return Changed(bridges=bridges, bridges_gone=bridges_gone, ports=put, ports_gone=gone)
 
     def _mark_all(self, tables: Tables, dirty: Dirty) -> None:
@@ -92,7 +92,7 @@ class Mirror:
         for uuid in sorted(dirty, key=rows.__contains__):  # what went before what came
             row = rows.get(uuid)
             before = self._bridge_ports.get(uuid, frozenset())
-            after = frozenset(port.uuid for port in row.ports) if row else frozenset()
+            after = frozenset(_members(row, "ports")) if row else frozenset()
             moved |= before ^ after
             for port in before - after:
                 if self._port_bridge.get(port) == uuid:
@@ -122,8 +122,9 @@ class Mirror:
         return {bridge.name: bridge}
 
     def _step_ports(
-        self, rows: Rows, dirty: Iterable[UUID]
+        self, tables: Tables, dirty: Iterable[UUID]
     ) -> tuple[dict[str, Port], frozenset[str]]:
+        rows, interfaces = tables["Port"], tables["Interface"]
         before: dict[str, Port] = {}
         for uuid in dirty:
             if uuid in self._port_names:
@@ -132,8 +133,11 @@ class Mirror:
         put: dict[str, Port] = {}
         for uuid in dirty:
             row, bridge = rows.get(uuid), self._port_bridge.get(uuid)
-            if row is not None and bridge in self._bridge_names and row.interfaces:
-                port = self._put_port(uuid, row, self._bridge_names[bridge])
+            if row is None or bridge not in self._bridge_names:
+                continue
+            members = [interfaces[u] for u in _members(row, "interfaces") if u in interfaces]
+            if members:
+                port = self._put_port(row, members, self._bridge_names[bridge])
                 put[port.name] = port
         different = {name: port for name, port in put.items() if before.get(name) != port}
         return different, frozenset(before.keys() - put.keys())
@@ -148,11 +152,10 @@ class Mirror:
                 del self._claims[claim]
         return port
 
-    def _put_port(self, uuid: UUID, row: Any, bridge: str) -> Port:
-        interfaces = tuple(
-            Interface(uuid=member.uuid, **_columns(member, _INTERFACE))
-            for member in sorted(row.interfaces, key=lambda member: str(member.name))
-        )
+    def _put_port(self, row: Any, members: list[Any], bridge: str) -> Port:
+        uuid = row.uuid
+        found = [Interface(uuid=member.uuid, **_columns(member, _INTERFACE)) for member in members]
+        interfaces = tuple(sorted(found, key=lambda interface: interface.name))
         port = Port(uuid=uuid, bridge=bridge, interfaces=interfaces, **_columns(row, _PORT))
         self.ports[port.name] = port
         self._port_names[uuid] = port.name
@@ -164,13 +167,22 @@ class Mirror:
 
 
 def _columns(row: Any, names: Iterable[str]) -> dict[str, Any]:
-    return {name: _value(row, name) for name in names}
+    data = row._data
+    return {name: _value(data[name]) for name in names}
 
 
-def _value(row: Any, name: str) -> Any:
-    value = getattr(row, name)
-    if not isinstance(value, list):
-        return value
-    if row._table.columns[name].type.is_optional():
-        return value[0] if value else None
-    return tuple(sorted(value))
+def _value(datum: Any) -> Any:
+    """A column's content; reading the row's attribute would convert it twice."""
+    values, kind = datum.values, datum.type
+    if kind.is_map():
+        return {key.value: value.value for key, value in values.items()}
+    if kind.n_max > 1:
+        return tuple(sorted(atom.value for atom in values))
+    for atom in values:
+        return atom.value
+    return None
+
+
+def _members(row: Any, name: str) -> list[UUID]:
+    """The rows that a column refers to."""
+    return [atom.value for atom in row._data[name].values]

@@ -1,30 +1,52 @@
 """The mirror, fed with stand-ins for the rows of a replica."""
 
+import sys
 from types import SimpleNamespace
 from uuid import UUID
 
 from netfw.ovs.ovsdb_mirror import COLUMNS, Dirty, Mirror
 
-OPTIONAL = {
-    "ovs_version", "datapath_id", "fail_mode", "tag", "vlan_mode", "mac", "mac_in_use", "mtu",
-    "mtu_request", "ofport", "error", "link_state",
-}  # fmt: skip
-PLAIN = {"name": "", "type": "", "cur_cfg": 0, "next_cfg": 0, "datapath_type": ""}
+SCALARS = {"name": "", "type": "", "cur_cfg": 0, "next_cfg": 0, "datapath_type": ""}
 MAPS = {"options", "other_config", "external_ids"}
+SETS = {"trunks", "protocols", "iface_types", "datapath_types", "bridges", "ports", "interfaces"}
 
 
-def row(table, number, **columns):
-    kinds = {
-        name: SimpleNamespace(type=SimpleNamespace(is_optional=lambda name=name: name in OPTIONAL))
-        for name in COLUMNS[table]
-    }
-    empty = {
-        name: PLAIN.get(name, {} if name in MAPS else [])
-        for name in COLUMNS[table]
-    } | ({"mcast_snooping_enable": False} if table == "Bridge" else {})
-    return SimpleNamespace(
-        uuid=UUID(int=number), _table=SimpleNamespace(columns=kinds), **{**empty, **columns}
-    )
+class Atom:
+    """A value as the replica wraps it."""
+
+    def __init__(self, value):
+        self.value = value.uuid if isinstance(value, Row) else value
+
+
+class Datum:
+    """A column's content as the replica keeps it: atoms, with atoms in a map."""
+
+    def __init__(self, name, content):
+        self.type = SimpleNamespace(
+            is_map=lambda: name in MAPS, n_max=sys.maxsize if name in SETS else 1
+        )
+        pairs = content.items() if name in MAPS else ((member, None) for member in content)
+        self.values = {Atom(key): Atom(value) for key, value in pairs}
+
+
+class Row:
+    """A row of the replica, whose columns can be set like attributes."""
+
+    def __init__(self, table, number, **columns):
+        self.uuid = UUID(int=number)
+        self._data = {}
+        for name in COLUMNS[table]:
+            usual = {} if name in MAPS else [SCALARS[name]] if name in SCALARS else []
+            setattr(self, name, columns.get(name, usual))
+
+    def __setattr__(self, name, content):
+        super().__setattr__(name, content)
+        if name not in ("uuid", "_data"):
+            listed = content if isinstance(content, list | dict) else [content]
+            self._data[name] = Datum(name, listed)
+
+
+row = Row
 
 
 class Switch:
