@@ -168,3 +168,22 @@ def test_a_mirror_of_text_in_every_script_is_right(ovsdb, ovs):
     with Ovsdb(ovs.remote) as fresh:
         ports = fresh.snapshot().ports
         assert {ports[f"tap{n}"].interface.external_ids["text"] for n in range(20)} == {text}
+
+
+def test_after_a_sync_the_mirror_has_what_others_did_before(ovsdb, ovs):
+    ovsdb.run([internal("tap1")])
+    for number in range(1, 30):
+        ovs.vsctl("--no-wait", "set", "Port", "tap1", f"tag={number}")
+        ovsdb.sync()
+        assert ovsdb.port("tap1").tag == number
+
+
+def test_who_stops_watching_hears_nothing_more(ovsdb):
+    ovsdb.snapshot()
+    events = Events()
+    stop = ovsdb.watch(events)
+    events.until(lambda e: isinstance(e, Changed))
+    stop()
+    stop()
+    ovsdb.run([internal("tap1")])
+    assert events._queue.empty()

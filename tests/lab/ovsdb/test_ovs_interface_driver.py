@@ -1,0 +1,187 @@
+"""The interface driver on a real switch, beyond what the suite asks of every driver."""
+
+import json
+import queue
+import subprocess
+import threading
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from netfw.drivers.events import Event, FeedLost, KeysChanged
+from netfw.drivers.host import LocalHost
+from netfw.drivers.interface import Attachment, InterfaceDriver
+from netfw.drivers.loader import load
+from netfw.errors import BackendBroken, Conflict
+from netfw.linux import netns
+from netfw.model.ids import PortId
+from netfw.ovs.ovsdb import Ovsdb
+from netfw.plan import Update
+from netfw.testing.lab.openvswitch import PrivateOvs
+from netfw_drivers.ovs.interface import OvsInterfaceDriver
+
+MAC = "fa:16:3e:00:00:01"
+
+
+@pytest.fixture
+def ovsdb(ovs: PrivateOvs) -> Iterator[Ovsdb]:
+    with Ovsdb(ovs.remote, timeout=5) as ovsdb:
+        yield ovsdb
+
+
+@pytest.fixture
+def namespace() -> Iterator[str]:
+    netns.ensure("qdhcp-test")
+    yield "qdhcp-test"
+    netns.delete("qdhcp-test")
+
+
+def port_id() -> PortId:
+    return PortId(uuid4())
+
+
+def external_ids(ovs: PrivateOvs, table: str, name: str) -> dict[str, str]:
+    row = json.loads(ovs.vsctl("--format=json", "--columns=external_ids", "list", table, name))
+    return dict(row["data"][0][0][1])
+
+
+@pytest.mark.spec("DHCP-23")
+def test_the_switch_learns_who_is_plugged(ovs, ovsdb, namespace):
+    ovs.add_bridge("br-int")
+    key = port_id()
+    driver = OvsInterfaceDriver(ovsdb)
+    driver.converge(Update(put={key: Attachment(device="tap1", mac=MAC, netns=namespace)}))
+    assert external_ids(ovs, "Interface", "tap1") == {
+        "iface-id": str(key),
+        "iface-status": "active",
+        "attached-mac": MAC,
+    }
+    assert external_ids(ovs, "Port", "tap1") == {"netfw-port": str(key), "netfw-netns": namespace}
+    assert ovs.vsctl("get", "Port", "tap1", "tag") == "4095\n"
+    assert driver.devices()[key].ofport == int(ovs.vsctl("get", "Interface", "tap1", "ofport"))
+
+
+@pytest.mark.spec("DHCP-23")
+def test_without_its_bridge_the_driver_says_what_to_do(ovs, ovsdb):
+    driver = OvsInterfaceDriver(ovsdb, "br-none")
+    key = port_id()
+    outcome = driver.converge(Update(put={key: Attachment(device="tap1", mac=MAC)}))
+    assert isinstance(outcome.failed[key], BackendBroken)
+    assert "ovs-vsctl add-br br-none" in str(outcome.failed[key])
+    assert driver.faults() == ("there is no bridge br-none: ovs-vsctl add-br br-none",)
+    ovs.add_bridge("br-none")
+    assert driver.converge(Update(put={key: Attachment(device="tap1", mac=MAC)})).ok
+    assert driver.faults() == ()
+
+
+def test_a_port_of_another_bridge_is_somebody_elses_even_with_our_mark(ovs, ovsdb):
+    ovs.add_bridge("br-int")
+    ovs.add_bridge("br-other")
+    one, two = OvsInterfaceDriver(ovsdb), OvsInterfaceDriver(ovsdb, "br-other")
+    first, second = port_id(), port_id()
+    assert one.converge(Update(put={first: Attachment(device="tap1", mac=MAC)})).ok
+    outcome = two.converge(Update(put={second: Attachment(device="tap1", mac=MAC)}, complete=True))
+    assert isinstance(outcome.failed[second], Conflict)
+    assert one.held() == {first}
+    assert two.held() == frozenset()
+
+
+def test_one_name_in_two_namespaces_needs_veth_pairs(ovs, ovsdb):
+    ovs.add_bridge("br-int")
+    for name in ("one", "two"):
+        netns.ensure(name)
+    both = {
+        port_id(): Attachment(device="eth0", mac="fa:16:3e:00:00:01", netns="one"),
+        port_id(): Attachment(device="eth0", mac="fa:16:3e:00:00:02", netns="two"),
+    }
+    internal = OvsInterfaceDriver(ovsdb)
+    assert [type(error) for error in internal.converge(Update(put=both)).failed.values()] == [
+        Conflict
+    ]
+    internal.gc(())
+    pairs = OvsInterfaceDriver(ovsdb, use_veth=True)
+    assert pairs.converge(Update(put=both)).ok
+    assert {device.name for device in pairs.devices().values()} == {"eth0"}
+    pairs.gc(())
+    for name in ("one", "two"):
+        netns.delete(name)
+
+
+def test_pairs_on_a_userspace_datapath_compute_their_checksums(ovs, ovsdb, namespace):
+    ovs.add_bridge("br-int")
+    driver = OvsInterfaceDriver(ovsdb, use_veth=True)
+    driver.converge(Update(put={port_id(): Attachment(device="ns-1", mac=MAC, netns=namespace)}))
+    shown = subprocess.run(
+        ["ip", "netns", "exec", namespace, "ethtool", "-k", "ns-1"],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    assert "tx-checksumming: off" in shown
+    driver.gc(())
+
+
+def test_deleting_a_namespace_takes_the_port_along_and_the_next_pass_brings_it_back(ovs, ovsdb):
+    ovs.add_bridge("br-int")
+    netns.ensure("shaky")
+    key = port_id()
+    wanted = Update(put={key: Attachment(device="tap1", mac=MAC, netns="shaky")})
+    driver = OvsInterfaceDriver(ovsdb)
+    assert driver.converge(wanted).ok
+    ovs.vsctl("set", "Port", "tap1", "tag=5")
+    netns.delete("shaky")
+    assert driver.held() == {key}, "its mark is still there"
+    netns.ensure("shaky")
+    assert driver.converge(wanted).ok
+    assert driver.devices()[key].mac == MAC
+    assert ovs.vsctl("get", "Port", "tap1", "tag") == "4095\n", "it is a new port"
+    driver.gc(())
+    netns.delete("shaky")
+
+
+def test_who_watches_is_told_which_ports_others_changed(ovs, ovsdb):
+    ovs.add_bridge("br-int")
+    events: queue.Queue[Event] = queue.Queue()
+    driver = OvsInterfaceDriver(ovsdb)
+    key = port_id()
+    driver.converge(Update(put={key: Attachment(device="tap1", mac=MAC)}))
+    driver.watch(events.put)
+    while not events.empty():
+        events.get()
+    ovs.vsctl("remove", "Interface", "tap1", "external_ids", "attached-mac")
+    assert until(events, KeysChanged).keys == {key}
+    ovs.vsctl("del-port", "tap1")
+    assert until(events, KeysChanged).keys == {key}
+    ovs.stop_database()
+    assert until(events, FeedLost)
+    ovs.start_database()
+    driver.close()
+
+
+def until(events: "queue.Queue[Event]", kind: type) -> Event:
+    while True:
+        event = events.get(timeout=10)
+        if isinstance(event, kind):
+            return event
+
+
+@pytest.mark.spec("DRV-20")
+def test_two_differently_configured_drivers_work_in_one_program(ovs, tmp_path):
+    """All that an embedding program writes."""
+    ovs.add_bridge("br-one")
+    ovs.add_bridge("br-two")
+    before = set(threading.enumerate())
+    with LocalHost() as host:
+        plug = load(InterfaceDriver, "openvswitch")
+        options = {option.dest: option.default for option in plug.OPTIONS}
+        options["ovsdb_connection"] = ovs.remote
+        one = plug.from_conf({**options, "integration_bridge": "br-one"}, host)
+        two = plug.from_conf(
+            {**options, "integration_bridge": "br-two", "ovs_use_veth": True}, host
+        )
+        for driver, device in ((one, "port1"), (two, "port2")):
+            assert driver.converge(Update(put={port_id(): Attachment(device=device, mac=MAC)})).ok
+        assert ovs.vsctl("list-ports", "br-one") == "port1\n"
+        assert ovs.vsctl("list-ports", "br-two").startswith("tap")
+        two.gc(())
+        one.gc(())
+    assert set(threading.enumerate()) == before
