@@ -27,6 +27,8 @@ from netfw.testing.lab.openvswitch import PrivateOvs
 if TYPE_CHECKING:
     from netfw.testing.lab.lab import Lab
 
+pytest.register_assert_rewrite("netfw.testing.conformance")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("netfw").addoption(
