@@ -19,7 +19,7 @@ KEY = ProcessKey("dnsmasq", "net-1")
 
 def dnsmasq(pid_file: Path, *more: str, namespace: str | None = None) -> Program:
     return Program(
-        argv=("dnsmasq", "--conf-file=/dev/null", "--port=0", "--user=root", "--group=root",
+        argv=("dnsmasq", "--conf-file=/dev/null", "--port=0", "--user=", "--group=",
               "--bind-interfaces", "--interface=lo", f"--pid-file={pid_file}", *more),
         namespace=namespace,
         pid_file=pid_file,
