@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
+from netfw.testing.conformance.interface import InterfaceDriverConformance
 from netfw.testing.lab import sandbox
 
 ROOT = Path(__file__).parents[1]
@@ -100,7 +101,7 @@ def test_netfw_drivers_finds_it_and_says_whether_it_would_work(vendor: Vendor) -
     done = vendor.netfw("drivers", "show", "acme")
     assert done.returncode == 0, done.stderr
     assert "health: ok" in done.stdout
-    assert "switch (String) = /run/acme/switch.json" in done.stdout
+    assert f"$ netfw drivers show acme\n{done.stdout}```" in GUIDE.read_text()
 
 
 @pytest.mark.spec("DRV-03", "DRV-30", "DRV-33")
@@ -141,6 +142,7 @@ class Mistake:
     right: str
     wrong: str
     noticed_by: str
+    file: str = "interface.py"
 
 
 MISTAKES = {
@@ -160,6 +162,12 @@ MISTAKES = {
     "admits traffic": Mistake(
         "former is not None and former.admitted", "True", "test_a_new_port_carries_no_traffic"
     ),
+    "trusts an old plan": Mistake(
+        "ports.get(step.name) != step.before",
+        "False",
+        "test_a_plan_that_came_too_late_is_refused",
+        file="planned.py",
+    ),
 }
 
 
@@ -169,13 +177,14 @@ def test_a_driver_with_a_mistake_is_refused(
     vendor: Vendor, tmp_path: Path, mistake: Mistake
 ) -> None:
     copy(SAMPLE / "src", tmp_path / "src")
-    driver = tmp_path / "src" / "acme_netfw" / "interface.py"
+    driver = tmp_path / "src" / "acme_netfw" / mistake.file
     assert driver.read_text().count(mistake.right) == 1
     driver.write_text(driver.read_text().replace(mistake.right, mistake.wrong))
     done = vendor.pytest(PYTHONPATH=str(tmp_path / "src"))
     assert done.returncode == 1, done.stdout
     failed = re.findall(r"^FAILED \S+::(\w+)", done.stdout, re.MULTILINE)
     assert any(name.startswith(mistake.noticed_by) for name in failed), done.stdout
+    assert not re.search(r"^E +AssertionError$", done.stdout, re.MULTILINE), "it shows no values"
 
 
 TAKEN = re.compile(r"^<!-- (samples/\S+) -->\n+```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -188,3 +197,10 @@ def test_the_guide_shows_the_sample_as_it_is() -> None:
         text = (ROOT / name).read_text()
         levels = [textwrap.indent(block, indentation) for indentation in ("", " " * 4)]
         assert any(level in text for level in levels), f"{name} has no such lines:\n{block}"
+
+
+def test_every_test_that_the_guide_explains_exists() -> None:
+    names = re.findall(r"`(test_\w+)(?:\.\.\.)?`", GUIDE.read_text())
+    assert len(names) > 10
+    for name in names:
+        assert any(known.startswith(name) for known in dir(InterfaceDriverConformance)), name

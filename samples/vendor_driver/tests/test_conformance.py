@@ -1,13 +1,14 @@
 """The Acme driver keeps netfw's contract.  The suite asks; the hooks say how to look."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from acme_netfw.interface import AcmeInterfaceDriver
+from acme_netfw.planned import PlannedAcmeInterfaceDriver
 
 from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import Attachment
@@ -18,12 +19,14 @@ FOREIGN = {"label": "camera", "mac": "02:00:00:00:00:01", "mtu": 9000, "up": Tru
 
 
 class TestAcmeInterfaceDriver(InterfaceDriverConformance):
+    DRIVER: type[AcmeInterfaceDriver] = AcmeInterfaceDriver
+
     @pytest.fixture
     def make_driver(self, tmp_path: Path) -> Callable[[], AcmeInterfaceDriver]:
         self.switch = tmp_path / "acme" / "switch.json"
         self.switch.parent.mkdir()
         self.store({})
-        return lambda: AcmeInterfaceDriver.from_conf({"switch": str(self.switch)}, LocalHost())
+        return lambda: self.DRIVER.from_conf({"switch": str(self.switch)}, LocalHost())
 
     def stored(self) -> dict[str, Any]:
         """The switch, read without the driver: a driver is not its own witness."""
@@ -70,3 +73,23 @@ class TestAcmeInterfaceDriver(InterfaceDriverConformance):
     def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
         admitted: bool = self.stored()[attachment.device]["admitted"]
         return admitted
+
+
+class TestPlannedAcmeInterfaceDriver(TestAcmeInterfaceDriver):
+    DRIVER = PlannedAcmeInterfaceDriver
+
+    def drifts(self) -> Mapping[str, Callable[[PortId, Attachment], None]]:
+        return {
+            "another MAC": self.set_to(mac="02:00:00:00:00:02"),
+            "another MTU": self.set_to(mtu=1300),
+            "switched off": self.set_to(up=False),
+            "pulled out": self.vanish,
+        }
+
+    def set_to(self, **change: object) -> Callable[[PortId, Attachment], None]:
+        def spoil(key: PortId, value: Attachment) -> None:
+            ports = self.stored()
+            ports[value.device].update(change)
+            self.store(ports)
+
+        return spoil

@@ -56,24 +56,34 @@ class AcmeInterfaceDriver(InterfaceDriver):
 
     def converge(self, update: Update[PortId, Attachment]) -> Outcome[PortId]:
         with self._switch.session() as ports:
-            names = _names(ports)
-            for port_id in names.keys() & _leaving(update, names.keys()):
-                del ports[names.pop(port_id)]
-            failed = _refusals(update.put, names, ports)
-            done = {key: value for key, value in update.put.items() if key not in failed}
-            former = {key: ports.pop(names[key]) for key in done if key in names}
-            for key, value in done.items():
-                ports[value.device] = _switch_port(key, value, former.get(key))
-        return Outcome(done=frozenset(done) | update.drop, failed=failed)
+            after, failed = decide(update, ports)
+            ports.clear()
+            ports.update(after)
+        return Outcome(done=frozenset(key for key in update if key not in failed), failed=failed)
+
+
+def decide(
+    update: Update[PortId, Attachment], ports: Mapping[str, SwitchPort]
+) -> tuple[dict[str, SwitchPort], dict[PortId, NetfwError]]:
+    """What the switch shall have, given what it has, and who can not have what he wants."""
+    names = _names(ports)
+    leaving = {names.pop(key) for key in names.keys() & _leaving(update, names.keys())}
+    after = {name: port for name, port in ports.items() if name not in leaving}
+    failed = _refusals(update.put, names, after)
+    done = {key: value for key, value in update.put.items() if key not in failed}
+    former = {key: after.pop(names[key]) for key in done if key in names}
+    for key, value in done.items():
+        after[value.device] = _switch_port(key, value, former.get(key))
+    return after, failed
 
 
 def _names(ports: Mapping[str, SwitchPort]) -> dict[PortId, str]:
     """What each port of ours is called on the switch."""
-    owners = ((_owner(port), name) for name, port in ports.items())
+    owners = ((owner(port), name) for name, port in ports.items())
     return {owner: name for owner, name in owners if owner is not None}
 
 
-def _owner(port: SwitchPort) -> PortId | None:
+def owner(port: SwitchPort) -> PortId | None:
     """Whom this driver made the port for; whatever else is on the switch is not ours."""
     if not port.label.startswith(OURS):
         return None
