@@ -27,11 +27,12 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
     3. Ports of one network reach each other and nobody else; two networks never mix, at any
        moment of any update.
     4. A network that was dropped gives back its local number and every trace of it.  A port whose
-       network is not held waits for it.
+       network is not held waits for it; a ``DEAD`` one needs none.
     5. Converging again what already is touches nothing: no packet is lost, no flow is replaced,
        local numbers stay, also after the driver or the agent was restarted.
     6. A port whose device is not there, or that the switch has not numbered yet, is ``waiting``;
-       a ``KeysChanged`` follows when it has come, moved, gone, or was changed by somebody else.
+       a ``KeysChanged`` follows when it has come, moved, gone, or was changed by somebody else,
+       also for a device that nobody wired: dropping its port makes it dead.
     7. After the switch lost its state, a ``FeedLost`` says so, and converging rebuilds it.
     8. Grants do not overlap and are the same after a restart; what an addition puts outside its
        own grant is refused, for the port that has the addition alone.
@@ -44,7 +45,8 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
     def devices(self) -> Mapping[PortId, SwitchDevice]:
         """The ports that are plugged into this host's switches now, wired or not.
 
-        Costs no request to the switch while its change feed is intact.
+        Costs no request to the switch while its change feed is intact; looking up one port in it
+        costs the same however many there are.  It is read at once, not kept.
 
         :raises BackendUnavailable: the switch does not answer.
         """

@@ -16,6 +16,7 @@ key                value                one of them for each
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 from attrs import field, frozen
 
@@ -156,6 +157,8 @@ class SwitchFacts:
     """What this host offers; the server binds ports by it."""
 
     physical_networks: frozenset[str] = frozenset()
+    mappings: Mapping[str, str] = field(factory=dict)
+    """The switch's name for where each physical network is, such as its bridge; for people."""
     endpoints: frozenset[Endpoint] = frozenset()
     """Its own ends of tunnels: the types it can do, and where peers reach it."""
     datapath_type: str = ""
