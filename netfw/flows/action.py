@@ -98,7 +98,7 @@ class SetField:
             raise ValueError(f"{self.field.name} can not be set")
         if self.field.name == "in_port":
             raise ValueError("in_port is set by load(), not by set_field()")
-        if not 0 <= self.value <= self.field.full:
+        if not 0 <= self.value <= self.field.highest:
             raise ValueError(f"{self.value:#x} does not fit into {self.field.name}")
 
 

@@ -68,6 +68,11 @@ class MatchField:
     index: int = -1
 
     @property
+    def highest(self) -> int:
+        """The highest value; the switch has eight bits for the operation of ARP."""
+        return 0xFF if self.name == "arp_op" else self.full
+
+    @property
     def full(self) -> int:
         """The mask of an exact match."""
         return (1 << self.width) - 1

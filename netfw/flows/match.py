@@ -108,6 +108,8 @@ def matching(where: MatchField, value: int, mask: int | None = None) -> Match:
         mask = full
     if not 0 <= value <= full or not 0 < mask <= full:
         raise ValueError(f"{where.name} has {where.width} bits: {value:#x}/{mask:#x} does not fit")
+    if value > where.highest:
+        raise ValueError(f"{where.name} is at most {where.highest}, not {value}")
     if value & ~mask:
         raise ValueError(f"{where.name}: {value:#x} has bits outside of its mask {mask:#x}")
     if mask != full and not where.maskable:

@@ -77,7 +77,7 @@ def _term(where: MatchField, value: int, mask: int, ports: Names) -> str:
     if mask == where.full:
         return f"{where.text}={render_value(where, value, ports)}"
     if where.form is Form.DECIMAL:
-        return f"{where.text}={_hex(value)}/{_hex(mask)}"
+        return f"{where.text}={value:#x}/{mask:#x}"
     return f"{where.text}={render_value(where, value, ports)}/{_mask(where, mask)}"
 
 

@@ -232,7 +232,8 @@ class FlowBook:
         candidates = {key for one in held for key in one.flows}
         removed = {key for key in candidates if key in self.observed and key not in claims}
         if complete is not None and self._strays:
-            taught = self._taught({**self._held, **holds})
+            staying = {owner: one for owner, one in self._held.items() if owner not in owners}
+            taught = self._taught({**staying, **holds})
             for key in self._strays - claims.keys():
                 cookie = cookie_of(self.observed[key])
                 if cookie in complete and (key[0], cookie) not in taught:

@@ -192,8 +192,8 @@ class Connection:
         while not self._closing.is_set():
             try:
                 sock = self._connect()
-            except OSError as exc:
-                self._trouble = exc.strerror or str(exc)
+            except (OSError, ValueError) as exc:
+                self._trouble = getattr(exc, "strerror", None) or str(exc)
                 self._closing.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
