@@ -38,6 +38,7 @@ from netfw.testing.lab import sandbox
 CHAINS, RULES = 200, 50
 MEMBERS = 10_000
 RUNS = 9
+SET_RUNS = 25
 BACKENDS = (Backend.NFT, Backend.LEGACY)
 
 
@@ -68,7 +69,7 @@ def _sets() -> Figure:
         return lambda: IpSets("nfw", namespace=space).converge(wanted)
 
     _same(raw, ours, "ipset save | cut -d' ' -f1-3 | sort")
-    return _compare(f"core: {MEMBERS} ipset entries", raw, ours, 1.3)
+    return _compare(f"core: {MEMBERS} ipset entries", raw, ours, 1.3, SET_RUNS)
 
 
 def _all_rules(backend: Backend) -> Figure:
@@ -110,9 +111,9 @@ Way = Callable[[str], Callable[[], object]]
 """Prepares a namespace, and returns what is to be measured."""
 
 
-def _compare(name: str, raw: Way, ours: Way, target: float) -> Figure:
+def _compare(name: str, raw: Way, ours: Way, target: float, runs: int = RUNS) -> Figure:
     times: dict[Way, list[float]] = {raw: [], ours: []}
-    for _ in range(RUNS):
+    for _ in range(runs):
         for way, taken in times.items():
             with _space() as space:
                 work = way(space)

@@ -111,17 +111,14 @@ def elements(kind: SetKind, members: Iterable[Member]) -> Iterator[str]:
     """
     plain = kind.type is SetType.NETWORK and kind.family == 4
     for member in members:
-        # Groups have members by the thousand, nearly all of them of this kind.
-        if plain and type(member) is IPv4Network and member.prefixlen:
-            yield _spelled(int(member.network_address), member.prefixlen)
+        # Groups have members by the thousand, nearly all of them of this kind; this is what `str`
+        # makes of them, in half its time.
+        if plain and type(member) is IPv4Network and (length := member.prefixlen):
+            n = int(member.network_address)
+            text = f"{n >> 24}.{n >> 16 & 255}.{n >> 8 & 255}.{n & 255}"
+            yield text if length == 32 else f"{text}/{length}"
         else:
             yield from _elements(kind, member)
-
-
-def _spelled(number: int, length: int) -> str:
-    """The same as ``str`` of a network, in a third of its time; one address has no length."""
-    text = f"{number >> 24}.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-    return text if length == 32 else f"{text}/{length}"
 
 
 def _elements(kind: SetKind, member: Member) -> list[str]:
