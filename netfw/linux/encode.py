@@ -250,9 +250,16 @@ def _neighbour(kind: int, neighbour: Neighbour, lookup: Lookup, flags: int) -> R
     return Request(kind, fields, tuple(attributes), flags)
 
 
+_SKIP_STATISTICS = ("IFLA_EXT_MASK", 8)
+
+
 def read_links() -> Request:
-    skip_statistics = 8
-    return Request(netlink.GET_LINK, {"family": AF_UNSPEC}, (("IFLA_EXT_MASK", skip_statistics),))
+    return Request(netlink.GET_LINK, {"family": AF_UNSPEC}, (_SKIP_STATISTICS,))
+
+
+def read_link(name: str) -> Request:
+    attributes = (("IFLA_IFNAME", name), _SKIP_STATISTICS)
+    return Request(netlink.GET_LINK, {"family": AF_UNSPEC}, attributes)
 
 
 def read_addresses(index: int) -> Request:

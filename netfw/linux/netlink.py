@@ -122,6 +122,25 @@ class Netlink:
                 return found
         raise KernelRefusal(errno.EAGAIN, "the table changed faster than it could be read")
 
+    def get(self, request: Request) -> list[Any]:
+        """Read what *request* names, and not the whole table: pyroute2 messages.
+
+        :raises KernelRefusal: there is no such thing.
+        """
+        self._check_owner()
+        self._put(request, _ACK)
+        found: list[Any] = []
+        while True:
+            data = self._receive()
+            answers = list(_messages(data, self._sequence))
+            done = [answer for answer in answers if answer[0] == _ERROR]
+            for answer in done:
+                _raise_error(*answer)
+            if len(done) < len(answers):  # pyroute2 stumbles over some errors: never show it one
+                found.extend(message for message in self._marshal.parse(data) if _is_entry(message))
+            if done:
+                return found
+
     def index(self, device: str) -> int:
         """The number of *device* within this namespace.
 

@@ -9,6 +9,7 @@ from socket import AF_INET, AF_INET6
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from netfw.errors import NotFound
 from netfw.linux import decode, encode, netns
 from netfw.linux.execute import Applied, execute
 from netfw.linux.failure import translate
@@ -82,6 +83,18 @@ class Network:
             return [decode.link(message, names.get) for message in messages]
 
         return {link.name: link for link in self._read("ip link show", read)}
+
+    def link(self, name: str) -> Link | None:
+        """One device, if there is one; costs the same however many there are."""
+
+        def read(netlink: Netlink) -> list[Link]:
+            return _kept(netlink.get(encode.read_link(name)), decode.link, netlink)
+
+        try:
+            (found,) = self._read(f"ip link show {name}", read)
+        except NotFound:
+            return None
+        return found
 
     def addresses(self, device: str | None = None) -> tuple[FoundAddress, ...]:
         """The addresses of *device*, or of all.

@@ -51,7 +51,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         cfg.StrOpt(
             "ovsdb_connection",
             default=DEFAULT_REMOTE,
-            help="Where the switch's database listens: unix:PATH, tcp:ADDRESS:PORT or ssl:...",
+            help="Where the switch's database listens: unix:PATH or tcp:ADDRESS:PORT.",
         ),
         cfg.FloatOpt(
             "ovsdb_timeout",
@@ -103,20 +103,18 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         return frozenset(self._ours())
 
     def observe(self, scope: Update[PortId, Attachment] | None) -> Observed:
-        bridge = self._settings.bridge
+        if scope is not None and not scope.complete:
+            return self._observe_slice(scope)
         if scope is None:
             self._ovsdb.sync()
-        if scope is None or scope.complete:
-            named = dict(self._ovsdb.snapshot().ports)
-        else:
-            named = self._ports_about(scope)
-        ours = _by_owner(port for port in named.values() if port.bridge == bridge)
+        wanted = {value.netns for value in scope.put.values()} if scope else netns.names()
+        snapshot = self._ovsdb.snapshot()
+        ours = self._mine(snapshot.ports.values())
         recorded = {place_of(port) for members in ours.values() for port in members}
-        wanted = {attachment.netns for attachment in scope.put.values()} if scope else netns.names()
         return Observed(
-            bridge=self._ovsdb.bridge(bridge),
+            bridge=snapshot.bridges.get(self._settings.bridge),
             ours=ours,
-            named=named,
+            named=snapshot.ports,
             links=_read_links({None} | recorded | wanted),
         )
 
@@ -135,23 +133,36 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
     def watch(self, sink: EventSink) -> None:
         self._stop_watching.append(self._ovsdb.watch(_Watcher(self._settings.bridge, sink)))
 
-    def _ours(self) -> dict[PortId, tuple[Port, ...]]:
-        self._ovsdb.sync()
-        ports = self._ovsdb.snapshot().ports.values()
-        return _by_owner(port for port in ports if port.bridge == self._settings.bridge)
-
-    def _ports_about(self, scope: Update[PortId, Attachment]) -> dict[str, Port]:
-        """The ports of the keys in *scope*, and those that have the names it wants."""
-        found: dict[str, Port] = {}
+    def _observe_slice(self, scope: Update[PortId, Attachment]) -> Observed:
+        """The ports of the keys in *scope*, and whoever has the names it wants."""
+        named: dict[str, Port] = {}
         for port_id in scope:
             for port in self._ovsdb.ports_claiming(OWNER, str(port_id)):
-                found[port.name] = port
+                named[port.name] = port
         for port_id, attachment in scope.put.items():
-            name = self._settings.port_name(port_id, attachment)
-            holder = self._ovsdb.port(name)
+            holder = self._ovsdb.port(self._settings.port_name(port_id, attachment))
             if holder is not None:
-                found[name] = holder
+                named[holder.name] = holder
+        ours = self._mine(named.values())
+        return Observed(
+            bridge=self._ovsdb.bridge(self._settings.bridge),
+            ours=ours,
+            named=named,
+            links=_read_named_links(self._settings.names(scope.put, ours)),
+        )
+
+    def _mine(self, ports: Iterable[Port]) -> dict[PortId, tuple[Port, ...]]:
+        """The ports that this driver made, by whom they are for."""
+        found: dict[PortId, tuple[Port, ...]] = {}
+        for port in ports:
+            owner = _owner(port) if port.bridge == self._settings.bridge else None
+            if owner is not None:
+                found[owner] = (*found.get(owner, ()), port)
         return found
+
+    def _ours(self) -> dict[PortId, tuple[Port, ...]]:
+        self._ovsdb.sync()
+        return self._mine(self._ovsdb.snapshot().ports.values())
 
     def _transact(self, stage: Stage) -> None:
         by_payload: dict[Any, object] = {o.payload: o for o in stage.operations}
@@ -252,15 +263,6 @@ def _owner(port: Port) -> PortId | None:
         return None
 
 
-def _by_owner(ports: Iterable[Port]) -> dict[PortId, tuple[Port, ...]]:
-    found: dict[PortId, tuple[Port, ...]] = {}
-    for port in ports:
-        owner = _owner(port)
-        if owner is not None:
-            found[owner] = (*found.get(owner, ()), port)
-    return found
-
-
 def _read_links(places: Iterable[Place]) -> dict[Place, dict[str, Link]]:
     """The devices of those *places* that exist."""
     found: dict[Place, dict[str, Link]] = {}
@@ -270,6 +272,19 @@ def _read_links(places: Iterable[Place]) -> dict[Place, dict[str, Link]]:
                 found[place] = network.links()
         except NotFound:
             continue
+    return found
+
+
+def _read_named_links(names: Mapping[Place, Iterable[str]]) -> dict[Place, dict[str, Link]]:
+    """Single devices of those places that exist."""
+    found: dict[Place, dict[str, Link]] = {}
+    for place, wanted in names.items():
+        try:
+            with Network(place) as network:
+                links = [network.link(name) for name in wanted]
+        except NotFound:
+            continue
+        found[place] = {link.name: link for link in links if link is not None}
     return found
 
 

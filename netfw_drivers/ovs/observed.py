@@ -55,6 +55,25 @@ class Settings:
         end = device_name("tap", port_id)
         return end if end != attachment.device else device_name("ovs", port_id)
 
+    def names(
+        self, put: Mapping[PortId, Attachment], ours: Mapping[PortId, tuple[Port, ...]]
+    ) -> dict[Place, set[str]]:
+        """The devices to look at, by namespace, for these keys alone."""
+        found: dict[Place, set[str]] = {None: set()}
+        for port_id in put.keys() | ours.keys():
+            names: set[str] = set()
+            places: set[Place] = {None}
+            for port in ours.get(port_id, ()):
+                names |= {port.name, device_of(port)}
+                places.add(place_of(port))
+            wanted = put.get(port_id)
+            if wanted is not None:
+                names |= {self.port_name(port_id, wanted), wanted.device}
+                places.add(wanted.netns)
+            for place in places:
+                found.setdefault(place, set()).update(names)
+        return found
+
 
 def place_of(port: Port) -> Place:
     """The namespace that a port's device was put into."""

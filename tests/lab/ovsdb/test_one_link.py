@@ -1,0 +1,29 @@
+"""Reading one device costs one device."""
+
+import time
+
+from netfw.linux.network import Network
+from netfw.linux.operations import AddVeth, DelLink
+
+
+def test_one_link_is_what_the_list_says_of_it():
+    with Network() as network:
+        network.apply([AddVeth(name="one", peer="other")])
+        everything = network.links()
+        assert {name: network.link(name) for name in everything} == everything
+        assert network.link("nobody") is None
+        network.apply([DelLink("one")])
+        assert network.link("one") is None
+
+
+def test_looking_for_one_device_costs_the_same_among_few_and_many():
+    with Network() as network:
+        network.apply([AddVeth(name=f"a{n}", peer=f"b{n}") for n in range(150)])
+        started = time.perf_counter()
+        network.links()
+        listing = time.perf_counter() - started
+        started_one = time.perf_counter()
+        for _ in range(10):
+            assert network.link("a7") is not None
+        assert (time.perf_counter() - started_one) / 10 < listing / 5
+        network.apply([DelLink(f"a{n}") for n in range(150)])
