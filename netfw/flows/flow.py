@@ -78,7 +78,7 @@ class Flow:
 
 
 def _check_actions(flow: Flow) -> None:
-    tagged = False
+    tagged: bool | None = None  # by an action; None: as the match says
     for place, action in enumerate(flow.actions):
         kind = type(action)
         if kind in _HARMLESS:
@@ -90,8 +90,8 @@ def _check_actions(flow: Flow) -> None:
             continue
         _check_place(flow, place, action)
         for needed in _fields(action):
-            known = tagged and needed.needs is _TAG_FIELD.needs
-            if not known and not flow.match.satisfies(needed):
+            known = tagged if needed.needs is _TAG_FIELD.needs else None
+            if known is False or (known is None and not flow.match.satisfies(needed)):
                 raise ValueError(f"{_word(action)} needs a match on {needed.needs}")
         if kind is PopVlan:
             tagged = False

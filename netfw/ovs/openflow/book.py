@@ -8,6 +8,7 @@ costs one comparison.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from hashlib import blake2b
 
@@ -177,10 +178,7 @@ class FlowBook:
         for key in plan.changes.removed:
             self.observed.pop(key, None)
             self._strays.discard(key)
-        for owner in plan.gone | plan.holds.keys():
-            for key in self._held[owner].flows if owner in self._held else ():
-                if self._holder.get(key) == owner:
-                    del self._holder[key]
+        released = [self._release(owner) for owner in plan.gone | plan.holds.keys()]
         for owner in plan.gone:
             del self._held[owner]
         for owner, held in plan.holds.items():
@@ -188,7 +186,19 @@ class FlowBook:
             self._holder.update(dict.fromkeys(held.flows, owner))
             self.observed.update(held.flows)
             self._strays.difference_update(held.flows)
+        for key in itertools.chain.from_iterable(released):
+            if key in self.observed and key not in self._holder:
+                self._strays.add(key)
         self._dirty -= plan.gone | plan.holds.keys()
+
+    def _release(self, owner: Owner) -> Collection[Key]:
+        """Forget that *owner* holds what it held; those keys."""
+        held = self._held.get(owner)
+        keys: Collection[Key] = () if held is None else held.flows.keys()
+        for key in keys:
+            if self._holder.get(key) == owner:
+                del self._holder[key]
+        return keys
 
     def _settled(self, owner: Owner, group: FlowGroup) -> bool:
         held = self._held.get(owner)
@@ -228,13 +238,18 @@ class FlowBook:
         holds: Mapping[Owner, Held],
         complete: CookieSpace | None,
     ) -> dict[Key, int]:
-        held = (self._held[owner] for owner in owners if owner in self._held)
-        candidates = {key for one in held for key in one.flows}
-        removed = {key for key in candidates if key in self.observed and key not in claims}
-        if complete is not None and self._strays:
+        left = {
+            key: ours
+            for owner in owners
+            if owner in self._held
+            for key, ours in self._held[owner].flows.items()
+            if key in self.observed and key not in claims
+        }
+        removed = {key for key, ours in left.items() if self.observed[key][:8] == ours[:8]}
+        if complete is not None and (self._strays or len(removed) < len(left)):
             staying = {owner: one for owner, one in self._held.items() if owner not in owners}
             taught = self._taught({**staying, **holds})
-            for key in self._strays - claims.keys():
+            for key in (self._strays | left.keys()) - claims.keys():
                 cookie = cookie_of(self.observed[key])
                 if cookie in complete and (key[0], cookie) not in taught:
                     removed.add(key)
