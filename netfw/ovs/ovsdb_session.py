@@ -269,7 +269,7 @@ def connect(remote: str, timeout: float, observer: Observer) -> Api:
         idl = Idl(remote, helper, observer)
     except ovs.db.error.Error as error:
         raise BackendBroken(f"{remote}: the schema is not that of a switch: {error}") from error
-    own = type("Api", (Api,), {"_ovsdb_connection": None})
+    own = type("Api", (Api,), {})
     api = own(connection.Connection(idl, timeout), start=False, auto_index=False)
     try:
         api.ovsdb_connection.start()

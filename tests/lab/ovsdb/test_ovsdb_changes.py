@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -125,26 +125,65 @@ def test_an_unknown_column_is_refused_and_never_ignored(ovsdb):
         ovsdb.run([SetColumns(table=Table.PORT, record="tap1", values={"nonsense": 1})])
 
 
-def test_a_device_made_by_another_just_before_is_never_taken_over(ovsdb, ovs):
-    """The mirror is late by a few milliseconds: the database itself has to refuse."""
-    ovsdb.snapshot()
-    for number in range(25):
-        name = f"foreign{number}"
-        ovs.vsctl("--no-wait", "add-port", "br-int", name, "--", "set", "Interface", name,
-                  "type=internal", "external_ids:mine=yes")  # fmt: skip
-        with pytest.raises(OperationRefused):
-            ovsdb.run([internal(name, external_ids={"mine": "no"})], wait=False)
-        assert ovs.vsctl("get", "Interface", name, "external_ids:mine") == "yes\n"
+class OvertakenOvsdb(Ovsdb):
+    """Somebody else changes the database after a transaction was made and before it is sent."""
+
+    overtake: Callable[[], object] | None = None
+
+    def _render(self, operations):
+        rendered = super()._render(operations)
+        overtake, self.overtake = self.overtake, None
+        if overtake is not None:
+            overtake()
+        return rendered
 
 
-def test_a_port_that_changed_hands_just_before_is_not_removed(ovsdb, ovs):
-    for number in range(25):
-        name = f"tap{number}"
-        ovsdb.run([internal(name, external_ids={"owner": "netfw"})], wait=False)
-        ovs.vsctl("--no-wait", "set", "Interface", name, "external_ids:owner=somebody")
-        with pytest.raises(OperationRefused, match="changed hands"):
-            ovsdb.run([RemovePort(name=name, expect={"owner": "netfw"})], wait=False)
-        assert name in ovs.vsctl("list-ports", "br-int").split()
+@pytest.fixture
+def overtaken(ovs: PrivateOvs, ovsdb: Ovsdb) -> Iterator[OvertakenOvsdb]:
+    ovsdb.run([internal("tap1", tag=4095, external_ids={"owner": "netfw"})])
+    with OvertakenOvsdb(ovs.remote) as overtaken:
+        yield overtaken
+
+
+def test_a_device_that_another_makes_at_that_moment_is_not_taken_over(overtaken, ovs):
+    foreign, free = internal("tap2", external_ids={"owner": "netfw"}), internal("tap3")
+    overtaken.overtake = lambda: ovs.vsctl("--no-wait", "add-port", "br-int", "tap2")
+    with pytest.raises(OperationRefused) as refusal:
+        overtaken.run([foreign, free])
+    assert list(refusal.value.reasons) == [foreign]
+    assert ovs.vsctl("get", "Interface", "tap2", "external_ids") == "{}\n"
+    assert "tap3" not in ovs.vsctl("list-ports", "br-int").split()
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        RemovePort(name="tap1", expect={"owner": "netfw"}),
+        SetColumns(table=Table.PORT, record="tap1", values={"tag": 1}, expect={"owner": "netfw"}),
+    ],
+)
+def test_a_port_that_changes_hands_at_that_moment_is_left_alone(overtaken, ovs, operation):
+    overtaken.overtake = lambda: ovs.vsctl(
+        "--no-wait", "set", "Interface", "tap1", "external_ids:owner=somebody"
+    )
+    with pytest.raises(OperationRefused, match="changed hands"):
+        overtaken.run([operation])
+    assert ovs.vsctl("get", "Port", "tap1", "tag") == "4095\n"
+
+
+def test_a_row_that_is_replaced_at_that_moment_is_not_missed(overtaken, ovs):
+    """The new row of that name is changed, or the operation is refused; never nothing, silently."""
+    overtaken.overtake = lambda: ovs.vsctl(
+        "--no-wait", "del-port", "tap1", "--", "add-port", "br-int", "tap1"
+    )
+    overtaken.run([SetColumns(table=Table.PORT, record="tap1", values={"tag": 1})], wait=False)
+    assert ovs.vsctl("get", "Port", "tap1", "tag") == "1\n"
+
+
+def test_a_bridge_that_goes_at_that_moment_leaves_no_port_in_the_air(overtaken, ovs):
+    overtaken.overtake = lambda: ovs.vsctl("--no-wait", "del-br", "br-int")
+    with pytest.raises(OperationRefused, match="there is no bridge br-int"):
+        overtaken.run([internal("tap2")])
 
 
 def test_many_removals_by_pieces_remove_all(ovsdb, ovs):

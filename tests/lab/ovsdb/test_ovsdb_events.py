@@ -103,6 +103,25 @@ def test_nothing_is_lost_over_a_restart_of_the_database(ovsdb, ovs):
     assert "goes" not in ovsdb.snapshot().ports
 
 
+def test_a_bridge_that_went_meanwhile_is_announced_with_all_its_ports(ovsdb, ovs):
+    ovs.vsctl("--no-wait", "add-br", "br-lost", "--", "add-port", "br-lost", "lost1")
+    ovsdb.sync()
+    lost = ovsdb.bridge("br-lost").uuid
+    events = Events()
+    ovsdb.watch(events)
+    ovs.stop_database()
+    events.until(lambda e: isinstance(e, Disconnected))
+    remove = ["bridges", "delete", ["uuid", str(lost)]]
+    mutate = {"op": "mutate", "table": "Open_vSwitch", "where": [], "mutations": [remove]}
+    transaction = json.dumps(["Open_vSwitch", mutate])
+    ovs.run("ovsdb-tool", "transact", f"{ovs.directory}/conf.db", transaction)
+    ovs.start_database()
+    events.until(lambda e: isinstance(e, Connected))
+    change = events.until(lambda e: isinstance(e, Changed))
+    assert change.bridges_gone == {"br-lost"}
+    assert change.ports_gone == {"br-lost", "lost1"}
+
+
 def test_after_a_restart_of_the_database_reads_are_current_and_changes_work(ovsdb, ovs):
     ovsdb.run([internal("tap1", tag=3)])
     ovs.stop_database()
