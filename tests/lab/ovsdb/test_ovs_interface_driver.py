@@ -13,8 +13,11 @@ from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.loader import load
-from netfw.errors import BackendBroken, Conflict
+from netfw.drivers.reconciler import no_checkpoint
+from netfw.errors import BackendBroken, Conflict, OperationRefused
 from netfw.linux import netns
+from netfw.linux.network import Network
+from netfw.linux.operations import AddVeth, DelLink
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.plan import Update
@@ -118,6 +121,31 @@ def test_pairs_on_a_userspace_datapath_compute_their_checksums(ovs, ovsdb, names
     ).stdout  # fmt: skip
     assert "tx-checksumming: off" in shown
     driver.gc(())
+
+
+def test_a_device_that_appears_on_the_host_after_planning_is_not_touched(ovs, ovsdb):
+    """The database takes such a port, and the switch can not open it: it is taken back."""
+    ovs.add_bridge("br-int")
+    driver = OvsInterfaceDriver(ovsdb)
+    taken, free = port_id(), port_id()
+    update = Update(
+        put={
+            taken: Attachment(device="taken", mac="fa:16:3e:00:00:01"),
+            free: Attachment(device="free", mac="fa:16:3e:00:00:02"),
+        }
+    )
+    plan = driver.plan(update, driver.observe(update))
+    with Network() as network:
+        network.apply([AddVeth(name="taken", peer="peer")])
+        before = network.link("taken")
+        with pytest.raises(OperationRefused, match="could not open network device taken"):
+            driver.apply(plan, no_checkpoint)
+        assert driver.held() == frozenset(), "nothing of the stage is left"
+        outcome = driver.converge(update)
+        assert isinstance(outcome.failed[taken], Conflict)
+        assert outcome.done == {free}
+        assert network.link("taken") == before
+        network.apply([DelLink("taken")])
 
 
 def test_deleting_a_namespace_takes_the_port_along_and_the_next_pass_brings_it_back(ovs, ovsdb):

@@ -149,6 +149,7 @@ def test_a_reconnect_to_another_database_replaces_everything():
     changed = other.step(mirror)
     assert changed.bridges["br-int"].uuid == UUID(int=11)
     assert changed.bridges_gone == frozenset()
+    assert mirror.bridges == changed.bridges
     assert (set(changed.ports), changed.ports_gone) == ({"tap4"}, {"tap1"})
 
 
