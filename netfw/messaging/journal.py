@@ -18,13 +18,13 @@ Entry = tuple[int, Set[Ref]]
 class Journal:
     """Commits in order, each with whom it concerns.  Not thread-safe: its owner locks."""
 
-    def __init__(self, retention: int) -> None:
+    def __init__(self, retention: int, seq: int = 0) -> None:
         if retention < 1:
             raise ValueError(f"a journal remembers at least one commit, not {retention}")
         self._retention = retention
         self._commits: deque[frozenset[Root]] = deque()
         self._entries: dict[Root, list[Entry]] = {}
-        self.seq = 0
+        self.seq = seq
         """The newest commit."""
 
     @property

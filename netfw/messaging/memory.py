@@ -40,16 +40,18 @@ class MemorySource(StateSource):
     ``put``, ``remove`` and ``commit`` are one commit each.  Resources may come in any order and
     refer to what is not there yet; networks and routers are scheduled to hosts by putting an
     :class:`~netfw.messaging.reach.Assignment`.  Who numbers revisions himself gives each change a
-    higher one; a changed resource that has none gets one here.
+    higher one; a changed resource that has none gets one here, above *start*.
     """
 
     VERSION: ClassVar[int] = 1
 
-    def __init__(self, *items: Item, page: int = 500, retention: int = 10_000) -> None:
+    def __init__(
+        self, *items: Item, page: int = 500, retention: int = 10_000, start: int = 0
+    ) -> None:
         self._page = page
         self._lock = threading.Lock()
         self._hinting = threading.RLock()
-        self._store = Store(retention)
+        self._store = Store(retention, start)
         self._book = StatusBook(self._store)
         self._watches: dict[object, tuple[frozenset[Root], Hint]] = {}
         self._listeners: dict[object, Listener] = {}
@@ -83,6 +85,11 @@ class MemorySource(StateSource):
         with self._lock:
             return dict(self._store.resources)
 
+    def resource(self, target: Ref) -> Resource | None:
+        """One of them, if it is there."""
+        with self._lock:
+            return self._store.resources.get(target)
+
     def items(self) -> tuple[Item, ...]:
         """All there is, with the assignments."""
         with self._lock:
@@ -104,6 +111,11 @@ class MemorySource(StateSource):
         """What the host that has *target* in its care said last; ``None``: nothing yet."""
         with self._lock:
             return self._book.status(target, service)
+
+    def serves(self, root: Root, target: Ref) -> bool:
+        """Whether the service of a host has *target* in its care, and may report on it."""
+        with self._lock:
+            return self._store.serves(root, target)
 
     def roles(self, router: Ref) -> Mapping[str, HaRole]:
         """By host, the roles of a highly available router."""

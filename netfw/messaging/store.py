@@ -24,10 +24,10 @@ Key = Ref | Assignment
 
 
 class Store:
-    """What there is, and what changed for whom."""
+    """What there is, and what changed for whom.  Commits are numbered from *start*."""
 
-    def __init__(self, retention: int) -> None:
-        self._retention = retention
+    def __init__(self, retention: int, start: int = 0) -> None:
+        self._retention, self._start = retention, start
         self._begin()
 
     def _begin(self) -> None:
@@ -35,7 +35,7 @@ class Store:
         self._resources: dict[Ref, Resource] = {}
         self._assignments: set[Assignment] = set()
         self._reach = Reach()
-        self._journal = Journal(self._retention)
+        self._journal = Journal(self._retention, self._start)
 
     @property
     def resources(self) -> Mapping[Ref, Resource]:

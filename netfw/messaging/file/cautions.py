@@ -1,0 +1,75 @@
+"""What looks like a mistake in a topology and may be meant: told, and taken.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+
+from netfw.errors import nearest
+from netfw.messaging.file.entries import Entry, Gathered
+from netfw.messaging.file.fault import Fault
+from netfw.messaging.file.names import targets
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref, Resource
+from netfw.model.subnet import Subnet
+
+Resources = Mapping[Ref, Resource]
+
+
+def cautions(gathered: Gathered, resources: Resources) -> tuple[Fault, ...]:
+    """Everything that a person would want to hear of."""
+    found = [
+        *_dangling(gathered),
+        *_unknown_hosts(gathered, resources),
+        *_misplaced(gathered, resources),
+        *_repeated(gathered, resources),
+    ]
+    return tuple(found)
+
+
+def _ports(gathered: Gathered, resources: Resources) -> Iterator[tuple[Entry, Port]]:
+    for key, entry in gathered.entries.items():
+        port = resources.get(key)
+        if isinstance(port, Port):
+            yield entry, port
+
+
+def _dangling(gathered: Gathered) -> Iterator[Fault]:
+    for entry in (*gathered.entries.values(), *gathered.assignments):
+        for reference in entry.references:
+            for path, id in targets(entry.body, reference):
+                if Ref(reference.kind, id) not in gathered.index.refs:
+                    word = reference.kind.replace("_", " ")
+                    yield entry.fault(path, f"there is no {word} {id} in the file")
+
+
+def _unknown_hosts(gathered: Gathered, resources: Resources) -> Iterator[Fault]:
+    known = gathered.hosts
+    for entry, port in _ports(gathered, resources):
+        host = port.binding.host
+        if known and host and host not in known:
+            near = nearest(host, known)
+            yield entry.fault("binding:host_id", f"{host} is not among the hosts{near}")
+
+
+def _misplaced(gathered: Gathered, resources: Resources) -> Iterator[Fault]:
+    for entry, port in _ports(gathered, resources):
+        for position, fixed in enumerate(port.fixed_ips):
+            subnet = resources.get(Ref(Kind.SUBNET, fixed.subnet_id))
+            if not isinstance(subnet, Subnet):
+                continue
+            path = f"fixed_ips[{position}]"
+            if subnet.network_id != port.network_id:
+                yield entry.fault(path, "its subnet is of another network")
+            if fixed.address not in subnet.cidr:
+                yield entry.fault(path, f"{fixed.address} is not within {subnet.cidr}")
+
+
+def _repeated(gathered: Gathered, resources: Resources) -> Iterator[Fault]:
+    seen: dict[Hashable, Entry] = {}
+    for entry, port in _ports(gathered, resources):
+        claims: list[tuple[str, Hashable]] = [("mac_address", port.mac)]
+        claims += [(f"fixed_ips[{n}]", each.address) for n, each in enumerate(port.fixed_ips)]
+        for path, claim in claims:
+            other = seen.setdefault((port.network_id, claim), entry)
+            if other is not entry:
+                yield entry.fault(path, f"{claim} is that of {other.path} too")

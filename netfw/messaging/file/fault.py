@@ -1,0 +1,38 @@
+"""Fault: what is wrong in a file, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import frozen
+
+SHOWN = 100
+"""So many faults are told in full; the rest is counted."""
+
+
+@frozen(kw_only=True)
+class Fault:
+    """One sentence about one place; *path* is empty for a file as a whole."""
+
+    file: str
+    path: str = ""
+    line: int | None = None
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.problem}"
+
+    @property
+    def place(self) -> str:
+        """File, line and path as far as they are known: ``net.yaml:7: ports[2].mac_address``."""
+        file = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{file}: {self.path}" if self.path else file
+
+
+def first_of(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    """As many of *faults* as anybody reads, and how many there are besides."""
+    found = tuple(faults)
+    if len(found) <= SHOWN:
+        return found
+    rest = Fault(file=found[SHOWN].file, problem=f"and {len(found) - SHOWN} faults more")
+    return (*found[:SHOWN], rest)

@@ -1,0 +1,184 @@
+"""The sections of a topology file, and the references within their entries.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from attrs import field, frozen
+
+from netfw.drivers.interest import Service
+from netfw.model.address import IpAddress
+from netfw.model.check import Checked, Fault
+from netfw.model.document import Document
+from netfw.model.ids import NetworkId, RouterId
+from netfw.model.resource import Kind
+from netfw.model.segment import NetworkType
+from netfw.model.wire.codec import Listed, Nullable, Scalar
+from netfw.model.wire.scalars import ADDRESS, DOCUMENT, HOST, ID, TEXT, choice
+from netfw.model.wire.shape import Attribute, Shape
+
+HOSTS: Final = "hosts"
+ASSIGNMENTS: Final = "assignments"
+PROJECT: Final = "project_id"
+
+SECTIONS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
+        "networks": Kind.NETWORK,
+        "segments": Kind.SEGMENT,
+        "subnets": Kind.SUBNET,
+        "ports": Kind.PORT,
+        "trunks": Kind.TRUNK,
+        "security_groups": Kind.SECURITY_GROUP,
+        "security_group_rules": Kind.SECURITY_GROUP_RULE,
+        "address_groups": Kind.ADDRESS_GROUP,
+        "qos_policies": Kind.QOS_POLICY,
+        "routers": Kind.ROUTER,
+        "floatingips": Kind.FLOATING_IP,
+        "port_forwardings": Kind.PORT_FORWARDING,
+        "agents": Kind.AGENT,
+    }
+)
+"""Each a list of bodies, with the names of the Networking API."""
+KNOWN: Final = (*SECTIONS, HOSTS, ASSIGNMENTS, PROJECT)
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    return tuple(path.split("."))
+
+
+@frozen
+class Reference:
+    """Where the entries of a section refer to others: ``fixed_ips.*.subnet_id`` to subnets."""
+
+    path: tuple[str, ...] = field(converter=_steps)
+    kind: Kind
+
+    @property
+    def short(self) -> str | None:
+        """The last name without ``_id``, under which a person may give it too."""
+        name = self.path[-1]
+        return name.removesuffix("_id") if name.endswith("_id") and name not in _LONG else None
+
+
+_LONG: Final = frozenset({"internal_port_id"})
+"""Whose short name says something else."""
+_POLICY: Final = Reference("qos_policy_id", Kind.QOS_POLICY)
+_NETWORK: Final = Reference("network_id", Kind.NETWORK)
+
+REFERENCES: Final[Mapping[Kind, tuple[Reference, ...]]] = MappingProxyType(
+    {
+        Kind.NETWORK: (_POLICY, Reference("subnets.*", Kind.SUBNET)),
+        Kind.SEGMENT: (_NETWORK,),
+        Kind.SUBNET: (_NETWORK, Reference("segment_id", Kind.SEGMENT)),
+        Kind.PORT: (
+            _NETWORK,
+            _POLICY,
+            Reference("qos_network_policy_id", Kind.QOS_POLICY),
+            Reference("fixed_ips.*.subnet_id", Kind.SUBNET),
+            Reference("security_groups.*", Kind.SECURITY_GROUP),
+        ),
+        Kind.TRUNK: (
+            Reference("port_id", Kind.PORT),
+            Reference("sub_ports.*.port_id", Kind.PORT),
+        ),
+        Kind.SECURITY_GROUP_RULE: (
+            Reference("security_group_id", Kind.SECURITY_GROUP),
+            Reference("remote_group_id", Kind.SECURITY_GROUP),
+            Reference("remote_address_group_id", Kind.ADDRESS_GROUP),
+        ),
+        Kind.ROUTER: (
+            Reference("external_gateway_info.network_id", Kind.NETWORK),
+            Reference("external_gateway_info.qos_policy_id", Kind.QOS_POLICY),
+            Reference("external_gateway_info.external_fixed_ips.*.subnet_id", Kind.SUBNET),
+        ),
+        Kind.FLOATING_IP: (
+            Reference("floating_network_id", Kind.NETWORK),
+            Reference("port_id", Kind.PORT),
+            Reference("router_id", Kind.ROUTER),
+            _POLICY,
+        ),
+        Kind.PORT_FORWARDING: (
+            Reference("floatingip_id", Kind.FLOATING_IP),
+            Reference("internal_port_id", Kind.PORT),
+        ),
+    }
+)
+
+SHORT: Final[Mapping[Kind, Mapping[str, str]]] = MappingProxyType(
+    {
+        Kind.NETWORK: {
+            name: f"provider:{name}"
+            for name in ("network_type", "physical_network", "segmentation_id")
+        },
+        Kind.PORT: {"host": "binding:host_id"},
+    }
+)
+"""Other names that a person may use."""
+
+
+def _tunnel_type(raw: object) -> NetworkType:
+    kind = choice(NetworkType).parse(raw)
+    if not kind.is_tunnel:
+        raise ValueError(f"{kind} is no tunnel")
+    return kind
+
+
+@frozen(kw_only=True)
+class StatedHost:
+    """What a file says of a host: enough for the others to reach it."""
+
+    local_ip: IpAddress | None = None
+    tunnel_types: tuple[NetworkType, ...] | None = None
+    """None said: those of the networks in the file."""
+    bridge_mappings: Document = field(factory=Document)
+    availability_zone: str | None = None
+    description: str = ""
+
+
+STATED_HOST: Final = Shape(
+    StatedHost,
+    (
+        Attribute("local_ip", Nullable(ADDRESS)),
+        Attribute("tunnel_types", Nullable(Listed(Scalar(_tunnel_type, str)))),
+        Attribute("bridge_mappings", DOCUMENT),
+        Attribute("availability_zone", Nullable(HOST)),
+        Attribute("description", TEXT),
+    ),
+)
+
+
+@frozen(kw_only=True)
+class StatedAssignment(Checked):
+    """Which host serves a network with DHCP, or runs a router."""
+
+    service: Service
+    host: str
+    network_id: NetworkId | None = None
+    router_id: RouterId | None = None
+
+    def _faults(self) -> Iterator[Fault]:
+        wanted, other = (
+            ("network_id", "router_id")
+            if self.service is Service.DHCP
+            else ("router_id", "network_id")
+        )
+        if self.service not in (Service.DHCP, Service.L3):
+            yield "service", f"{self.service} is not assigned; it follows from the ports' hosts"
+        elif getattr(self, wanted) is None:
+            yield wanted, "is required"
+        elif getattr(self, other) is not None:
+            yield other, f"means nothing for {self.service}"
+
+
+STATED_ASSIGNMENT: Final = Shape(
+    StatedAssignment,
+    (
+        Attribute("service", choice(Service)),
+        Attribute("host", HOST),
+        Attribute("network_id", Nullable(ID)),
+        Attribute("router_id", Nullable(ID)),
+    ),
+)
+ASSIGNMENT_REFERENCES: Final = (_NETWORK, Reference("router_id", Kind.ROUTER))

@@ -1,0 +1,88 @@
+"""Watched: when a topology on disk is read, and what came of it the last time."""
+
+from __future__ import annotations
+
+import time
+
+from attrs import frozen
+
+from netfw.messaging.file.fault import Fault
+from netfw.messaging.file.place import Contents, Look, look, read
+from netfw.messaging.file.reading import Reader, digest_of
+from netfw.messaging.file.topology import Topology
+
+TORN = "is being written"
+
+
+@frozen
+class Reading:
+    """A topology, and the digest of the bytes that said it."""
+
+    topology: Topology
+    digest: str
+
+
+class Watched:
+    """A file or directory that is read when it changed and then stayed the same for a while.
+
+    A file that is written in place can look whole at any line's end; a pause of *settle* seconds
+    without a change is what tells that its writer is done.  One thread at a time.
+    """
+
+    def __init__(self, path: str, settle: float) -> None:
+        self.path = path
+        self._settle = settle
+        self._reader = Reader()
+        self._seen: Look | None = None
+        """What was looked at last, and since when it looks so."""
+        self._since = 0.0
+        self._read: Look | None = None
+        """What the last reading is of."""
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether something changed that was not read yet."""
+        return self._seen != self._read
+
+    def look(self) -> Reading | None:
+        """What is new and settled; ``None``: nothing."""
+        seen = look(self.path)
+        if seen != self._seen:
+            self._seen, self._since = seen, time.monotonic()
+        if seen == self._read or time.monotonic() - self._since < self._settle:
+            return None
+        return self._reading(seen)
+
+    def settled(self) -> Reading:
+        """Wait until the place looks the same for a while, once, and read it."""
+        seen = look(self.path)
+        time.sleep(self._settle)
+        self._seen, self._since = look(self.path), time.monotonic()
+        return _faulty(self.path, TORN) if self._seen != seen else self._whole(seen)
+
+    def at_once(self) -> Reading:
+        """Read without waiting.
+
+        That it looks the same afterwards proves nothing, as the clock of a file system is coarse:
+        the next looks read it once more.
+        """
+        reading = self._whole(look(self.path))
+        self._seen = self._read = None
+        return reading
+
+    def _whole(self, seen: Look) -> Reading:
+        return self._reading(seen) or _faulty(self.path, TORN)
+
+    def _reading(self, seen: Look) -> Reading | None:
+        contents = Contents(problems={self.path: seen.problem}) if seen.problem else read(seen)
+        if contents.torn:
+            return None
+        self._read = seen
+        digest = digest_of(
+            *(part for name, data in contents.files.items() for part in (name.encode(), data))
+        )
+        return Reading(self._reader.topology(contents), digest.hex())
+
+
+def _faulty(path: str, problem: str) -> Reading:
+    return Reading(Topology(faults=(Fault(file=path, problem=problem),)), "")

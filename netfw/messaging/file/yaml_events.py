@@ -1,0 +1,191 @@
+"""YAML's events as plain values.  Nothing recurses: a file can not overflow a stack."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml  # type: ignore[import-untyped]
+from attrs import define, field, frozen
+
+from netfw.model.text import shown
+
+Lines = Mapping[str, int]
+Located = tuple[str, int, str]
+"""A path, its line, and what is wrong there."""
+
+_TEXT: Final = "tag:yaml.org,2002:str"
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
+_WORDS: Final[Mapping[str, bool | None]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_:-]{1,64}", re.ASCII)
+
+
+class Refused(ValueError):
+    """The file can not be read at all."""
+
+    def __init__(self, problem: str, path: str = "", line: int | None = None) -> None:
+        self.path, self.line = path, line
+        super().__init__(problem)
+
+
+@frozen
+class Built:
+    """A value, and what is wrong with how it was written."""
+
+    value: object
+    faults: tuple[Located, ...]
+
+
+def build(text: str, values: int, depth: int, lines: dict[str, int] | None = None) -> Built:
+    """The value of a text in YAML; where asked for, with the line of every path in *lines*.
+
+    :raises Refused: it is no YAML, or exceeds a limit, or uses what is not taken.
+    """
+    builder = _Builder(values, depth, lines)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        for event in yaml.parse(text, Loader=loader):
+            builder.take(event)
+    except yaml.MarkedYAMLError as exc:
+        mark = exc.problem_mark or exc.context_mark
+        raise Refused(f"is no YAML: {_said(exc)}", line=mark and mark.line + 1) from exc
+    except yaml.YAMLError as exc:
+        raise Refused(f"is no YAML: {str(exc).splitlines()[0]}") from exc
+    return Built(builder.root, tuple(builder.faults))
+
+
+def _said(error: Any) -> str:
+    return ", ".join(part for part in (error.problem, error.context) if part)
+
+
+@define
+class _Open:
+    """A list or mapping that is not finished."""
+
+    value: Any
+    step: str
+    """Its place in what it stands in."""
+    anchor: str | None
+    weight: int = 1
+    key: str | None = None
+    """Of a mapping: the key whose value comes next."""
+
+
+@define
+class _Builder:
+    _values: int
+    _depth: int
+    _lines: dict[str, int] | None
+    root: object = None
+    faults: list[Located] = field(factory=list)
+    _open: list[_Open] = field(factory=list)
+    _anchors: dict[str, tuple[object, int]] = field(factory=dict)
+    _documents: int = 0
+
+    def take(self, event: Any) -> None:
+        line: int = event.start_mark.line + 1
+        match event:
+            case yaml.ScalarEvent():
+                self._scalar(event, line)
+            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                self._begin(event, line)
+            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                done = self._open.pop()
+                self._put(done.value, done.weight, done.anchor, done.step)
+            case yaml.AliasEvent():
+                self._alias(event.anchor, line)
+            case yaml.DocumentStartEvent():
+                self._documents += 1
+                if self._documents > 1:
+                    raise Refused("has a second document (---); there is one", line=line)
+
+    def _scalar(self, event: Any, line: int) -> None:
+        if event.tag not in (None, "!", _TEXT):
+            raise Refused(f"the tag {shown(event.tag)} is not taken", self._path(), line)
+        plain = not event.style and event.tag is None
+        if self._wants_key():
+            self._key(event.value, line, plain)
+        else:
+            step = self._step(line)
+            self._put(_resolved(event.value) if plain else event.value, 1, event.anchor, step)
+
+    def _begin(self, event: Any, line: int) -> None:
+        if event.tag not in (None, "!"):
+            raise Refused(f"the tag {shown(event.tag)} is not taken", self._path(), line)
+        if self._wants_key():
+            raise Refused("a key must be a text", self._path(), line)
+        if len(self._open) >= self._depth:
+            raise Refused(f"is nested more than {self._depth} deep", self._path(), line)
+        value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
+        self._open.append(_Open(value, self._step(line), event.anchor))
+
+    def _alias(self, name: str, line: int) -> None:
+        if name not in self._anchors:
+            raise Refused(f"*{name} refers to nothing before it", self._path(), line)
+        value, weight = self._anchors[name]
+        if self._wants_key():
+            raise Refused("a key must be a text, no alias", self._path(), line)
+        self._put(value, weight, None, self._step(line))
+
+    def _wants_key(self) -> bool:
+        return (
+            bool(self._open)
+            and isinstance(self._open[-1].value, dict)
+            and self._open[-1].key is None
+        )
+
+    def _key(self, key: str, line: int, plain: bool) -> None:
+        top = self._open[-1]
+        if plain and key == "<<":
+            raise Refused("merge keys (<<) are not taken; write it out", self._path(), line)
+        top.key = key
+        if key in top.value:
+            self.faults.append((self._path(_shown_key(key)), line, "is there twice"))
+        elif self._lines is not None:
+            self._lines[self._path(_shown_key(key))] = line
+
+    def _step(self, line: int) -> str:
+        """Where the next value goes; of an entry of a list, notes the line where that is asked."""
+        if not self._open:
+            return ""
+        top = self._open[-1]
+        step = f"[{len(top.value)}]" if top.key is None else _shown_key(top.key)
+        if self._lines is not None and top.key is None:
+            self._lines[self._path(step)] = line
+        return step
+
+    def _put(self, value: object, weight: int, anchor: str | None, step: str) -> None:
+        if anchor is not None:
+            self._anchors[anchor] = value, weight
+        if not self._open:
+            self.root = value
+            return
+        top = self._open[-1]
+        top.weight += weight
+        if top.weight > self._values:
+            raise Refused(f"has more than {self._values} values", self._path(step))
+        if top.key is None:
+            top.value.append(value)
+        else:
+            top.value[top.key], top.key = value, None
+
+    def _path(self, *last: str) -> str:
+        path = ""
+        for step in (*(each.step for each in self._open), *last):
+            path += step if step.startswith("[") or not path else f".{step}"
+        return path
+
+
+def _shown_key(key: str) -> str:
+    return key if _PLAIN_KEY.fullmatch(key) else shown(key)
+
+
+def _resolved(text: str) -> str | int | bool | None:
+    if text in _WORDS:
+        return _WORDS[text]
+    return int(text) if _INTEGER.fullmatch(text) else text

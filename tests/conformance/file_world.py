@@ -1,0 +1,69 @@
+"""The world behind a source that reads a file, for the suite of state sources."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from netfw.drivers.interest import Service
+from netfw.messaging.file import FileSource, render_topology
+from netfw.messaging.reach import Assignment, Item
+from netfw.model.resource import Ref, ref
+from netfw.model.standard import Status
+
+Key = Ref | Assignment
+
+
+class FileWorld:
+    """A program that writes the file beside and renames it, and looks at the status files."""
+
+    def __init__(self, source: FileSource, path: Path) -> None:
+        self.source, self.path = source, path
+        self._stated: dict[Key, Item] = {}
+        self._lock = threading.Lock()
+        self._write()
+
+    def commit(self, put: Sequence[Item] = (), remove: Sequence[Key] = ()) -> None:
+        with self._lock:
+            for key in remove:
+                self._stated.pop(key, None)
+            self._stated |= {_key(item): item for item in put}
+            self._write()
+            assert self.source.refresh() == ()
+
+    def begin(self, put: Sequence[Item] = ()) -> Callable[[], None]:
+        return lambda: self.commit(put)
+
+    def items(self) -> Sequence[Item]:
+        return self.source.items()
+
+    def forget_history(self) -> None:
+        self.source.forget_history()
+
+    def restore(self, items: Sequence[Item]) -> None:
+        with self._lock:
+            self._stated = {_key(item): item for item in items}
+            self._write()
+            assert self.source.refresh(anew=True) == ()
+
+    def status(self, target: Ref, service: Service) -> Status | None:
+        """What stands in any host's status file, if it is about the present revision."""
+        self.source.flush()
+        for path in self.path.parent.glob(f"{self.path.name}.status.*.{service}.json"):
+            for line in json.loads(path.read_text())["resources"]:
+                said = (line["kind"], line["id"]) == (target.kind, str(target.id))
+                if said and line["revision"] == line["wanted_revision"]:
+                    return Status(line["status"])
+        return None
+
+    def _write(self) -> None:
+        beside = self.path.with_name("beside")
+        beside.write_text(json.dumps(render_topology(self._stated.values())))
+        os.replace(beside, self.path)
+
+
+def _key(item: Item) -> Key:
+    return item if isinstance(item, Assignment) else ref(item)

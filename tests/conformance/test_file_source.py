@@ -1,0 +1,46 @@
+"""The source that reads a file passes the suite that every source passes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from file_world import FileWorld
+from hypothesis import settings
+
+from netfw.drivers.loader import load
+from netfw.drivers.state_source import StateSource
+from netfw.messaging.file import FileSource
+from netfw.testing.conformance.state_source import StateSourceConformance
+from netfw.testing.conformance.state_world import Setting
+
+
+class OnAFile(StateSourceConformance):
+    name: ClassVar[str]
+
+    @contextmanager
+    def setting(self, page: int) -> Iterator[Setting]:
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, self.name)
+            source = FileSource(path, page=page, settle=0, poll=0.05)
+            yield Setting(source, FileWorld(source, path))
+            source.close()
+
+
+@pytest.mark.spec("DRV-21")
+class TestJsonSource(OnAFile):
+    name = "topology.json"
+
+
+@pytest.mark.spec("DRV-21")
+class TestYamlSource(OnAFile):
+    name = "topology.yaml"
+    examples = settings(OnAFile.examples, max_examples=30)
+
+
+def test_the_source_that_reads_a_file_loads_by_its_name() -> None:
+    assert load(StateSource, "file") is FileSource
