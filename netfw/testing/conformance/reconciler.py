@@ -25,6 +25,22 @@ class Killed(BaseException):
     """The driver's process dies here; nothing catches it."""
 
 
+def dies_at(driver: Reconciler[K, V, Any], update: Update[K, V], stage: int) -> bool:
+    """Have *driver* die on its way to *update* when *stage* is done; false: it got there before."""
+    passed: list[Stage] = []
+
+    def checkpoint(done: Stage) -> None:
+        passed.append(done)
+        if len(passed) > stage:
+            raise Killed
+
+    try:
+        driver.apply(driver.plan(update, driver.observe(update)), checkpoint)
+    except Killed:
+        return True
+    return False
+
+
 class ReconcilerConformance(HostDriverConformance[K, V]):
     """The promises of :class:`Reconciler`, for drivers that declare ``Capability.PLAN``."""
 
@@ -103,7 +119,7 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
         while died:
             victim = self.reconciler(make_driver())
             assert victim.converge(Update(put=before, complete=True)).ok
-            died = self._die_at(victim, update, stage)
+            died = dies_at(victim, update, stage)
             successor = make_driver()
             assert successor.converge(update).ok
             self.assert_so(update.put)
@@ -114,20 +130,6 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
             victim.close()
             stage += 1
         assert stage > 1, "there was something to do"
-
-    def _die_at(self, driver: Reconciler[K, V, Any], update: Update[K, V], stage: int) -> bool:
-        passed: list[Stage] = []
-
-        def checkpoint(done: Stage) -> None:
-            passed.append(done)
-            if len(passed) > stage:
-                raise Killed
-
-        try:
-            driver.apply(self.plan(driver, update), checkpoint)
-        except Killed:
-            return True
-        return False
 
     @proves(Reconciler, 4)
     def test_the_mirror_and_the_machine_lead_to_the_same_plan(

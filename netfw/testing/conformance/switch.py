@@ -1,0 +1,57 @@
+"""The suite of `SwitchDriver`: subclass it, say how to look at your switch, run pytest.
+
+The questions are asked with real packets.  Write a ``SwitchWorld``, and yield it from the class's
+fixture ``shared_world``; the hooks of the general laws (``actual``, ``make_foreign``, ...) are
+about tunnels, which are the one thing that a switch driver makes by name.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from ipaddress import IPv4Address
+
+from attrs import evolve
+
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
+from netfw.model.segment import NetworkType
+from netfw.testing.conformance.reconciler import ReconcilerConformance
+from netfw.testing.conformance.switch_admission import SwitchAdmissionConformance
+from netfw.testing.conformance.switch_constancy import SwitchConstancyConformance
+from netfw.testing.conformance.switch_grants import SwitchGrantsConformance
+from netfw.testing.conformance.switch_networks import SwitchNetworksConformance
+from netfw.testing.conformance.switch_reach import (
+    SwitchProviderConformance,
+    SwitchTunnelsConformance,
+)
+
+
+class SwitchDriverConformance(
+    SwitchAdmissionConformance,
+    SwitchNetworksConformance,
+    SwitchConstancyConformance,
+    SwitchGrantsConformance,
+    SwitchTunnelsConformance,
+    SwitchProviderConformance,
+    ReconcilerConformance[SwitchKey, SwitchValue],
+):
+    """The promises of :class:`SwitchDriver`, and of all that it is.
+
+    A driver that has no tunnels overrides `examples` with something else that can be had alone.
+    """
+
+    def examples(self, count: int) -> dict[SwitchKey, SwitchValue]:
+        peers = [Endpoint(NetworkType.VXLAN, IPv4Address("198.18.0.100") + n) for n in range(count)]
+        return {peer: Tunnel(f"peer{n}", mesh=True) for n, peer in enumerate(peers)}
+
+    def changed(self, value: SwitchValue) -> SwitchValue:
+        assert isinstance(value, Tunnel)
+        return evolve(value, host=f"{value.host}-moved", mesh=not value.mesh)
+
+    def outage(self) -> AbstractContextManager[None]:
+        return self.world.outage()
+
+
+CONTRACTS = (HostDriver, SwitchDriver)
+"""What the suite is about, besides `Reconciler` where the driver is one."""

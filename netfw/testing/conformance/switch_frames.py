@@ -1,0 +1,92 @@
+"""Frames as bytes: what the stations of the switch suite say and ask.  Pure."""
+
+from __future__ import annotations
+
+import struct
+from ipaddress import IPv4Address, IPv6Address
+
+from netfw.model.address import IpAddress, Mac
+
+BROADCAST = b"\xff" * 6
+_EXPERIMENTAL = 0x88B5
+_VLAN = 0x8100
+_ARP = 0x0806
+_IPV6 = 0x86DD
+_ICMPV6 = 58
+_SOLICIT, _ADVERTISE = 135, 136
+_SAYING = struct.Struct("!HIBI")
+_ALL_NODES = IPv6Address("ff02::1")
+
+
+def raw(mac: Mac) -> bytes:
+    return bytes.fromhex(mac.replace(":", ""))
+
+
+def frame(to: bytes, source: bytes, payload: bytes, vlan: int | None = None) -> bytes:
+    """An experimental frame, tagged or not."""
+    tag = b"" if vlan is None else struct.pack("!HH", _VLAN, vlan)
+    return (to + source + tag + struct.pack("!H", _EXPERIMENTAL) + payload).ljust(60, b"\0")
+
+
+def saying(token: bytes, speaker: int, number: int, kind: int, round_: int) -> bytes:
+    """What a station says: who it is, and the how-manieth thing this is."""
+    return token + _SAYING.pack(speaker, number, kind, round_)
+
+
+def heard(token: bytes, packet: bytes) -> tuple[int, int, int, int] | None:
+    """What was said in *packet*, however it is wrapped; ``None``: not by one of ours."""
+    at = packet.find(token)
+    if at < 0 or len(packet) < at + len(token) + _SAYING.size:
+        return None
+    speaker, number, kind, round_ = _SAYING.unpack_from(packet, at + len(token))
+    return speaker, number, kind, round_
+
+
+def question(mac: Mac, own: IpAddress, wanted: IpAddress) -> bytes:
+    """Who has *wanted*?  ARP or neighbour solicitation."""
+    if isinstance(wanted, IPv4Address):
+        return _arp(1, raw(mac), own, b"\0" * 6, wanted)
+    group = IPv6Address(int(IPv6Address("ff02::1:ff00:0")) | (int(wanted) & 0xFFFFFF))
+    to = b"\x33\x33" + group.packed[12:]
+    body = struct.pack("!BBHI", _SOLICIT, 0, 0, 0) + wanted.packed + b"\x01\x01" + raw(mac)
+    return _icmpv6(to, raw(mac), IPv6Address(int(own)), group, body)
+
+
+def announcement(mac: Mac, address: IpAddress) -> bytes:
+    """*address* is at *mac*, said to everybody without being asked."""
+    if isinstance(address, IPv4Address):
+        return _arp(2, raw(mac), address, BROADCAST, address)
+    body = struct.pack("!BBHI", _ADVERTISE, 0, 0, 0x20000000) + address.packed
+    to = b"\x33\x33\x00\x00\x00\x01"
+    return _icmpv6(to, raw(mac), address, _ALL_NODES, body + b"\x02\x01" + raw(mac))
+
+
+def answer(packet: bytes, wanted: IpAddress) -> Mac | None:
+    """The MAC that *packet* says *wanted* has, if it says so."""
+    kind = int.from_bytes(packet[12:14])
+    if kind == _ARP and packet[20:22] == b"\x00\x02" and packet[28:32] == wanted.packed:
+        return Mac(packet[22:28].hex(":"))
+    if kind == _IPV6 and packet[20] == _ICMPV6 and packet[54] == _ADVERTISE:
+        options = packet[78:86]
+        if packet[62:78] == wanted.packed and options[:2] == b"\x02\x01":
+            return Mac(options[2:8].hex(":"))
+    return None
+
+
+def _arp(operation: int, mac: bytes, own: IpAddress, target: bytes, wanted: IpAddress) -> bytes:
+    head = BROADCAST + mac + struct.pack("!HHHBBH", _ARP, 1, 0x0800, 6, 4, operation)
+    return (head + mac + own.packed + target.ljust(6, b"\0") + wanted.packed).ljust(60, b"\0")
+
+
+def _icmpv6(to: bytes, mac: bytes, source: IPv6Address, target: IPv6Address, body: bytes) -> bytes:
+    pseudo = source.packed + target.packed + struct.pack("!II", len(body), _ICMPV6)
+    checksum = _checksum(pseudo + body)
+    body = body[:2] + struct.pack("!H", checksum) + body[4:]
+    header = struct.pack("!IHBB", 6 << 28, len(body), _ICMPV6, 255) + source.packed + target.packed
+    return to + mac + struct.pack("!H", _IPV6) + header + body
+
+
+def _checksum(data: bytes) -> int:
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total >> 16) + (total & 0xFFFF)
+    return ~(total + (total >> 16)) & 0xFFFF

@@ -1,0 +1,168 @@
+"""What the parts of the switch suite have in common."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from netfw.drivers.base import Capability
+from netfw.drivers.events import Event, FeedLost, KeysChanged
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue
+from netfw.plan import Outcome, Update
+from netfw.testing.conformance.switch_world import (
+    Gossip,
+    Net,
+    Pair,
+    Picture,
+    Station,
+    SwitchWorld,
+    wanted,
+)
+
+PATIENCE = 10.0
+MakeDriver = Callable[..., SwitchDriver]
+
+
+class Events:
+    """What a driver announced."""
+
+    def __init__(self, driver: SwitchDriver) -> None:
+        self._lock = threading.Condition()
+        self._events: list[Event] = []
+        driver.watch(self._take)
+
+    def forget(self) -> None:
+        with self._lock:
+            self._events.clear()
+
+    def await_keys(self, *keys: Hashable) -> None:
+        """Wait until all of *keys* were announced as changed."""
+        assert self._await(lambda: set(keys) <= self._keys()), f"never announced: {keys}"
+
+    def await_loss(self) -> None:
+        """Wait until the feed was announced as lost."""
+        assert self._await(lambda: any(isinstance(e, FeedLost) for e in self._events))
+
+    def _keys(self) -> set[Hashable]:
+        changed = (event.keys for event in self._events if isinstance(event, KeysChanged))
+        return set(itertools.chain.from_iterable(changed))
+
+    def _await(self, condition: Callable[[], bool]) -> bool:
+        with self._lock:
+            return self._lock.wait_for(condition, PATIENCE)
+
+    def _take(self, event: Event) -> None:
+        with self._lock:
+            self._events.append(event)
+            self._lock.notify_all()
+
+
+class SwitchSuite:
+    """Fixtures and words of the tests.
+
+    The hook is `world`: what it yields is used by all tests of the class, and each of them has to
+    leave it as it was.
+    """
+
+    world: SwitchWorld
+
+    @pytest.fixture(scope="class")
+    def shared_world(self) -> Iterator[SwitchWorld]:
+        """The two hosts; nothing is plugged there, and no driver was there."""
+        raise NotImplementedError("override the `shared_world` fixture with one that yields yours")
+
+    @pytest.fixture(scope="class")
+    def blank(self, shared_world: SwitchWorld) -> Mapping[int, Picture]:
+        """The switches as a driver sets them up when nothing is wanted."""
+        return {host: self.emptied(shared_world, host) for host in (0, 1)}
+
+    @pytest.fixture
+    def make_driver(
+        self, shared_world: SwitchWorld, blank: Mapping[int, Picture]
+    ) -> Iterator[MakeDriver]:
+        self.world = shared_world
+        self.numbers = itertools.count(1)
+        made: list[SwitchDriver] = []
+        hosts: set[int] = set()
+
+        def make(host: int = 0) -> SwitchDriver:
+            made.append(shared_world.make_driver(host))
+            hosts.add(host)
+            return made[-1]
+
+        yield make
+        for driver in made:
+            driver.close()
+        shared_world.clear()
+        for host in hosts:
+            left = self.emptied(shared_world, host).keys() ^ blank[host].keys()
+            assert not left, f"left on host {host}: {sorted(left)}"
+
+    @pytest.fixture
+    def driver(self, make_driver: MakeDriver) -> Iterator[SwitchDriver]:
+        driver = make_driver()
+        yield driver
+        driver.close()
+
+    @pytest.fixture
+    def far(self, make_driver: MakeDriver) -> Iterator[SwitchDriver]:
+        """The driver of the other host."""
+        driver = make_driver(1)
+        yield driver
+        driver.close()
+
+    def emptied(self, world: SwitchWorld, host: int) -> Picture:
+        driver = world.make_driver(host)
+        outcome = driver.gc([])
+        assert outcome.ok, outcome
+        assert driver.held() == frozenset()
+        driver.close()
+        return world.picture(host)
+
+    def require(self, driver: HostDriver[Any, Any], capability: Capability) -> None:
+        """Skip the test when the driver does not claim to be capable of this."""
+        if capability not in driver.describe().capabilities:
+            pytest.skip(f"the driver does not declare the capability {capability.value!r}")
+
+    def stations(self, net: Net, count: int, host: int = 0) -> tuple[Station, ...]:
+        """New ones, plugged."""
+        numbers = [next(self.numbers) for _ in range(count)]
+        made = tuple(Station(number=number, net=net, host=host) for number in numbers)
+        self.world.plug(*made)
+        return made
+
+    def bring(
+        self, driver: SwitchDriver, update: Update[SwitchKey, SwitchValue]
+    ) -> Outcome[SwitchKey]:
+        """Converge until nothing is waited for any more, as the agent does."""
+        until = time.monotonic() + PATIENCE
+        outcome = driver.converge(update)
+        while outcome.waiting and not outcome.failed and time.monotonic() < until:
+            time.sleep(0.01)
+            outcome = driver.converge(update)
+        assert outcome.ok, outcome
+        return outcome
+
+    def wire(
+        self, driver: SwitchDriver, *things: Net | Station, admission: Admission = Admission.LIVE
+    ) -> None:
+        """Put *things*, and have them so."""
+        self.bring(driver, Update(put=wanted(*things, admission=admission)))
+
+    def assert_exchange(self, gossip: Gossip, expected: Iterable[Pair] = ()) -> None:
+        """Who is *expected* to hear whom does, and nobody else anything."""
+        hoped = frozenset(expected)
+        heard = gossip.exchange(hoped)
+        assert heard == hoped, _told(hoped - heard, heard - hoped)
+
+
+def _told(missing: Iterable[Pair], leaked: Iterable[Pair]) -> str:
+    words = [f"{one} is not heard by {two}" for one, two in missing]
+    return "; ".join(words + [f"{one} is heard by {two}, but should not be" for one, two in leaked])
