@@ -26,17 +26,24 @@ _STATE = Struct("!QHH")
 
 
 class Encoded:
-    """A flow and its two halves on the wire; the state is made when first asked for.
+    """A flow and its two halves on the wire, each made when first asked for.
 
     So the switch takes in the first flows of a bundle while the later ones are being encoded.
     """
 
-    __slots__ = ("_state", "flow", "key")
+    __slots__ = ("_key", "_state", "flow")
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
-        self.key: Key = _KEY.pack(flow.table, flow.priority) + encode_match(flow.match)
+        self._key: Key | None = None
         self._state: State | None = None
+
+    @property
+    def key(self) -> Key:
+        if self._key is None:
+            flow = self.flow
+            self._key = _KEY.pack(flow.table, flow.priority) + encode_match(flow.match)
+        return self._key
 
     @property
     def state(self) -> State:

@@ -129,7 +129,9 @@ def _move(action: Move) -> bytes:
 
 
 def _ct(action: Ct) -> bytes:
-    inner = (_nat(action.nat) if action.nat else b"") + encode_actions(action.marks)
+    inner = _nat(action.nat) if action.nat else b""
+    if action.marks:
+        inner += encode_actions(action.marks)
     source, zone = _zone(action.zone)
     return (
         _CT.pack(

@@ -384,12 +384,12 @@ def test_whatever_can_be_said_is_what_the_switch_shows(
     assert not difference(wanted, client.flows())
 
 
-def marks_connections(flow: of.Flow) -> bool:
-    """Whether it sets fields inside of ct(), which os-ken 4.2 writes with wrong lengths."""
-    return any(isinstance(action, of.Ct) and action.marks for action in flow.actions)
+def translates_and_marks(flow: of.Flow) -> bool:
+    """Whether a ct() has something behind its nat(), which os-ken 4.2 puts in the wrong place."""
+    return any(isinstance(act, of.Ct) and act.nat and act.marks for act in flow.actions)
 
 
-@pytest.mark.parametrize("flow", [f for f in every_flow() if not marks_connections(f)], ids=str)
+@pytest.mark.parametrize("flow", [f for f in every_flow() if not translates_and_marks(f)], ids=str)
 def test_os_ken_reads_and_writes_the_same_bytes(flow: of.Flow) -> None:
     from os_ken.ofproto import ofproto_v1_4_parser as parser
 
