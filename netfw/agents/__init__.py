@@ -1,0 +1,1 @@
+"""Agents: what should be on this host, from a source, through drivers, for ever."""

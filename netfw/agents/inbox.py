@@ -1,0 +1,62 @@
+"""Inbox: what other threads tell the loop.  They only enqueue; the loop takes all at once."""
+
+from __future__ import annotations
+
+import threading
+
+from attrs import frozen
+
+from netfw.drivers.events import Event
+
+
+@frozen
+class Heard:
+    """What came in since the last look."""
+
+    hinted: bool = False
+    """The source has news."""
+    resync: bool = False
+    """Somebody asked to compare everything."""
+    events: tuple[Event, ...] = ()
+
+
+class Inbox:
+    """Hints and events of any thread, for the one thread of the loop.
+
+    ``news`` is set while there is something to take.
+    """
+
+    def __init__(self) -> None:
+        self.news = threading.Event()
+        self._lock = threading.Lock()
+        self._hinted = self._resync = False
+        self._events: list[Event] = []
+
+    def hint(self) -> None:
+        """The source has news."""
+        self._hinted = True
+        self.news.set()
+
+    def resync(self) -> None:
+        """Compare everything."""
+        self._resync = True
+        self.news.set()
+
+    def event(self, event: Event) -> None:
+        """A driver or an extension says something."""
+        with self._lock:
+            self._events.append(event)
+        self.news.set()
+
+    def wake(self) -> None:
+        """Have the loop look up."""
+        self.news.set()
+
+    def take(self) -> Heard:
+        """Everything that came in, once.  What comes in meanwhile is for the next time."""
+        self.news.clear()
+        with self._lock:
+            events, self._events = tuple(self._events), []
+        hinted, self._hinted = self._hinted, False
+        resync, self._resync = self._resync, False
+        return Heard(hinted, resync, events)

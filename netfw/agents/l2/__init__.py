@@ -1,0 +1,1 @@
+"""The L2 agent: wires the ports of this host to their networks."""

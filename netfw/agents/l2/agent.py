@@ -1,0 +1,194 @@
+"""L2Agent: wires what is plugged on this host, by a switch driver and perhaps a firewall driver.
+
+It joins the parts that decide (`desired`, `filters`, `statuses`) with the drivers that do, and
+holds no policy of its own.  How a pass is ordered is in `passing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from netfw.agents.l2.announce import L2Settings, announce, check, check_tunnels
+from netfw.agents.l2.contributions import Contributions, PartKey, PartsChanged
+from netfw.agents.l2.desired import Desired
+from netfw.agents.l2.filters import Filters
+from netfw.agents.l2.passing import L2Key, Passing, Wanted
+from netfw.agents.l2.statuses import Statuses
+from netfw.agents.l2.view import View
+from netfw.agents.replica import Change
+from netfw.agents.work import Counts, Passed, Task, Work
+from netfw.drivers.base import Capability
+from netfw.drivers.events import Event, KeysChanged, Sink
+from netfw.drivers.firewall import FirewallDriver
+from netfw.drivers.interest import Interest, Service
+from netfw.drivers.keys import PortKey
+from netfw.drivers.l2_extension import L2Extension
+from netfw.drivers.reports import Heartbeat, Report
+from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch_values import Admission
+from netfw.errors import ConfigError, NotSupported
+from netfw.model.ids import PortId
+from netfw.plan import Outcome
+
+
+class L2Agent(Work[L2Key]):
+    """The work of an L2 agent, for :class:`~netfw.agents.loop.Loop`.
+
+    The drivers are used, and closed by whoever made them.
+
+    :raises ConfigError: the settings contradict each other or what the switch can do.
+    """
+
+    def __init__(
+        self,
+        settings: L2Settings,
+        switch: SwitchDriver,
+        *,
+        firewall: FirewallDriver | None = None,
+        extensions: Sequence[L2Extension] = (),
+    ) -> None:
+        check(settings, switch.describe())
+        self.binary = settings.binary
+        self._settings = settings
+        self._switch, self._firewall = switch, firewall
+        self._contributions = Contributions(extensions)
+        self._statuses = Statuses()
+        self._passing = Passing(switch, firewall)
+        self._wanted: Wanted | None = None
+        self._unsettled: set[PortId] = set()
+        self._held: set[PortId] = set()
+
+    @property
+    def interest(self) -> Interest:
+        services = {Service.L2, Service.POPULATION} if self._settings.population else {Service.L2}
+        return Interest(self._settings.host, services)
+
+    def watch(self, sink: Sink) -> None:
+        self._switch.watch(sink)
+        if self._firewall is not None:
+            self._firewall.watch(sink)
+        self._contributions.watch(sink)
+
+    def begin(self) -> None:
+        view = View(
+            host=self._settings.host,
+            facts=self._switch.facts(),
+            population=self._settings.population,
+            arp_responder=self._settings.arp_responder,
+            guard=self._settings.guard and not self._firewall_guards(),
+        )
+        check_tunnels(self._settings, view)
+        try:
+            base = self._contributions.begin(self._switch)
+        except NotSupported as exc:
+            raise ConfigError(f"an extension can not work on this switch: {exc}") from exc
+        filters = None if self._firewall is None else Filters()
+        self._wanted = Wanted(Desired(view), filters, self._contributions, base)
+
+    def learn(self, change: Change) -> frozenset[L2Key]:
+        wanted = self._ready()
+        if change.complete:
+            wanted.begin_anew()
+            self._statuses.touch(wanted.desired.devices)
+        wanted.learn(change.put, change.drop)
+        return self._news()
+
+    def look(self) -> frozenset[L2Key]:
+        wanted = self._ready()
+        found = dict(self._switch.devices())
+        for port in wanted.desired.devices.keys() - found.keys():
+            wanted.desired.plug(port, None)
+        for port, device in found.items():
+            wanted.desired.plug(port, device)
+        return self._news()
+
+    def hear(self, events: Sequence[Event]) -> frozenset[L2Key]:
+        wanted, keys = self._ready(), set[L2Key]()
+        for event in events:
+            match event:
+                case PartsChanged():
+                    keys |= self._contributions.parts(event.owner, event.ports)
+                case KeysChanged():
+                    keys |= event.keys  # type: ignore[arg-type]
+        ports = [key.port for key in keys if isinstance(key, PortKey)]
+        if ports:
+            devices = self._switch.devices()
+            for port in ports:
+                wanted.desired.plug(port, devices.get(port))
+        self._unsettled.update(ports)
+        return self._news() | keys
+
+    def converge(self, task: Task[L2Key]) -> Passed[L2Key]:
+        wanted = self._ready()
+        if task.complete:
+            self._statuses.touch(wanted.desired.ports())
+        outcome, admissions = self._passing.run(wanted, task, frozenset(self._held))
+        ports = _ports(outcome)
+        counts = self._count(ports, admissions, task)
+        self._statuses.settle(ports, admissions)
+        self._unsettled -= {key.port for key in (*ports.done, *ports.failed, *ports.waiting)}
+        return Passed(outcome=outcome, counts=counts)
+
+    def reports(self) -> Sequence[Report]:
+        return self._statuses.take(self._ready().desired, frozenset(self._unsettled))
+
+    def say_again(self) -> None:
+        self._statuses.say_again(self._ready().desired.ports())
+
+    def heartbeat(self, *, start: bool) -> Heartbeat:
+        return announce(
+            self._settings,
+            self._ready().desired.view,
+            extensions=self._contributions.owners,
+            firewall=None if self._firewall is None else self._firewall.describe(),
+            counts=self.counts(),
+            start=start,
+        )
+
+    def counts(self) -> Mapping[str, int]:
+        if self._wanted is None:
+            return {}
+        desired = self._wanted.desired
+        return {"devices": len(desired.devices), "ports": len(self._held)}
+
+    def _ready(self) -> Wanted:
+        assert self._wanted is not None, "begin comes first"
+        return self._wanted
+
+    def _firewall_guards(self) -> bool:
+        firewall = self._firewall
+        return firewall is not None and Capability.SPOOF_GUARD in firewall.describe().capabilities
+
+    def _news(self) -> frozenset[L2Key]:
+        """What changed since the last time, as keys; statuses learn of it too."""
+        keys, touched = self._ready().news()
+        self._statuses.touch(touched)
+        self._unsettled.update(key.port for key in keys if isinstance(key, PortKey))
+        return keys
+
+    def _count(
+        self, ports: Outcome[PortKey], admissions: Mapping[PortKey, Admission], task: Task[L2Key]
+    ) -> Counts:
+        there = {key.port for key in ports.done if key in admissions}
+        gone = {key.port for key in ports.done if key not in admissions} & self._held
+        asked = {key.port for key in task.keys if isinstance(key, PortKey)}
+        counts = Counts(
+            added=len(there - self._held),
+            updated=len(there & self._held & asked),
+            removed=len(gone),
+            failed=len(ports.failed),
+            waiting=len(ports.waiting),
+        )
+        self._held = (self._held | there) - gone
+        return counts
+
+
+def _ports(outcome: Outcome[L2Key]) -> Outcome[PortKey]:
+    return Outcome(
+        done=frozenset(key for key in outcome.done if isinstance(key, PortKey)),
+        failed={k: error for k, error in outcome.failed.items() if isinstance(k, PortKey)},
+        waiting={k: why for k, why in outcome.waiting.items() if isinstance(k, PortKey)},
+    )
+
+
+__all__ = ["L2Agent", "L2Settings", "PartKey"]

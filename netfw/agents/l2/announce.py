@@ -1,0 +1,106 @@
+"""What the L2 agent says of itself and of its host.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import NAMESPACE_DNS, uuid5
+
+from attrs import frozen
+
+from netfw.agents.l2.view import View
+from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.reports import Heartbeat
+from netfw.errors import ConfigError
+from netfw.model.agent import Agent
+from netfw.model.document import Document
+from netfw.model.ids import AgentId
+
+RESOURCE_VERSIONS: Mapping[str, int] = {}
+
+
+@frozen(kw_only=True)
+class L2Settings:
+    """What the operator decides about the L2 agent of a host."""
+
+    host: str
+    population: bool = False
+    arp_responder: bool = False
+    distributed: bool = False
+    guard: bool = True
+    """Have the switch guard ports against spoofing, where the firewall does not."""
+    binary: str = "netfw-ovs-agent"
+    agent_type: str = "Open vSwitch agent"
+
+
+def check(settings: L2Settings, switch: DriverInfo) -> None:
+    """Refuse what can not be.
+
+    :raises ConfigError: a sentence that says what to change.
+    """
+    if settings.arp_responder and not settings.population:
+        raise ConfigError(
+            "arp_responder needs l2_population, from which it knows the addresses: "
+            "set l2_population = true, or arp_responder = false"
+        )
+    if settings.population and Capability.POPULATION not in switch.capabilities:
+        raise ConfigError(
+            f"the switch driver {switch.name!r} takes no forwarding entries: "
+            "set l2_population = false"
+        )
+    if settings.distributed and Capability.DISTRIBUTED not in switch.capabilities:
+        raise ConfigError(
+            f"the switch driver {switch.name!r} has no part in distributed routing: "
+            "set enable_distributed_routing = false"
+        )
+
+
+def check_tunnels(settings: L2Settings, view: View) -> None:
+    """Refuse what can not be on this host.
+
+    :raises ConfigError: a sentence that says what to change.
+    """
+    if settings.distributed and view.facts.endpoints and not settings.population:
+        raise ConfigError(
+            "distributed routing over tunnels needs l2_population: set l2_population = true, "
+            "or leave tunnel_types empty"
+        )
+
+
+def announce(
+    settings: L2Settings,
+    view: View,
+    *,
+    extensions: tuple[str, ...],
+    firewall: DriverInfo | None,
+    counts: Mapping[str, int],
+    start: bool,
+) -> Heartbeat:
+    """The agent's state report, with the keys that servers and operators know."""
+    facts = view.facts
+    addresses = sorted({str(endpoint.address) for endpoint in facts.endpoints})
+    hybrid = firewall is not None and Capability.HYBRID_PLUG in firewall.capabilities
+    configurations: dict[str, object] = {
+        "bridge_mappings": {name: facts.mappings.get(name, "") for name in facts.physical_networks},
+        "tunnel_types": sorted(endpoint.type for endpoint in facts.endpoints),
+        "tunneling_ip": addresses[0] if addresses else None,
+        "l2_population": settings.population,
+        "arp_responder_enabled": settings.arp_responder,
+        "enable_distributed_routing": settings.distributed,
+        "in_distributed_mode": settings.distributed,
+        "extensions": list(extensions),
+        "datapath_type": facts.datapath_type,
+        "integration_bridge": facts.bridge,
+        "ovs_capabilities": sorted(facts.features),
+        "vhostuser_socket_dir": facts.vhostuser_socket_dir,
+        "ovs_hybrid_plug": hybrid,
+        "resource_versions": dict(RESOURCE_VERSIONS),
+        "devices": counts.get("devices", 0),
+    }
+    agent = Agent(
+        id=AgentId(uuid5(NAMESPACE_DNS, f"{settings.binary}.{settings.host}")),
+        agent_type=settings.agent_type,
+        binary=settings.binary,
+        host=settings.host,
+        configurations=Document(configurations),
+    )
+    return Heartbeat(agent=agent, counts=dict(counts), start=start)

@@ -1,0 +1,146 @@
+"""Contributions: what the extensions add to the ports, each one's failures kept to itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import frozen
+
+from netfw.drivers.addition import SwitchAddition
+from netfw.drivers.claim import Grant
+from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
+from netfw.drivers.keys import ExtensionKey
+from netfw.drivers.l2_extension import ExtendedPort, L2Extension
+from netfw.drivers.switch import SwitchDriver
+from netfw.errors import DriverCrashed, NetfwError
+from netfw.model.ids import PortId
+
+LOG = logging.getLogger(__name__)
+
+
+@frozen
+class PartKey:
+    """An extension's part of a port; it fails, and is retried, by itself."""
+
+    owner: str
+    port: PortId
+
+    def __str__(self) -> str:
+        return f"extension {self.owner} on port {self.port}"
+
+
+@frozen
+class PartsChanged(Event):
+    """An extension asks to be called again: for these ports, or for all."""
+
+    owner: str
+    ports: frozenset[PortId] | None = None
+
+
+class Contributions:
+    """What each extension adds to each port.
+
+    An extension is called when what it is shown of a port has changed, or when it asks; what it
+    added before stays while it fails.
+    """
+
+    def __init__(self, extensions: Sequence[L2Extension]) -> None:
+        self._extensions = {extension.claim().owner: extension for extension in extensions}
+        self._grants: dict[str, Grant] = {}
+        self._shown: dict[PartKey, ExtendedPort] = {}
+        self._additions: dict[PartKey, SwitchAddition | None] = {}
+        self.failed: dict[PartKey, NetfwError] = {}
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The extensions, in the order of the configuration."""
+        return tuple(self._extensions)
+
+    def watch(self, sink: Sink) -> None:
+        """Pass on what extensions learn by themselves, with their name on it."""
+        for owner, extension in self._extensions.items():
+            extension.watch(_signed(owner, sink))
+
+    def begin(self, switch: SwitchDriver) -> Mapping[ExtensionKey, SwitchAddition]:
+        """Have everything granted; return what extensions add whatever ports there are.
+
+        :raises ConfigError: an extension can not have what it claims, or can not be.
+        """
+        base: dict[ExtensionKey, SwitchAddition] = {}
+        for owner, extension in self._extensions.items():
+            self._grants[owner] = switch.grant(extension.claim())
+            addition = extension.base(self._grants[owner])
+            if addition is not None:
+                base[ExtensionKey(owner)] = addition
+        return base
+
+    def show(self, port: PortId, extended: ExtendedPort | None) -> frozenset[PartKey]:
+        """Let every extension see what *port* is now, or that it is dead or gone.
+
+        Returns the parts that are to be called for that.
+        """
+        changed = set()
+        for owner in self._extensions:
+            part = PartKey(owner, port)
+            if extended is None:
+                self._forget(part)
+            elif self._shown.get(part) != extended:
+                self._shown[part] = extended
+                changed.add(part)
+        return frozenset(changed)
+
+    def call(self, parts: Iterable[PartKey]) -> frozenset[PortId]:
+        """Call extensions for these, as far as they are still there.
+
+        Returns the ports to which something else is added than before.
+        """
+        changed = set()
+        for part in parts:
+            if part in self._shown:
+                before = self._additions.get(part)
+                self._call(part)
+                if self._additions.get(part) != before:
+                    changed.add(part.port)
+        return frozenset(changed)
+
+    def parts(self, owner: str, ports: frozenset[PortId] | None) -> frozenset[PartKey]:
+        """The parts of an extension: of these ports, or of all."""
+        if ports is not None:
+            return frozenset(PartKey(owner, port) for port in ports)
+        return frozenset(part for part in self._shown if part.owner == owner)
+
+    def additions(self, port: PortId) -> tuple[SwitchAddition, ...]:
+        """What is added to a port, in the order of the configuration."""
+        found = (self._additions.get(PartKey(owner, port)) for owner in self._extensions)
+        return tuple(addition for addition in found if addition is not None)
+
+    def _call(self, part: PartKey) -> None:
+        extension, grant = self._extensions[part.owner], self._grants[part.owner]
+        try:
+            self._additions[part] = extension.contribute(part.port, self._shown[part], grant)
+        except NetfwError as exc:
+            self.failed[part] = exc
+        except Exception as exc:
+            LOG.exception("%s: a defect of the extension", part)
+            self.failed[part] = DriverCrashed(f"{part.owner}: {type(exc).__name__}: {exc}")
+        else:
+            self.failed.pop(part, None)
+
+    def _forget(self, part: PartKey) -> None:
+        for book in (self._shown, self._additions, self.failed):
+            book.pop(part, None)
+
+
+def _signed(owner: str, sink: Sink) -> Sink:
+    def signed(event: Event) -> None:
+        match event:
+            case KeysChanged():
+                ports = frozenset(key for key in event.keys)
+                sink(PartsChanged(event.reason, owner, ports))  # type: ignore[arg-type]
+            case FeedLost():
+                sink(PartsChanged(event.reason, owner))
+            case _:
+                sink(event)
+
+    return signed

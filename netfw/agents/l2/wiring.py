@@ -1,0 +1,114 @@
+"""How one port is to be wired, and why not.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv6Address, ip_network
+
+from attrs import frozen
+
+from netfw.agents.l2.view import View
+from netfw.drivers.source import Source
+from netfw.drivers.switch_values import Admission, Wiring
+from netfw.model.address import IpNetwork, Mac
+from netfw.model.binding import VifType
+from netfw.model.ids import SegmentId, SubnetId
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.segment import Segment
+from netfw.model.subnet import Subnet
+
+SERVICE_OWNER = "network:"
+"""What the owners of ports begin with that netfw itself made; they are trusted."""
+
+
+@frozen
+class Verdict:
+    """How a port is to be wired."""
+
+    wiring: Wiring
+    reason: str = ""
+    """Why it is dead."""
+    fault: bool = False
+    """It is dead because something is wrong, not because somebody wants it so."""
+
+
+def judge(
+    port: Port,
+    network: Network | None,
+    segments: Iterable[Segment],
+    subnets: Mapping[SubnetId, Subnet],
+    view: View,
+) -> Verdict:
+    """How *port*, which is bound to this host and plugged, is to be wired.
+
+    *segments* are those of its network that this host reaches.
+    """
+    reachable = tuple(segments)
+    reason = _closed(port, network)
+    fault = not reason and not reachable
+    if fault:
+        reason = (
+            f"no segment of network {port.network_id} reaches this host: map its physical "
+            "network, or enable its tunnel type with a local IP"
+        )
+    wiring = Wiring(
+        network=port.network_id,
+        mac=port.mac,
+        addresses=frozenset(fixed.address for fixed in port.fixed_ips),
+        admission=Admission.DEAD if reason else Admission.LIVE,
+        segment=_segment(port, reachable, subnets),
+        guard=sources(port) if view.guard and not is_trusted(port) else None,
+    )
+    return Verdict(wiring, reason, fault)
+
+
+def _closed(port: Port, network: Network | None) -> str:
+    """Why the port is not to be admitted; empty: it is."""
+    if network is None:
+        return f"its network {port.network_id} is not known"
+    if not port.admin_up:
+        return "it is administratively down"
+    if not network.admin_up:
+        return "its network is administratively down"
+    if port.binding.vif_type == VifType.BINDING_FAILED:
+        return "its binding failed"
+    return ""
+
+
+def _segment(
+    port: Port, reachable: tuple[Segment, ...], subnets: Mapping[SubnetId, Subnet]
+) -> SegmentId | None:
+    """The one of several segments that the port is on: its subnet's, else the first."""
+    if len(reachable) < 2:
+        return None
+    by_id = {segment.id for segment in reachable}
+    for fixed in port.fixed_ips:
+        subnet = subnets.get(fixed.subnet_id)
+        if subnet is not None and subnet.segment_id in by_id:
+            return subnet.segment_id
+    return reachable[0].id
+
+
+def is_trusted(port: Port) -> bool:
+    """Whether nobody guards or filters the port."""
+    return not port.port_security or port.device_owner.startswith(SERVICE_OWNER)
+
+
+def sources(port: Port) -> frozenset[Source]:
+    """What the port may send as: its addresses, its allowed pairs, and what each MAC implies."""
+    own = {Source(port.mac, _alone(fixed.address)) for fixed in port.fixed_ips}
+    pairs = {Source(pair.mac or port.mac, pair.prefix) for pair in port.allowed_address_pairs}
+    macs = {port.mac, *(source.mac for source in pairs)}
+    return frozenset(own | pairs | {Source(mac, _alone(link_local(mac))) for mac in macs})
+
+
+def link_local(mac: Mac) -> IPv6Address:
+    """The link-local address that a device with this MAC gives itself."""
+    octets = bytes.fromhex(mac.replace(":", ""))
+    tail = bytes([octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]])
+    return IPv6Address(bytes.fromhex("fe80000000000000") + tail)
+
+
+def _alone(address: object) -> IpNetwork:
+    return ip_network(str(address))

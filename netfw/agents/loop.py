@@ -1,0 +1,324 @@
+"""Loop: the one thread of an agent, whatever kind of agent it is.
+
+Source and drivers only leave a note; the loop takes all notes at once, pulls what changed, and
+has the work converged.  It waits and retries so that nothing else has to:
+
+- Nothing is converged before the whole wanted state is known, and so nothing is taken for
+  superfluous too early.  While the source is away, the agent goes on from what it knows.
+- Each key that fails is tried again by itself, with growing pauses, for ever; it never causes
+  work for others.
+- What concerns everything (a lost change feed, an audit, a request to compare) is one complete
+  pass, tried again with growing pauses like any key.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from attrs import field, frozen
+
+from netfw.agents.agenda import Agenda, Pauses
+from netfw.agents.chores import Chore, Chores
+from netfw.agents.clock import Clock, SystemClock
+from netfw.agents.inbox import Heard, Inbox
+from netfw.agents.outbox import Outbox
+from netfw.agents.replica import Replica
+from netfw.agents.status import AgentStatus, Publish
+from netfw.agents.work import Counts, Passed, Task, Work
+from netfw.drivers.events import Event, FeedLost
+from netfw.drivers.state_source import StateSource
+from netfw.errors import DriverCrashed, NetfwError
+from netfw.plan import Outcome
+
+LOG = logging.getLogger(__name__)
+K = TypeVar("K", bound=Hashable)
+_SHOWN = 3
+_STATUS_PAUSE = 1.0
+
+
+@frozen(kw_only=True)
+class Timing:
+    """How often what is done that nothing calls for; 0: never."""
+
+    report: float = 30.0
+    audit: float = 600.0
+    poll: float = 0.0
+    pull: float = 30.0
+    """Ask the source without a hint: hints can be lost."""
+    pauses: Pauses = field(factory=Pauses)
+
+
+class Loop(Generic[K]):
+    """Keeps a host as its source wants it.
+
+    ``run`` takes the calling thread until ``stop``.  ``hint``, ``resync``, ``stop``, ``status``
+    and ``wait_for`` may be used from any thread.
+    """
+
+    def __init__(
+        self,
+        source: StateSource,
+        work: Work[K],
+        timing: Callable[[], Timing] = Timing,
+        *,
+        clock: Clock | None = None,
+        publish: Publish | None = None,
+    ) -> None:
+        self._source, self._work = source, work
+        self._timing = timing
+        self._clock = clock or SystemClock()
+        self._publish = publish
+        self._inbox = Inbox()
+        self._outbox = Outbox()
+        self._replica = Replica(source, work.interest)
+        self._agenda: Agenda[K] = Agenda(timing().pauses)
+        self._chores = Chores(timing().pauses)
+        self._stopped = False
+        self._begun = self._started = False
+        self._reread = False
+        self._passes, self._last, self._total = 0, Counts(), Counts()
+        self._status = AgentStatus(binary=work.binary, host=work.interest.host)
+        self._published: tuple[float, AgentStatus] | None = None
+        self._told = threading.Condition()
+
+    # For other threads.
+
+    def hint(self) -> None:
+        """The source has news."""
+        self._inbox.hint()
+
+    def resync(self) -> None:
+        """Compare everything: source and machine."""
+        self._inbox.resync()
+
+    def stop(self) -> None:
+        """End after the current pass; the machine stays as it is."""
+        self._stopped = True
+        self._inbox.wake()
+
+    @property
+    def status(self) -> AgentStatus:
+        """How it fares, as of the last turn."""
+        return self._status
+
+    def wait_for(self, condition: Callable[[AgentStatus], bool], timeout: float) -> bool:
+        """Wait until the status is so; whether it became so in time."""
+        with self._told:
+            return self._told.wait_for(lambda: condition(self._status), timeout)
+
+    # The loop's own thread.
+
+    def run(self) -> None:
+        """Work until `stop`.
+
+        :raises ConfigError: the host contradicts the configuration.
+        """
+        self._work.watch(self._inbox.event)
+        unwatch = self._source.watch(self._work.interest, self._inbox.hint)
+        try:
+            while not self._stopped:
+                self.turn()
+                if not self._stopped:
+                    self._clock.wait(self._inbox.news, self._pause())
+            self._send()
+        finally:
+            unwatch()
+
+    def turn(self) -> None:
+        """Do everything that is due.
+
+        :raises ConfigError: the host contradicts the configuration.
+        """
+        self._note(self._inbox.take())
+        if self._begun or self._do(Chore.BEGIN, self._begin):
+            self._do(Chore.PULL, self._pull)
+            self._do(Chore.LOOK, self._look)
+            if self._replica.known:
+                self._pass()
+                self._outbox.add(self._work.reports())
+            self._do(Chore.HEARTBEAT, self._heartbeat)
+            self._send()
+        self._tell()
+
+    def _note(self, heard: Heard) -> None:
+        now, timing = self._clock.now(), self._timing()
+        self._chores.keep_times(
+            now,
+            {
+                Chore.HEARTBEAT: timing.report,
+                Chore.AUDIT: timing.audit,
+                Chore.LOOK: timing.poll,
+                Chore.PULL: timing.pull,
+            },
+        )
+        if heard.hinted:
+            self._chores.add(Chore.PULL, now)
+        if heard.resync or self._chores.is_due(Chore.AUDIT, now):
+            LOG.info("comparing everything")
+            self._reread = True
+            self._chores.add(Chore.EVERYTHING, now)
+            if heard.resync:
+                self._replica.resync()
+                self._chores.add(Chore.PULL, now)
+        for lost in (event for event in heard.events if isinstance(event, FeedLost)):
+            LOG.warning("looking at everything again: %s", lost.reason)
+            self._chores.add(Chore.EVERYTHING, now)
+        if self._begun and heard.events:
+            self._hear([event for event in heard.events if not isinstance(event, FeedLost)])
+
+    def _hear(self, events: Sequence[Event]) -> None:
+        now = self._clock.now()
+        try:
+            keys = self._work.hear(events)
+        except NetfwError as exc:
+            LOG.warning("what was heard can not be looked at (%s): looking at all of it", exc)
+            self._chores.add_new(Chore.LOOK, now)
+        except Exception:
+            LOG.exception("a defect of the agent itself, in hearing %s", events)
+            self._chores.add_new(Chore.EVERYTHING, now)
+        else:
+            self._agenda.nudge(keys, now)
+
+    def _begin(self) -> None:
+        self._work.begin()
+        self._begun = True
+        now = self._clock.now()
+        for chore in (Chore.PULL, Chore.EVERYTHING, Chore.HEARTBEAT):
+            self._chores.add(chore, now)
+
+    def _pull(self) -> None:
+        change = self._replica.pull()
+        now = self._clock.now()
+        if change.snapshot:
+            self._work.say_again()
+        try:
+            keys = self._work.learn(change)
+        except Exception:
+            self._replica.forget()  # it is not known how much of the change was taken over
+            raise
+        if change:
+            LOG.info(
+                "the source put %d and dropped %d, which concerns %d",
+                len(change.put), len(change.drop), len(keys),
+            )  # fmt: skip
+        self._agenda.add(keys, now)
+
+    def _look(self) -> None:
+        self._agenda.nudge(self._work.look(), self._clock.now())
+
+    def _pass(self) -> None:
+        now = self._clock.now()
+        complete = self._chores.is_due(Chore.EVERYTHING, now)
+        if complete and not self._do(Chore.EVERYTHING, self._look, keep=True):
+            return
+        keys = self._agenda.due(now)
+        if not (keys or complete):
+            return
+        task = Task(keys=keys, complete=complete, reread=complete and self._reread)
+        passed, error = self._converge(task)
+        self._agenda.settle(passed.outcome, self._clock.now())
+        if complete:
+            self._chores.settle(Chore.EVERYTHING, error, self._clock.now())
+            self._reread = self._reread and error is not None
+        self._passes += 1
+        self._last, self._total = passed.counts, self._total + passed.counts
+        self._log(passed)
+
+    def _converge(self, task: Task[K]) -> tuple[Passed[K], NetfwError | None]:
+        try:
+            passed = self._work.converge(task)
+        except NetfwError as exc:
+            error = exc
+        except Exception as exc:
+            LOG.exception("a defect of the agent itself")
+            error = DriverCrashed(f"{self._work.binary}: {type(exc).__name__}: {exc}")
+        else:
+            return passed, _common_error(passed.outcome)
+        failed: Outcome[K] = Outcome(failed=dict.fromkeys(task.keys, error))
+        return Passed(outcome=failed, counts=Counts(failed=len(task.keys))), error
+
+    def _heartbeat(self) -> None:
+        self._published = None  # so that the status is as young as the agent's last breath
+        self._source.report((self._work.heartbeat(start=not self._started),))
+        self._started = True
+
+    def _send(self) -> None:
+        if len(self._outbox):
+            self._chores.add_new(Chore.SEND, self._clock.now())
+            self._do(Chore.SEND, lambda: self._outbox.send(self._source))
+
+    def _do(self, chore: Chore, action: Callable[[], None], *, keep: bool = False) -> bool:
+        """Do a chore that is due; whether it was done, or needed not be.  Failing is no end."""
+        return self._chores.do(chore, action, self._clock.now, keep=keep)
+
+    def _pause(self) -> float | None:
+        """How long to wait; nothing that could be done without its predecessor counts."""
+        times = [self._chores.next_due(begun=self._begun, known=self._replica.known)]
+        if self._begun and self._replica.known:
+            times.append(self._agenda.next_due())
+        if self._published is None or self._published[1] != self._status:
+            times.append((self._published[0] if self._published else 0) + _STATUS_PAUSE)
+        due = min((time for time in times if time is not None), default=None)
+        return None if due is None else max(0.0, due - self._clock.now())
+
+    def _tell(self) -> None:
+        now = self._clock.now()
+        oldest = self._agenda.oldest()
+        troubles = self._chores.troubles()
+        status = AgentStatus(
+            binary=self._work.binary,
+            host=self._work.interest.host,
+            ready=self._replica.known and oldest is None and Chore.EVERYTHING not in self._chores,
+            lag=0.0 if oldest is None else now - oldest,
+            troubles=troubles,
+            degraded=_texts(self._agenda.degraded),
+            waiting=_texts(self._agenda.waiting),
+            passes=self._passes,
+            last=self._last,
+            total=self._total,
+            counts=self._work.counts(),
+            unsent=len(self._outbox),
+        )
+        if status.ready and not self._status.ready:
+            LOG.info("ready: everything that is wanted here is so")
+        with self._told:
+            self._status = status
+            self._told.notify_all()
+        self._publish_at(now)
+
+    def _publish_at(self, now: float) -> None:
+        """Once a second at most, except that becoming ready, or not, is told at once."""
+        if self._published is not None:
+            at, former = self._published
+            urgent = former.ready != self._status.ready
+            if not urgent and (former == self._status or now - at < _STATUS_PAUSE):
+                return
+        if self._publish is not None:
+            self._publish(self._status)
+        self._published = (now, self._status)
+
+    def _log(self, passed: Passed[K]) -> None:
+        LOG.info("pass %d: %s", self._passes, passed.counts)
+        by_reason: dict[str, list[str]] = {}
+        for key, error in passed.outcome.failed.items():
+            by_reason.setdefault(str(error), []).append(str(key))
+            if error.__cause__ is not None:
+                LOG.debug("%s", key, exc_info=error)
+        for reason, keys in by_reason.items():
+            more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+            LOG.warning("%s%s: %s; tried again later", ", ".join(keys[:_SHOWN]), more, reason)
+
+
+def _common_error(outcome: Outcome[K]) -> NetfwError | None:
+    """The one error that all keys share, when not one of them was done: nothing was."""
+    errors = set(map(id, outcome.failed.values()))
+    if outcome.done or outcome.waiting or len(errors) != 1:
+        return None
+    return next(iter(outcome.failed.values()))
+
+
+def _texts(mapping: Mapping[K, str]) -> dict[str, str]:
+    return {str(key): text for key, text in mapping.items()}

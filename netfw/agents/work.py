@@ -1,0 +1,131 @@
+"""Work: what one kind of agent does.  The loop decides when; nothing here waits or retries."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from attrs import field, frozen
+
+from netfw.agents.replica import Change
+from netfw.drivers.events import Event, Sink
+from netfw.drivers.interest import Interest
+from netfw.drivers.reports import Heartbeat, Report
+from netfw.plan import Outcome
+
+K = TypeVar("K", bound=Hashable)
+
+
+@frozen(kw_only=True)
+class Counts:
+    """How many things a pass added, updated and removed, and how many failed or wait."""
+
+    added: int = 0
+    updated: int = 0
+    removed: int = 0
+    failed: int = 0
+    waiting: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            added=self.added + other.added,
+            updated=self.updated + other.updated,
+            removed=self.removed + other.removed,
+            failed=self.failed + other.failed,
+            waiting=self.waiting + other.waiting,
+        )
+
+
+@frozen(kw_only=True)
+class Task(Generic[K]):
+    """What a pass is to converge."""
+
+    keys: frozenset[K] = frozenset()
+    complete: bool = False
+    """Everything, beside the keys; what nobody wants is garbage."""
+    reread: bool = False
+    """Have the drivers read the machine instead of trusting what they were told of it."""
+
+
+@frozen(kw_only=True)
+class Passed(Generic[K]):
+    """What became of a task."""
+
+    outcome: Outcome[K] = field(factory=Outcome)
+    counts: Counts = field(factory=Counts)
+
+
+class Work(ABC, Generic[K]):
+    """One kind of agent, as the loop sees it.  ``K`` is what is retried on its own.
+
+    All methods are called by the one thread of the loop, in the order ``watch``, ``begin``, then
+    ``learn`` and the others.  An exception that is no ``NetfwError`` is a defect; the loop logs it
+    and tries again after a pause.
+    """
+
+    binary: str
+    """The name of the program, as operators know it."""
+
+    @property
+    @abstractmethod
+    def interest(self) -> Interest:
+        """What the source is asked for."""
+
+    @abstractmethod
+    def watch(self, sink: Sink) -> None:
+        """Have drivers and extensions tell *sink* what happens, from any thread."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Learn what the host offers, before anything else; called again until it succeeds.
+
+        :raises ConfigError: the configuration contradicts the host; the agent stops.
+        :raises BackendUnavailable: a driver's backend does not answer; the loop tries again.
+        """
+
+    @abstractmethod
+    def learn(self, change: Change) -> frozenset[K]:
+        """Take over what the source says; return the keys that are to be converged.
+
+        A complete change is everything there is: what was learnt before is to be forgotten.
+        """
+
+    @abstractmethod
+    def look(self) -> frozenset[K]:
+        """Look at the whole host; return the keys that are to be converged.
+
+        :raises BackendUnavailable: a driver's backend does not answer.
+        """
+
+    @abstractmethod
+    def hear(self, events: Sequence[Event]) -> frozenset[K]:
+        """Take over what drivers say; return the keys that are to be converged.
+
+        ``FeedLost`` is not among the events: it makes the loop look at everything.
+
+        :raises BackendUnavailable: a driver's backend does not answer; `look` follows.
+        """
+
+    @abstractmethod
+    def converge(self, task: Task[K]) -> Passed[K]:
+        """Make it so.
+
+        :raises NetfwError: nothing could be done, and no key is to blame.
+        """
+
+    @abstractmethod
+    def reports(self) -> Sequence[Report]:
+        """What is to be told to the source since this was last asked."""
+
+    @abstractmethod
+    def say_again(self) -> None:
+        """The source may have forgotten what it was told: `reports` tells all of it once more."""
+
+    @abstractmethod
+    def heartbeat(self, *, start: bool) -> Heartbeat:
+        """What the agent says of itself."""
+
+    def counts(self) -> Mapping[str, int]:
+        """What it has, for a monitor."""
+        return {}

@@ -1,0 +1,143 @@
+"""FakeSwitch and FakeFirewall: drivers in memory for the L2 agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from attrs import evolve
+
+from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.claim import BitsGrant, Claim, Grant, TableGrant
+from netfw.drivers.events import KeysChanged
+from netfw.drivers.firewall import FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch_values import (
+    Admission,
+    SwitchDevice,
+    SwitchFacts,
+    SwitchKey,
+    SwitchValue,
+    Wiring,
+)
+from netfw.model.ids import PortId
+from netfw.testing.fakes.machine import FakeReconciler, Machine
+
+
+class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
+    """A switch in memory: `plug` and `unplug` are the hypervisor, ``machine`` the rest."""
+
+    VERSION: ClassVar[int] = 1
+    CAPABILITIES = (
+        Capability.PLAN,
+        Capability.WATCH,
+        Capability.TUNNELS,
+        Capability.POPULATION,
+        Capability.FLOWS,
+    )
+
+    def __init__(
+        self,
+        facts: SwitchFacts | None = None,
+        machine: Machine[SwitchKey, SwitchValue] | None = None,
+    ) -> None:
+        super().__init__(machine)
+        self.host_facts = SwitchFacts() if facts is None else facts
+        self.plugged: dict[PortId, SwitchDevice] = {}
+        self._grants: dict[str, Grant] = {}
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls()
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("fake", self.CAPABILITIES)
+
+    def plug(self, port: PortId, *, ofport: int | None = 1, quiet: bool = False) -> None:
+        """The hypervisor plugs a port; without an ofport the switch has not numbered it yet."""
+        self.plugged[port] = SwitchDevice(name=f"tap{str(port)[-11:]}", ofport=ofport)
+        if not quiet:
+            self.machine.tell(KeysChanged("it was plugged", {PortKey(port)}))
+
+    def unplug(self, port: PortId) -> None:
+        """The hypervisor takes a port away."""
+        del self.plugged[port]
+        self.machine.held.pop(PortKey(port), None)
+        self.machine.tell(KeysChanged("it was unplugged", {PortKey(port)}))
+
+    def live(self) -> frozenset[PortId]:
+        """The ports that may take part in their networks."""
+        return frozenset(
+            key.port
+            for key, value in self.machine.held.items()
+            if isinstance(key, PortKey)
+            and isinstance(value, Wiring)
+            and value.admission is Admission.LIVE
+        )
+
+    def devices(self) -> Mapping[PortId, SwitchDevice]:
+        self.machine.answer()
+        return self.plugged
+
+    def facts(self) -> SwitchFacts:
+        self.machine.answer()
+        return self.host_facts
+
+    def grant(self, claim: Claim) -> Grant:
+        number = len(self._grants)
+        grant = Grant(
+            owner=claim.owner,
+            cookie=(number + 1) << 32,
+            cookie_mask=0xFFFF_FFFF << 32,
+            prefix=f"x{number}-",
+            tables={
+                table.name: TableGrant(number=200 + 10 * number + at, then=None)
+                for at, table in enumerate(claim.tables)
+            },
+            registers={
+                bits.name: BitsGrant(register=8 + number, first=0, bits=bits.bits)
+                for bits in claim.registers
+            },
+        )
+        return self._grants.setdefault(claim.owner, grant)
+
+    def waits_for(
+        self, key: SwitchKey, value: SwitchValue, final: Mapping[SwitchKey, SwitchValue]
+    ) -> str:
+        if not (isinstance(key, PortKey) and isinstance(value, Wiring)):
+            return ""
+        device = self.plugged.get(key.port)
+        if device is None:
+            return "its device"
+        if device.ofport is None:
+            return "its ofport"
+        if value.admission is not Admission.DEAD and NetworkKey(value.network) not in final:
+            return "its network"
+        return ""
+
+    def plan(self, update: Any, observed: Any) -> Any:
+        """As every fake does; ``HOLD`` leaves a live port live and a dead one dead."""
+        held = {key: _held(value, observed.get(key)) for key, value in update.put.items()}
+        return super().plan(evolve(update, put=held), observed)
+
+
+def _held(value: SwitchValue, former: SwitchValue | None) -> SwitchValue:
+    if not (isinstance(value, Wiring) and value.admission is Admission.HOLD):
+        return value
+    live = isinstance(former, Wiring) and former.admission is Admission.LIVE
+    return evolve(value, admission=Admission.LIVE) if live else value
+
+
+class FakeFirewall(FirewallDriver, FakeReconciler[FirewallKey, FirewallValue]):
+    """A firewall in memory."""
+
+    VERSION: ClassVar[int] = 1
+    CAPABILITIES = (Capability.PLAN, Capability.FILTERING, Capability.SPOOF_GUARD)
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls()
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("fake", self.CAPABILITIES)
