@@ -9,7 +9,7 @@ costs one comparison.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Set
 from hashlib import blake2b
 
 from attrs import field, frozen
@@ -173,23 +173,37 @@ class FlowBook:
         changes = self._changes(claims, removed)
         return FlowPlan(changes=changes, holds=holds, gone=frozenset(gone), refused=refused)
 
-    def confirm(self, plan: FlowPlan) -> None:
-        """Note that *plan* was carried out."""
-        for key in plan.changes.removed:
-            self.observed.pop(key, None)
-            self._strays.discard(key)
+    def confirm(self, plan: FlowPlan) -> Drift:
+        """Note that *plan* was carried out; owners to whom something else happened meanwhile."""
+        for key, cookie in plan.changes.removed.items():
+            if key in self.observed and cookie_of(self.observed[key]) == cookie:
+                del self.observed[key]
+                self._strays.discard(key)
         released = [self._release(owner) for owner in plan.gone | plan.holds.keys()]
         for owner in plan.gone:
-            del self._held[owner]
-        for owner, held in plan.holds.items():
-            self._held[owner] = held
-            self._holder.update(dict.fromkeys(held.flows, owner))
-            self.observed.update(held.flows)
-            self._strays.difference_update(held.flows)
+            self._held.pop(owner, None)
+        written = {encoded.key for encoded in (*plan.changes.added, *plan.changes.changed)}
+        wrong = frozenset(
+            owner for owner, held in plan.holds.items() if not self._hold(owner, held, written)
+        )
         for key in itertools.chain.from_iterable(released):
             if key in self.observed and key not in self._holder:
                 self._strays.add(key)
-        self._dirty -= plan.gone | plan.holds.keys()
+        self._dirty = (self._dirty - plan.gone - plan.holds.keys()) | wrong
+        return Drift(wrong)
+
+    def _hold(self, owner: Owner, held: Held, written: Set[Key]) -> bool:
+        """Note what *owner* holds, and whether the switch has all of it."""
+        self._held[owner] = held
+        self._holder.update(dict.fromkeys(held.flows, owner))
+        self._strays.difference_update(held.flows)
+        right = True
+        for key, wanted in held.flows.items():
+            if key in written:
+                self.observed[key] = wanted
+            elif self.observed.get(key) != wanted:
+                right = False
+        return right
 
     def _release(self, owner: Owner) -> Collection[Key]:
         """Forget that *owner* holds what it held; those keys."""

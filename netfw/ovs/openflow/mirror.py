@@ -83,7 +83,8 @@ class FlowMirror:
 
         def committed() -> None:
             with self._lock:
-                self._book.confirm(plan)
+                drift = self._book.confirm(plan)
+            self._tell(drift)
 
         self._client.commit(plan.changes, committed)
 

@@ -182,3 +182,32 @@ def test_garbage_in_a_dump_or_report_never_hangs(garbage: bytes) -> None:
             list(read(bytes(16) + garbage))
         except ValueError:
             continue
+
+
+def test_what_happens_between_plan_and_commit_is_not_forgotten() -> None:
+    switch = Switch()
+    switch.converge({1: group(flow(1), flow(2))})
+    plan = switch.book.plan({1: group(flow(1), flow(2), flow(3))})
+    switch.strange_delete(flow(1))
+    assert switch.book.confirm(plan) == Drift(frozenset({1}))
+    again = switch.book.plan({1: group(flow(1), flow(2), flow(3))})
+    assert [encoded.flow for encoded in again.changes.added] == [flow(1)]
+
+
+def test_a_flow_taken_over_between_plan_and_commit_is_still_seen() -> None:
+    switch = Switch()
+    switch.converge({1: group(flow(1))})
+    plan = switch.book.plan({}, drop=[1])
+    switch.strange_add(flow(1, cookie=0x99))
+    assert switch.book.confirm(plan) == Drift()
+    assert Encoded(flow(1)).key in switch.book.observed
+
+
+def test_taking_over_what_is_there_does_not_hide_what_vanishes_meanwhile() -> None:
+    switch = Switch()
+    switch.strange_add(flow(1))
+    plan = switch.book.plan({1: group(flow(1))})
+    assert not plan
+    switch.strange_delete(flow(1))
+    assert switch.book.confirm(plan) == Drift(frozenset({1}))
+    assert switch.book.plan({1: group(flow(1))})
