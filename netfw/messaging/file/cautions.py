@@ -7,7 +7,6 @@ from collections.abc import Hashable, Iterator, Mapping
 from netfw.errors import nearest
 from netfw.messaging.file.entries import Entry, Gathered
 from netfw.messaging.file.fault import Fault
-from netfw.messaging.file.names import targets
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.subnet import Subnet
@@ -18,7 +17,7 @@ Resources = Mapping[Ref, Resource]
 def cautions(gathered: Gathered, resources: Resources) -> tuple[Fault, ...]:
     """Everything that a person would want to hear of."""
     found = [
-        *_dangling(gathered),
+        *gathered.cautions,
         *_unknown_hosts(gathered, resources),
         *_misplaced(gathered, resources),
         *_repeated(gathered, resources),
@@ -31,15 +30,6 @@ def _ports(gathered: Gathered, resources: Resources) -> Iterator[tuple[Entry, Po
         port = resources.get(key)
         if isinstance(port, Port):
             yield entry, port
-
-
-def _dangling(gathered: Gathered) -> Iterator[Fault]:
-    for entry in (*gathered.entries.values(), *gathered.assignments):
-        for reference in entry.references:
-            for path, id in targets(entry.body, reference):
-                if Ref(reference.kind, id) not in gathered.index.refs:
-                    word = reference.kind.replace("_", " ")
-                    yield entry.fault(path, f"there is no {word} {id} in the file")
 
 
 def _unknown_hosts(gathered: Gathered, resources: Resources) -> Iterator[Fault]:

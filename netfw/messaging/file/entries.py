@@ -61,6 +61,8 @@ class Gathered:
     assignments: list[Entry] = field(factory=list)
     hosts: dict[str, Entry] = field(factory=dict)
     faults: list[Fault] = field(factory=list)
+    cautions: list[Fault] = field(factory=list)
+    """References to ids that are in no file."""
     index: Index = field(factory=Index)
 
 
@@ -75,8 +77,12 @@ def gather(documents: Mapping[str, object]) -> Gathered:
                 _identify(entry, entry.kind, found)
     for entry in (*found.entries.values(), *found.assignments):
         for reference in entry.references:
-            faults = resolve(entry.body, reference, found.index)
-            found.faults += [entry.fault(path, problem) for path, problem in faults]
+            for each in resolve(entry.body, reference, found.index):
+                if each.target is None:
+                    found.faults.append(entry.fault(each.path, each.problem))
+                elif each.target not in found.index.refs:
+                    problem = f"there is no {each.target} in the file"
+                    found.cautions.append(entry.fault(each.path, problem))
     return found
 
 

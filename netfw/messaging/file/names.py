@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from netfw.errors import nearest
 from netfw.messaging.file.sections import Reference
@@ -19,6 +19,9 @@ from netfw.model.wire.scalars import ID
 NAMESPACE: Final = UUID("8c9d6f0e-5f5b-5d0a-9a39-0d6b7a1f2c44")
 """Ids of names are the same in every process and release: flows and devices carry them."""
 
+_LENGTHS: Final = (32, 36)
+"""Of an id, without hyphens and with them."""
+
 Body = dict[str, Any]
 Found = tuple[str, str]
 """A path within an entry, and what is wrong there."""
@@ -26,6 +29,8 @@ Found = tuple[str, str]
 
 def as_id(text: object) -> UUID | None:
     """*text* as an id, if it is one; else it is a name."""
+    if not isinstance(text, str) or len(text) not in _LENGTHS:
+        return None
     try:
         return UUID(str(ID.parse(text)))
     except ValueError:
@@ -41,6 +46,15 @@ def id_by_content(kind: Kind, body: Mapping[str, Any], *context: str) -> UUID:
     """The id of what has no name: it lasts while nothing of it changes."""
     content = json.dumps(body, sort_keys=True, default=str)
     return uuid5(NAMESPACE, "/".join((kind, *context, content)))
+
+
+@frozen
+class Resolved:
+    """A place in a body, and what it refers to or what is wrong with it."""
+
+    path: str
+    target: Ref | None
+    problem: str = ""
 
 
 @define
@@ -84,28 +98,24 @@ def rename(body: Body, reference: Reference) -> Iterator[Found]:
             yield join(path, name), join(path, short)
 
 
-def resolve(body: Body, reference: Reference, index: Index) -> Iterator[Found]:
-    """Put ids in place of the names in *body* that this *reference* is about; tell what is wrong.
+def resolve(body: Body, reference: Reference, index: Index) -> Iterator[Resolved]:
+    """Put ids in place of the names in *body* that this *reference* is about.
 
     What is no text is left alone: it is refused when the entry is read.
     """
     for holder, path in _holders(body, reference.path[:-1], ""):
         for key, where in _places(holder, reference.path[-1], path):
             name = holder[key]
-            if isinstance(name, str):
-                try:
-                    holder[key] = str(index.find(reference.kind, name))
-                except ValueError as exc:
-                    holder[key] = str(NAMESPACE)  # told once is enough
-                    yield where, str(exc)
-
-
-def targets(body: Body, reference: Reference) -> Iterator[tuple[str, UUID]]:
-    """Where *body* refers to what, after names were resolved."""
-    for holder, path in _holders(body, reference.path[:-1], ""):
-        for key, where in _places(holder, reference.path[-1], path):
-            if (id := as_id(holder[key])) is not None:
-                yield where, id
+            if not isinstance(name, str):
+                continue
+            try:
+                id = index.find(reference.kind, name)
+            except ValueError as exc:
+                holder[key] = str(NAMESPACE)  # told once is enough
+                yield Resolved(where, None, str(exc))
+            else:
+                holder[key] = str(id)
+                yield Resolved(where, Ref(reference.kind, id))
 
 
 def _holders(value: Any, steps: tuple[str, ...], path: str) -> Iterator[tuple[Any, str]]:

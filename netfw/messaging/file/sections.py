@@ -11,17 +11,18 @@ from attrs import field, frozen
 from netfw.drivers.interest import Service
 from netfw.model.address import IpAddress
 from netfw.model.check import Checked, Fault
-from netfw.model.document import Document
 from netfw.model.ids import NetworkId, RouterId
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType
-from netfw.model.wire.codec import Listed, Nullable, Scalar
-from netfw.model.wire.scalars import ADDRESS, DOCUMENT, HOST, ID, TEXT, choice
+from netfw.model.wire.codec import Faulty, Listed, Nullable, Scalar, describe
+from netfw.model.wire.scalars import ADDRESS, DEVICE_NAME, HOST, ID, PHYSICAL_NETWORK, TEXT, choice
 from netfw.model.wire.shape import Attribute, Shape
 
 HOSTS: Final = "hosts"
 ASSIGNMENTS: Final = "assignments"
 PROJECT: Final = "project_id"
+MAPPINGS: Final = 256
+"""Of one host."""
 
 SECTIONS: Final[Mapping[str, Kind]] = MappingProxyType(
     {
@@ -125,6 +126,23 @@ def _tunnel_type(raw: object) -> NetworkType:
     return kind
 
 
+def _mappings(raw: object) -> Mapping[str, str]:
+    if not isinstance(raw, Mapping):
+        raise ValueError(f"not an object: {describe(raw)}")
+    if len(raw) > MAPPINGS:
+        raise ValueError(f"more than {MAPPINGS} mappings")
+    faults: dict[str, str] = {}
+    for physical, bridge in raw.items():
+        try:
+            PHYSICAL_NETWORK.parse(physical)
+            DEVICE_NAME.parse(bridge)
+        except ValueError as exc:
+            faults[describe(physical)] = str(exc)
+    if faults:
+        raise Faulty(faults)
+    return MappingProxyType(dict(raw))
+
+
 @frozen(kw_only=True)
 class StatedHost:
     """What a file says of a host: enough for the others to reach it."""
@@ -132,7 +150,8 @@ class StatedHost:
     local_ip: IpAddress | None = None
     tunnel_types: tuple[NetworkType, ...] | None = None
     """None said: those of the networks in the file."""
-    bridge_mappings: Document = field(factory=Document)
+    bridge_mappings: Mapping[str, str] = MappingProxyType({})
+    """The bridge of each physical network."""
     availability_zone: str | None = None
     description: str = ""
 
@@ -142,7 +161,7 @@ STATED_HOST: Final = Shape(
     (
         Attribute("local_ip", Nullable(ADDRESS)),
         Attribute("tunnel_types", Nullable(Listed(Scalar(_tunnel_type, str)))),
-        Attribute("bridge_mappings", DOCUMENT),
+        Attribute("bridge_mappings", Scalar(_mappings, dict)),
         Attribute("availability_zone", Nullable(HOST)),
         Attribute("description", TEXT),
     ),

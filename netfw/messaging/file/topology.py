@@ -143,6 +143,7 @@ class _Build:
                 check_host(name)
             except ValueError as exc:
                 self.faults.append(entry.fault("", str(exc)))
+                continue
             host = self._parse(STATED_HOST, entry)
             if host is not None:
                 hosts[name] = host
@@ -182,7 +183,7 @@ class _Build:
         for name, host in hosts.items():
             said = tunnels if host.tunnel_types is None else host.tunnel_types
             facts: dict[str, object] = {"tunnel_types": [str(kind) for kind in said]}
-            facts["bridge_mappings"] = host.bridge_mappings.content()
+            facts["bridge_mappings"] = dict(host.bridge_mappings)
             if host.local_ip is not None:
                 facts["tunneling_ip"] = str(host.local_ip)
             agent = _agent(name, host, facts)
