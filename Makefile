@@ -61,6 +61,7 @@ docs: $(READY) ## build the documentation; a warning is an error
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 bench: packages $(READY) ## figures against the raw tools, as ratios of one run: make bench [ONLY=core]
+	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]'
 	@$(BIN)/python -m benchmarks $(ONLY)
 
 clean: ## remove what make made, the environment too

@@ -13,6 +13,7 @@ from pathlib import Path
 from attrs import asdict
 
 from benchmarks.figure import Figure
+from benchmarks.plot import plot_sizes
 from netfw.testing.lab import sandbox
 
 SUITES = {
@@ -62,6 +63,9 @@ def _write(suite: str, figures: list[Figure]) -> None:
     }
     path = RESULTS / f"{suite}.json"
     path.write_text(json.dumps(content, indent=2) + "\n")
+    for figure in figures:
+        if figure.sizes:
+            plot_sizes(figure, RESULTS)
     print(f"written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
 
 

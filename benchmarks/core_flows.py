@@ -28,6 +28,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.openvswitch import PrivateOvs
 
 COUNT = 10_000
+SMALLER = (1_000, 2_500, 5_000)
 GROUPS = 200
 COOKIE = 0x5EC0_0000_0000_0001
 SPACE = CookieSpace(COOKIE, 0xFFFF_FFFF_0000_0000 | 1)
@@ -69,25 +70,32 @@ def figures(repeats: int = 5) -> Iterator[Figure]:
         # The shortest of each: what others do on the machine only ever makes it longer.
         raw, bundle, dump = map(min, zip(*_bundles(switch, client, repeats), strict=True))
         mirror = min(_mirrored(switch, client, repeats))
-    yield ratio("10,000 flows, values to bundle, over ovs-ofctl", own=bundle, raw=raw, target=1)
-    yield ratio("no change of 10,000 flows, fresh dump, over bundle",
+        sizes = {size: _shortest(switch, client, size) for size in SMALLER}
+    yield ratio("core: 10,000 flows, values to bundle, over ovs-ofctl",
+                own=bundle, raw=raw, target=1, sizes={**sizes, COUNT: (raw, bundle)})  # fmt: skip
+    yield ratio("core: no change of 10,000 flows, fresh dump, over bundle",
                 own=dump, raw=bundle, target=1 / 3)  # fmt: skip
-    yield ratio("no change of 10,000 flows, current mirror, over bundle",
+    yield ratio("core: no change of 10,000 flows, mirror, over bundle",
                 own=mirror, raw=bundle, target=1 / 100)  # fmt: skip
 
 
+def _shortest(switch: PrivateOvs, client: OpenFlow, count: int) -> tuple[float, float]:
+    raw, bundle, _ = map(min, zip(*_bundles(switch, client, 2, count), strict=True))
+    return raw, bundle
+
+
 def _bundles(
-    switch: PrivateOvs, client: OpenFlow, repeats: int
+    switch: PrivateOvs, client: OpenFlow, repeats: int, count: int = COUNT
 ) -> Iterator[tuple[float, float, float]]:
     """Seconds of the raw tool, of our bundle, and of a comparison with a fresh dump."""
     target = switch.management("br0")
     text = switch.directory / "flows.txt"
-    text.write_text("".join(f"{of.render_flow(rule_flow(n))}\n" for n in range(COUNT)))
+    text.write_text("".join(f"{of.render_flow(rule_flow(n))}\n" for n in range(count)))
     for _ in range(repeats):
         switch.ofctl("del-flows", target)
         raw = timed(lambda: switch.ofctl("--bundle", "add-flows", target, str(text)))
         switch.ofctl("del-flows", target)
-        flows = [rule_flow(number) for number in range(COUNT)]
+        flows = [rule_flow(number) for number in range(count)]
         encoded: list[Encoded] = []
         bundle = timed(partial(_commit, client, flows, encoded))
         wanted = {flow.key: flow for flow in encoded}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from collections.abc import Mapping
+
+from attrs import field, frozen
 
 
 @frozen(kw_only=True)
@@ -15,6 +17,8 @@ class Figure:
     raw_seconds: float
     own_seconds: float
     unit: str = "x"
+    sizes: Mapping[int, tuple[float, float]] = field(factory=dict)
+    """Where cost grows with size: seconds of the raw tool and of netfw, for each size."""
 
     @property
     def ok(self) -> bool:
@@ -29,6 +33,20 @@ class Figure:
         )
 
 
-def ratio(name: str, *, own: float, raw: float, target: float) -> Figure:
+def ratio(
+    name: str,
+    *,
+    own: float,
+    raw: float,
+    target: float,
+    sizes: Mapping[int, tuple[float, float]] | None = None,
+) -> Figure:
     """A figure whose measure is netfw's time over the raw tool's."""
-    return Figure(name=name, measured=own / raw, target=target, raw_seconds=raw, own_seconds=own)
+    return Figure(
+        name=name,
+        measured=own / raw,
+        target=target,
+        raw_seconds=raw,
+        own_seconds=own,
+        sizes=sizes or {},
+    )
