@@ -30,7 +30,7 @@ from netfw.agents.status import AgentStatus, Publish
 from netfw.agents.work import Counts, Passed, Task, Work
 from netfw.drivers.events import Event, FeedLost
 from netfw.drivers.state_source import StateSource
-from netfw.errors import DriverCrashed, NetfwError
+from netfw.errors import BackendUnavailable, DriverCrashed, NetfwError
 from netfw.plan import Outcome
 
 LOG = logging.getLogger(__name__)
@@ -236,7 +236,7 @@ class Loop(Generic[K]):
             LOG.exception("a defect of the agent itself")
             error = DriverCrashed(f"{self._work.binary}: {type(exc).__name__}: {exc}")
         else:
-            return passed, _common_error(passed.outcome)
+            return passed, _nobody_answered(passed.outcome)
         failed: Outcome[K] = Outcome(failed=dict.fromkeys(task.keys, error))
         return Passed(outcome=failed, counts=Counts(failed=len(task.keys))), error
 
@@ -312,12 +312,12 @@ class Loop(Generic[K]):
             LOG.warning("%s%s: %s; tried again later", ", ".join(keys[:_SHOWN]), more, reason)
 
 
-def _common_error(outcome: Outcome[K]) -> NetfwError | None:
-    """The one error that all keys share, when not one of them was done: nothing was."""
-    errors = set(map(id, outcome.failed.values()))
-    if outcome.done or outcome.waiting or len(errors) != 1:
+def _nobody_answered(outcome: Outcome[K]) -> NetfwError | None:
+    """Why nothing was done at all, when nobody answered."""
+    if outcome.done or outcome.waiting:
         return None
-    return next(iter(outcome.failed.values()))
+    errors = outcome.failed.values()
+    return next((error for error in errors if isinstance(error, BackendUnavailable)), None)
 
 
 def _texts(mapping: Mapping[K, str]) -> dict[str, str]:

@@ -1,0 +1,96 @@
+"""A loop whose time stands still until the test moves it."""
+
+import threading
+
+from l2_world import FACTS, HERE
+
+from netfw.agents.agenda import Pauses
+from netfw.agents.l2.agent import L2Agent, L2Settings
+from netfw.agents.loop import Loop, Timing
+from netfw.errors import BackendUnavailable
+from netfw.messaging.memory import MemorySource
+from netfw.testing.fakes.switch import FakeSwitch
+
+
+class FakeClock:
+    """A clock that the test moves."""
+
+    def __init__(self):
+        self.time = 1000.0
+
+    def now(self):
+        return self.time
+
+    def wait(self, news, seconds):
+        raise AssertionError("a loop that a test turns does not wait")
+
+
+class ShyAnswers(MemorySource):
+    """A source in memory that can be away."""
+
+    away = False
+    pulls = 0
+
+    def _answers(self):
+        if self.away:
+            raise BackendUnavailable("the source does not answer")
+
+    def snapshot(self, interest):
+        self._answers()
+        return super().snapshot(interest)
+
+    def changes(self, interest, since):
+        self.pulls += 1
+        self._answers()
+        return super().changes(interest, since)
+
+    def report(self, reports):
+        self._answers()
+        super().report(reports)
+
+
+class World:
+    """An agent on a switch in memory; ``turn`` lets it do what is due."""
+
+    def __init__(self, *items, firewall=None, extensions=(), timing=None, **settings):
+        self.source = ShyAnswers(*items)
+        self.switch = FakeSwitch(FACTS)
+        self.machine = self.switch.machine
+        self.clock = FakeClock()
+        self.said = []
+        self.published = []
+        self.source.listen(self.said.append)
+        self.timing = timing or Timing(report=0, audit=0, pull=0, pauses=Pauses(1.0, 8.0))
+        self.begin(firewall, extensions, **settings)
+
+    def begin(self, firewall=None, extensions=(), **settings):
+        self.machine.sinks.clear()
+        self.work = L2Agent(
+            L2Settings(host=HERE, **settings), self.switch, firewall=firewall, extensions=extensions
+        )
+        self.loop = Loop(
+            self.source, self.work, lambda: self.timing,
+            clock=self.clock, publish=self.published.append,
+        )  # fmt: skip
+        self.work.watch(self.loop._inbox.event)
+        self.source.watch(self.work.interest, self.loop.hint)
+
+    @property
+    def status(self):
+        return self.loop.status
+
+    def turn(self, after=0.0):
+        """Let time pass, and the loop do what is due."""
+        self.clock.time += after
+        self.loop.turn()
+        return self.loop.status
+
+    def pause(self):
+        """How long the loop would wait."""
+        return self.loop._pause()
+
+
+def in_another_thread(function, *args):
+    thread = threading.Thread(target=function, args=args)
+    thread.start()
+    thread.join()
