@@ -106,14 +106,14 @@ class SetColumns:
 
     ``values`` replaces whole columns.  ``keys`` sets single keys of map columns, or removes them
     (``None``), and leaves the other keys alone.  Refused when the row does not exist, or has not
-    the ``external_ids`` of ``expect``.
+    the ``external_ids`` of ``expect`` (``None``: it must not have that key).
     """
 
     table: Table
     record: str
     values: Mapping[str, Value] = field(factory=dict, hash=False)
     keys: Mapping[str, Mapping[str, str | None]] = field(factory=dict, hash=False)
-    expect: Mapping[str, str] = _map()
+    expect: Mapping[str, str | None] = field(factory=dict, hash=False)
 
     @property
     def text(self) -> str:

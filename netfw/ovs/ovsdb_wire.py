@@ -102,6 +102,7 @@ class _Writer:
         self._removed: set[str] = set()
         self._bridges_removed: set[str] = set()
         self._guarded: set[UUID] = set()
+        self._expected: set[UUID] = set()
 
     def write(self, operation: OvsdbOperation) -> None:
         match operation:
@@ -221,6 +222,8 @@ class _Writer:
             if bridge is None or wanted.record in self._bridges_removed:
                 raise _Refused(f"there is no bridge {wanted.record}")
             self._guard_name(Table.BRIDGE, bridge, wanted)
+            for key, value in wanted.expect.items():
+                self._check_id(Table.BRIDGE, bridge, key, value, wanted)
             return bridge.uuid
         port = self._snapshot.ports.get(wanted.record)
         if port is None or wanted.record in self._removed:
@@ -248,18 +251,30 @@ class _Writer:
         self._added.add(name)
 
     def _check_expected(
-        self, port: Port, expect: Mapping[str, str], source: OvsdbOperation
+        self, port: Port, expect: Mapping[str, str | None], source: OvsdbOperation
     ) -> None:
         for key, value in expect.items():
-            row = port if key in port.external_ids else port.interface
-            found = row.external_ids.get(key)
-            if found != value:
-                raise _Refused(f"{port.name} changed hands: its {key} is {found}, not {value}")
-            if row.uuid not in self._guarded:
-                self._guarded.add(row.uuid)
-                table = Table.PORT if row is port else Table.INTERFACE
-                ids = {"external_ids": _encode(row.external_ids)}
-                self._wait(table, row.uuid, ids, source)
+            if key in port.external_ids:
+                self._check_id(Table.PORT, port, key, value, source)
+            else:
+                self._check_id(Table.INTERFACE, port.interface, key, value, source)
+
+    def _check_id(
+        self,
+        table: Table,
+        row: Bridge | Port | Interface,
+        key: str,
+        value: str | None,
+        source: OvsdbOperation,
+    ) -> None:
+        """The row has this value, or no such key, and the database makes sure of it."""
+        found = row.external_ids.get(key)
+        if found != value:
+            raise _Refused(f"{row.name} changed hands: its {key} is {found}, not {value}")
+        if row.uuid not in self._expected:
+            self._expected.add(row.uuid)
+            ids = {"external_ids": _encode(row.external_ids)}
+            self._wait(table, row.uuid, ids, source)
 
     def _guard_name(
         self, table: Table, row: Bridge | Port | Interface, source: OvsdbOperation

@@ -1,0 +1,52 @@
+"""One connection and one mirror of a bridge's flows, for all drivers of a host."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from netfw.drivers.base import Host
+from netfw.ovs.openflow import Drift, FlowMirror, OpenFlow
+
+Listener = Callable[[Drift], None]
+
+
+class BridgeFlows:
+    """The flows of the bridge behind *target*; connects by itself, and again when it is lost."""
+
+    def __init__(self, target: str, *, timeout: float) -> None:
+        self._lock = threading.Lock()
+        self._listeners: list[Listener] = []
+        self._client = OpenFlow(target, timeout=timeout)
+        self.mirror = FlowMirror(self._client, self._tell)
+
+    def watch(self, listener: Listener) -> Callable[[], None]:
+        """Tell *listener*, on the connection's thread, what somebody else did to our flows.
+
+        Returns what ends it.
+        """
+        with self._lock:
+            self._listeners.append(listener)
+
+        def end() -> None:
+            with self._lock:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+
+        return end
+
+    def close(self) -> None:
+        """End the connection; the bridge keeps its flows."""
+        self._client.close()
+
+    def _tell(self, drift: Drift) -> None:
+        with self._lock:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener(drift)
+
+
+def shared_flows(host: Host, directory: str, bridge: str, timeout: float) -> BridgeFlows:
+    """The one object for *bridge* on *host*, whose management sockets are in *directory*."""
+    target = f"unix:{directory}/{bridge}.mgmt"
+    return host.share(("openflow", target), lambda: BridgeFlows(target, timeout=timeout))

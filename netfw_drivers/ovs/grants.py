@@ -1,0 +1,233 @@
+"""What extensions are given of ``br-int``, and what they may do with it.  Pure.
+
+Claims are granted one after the other and a grant never changes, so the tables of one place are
+chained through hops: behind each extension's table there is one of ours that leads to whoever
+comes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+
+from attrs import field, frozen
+
+from netfw import flows as of
+from netfw.drivers.addition import SwitchAddition
+from netfw.drivers.claim import (
+    BitsClaim,
+    BitsGrant,
+    Claim,
+    Grant,
+    Place,
+    TableClaim,
+    TableGrant,
+)
+from netfw.errors import ConfigError, InvalidInput, NetfwError, NotSupported
+from netfw.flows.action import NO_TABLE
+from netfw_drivers.ovs.pipeline import (
+    ACCEPTED_EGRESS,
+    COOKIE,
+    EXTENSION_TABLES,
+    FREE_REGISTERS,
+    LOCAL_EGRESS,
+    LOCAL_OUTPUT,
+    OWNER_MASK,
+)
+
+_REGISTER_BITS = 32
+_MOST_EXTENSIONS = 255
+_HOOKED = (Place.FROM_PORT, Place.TO_PORT, Place.RECEIVED, Place.SENT)
+"""Where packets go on after the extension has seen them."""
+
+
+@frozen(kw_only=True)
+class Step:
+    """An extension's table at a place, and the hop behind it; dropped packets go no further."""
+
+    place: Place
+    table: int
+    hop: int | None
+
+
+@frozen(kw_only=True)
+class Layout:
+    """All that was granted, in the order of the claims."""
+
+    claims: tuple[Claim, ...] = ()
+    grants: Mapping[str, Grant] = field(factory=dict, hash=False)
+    steps: tuple[Step, ...] = ()
+    tables_left: tuple[int, ...] = EXTENSION_TABLES
+    bits_used: Mapping[int, int] = field(factory=dict, hash=False)
+    """Bits in use of each register, counted from its lowest."""
+
+    def granted(self, claim: Claim) -> Layout:
+        """This layout with *claim* granted; see :meth:`SwitchDriver.grant`.
+
+        :raises NotSupported: the switch has no such thing as is claimed.
+        :raises ConfigError: nothing is left, or one name claims twice.
+        """
+        if claim in self.claims:
+            return self
+        self._refuse(claim)
+        tables, steps, left = self._tables(claim)
+        registers, used = self._registers(claim)
+        grant = Grant(
+            owner=claim.owner,
+            cookie=COOKIE | (len(self.claims) + 1) << 32,
+            cookie_mask=OWNER_MASK,
+            prefix=f"netfw-{claim.owner}-",
+            tables=tables,
+            registers=registers,
+        )
+        return Layout(
+            claims=(*self.claims, claim),
+            grants={**self.grants, claim.owner: grant},
+            steps=(*self.steps, *steps),
+            tables_left=left,
+            bits_used=used,
+        )
+
+    def entry(self, place: Place) -> int:
+        """The table in which packets enter *place*; where they go on, when nobody is there."""
+        for step in self.steps:
+            if step.place is place:
+                return step.table
+        return self._end(place)
+
+    def watchers(self) -> tuple[int, ...]:
+        """The tables that are shown what was dropped."""
+        return tuple(step.table for step in self.steps if step.place is Place.DROPPED)
+
+    @property
+    def delivers(self) -> bool:
+        """Whether some extension sees what is delivered to ports."""
+        return any(step.place in {Place.TO_PORT, Place.RECEIVED} for step in self.steps)
+
+    def hops(self) -> Iterator[tuple[int, int]]:
+        """Each hop, and the table that it leads to."""
+        for place in _HOOKED:
+            chain = [step for step in self.steps if step.place is place]
+            following = [*(step.table for step in chain[1:]), self._end(place)]
+            for step, after in zip(chain, following, strict=False):
+                if step.hop is not None:
+                    yield step.hop, after
+
+    def _end(self, place: Place) -> int:
+        match place:
+            case Place.FROM_PORT:
+                return LOCAL_EGRESS.number
+            case Place.TO_PORT:
+                return self.entry(Place.RECEIVED)
+            case Place.RECEIVED:
+                return LOCAL_OUTPUT.number
+            case Place.SENT:
+                return ACCEPTED_EGRESS.number
+            case Place.DROPPED:
+                raise ValueError("what was dropped goes nowhere")
+
+    def _refuse(self, claim: Claim) -> None:
+        if claim.owner in self.grants:
+            raise ConfigError(f"two extensions are called {claim.owner}: leave one out")
+        if claim.marks:
+            raise NotSupported(f"{claim.owner} claims marks: on a switch, claim register bits")
+        if claim.meters:
+            raise NotSupported(f"{claim.owner} claims meters, which this switch driver has not")
+        if len(self.claims) == _MOST_EXTENSIONS:
+            raise ConfigError(f"no cookie is left for {claim.owner}: {self._who()}")
+
+    def _tables(self, claim: Claim) -> tuple[dict[str, TableGrant], list[Step], tuple[int, ...]]:
+        left = list(self.tables_left)
+        granted: dict[str, TableGrant] = {}
+        steps: list[Step] = []
+        for wanted in claim.tables:
+            number = self._take(left, claim, wanted)
+            hop = self._take(left, claim, wanted) if wanted.place in _HOOKED else None
+            granted[wanted.name] = TableGrant(number=number, then=hop)
+            if wanted.place is not None:
+                steps.append(Step(place=wanted.place, table=number, hop=hop))
+        return granted, steps, tuple(left)
+
+    def _take(self, left: list[int], claim: Claim, wanted: TableClaim) -> int:
+        if not left:
+            raise ConfigError(f"no table is left for {wanted.name} of {claim.owner}: {self._who()}")
+        return left.pop(0)
+
+    def _registers(self, claim: Claim) -> tuple[dict[str, BitsGrant], dict[int, int]]:
+        used = dict(self.bits_used)
+        granted: dict[str, BitsGrant] = {}
+        for wanted in claim.registers:
+            register = self._register_for(wanted, used, claim)
+            first = used.get(register, 0)
+            used[register] = first + wanted.bits
+            granted[wanted.name] = BitsGrant(register=register, first=first, bits=wanted.bits)
+        return granted, used
+
+    def _register_for(self, wanted: BitsClaim, used: Mapping[int, int], claim: Claim) -> int:
+        for register in FREE_REGISTERS:
+            if used.get(register, 0) + wanted.bits <= _REGISTER_BITS:
+                return register
+        raise ConfigError(
+            f"no register has {wanted.bits} bits left for {wanted.name} of {claim.owner}: "
+            f"{self._who()}"
+        )
+
+    def _who(self) -> str:
+        return "; ".join(
+            f"{owner} has {len(grant.tables)} tables and "
+            f"{sum(bits.bits for bits in grant.registers.values())} bits"
+            for owner, grant in self.grants.items()
+        )
+
+
+def trespass(addition: SwitchAddition, layout: Layout) -> NetfwError | None:
+    """What *addition* does that it may not; ``None`` when it stays within its grant."""
+    if addition.qos:
+        return NotSupported(f"{addition.owner}: this switch driver does not limit ports yet")
+    grant = layout.grants.get(addition.owner)
+    if grant is None:
+        return InvalidInput({addition.owner: "it adds flows without a grant"})
+    for flow in addition.flows:
+        if fault := _fault(flow, grant):
+            return InvalidInput({addition.owner: f"{fault}: {flow}"})
+    return None
+
+
+def _fault(flow: of.Flow, grant: Grant) -> str:
+    own = {table.number for table in grant.tables.values()}
+    if flow.table not in own:
+        return f"table {flow.table} is not its own"
+    if not _ours(flow.cookie, grant):
+        return f"cookie {flow.cookie:#x} is not its own"
+    onward = own | {table.then for table in grant.tables.values()} | {NO_TABLE}
+    return next(filter(None, (_wrong(action, grant, own, onward) for action in flow.actions)), "")
+
+
+def _wrong(action: of.Action, grant: Grant, own: Set[int], onward: Set[int | None]) -> str:
+    match action:
+        case of.Resubmit(table=number) | of.GotoTable(table=number) | of.Ct(table=number):
+            return "" if number in onward else f"table {number}, where it goes on, is not its own"
+        case of.Load(bits=bits) | of.Move(target=bits):
+            return "" if _writable(bits, grant) else f"{bits}, which it writes, is not its own"
+        case of.SetField(field=where):
+            whole = of.Bits(where, 0, where.nxm_width - 1)
+            return "" if _writable(whole, grant) else f"{where.name} is not its own to write"
+        case of.Learn(table=number, cookie=cookie):
+            known = number in own and _ours(cookie, grant)
+            return "" if known else "it learns what is not its own"
+    return ""
+
+
+def _ours(cookie: int, grant: Grant) -> bool:
+    return cookie & grant.cookie_mask == grant.cookie
+
+
+def _writable(bits: of.Bits, grant: Grant) -> bool:
+    if bits.field not in of.REGISTERS:
+        return True
+    number = of.REGISTERS.index(bits.field)
+    return any(
+        given.register == number
+        and given.first <= bits.first
+        and bits.last < given.first + given.bits
+        for given in grant.registers.values()
+    )

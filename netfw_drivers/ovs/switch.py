@@ -1,0 +1,270 @@
+"""OvsSwitchDriver: joins ports to their networks by Open vSwitch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar, Self
+
+from oslo_config import cfg
+
+from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.claim import Claim, Grant
+from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
+from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch_values import (
+    Endpoint,
+    SwitchDevice,
+    SwitchFacts,
+    SwitchKey,
+    SwitchValue,
+)
+from netfw.errors import ConfigError, NetfwError
+from netfw.model.ids import PortId
+from netfw.ovs.openflow import EVERYBODY, CookieSpace, Drift, FlowBook, FlowPlan
+from netfw.ovs.ovsdb import Ovsdb
+from netfw.ovs.ovsdb_state import Switch
+from netfw.plan import Plan
+from netfw_drivers.ovs.bridge_flows import BridgeFlows, shared_flows
+from netfw_drivers.ovs.grants import Layout
+from netfw_drivers.ovs.pipeline import SPACE_MASK, SWITCH_SPACE
+from netfw_drivers.ovs.switch_apply import Executor
+from netfw_drivers.ovs.switch_book import Book
+from netfw_drivers.ovs.switch_groups import BASE, SWITCH
+from netfw_drivers.ovs.switch_observed import Observed
+from netfw_drivers.ovs.switch_options import OPTIONS, openflow_directory, settings_from
+from netfw_drivers.ovs.switch_plan import Outline, SwitchUpdate, held, outline
+from netfw_drivers.ovs.switch_plugged import Plugged
+from netfw_drivers.ovs.switch_settings import Settings
+from netfw_drivers.ovs.switch_steps import SwitchPlan, compose
+from netfw_drivers.ovs.vlans import Vlans
+
+_CAPABILITIES = (
+    Capability.PLAN,
+    Capability.WATCH,
+    Capability.TUNNELS,
+    Capability.POPULATION,
+    Capability.FLOWS,
+)
+_OURS = CookieSpace(SWITCH_SPACE, SPACE_MASK)
+Connect = Callable[[str], BridgeFlows]
+"""Gives the flows of a bridge."""
+
+
+class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]):
+    """Ports of ``br-int``, tunnels on ``br-tun``, and bridges that lead to physical networks.
+
+    ``br-int`` and ``br-tun`` are the driver's own: it makes them, and takes no flow of its cookie
+    there for anybody else's.  Physical bridges must exist; there it adds a cable and its flows.
+    All other bridges are only watched.
+    """
+
+    VERSION: ClassVar[int] = 1
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = OPTIONS
+
+    def __init__(
+        self,
+        ovsdb: Ovsdb,
+        settings: Settings,
+        connect: Connect,
+        *,
+        drop_flows_on_start: bool = False,
+        vhostuser_socket_dir: str | None = None,
+    ) -> None:
+        self._ovsdb, self._settings, self._connect = ovsdb, settings, connect
+        self._vhostuser = vhostuser_socket_dir
+        self._layout = Layout()
+        self._book = Book()
+        self._numbers: tuple[object, Vlans] = (None, Vlans({}))
+        self._bridges: dict[str, BridgeFlows] = {}
+        self._sinks: list[Sink] = []
+        self._endings: list[Callable[[], None]] = []
+        self._to_empty = set(settings.made) if drop_flows_on_start else set()
+        self._plugged = Plugged(settings, self._tell)
+        self._endings.append(ovsdb.watch(self._plugged))
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        remote, timeout = options["ovsdb_connection"], options["ovsdb_timeout"]
+        directory = openflow_directory(options)
+        return cls(
+            host.share(("ovsdb", remote), lambda: Ovsdb(remote, timeout=timeout)),
+            settings_from(options),
+            lambda bridge: shared_flows(host, directory, bridge, timeout),
+            drop_flows_on_start=options["drop_flows_on_start"],
+            vhostuser_socket_dir=options["vhostuser_socket_dir"],
+        )
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("openvswitch", _CAPABILITIES)
+
+    def faults(self) -> tuple[str, ...]:
+        try:
+            return tuple(self._misconfigured())
+        except NetfwError as error:
+            return (str(error),)
+
+    def close(self) -> None:
+        while self._endings:
+            self._endings.pop()()
+        self._sinks.clear()
+
+    def devices(self) -> Mapping[PortId, SwitchDevice]:
+        self._ovsdb.bridge(self._settings.integration)
+        return self._plugged.devices
+
+    def facts(self) -> SwitchFacts:
+        for fault in self._misconfigured():
+            raise ConfigError(fault)
+        settings = self._settings
+        local = settings.local_ip
+        return SwitchFacts(
+            physical_networks=frozenset(settings.mappings),
+            mappings=dict(settings.mappings),
+            endpoints=frozenset(Endpoint(kind, local) for kind in settings.tunnel_types)
+            if local is not None
+            else frozenset(),
+            datapath_type=settings.datapath_type,
+            bridge=settings.integration,
+            vhostuser_socket_dir=self._vhostuser,
+            features=frozenset(self._switch().iface_types),
+        )
+
+    def grant(self, claim: Claim) -> Grant:
+        self._layout = self._layout.granted(claim)
+        return self._layout.grants[claim.owner]
+
+    def held(self) -> frozenset[SwitchKey]:
+        observed = self.observe(None)
+        return frozenset(held(observed, self._settings))
+
+    def observe(self, scope: SwitchUpdate | None) -> Observed:
+        if scope is None:
+            self._ovsdb.sync()
+        snapshot = self._ovsdb.snapshot()
+        for name in self._settings.bridges:
+            if name in snapshot.bridges:
+                self._current(name, audit=scope is None)
+        plugged, strays = self._plugged.ports()
+        bridge = snapshot.bridges.get(self._settings.integration)
+        return Observed(
+            snapshot=snapshot,
+            plugged=plugged,
+            strays=strays,
+            vlans=self._recorded(bridge.external_ids if bridge is not None else {}),
+            layout=self._layout,
+            book=self._book,
+        )
+
+    def plan(self, update: SwitchUpdate, observed: Observed) -> Plan:
+        if not update:
+            return Plan()
+        unwilling: dict[SwitchKey, NetfwError] = {}
+        while True:
+            found = outline(update, observed, self._settings, unwilling)
+            flows = {
+                bridge: self._plan_flows(bridge, found)
+                for bridge in self._settings.bridges
+                if bridge in found.groups.put or bridge in found.groups.drop
+            }
+            more = {
+                owner[1]: conflict
+                for plan in flows.values()
+                for owner, conflict in plan.refused.items()
+                if isinstance(owner, tuple)
+            }
+            if not more:
+                return compose(found, flows, frozenset(update))
+            unwilling |= more
+
+    def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
+        if not isinstance(plan, SwitchPlan):
+            return
+        executor = Executor(self._ovsdb, self._plugged, self._mirror_plan, plan)
+        for stage in plan.stages:
+            executor.carry_out(stage)
+            checkpoint(stage)
+        executor.settle()
+        if plan.outline is not None:
+            self._book.commit(plan.outline.put, plan.outline.drop)
+            if plan.outline.sweep:
+                self._to_empty.clear()
+
+    def watch(self, sink: Sink) -> None:
+        self._sinks.append(sink)
+
+    def _tell(self, event: Event) -> None:
+        for sink in list(self._sinks):
+            sink(event)
+
+    def _drifted(self, bridge: str, drift: Drift) -> None:
+        """Somebody changed flows of ours."""
+        keys = {
+            owner[1] for owner in drift.owners if isinstance(owner, tuple) and owner[0] == SWITCH
+        }
+        if BASE in keys:
+            self._tell(FeedLost(f"{bridge} has lost flows that everybody needs"))
+        elif keys:
+            self._tell(KeysChanged(f"somebody changed their flows on {bridge}", keys))
+
+    def _misconfigured(self) -> list[str]:
+        """What contradicts the machine, and what to do about each."""
+        faults = []
+        switch, settings = self._switch(), self._settings
+        for network, bridge in settings.mappings.items():
+            if self._ovsdb.bridge(bridge) is None:
+                faults.append(
+                    f"bridge_mappings: there is no bridge {bridge} for {network}: make it "
+                    f"(ovs-vsctl add-br {bridge}), or change the mapping"
+                )
+        if switch.datapath_types and settings.datapath_type not in switch.datapath_types:
+            known = ", ".join(sorted(switch.datapath_types))
+            faults.append(
+                f"datapath_type: the switch has no {settings.datapath_type}; it has {known}"
+            )
+        return faults
+
+    def _switch(self) -> Switch:
+        return self._ovsdb.snapshot().switch
+
+    def _recorded(self, ids: Mapping[str, str]) -> Vlans:
+        """The local VLANs; read again only when the row has changed."""
+        if self._numbers[0] is not ids:
+            self._numbers = ids, Vlans.recorded(ids)
+        return self._numbers[1]
+
+    def _current(self, name: str, *, audit: bool = False) -> BridgeFlows:
+        """The flows of a bridge that exists, once they are all read.
+
+        :raises BackendUnavailable: the switch does not answer.
+        """
+        if name not in self._bridges:
+            found = self._bridges[name] = self._connect(name)
+            self._endings.append(found.watch(partial(self._drifted, name)))
+        elif audit:
+            self._bridges[name].mirror.wait_current()
+            self._bridges[name].mirror.audit()
+        self._bridges[name].mirror.wait_current()
+        return self._bridges[name]
+
+    def _plan_flows(self, bridge: str, found: Outline) -> FlowPlan:
+        """What to change on *bridge*; one that does not exist yet has no flows."""
+        flows = self._bridges.get(bridge)
+        book = FlowBook() if flows is None else flows.mirror
+        space = EVERYBODY if bridge in self._to_empty else _OURS
+        return book.plan(
+            found.groups.put.get(bridge, {}),
+            found.groups.drop.get(bridge, ()),
+            complete=space if found.sweep else None,
+            keep=found.kept,
+        )
+
+    def _mirror_plan(self, bridge: str, plan: SwitchPlan) -> tuple[BridgeFlows, FlowPlan]:
+        """Where to carry out the flows of *plan*, planned again when they could be outdated."""
+        known = bridge in self._bridges
+        flows = self._current(bridge)
+        if known and bridge not in plan.unsettled:
+            return flows, plan.flows[bridge]
+        assert plan.outline is not None
+        return flows, self._plan_flows(bridge, plan.outline)

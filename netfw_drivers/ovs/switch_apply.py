@@ -1,0 +1,133 @@
+"""Carries out the plans of the switch driver.  No policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from attrs import evolve
+
+from netfw.errors import OperationRefused
+from netfw.ovs.openflow import FlowPlan
+from netfw.ovs.operations import AddPort, RemovePort, SetColumns, Table
+from netfw.ovs.ovsdb import Ovsdb
+from netfw.ovs.ovsdb_state import Port
+from netfw.plan import Operation, Stage
+from netfw_drivers.ovs.bridge_flows import BridgeFlows
+from netfw_drivers.ovs.switch_draft import OVSDB
+from netfw_drivers.ovs.switch_plugged import Plugged
+from netfw_drivers.ovs.switch_steps import FLOWS, FlowStep, SwitchPlan
+
+MirrorPlan = Callable[[str, SwitchPlan], tuple[BridgeFlows, FlowPlan]]
+
+
+class Executor:
+    """One plan, stage by stage."""
+
+    def __init__(
+        self, ovsdb: Ovsdb, plugged: Plugged, mirror_plan: MirrorPlan, plan: SwitchPlan
+    ) -> None:
+        self._ovsdb, self._plugged = ovsdb, plugged
+        self._mirror_plan, self._plan = mirror_plan, plan
+        self._done: set[str] = set()
+
+    def carry_out(self, stage: Stage) -> None:
+        """Do one stage, all of it or nothing.
+
+        :raises OperationRefused: nothing of it was done.
+        :raises BackendUnavailable: the switch went away.
+        """
+        if stage.backend == OVSDB:
+            self._transact(stage)
+        else:
+            self._commit(stage)
+
+    def settle(self) -> None:
+        """Note what was as it should be already, so that it costs nothing next time."""
+        for bridge, plan in self._plan.flows.items():
+            if bridge not in self._done and (plan.holds or plan.gone):
+                flows, now = self._mirror_plan(bridge, self._plan)
+                flows.mirror.apply(now)
+
+    def _transact(self, stage: Stage) -> None:
+        payloads: dict[Any, Operation] = {o.payload: o for o in stage.operations}
+        for payload in payloads:
+            self._expect(payload)
+        try:
+            self._ovsdb.run(list(payloads), wait=any(map(_needs_switch, payloads)))
+        except OperationRefused as refusal:
+            reasons = {payloads.get(key, key): why for key, why in refusal.reasons.items()}
+            raise OperationRefused(reasons) from refusal
+
+    def _expect(self, payload: object) -> None:
+        """Tell what is about to come back as news, and is none."""
+        if isinstance(payload, RemovePort):
+            self._plugged.expect(payload.name, None)
+        if not isinstance(payload, SetColumns):
+            return
+        port = self._ovsdb.port(payload.record)
+        if port is not None and payload.table is Table.PORT:
+            self._plugged.expect(port.name, _after(port, payload))
+        elif port is not None and payload.table is Table.INTERFACE:
+            self._plugged.expect(port.name, _with_options(port, payload))
+
+    def _commit(self, stage: Stage) -> None:
+        self._check_numbers()
+        bridge = stage.backend.removeprefix(FLOWS)
+        flows, plan = self._mirror_plan(bridge, self._plan)
+        try:
+            flows.mirror.apply(plan)
+        except OperationRefused as refusal:
+            raise OperationRefused(_blamed(refusal, stage.operations)) from refusal
+        self._done.add(bridge)
+
+    def _check_numbers(self) -> None:
+        """The flows rely on the numbers that the plan asked for.
+
+        :raises OperationRefused: the switch gave others; planned again, they will fit.
+        """
+        assert self._plan.outline is not None
+        requested = self._plan.outline.draft.requested
+        added = {o.payload.name: o for o in self._plan if isinstance(o.payload, AddPort)}
+        wrong: dict[object, str] = {}
+        for name, number in requested.items():
+            port = self._ovsdb.port(name)
+            given = port.interface.ofport if port is not None else None
+            if given != number:
+                error = port.interface.error if port is not None else "it is gone"
+                wrong[added[name]] = f"its number is {given}, not {number}: {error}"
+        if wrong:
+            raise OperationRefused(wrong)
+
+
+def _blamed(refusal: OperationRefused, operations: Iterable[Operation]) -> dict[object, str]:
+    steps = {
+        str(operation.payload.subject): operation
+        for operation in operations
+        if isinstance(operation.payload, FlowStep)
+    }
+    return {steps.get(str(flow), flow): why for flow, why in refusal.reasons.items()}
+
+
+def _needs_switch(payload: object) -> bool:
+    """Whether the switch acts on it; what is only written down needs no waiting."""
+    return not isinstance(payload, SetColumns) or bool(payload.values) or "options" in payload.keys
+
+
+def _after(port: Port, change: SetColumns) -> Port:
+    config = dict(port.other_config)
+    for key, value in change.keys.get("other_config", {}).items():
+        config.pop(key, None)
+        if value is not None:
+            config[key] = value
+    columns: dict[str, Any] = dict(change.values)
+    return evolve(port, other_config=config, **columns)
+
+
+def _with_options(port: Port, change: SetColumns) -> Port:
+    options = dict(port.interface.options)
+    for key, value in change.keys.get("options", {}).items():
+        options.pop(key, None)
+        if value is not None:
+            options[key] = value
+    return evolve(port, interfaces=(evolve(port.interface, options=options),))

@@ -1,0 +1,89 @@
+"""Rows of the database to change, by the stage they belong to.  Pure.
+
+The stages of a plan, each safe to die after:
+
+1. *prepare*: bridges, cables that are not joined yet, local VLANs, tunnels, records of ports; what
+   is to be dead, or changes its network, is parked here
+2. flows, one bundle for each bridge
+3. *admit*: cables are joined, ports get their tags
+4. *release*: local VLANs that no flow uses any more
+5. tunnels that no flow uses any more are removed, a few at a time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from attrs import define, field
+
+from netfw.drivers.switch_values import SwitchKey
+from netfw.errors import NetfwError
+from netfw.ovs.operations import REMOVE_AT_ONCE, OvsdbOperation
+from netfw.ovs.ovsdb_state import Snapshot
+from netfw.plan import Operation, Stage
+from netfw_drivers.ovs.switch_observed import ofport_of
+
+OVSDB = "ovsdb"
+_CABLES, _TUNNELS = 0x7F00, 0x4000
+"""Where the numbers begin that the driver asks the switch for, so that flows can be planned."""
+
+
+@define
+class Draft:
+    """What is to be done to the database, and what is known about the numbers of ports."""
+
+    snapshot: Snapshot
+    prepare: list[Operation] = field(factory=list)
+    admit: list[Operation] = field(factory=list)
+    release: list[Operation] = field(factory=list)
+    removals: list[Operation] = field(factory=list)
+    waiting: dict[SwitchKey, str] = field(factory=dict)
+    refused: dict[SwitchKey, NetfwError] = field(factory=dict)
+    requested: dict[str, int] = field(factory=dict)
+    """Numbers of ports that this plan adds."""
+    _taken: dict[str, set[int]] = field(factory=dict)
+
+    def before(self) -> Iterator[Stage]:
+        """The stages before the flows."""
+        if self.prepare:
+            yield Stage(tuple(self.prepare))
+
+    def after(self) -> Iterator[Stage]:
+        """The stages after the flows."""
+        for batch in (self.admit, self.release):
+            if batch:
+                yield Stage(tuple(batch))
+        for start in range(0, len(self.removals), REMOVE_AT_ONCE):
+            yield Stage(tuple(self.removals[start : start + REMOVE_AT_ONCE]))
+
+    def number(self, name: str) -> int | None:
+        """The switch's number of a port that is there, or that this plan adds."""
+        port = self.snapshot.ports.get(name)
+        if name in self.requested:
+            return self.requested[name]
+        return None if port is None else ofport_of(port)
+
+    def request_cable(self, bridge: str, name: str) -> int:
+        return self._request(bridge, name, _CABLES)
+
+    def request_tunnel(self, bridge: str, name: str) -> int:
+        return self._request(bridge, name, _TUNNELS)
+
+    def _request(self, bridge: str, name: str, start: int) -> int:
+        if bridge not in self._taken:
+            ports = (port for port in self.snapshot.ports.values() if port.bridge == bridge)
+            self._taken[bridge] = {number for port in ports if (number := ofport_of(port))}
+        taken = self._taken[bridge]
+        number = next(candidate for candidate in range(start, 0xFF00) if candidate not in taken)
+        taken.add(number)
+        self.requested[name] = number
+        return number
+
+
+def row(operation: OvsdbOperation, owners: Iterable[SwitchKey] = ()) -> Operation:
+    return Operation(OVSDB, operation.text, frozenset(owners), operation)
+
+
+def differing(have: Mapping[str, str], want: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The keys of a map column to change."""
+    return {key: value for key, value in want.items() if have.get(key) != value}

@@ -1,0 +1,86 @@
+"""What must be there before any port: bridges, and the cables between them.  Pure.
+
+A cable is joined only when the flows of both its bridges are in place: until then nothing passes
+it, so that no loop can form at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from netfw.ovs.operations import AddBridge, AddPort, SetColumns, Table, Value
+from netfw.ovs.ovsdb_state import Bridge
+from netfw_drivers.ovs.switch_draft import Draft, differing, row
+from netfw_drivers.ovs.switch_settings import End, Settings
+
+PROTOCOLS = ("OpenFlow10", "OpenFlow11", "OpenFlow12", "OpenFlow13", "OpenFlow14")
+SECURE = "secure"
+NOT_JOINED = "not-joined-yet"
+
+
+def plan_ground(draft: Draft, settings: Settings, records: Mapping[str, str]) -> None:
+    """Make the ground; *records* are what a new ``br-int`` is to say of itself."""
+    for name in settings.made:
+        bridge = draft.snapshot.bridges.get(name)
+        if bridge is None:
+            _add_bridge(draft, settings, name, records if name == settings.integration else {})
+        else:
+            _mend_bridge(draft, settings, bridge)
+    for name in settings.mappings.values():
+        bridge = draft.snapshot.bridges.get(name)
+        if bridge is not None:
+            _mend_bridge(draft, settings, bridge)
+    for cable in settings.cables():
+        if cable.far.bridge in draft.snapshot.bridges or cable.far.bridge in settings.made:
+            for end, other in cable.ends:
+                _plan_end(draft, end, other)
+
+
+def _add_bridge(draft: Draft, settings: Settings, name: str, records: Mapping[str, str]) -> None:
+    bridge = AddBridge(
+        name=name,
+        datapath_type=settings.datapath_type,
+        fail_mode=SECURE,
+        protocols=PROTOCOLS,
+        other_config={"mac-table-size": str(settings.mac_table_size)},
+        external_ids=records,
+    )
+    draft.prepare.append(row(bridge))
+
+
+def _mend_bridge(draft: Draft, settings: Settings, bridge: Bridge) -> None:
+    values: dict[str, Value] = {}
+    if bridge.fail_mode != SECURE:
+        values["fail_mode"] = SECURE
+    if not set(PROTOCOLS) <= set(bridge.protocols):
+        values["protocols"] = tuple(sorted({*bridge.protocols, *PROTOCOLS}))
+    if (bridge.datapath_type or "system") != settings.datapath_type:
+        values["datapath_type"] = settings.datapath_type
+    size = {"mac-table-size": str(settings.mac_table_size)} if bridge.name in settings.made else {}
+    other = differing(bridge.other_config, size)
+    if values or other:
+        keys = {"other_config": other} if other else {}
+        change = SetColumns(table=Table.BRIDGE, record=bridge.name, values=values, keys=keys)
+        draft.prepare.append(row(change))
+
+
+def _plan_end(draft: Draft, end: End, other: End) -> None:
+    port = draft.snapshot.ports.get(end.name)
+    if port is None:
+        number = draft.request_cable(end.bridge, end.name)
+        draft.prepare.append(
+            row(
+                AddPort(
+                    bridge=end.bridge,
+                    name=end.name,
+                    type="patch",
+                    ofport_request=number,
+                    options={"peer": NOT_JOINED},
+                )
+            )
+        )
+    if port is None or port.interface.options.get("peer") != other.name:
+        join = SetColumns(
+            table=Table.INTERFACE, record=end.name, keys={"options": {"peer": other.name}}
+        )
+        draft.admit.append(row(join))

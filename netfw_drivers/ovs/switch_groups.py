@@ -1,0 +1,233 @@
+"""Which flows each bridge is to have, in groups that change together.  Pure.
+
+A group belongs to a key: one changed port costs its own group, one changed tunnel the groups of
+those who use it.  A group is described by what its flows are made of; the flows are made only
+when that differs from before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
+
+from attrs import define, field
+
+from netfw import flows as of
+from netfw.drivers.addition import SwitchAddition
+from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.switch_values import (
+    Endpoint,
+    Forwarding,
+    ForwardingKey,
+    LocalNetwork,
+    SwitchKey,
+    Tunnel,
+)
+from netfw.model.ids import NetworkId
+from netfw.model.segment import NetworkType, Segment
+from netfw.ovs.openflow.book import FlowGroup
+from netfw_drivers.ovs import integration, physical_bridge, tunnel_bridge
+from netfw_drivers.ovs.grants import Layout
+from netfw_drivers.ovs.switch_book import Wanted
+from netfw_drivers.ovs.switch_draft import Draft
+from netfw_drivers.ovs.switch_ports import Wired
+from netfw_drivers.ovs.switch_settings import Settings, tunnel_name
+from netfw_drivers.ovs.vlans import Domain
+
+SWITCH = "switch"
+BASE = "base"
+
+Owner = tuple[str, object]
+"""Whose flows: this driver's, for a key or for the ground."""
+Flows = Callable[[], Iterable[of.Flow]]
+
+
+def owner_of(key: object) -> Owner:
+    return SWITCH, key
+
+
+@define
+class Groups:
+    """Groups of flows to put and owners to drop, by bridge."""
+
+    put: dict[str, dict[Hashable, FlowGroup]] = field(factory=dict)
+    drop: dict[str, set[Hashable]] = field(factory=dict)
+
+    def set(self, bridge: str, key: object, source: object, make: Flows) -> None:
+        self.put.setdefault(bridge, {})[owner_of(key)] = FlowGroup(source, make)
+
+    def unset(self, bridge: str, key: object) -> None:
+        self.drop.setdefault(bridge, set()).add(owner_of(key))
+
+
+class Flooring:
+    """Makes the groups, from what is wanted and the numbers it has here."""
+
+    def __init__(
+        self, draft: Draft, settings: Settings, wanted: Wanted, numbers: dict[Domain, int]
+    ) -> None:
+        self._draft, self._settings, self._wanted = draft, settings, wanted
+        self._numbers = numbers
+        self.groups = Groups()
+
+    def base(self, layout: Layout) -> None:
+        """What is there before any port."""
+        settings, groups = self._settings, self.groups
+        groups.put.update({name: {} for name in settings.made})
+        cable = settings.tunnel_cable
+        inward = self._draft.number(cable.near.name) if settings.has_tunnels else None
+        groups.set(
+            settings.integration,
+            BASE,
+            (inward, layout),
+            partial(integration.base_flows, inward, layout),
+        )
+        for owner, grant in layout.grants.items():
+            addition = self._wanted.get(ExtensionKey(owner), SwitchAddition)
+            groups.set(
+                settings.integration,
+                ExtensionKey(owner),
+                (grant, addition),
+                partial(integration.extension_flows, grant, addition),
+            )
+        outward = self._draft.number(cable.far.name) if settings.has_tunnels else None
+        if outward is not None:
+            make = partial(tunnel_bridge.base_flows, outward, responder=settings.responder)
+            groups.set(settings.tunnel, BASE, (outward, settings.responder), make)
+        for bridge in settings.mappings.values():
+            number = self._draft.number(settings.physical_cable(bridge).far.name)
+            if number is not None:
+                groups.set(bridge, BASE, number, partial(physical_bridge.base_flows, number))
+
+    def port(self, key: PortKey, wired: Wired | None, layout: Layout) -> None:
+        bridge = self._settings.integration
+        if wired is None:
+            self.groups.unset(bridge, key)
+            return
+        port = integration.WiredPort(
+            number=wired.number,
+            vlan=wired.vlan,
+            mac=wired.wiring.mac,
+            guard=wired.wiring.guard,
+            additions=wired.wiring.additions,
+            layout=layout,
+        )
+        self.groups.set(bridge, key, port, partial(integration.port_flows, port))
+
+    def network(self, key: NetworkKey) -> None:
+        """The flows of a network on every bridge; none where it is not carried."""
+        network = self._wanted.network(key.network)
+        made: dict[str, list[tuple[object, Flows]]] = {name: [] for name in self._settings.bridges}
+        if network is not None:
+            for bridge, source, make in self._parts(key, network):
+                made[bridge].append((source, make))
+        for bridge, parts in made.items():
+            if parts:
+                sources = tuple(source for source, _ in parts)
+                self.groups.set(bridge, key, sources, partial(_joined, [make for _, make in parts]))
+            else:
+                self.groups.unset(bridge, key)
+
+    def tunnel(self, key: Endpoint) -> None:
+        tunnel = self._wanted.get(key, Tunnel)
+        number = self._draft.number(tunnel_name(key))
+        if tunnel is None or number is None or key in self._draft.refused:
+            self.groups.unset(self._settings.tunnel, key)
+            if tunnel is not None and key not in self._draft.refused:
+                self._draft.waiting[key] = "the switch has not numbered the tunnel yet"
+            return
+        make = partial(tunnel_bridge.tunnel_flows, number, key.type, learns=tunnel.mesh)
+        self.groups.set(self._settings.tunnel, key, (number, tunnel.mesh), make)
+
+    def flood(self, key: SwitchKey, network: NetworkId, endpoint: Endpoint) -> None:
+        """Say what a flood or forwarding entry waits for; its flow is the network's."""
+        why = self._missing(network, endpoint)
+        if why:
+            self._draft.waiting[key] = why
+
+    def forwarding(self, key: ForwardingKey) -> None:
+        bridge = self._settings.tunnel
+        entry = self._wanted.get(key, Forwarding)
+        if entry is None:
+            self.groups.unset(bridge, key)
+            return
+        self.flood(key, key.network, entry.endpoint)
+        segment = self._segment(key.network, entry.endpoint.type)
+        tunnel = self._tunnel_number(entry.endpoint)
+        if segment is None or tunnel is None:
+            self.groups.unset(bridge, key)
+            return
+        vlan, number = self._numbers[Domain(key.network, segment.id)], segment.provider
+        addresses = tuple(sorted(entry.addresses, key=str)) if self._settings.responder else ()
+        source = vlan, number.segmentation_id, tunnel, addresses
+        make = partial(
+            tunnel_bridge.forwarding_flows,
+            vlan,
+            number.segmentation_id or 0,
+            key.mac,
+            tunnel,
+            addresses,
+        )
+        self.groups.set(bridge, key, source, make)
+
+    def _parts(self, key: NetworkKey, network: LocalNetwork) -> Iterator[tuple[str, object, Flows]]:
+        """Bridge, source and maker of what each segment needs there."""
+        for segment in network.segments:
+            vlan = self._numbers.get(Domain(key.network, segment.id))
+            if vlan is None:
+                continue
+            if segment.provider.network_type.is_tunnel:
+                yield self._tunnelled(key.network, segment, vlan)
+            elif segment.provider.physical_network is not None:
+                yield from self._physical(segment, vlan)
+        for addition in network.additions:
+            yield self._settings.integration, addition, partial(list, addition.flows)
+
+    def _tunnelled(
+        self, network: NetworkId, segment: Segment, vlan: int
+    ) -> tuple[str, object, Flows]:
+        kind, number = segment.provider.network_type, segment.provider.segmentation_id or 0
+        peers = {*self._wanted.mesh(kind), *self._wanted.floods(network)}
+        found = (self._tunnel_number(peer) for peer in peers if peer.type is kind)
+        outputs = tuple(sorted(port for port in found if port is not None))
+        make = partial(tunnel_bridge.network_flows, vlan, kind, number, outputs)
+        return self._settings.tunnel, (vlan, kind, number, outputs), make
+
+    def _physical(self, segment: Segment, vlan: int) -> Iterator[tuple[str, object, Flows]]:
+        provider = segment.provider
+        bridge = self._settings.mappings[provider.physical_network or ""]
+        cable = self._settings.physical_cable(bridge)
+        near, far = self._draft.number(cable.near.name), self._draft.number(cable.far.name)
+        if near is None or far is None:
+            return
+        inward = partial(integration.network_flows, vlan, provider, near)
+        yield self._settings.integration, (vlan, provider, near), inward
+        outward = partial(physical_bridge.network_flows, vlan, provider, far)
+        yield bridge, (vlan, provider, far), outward
+
+    def _missing(self, network: NetworkId, endpoint: Endpoint) -> str:
+        if self._wanted.network(network) is None:
+            return f"network {network} is not on this host yet"
+        if self._segment(network, endpoint.type) is None:
+            return f"network {network} is not carried by {endpoint.type} here"
+        if self._tunnel_number(endpoint) is None:
+            return f"there is no tunnel to {endpoint} yet"
+        return ""
+
+    def _segment(self, network: NetworkId, kind: NetworkType) -> Segment | None:
+        held = self._wanted.network(network)
+        for segment in held.segments if held is not None else ():
+            known = Domain(network, segment.id) in self._numbers
+            if segment.provider.network_type is kind and known:
+                return segment
+        return None
+
+    def _tunnel_number(self, endpoint: Endpoint) -> int | None:
+        if self._wanted.get(endpoint, Tunnel) is None or endpoint in self._draft.refused:
+            return None
+        return self._draft.number(tunnel_name(endpoint))
+
+
+def _joined(makers: Iterable[Flows]) -> Iterator[of.Flow]:
+    for make in makers:
+        yield from make()

@@ -1,0 +1,83 @@
+"""Which network has which local VLAN.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+
+from netfw.drivers.keys import NetworkKey
+from netfw.model.ids import NetworkId
+from netfw.ovs.operations import SetColumns, Table
+from netfw.plan import Operation
+from netfw_drivers.ovs.switch_book import Wanted
+from netfw_drivers.ovs.switch_draft import Draft, row
+from netfw_drivers.ovs.switch_observed import Observed
+from netfw_drivers.ovs.vlans import (
+    NET_UUID,
+    Domain,
+    VlansExhausted,
+    free_vlan,
+    record_of,
+)
+
+
+class Numbering:
+    """Local VLANs as they will be; a number is used again only after it was given back."""
+
+    def __init__(self, observed: Observed, wanted: Wanted, bridge: str) -> None:
+        self.numbers: dict[Domain, int] = dict(observed.vlans.numbers)
+        self.records: dict[str, str] = {}
+        self._observed, self._wanted, self._bridge = observed, wanted, bridge
+        self._taken = set(self.numbers.values())
+
+    def give(self, draft: Draft, keys: Iterable[NetworkKey]) -> None:
+        """Give numbers to the segments of *keys* that have none, and take those of others."""
+        for key in keys:
+            network = self._wanted.network(key.network)
+            if network is None:
+                continue
+            domains = {Domain(key.network, segment.id) for segment in network.segments}
+            try:
+                for domain in sorted(domains - self.numbers.keys(), key=str):
+                    self._record(draft, key, domain)
+            except VlansExhausted as error:
+                draft.refused[key] = error
+                continue
+            self._release(draft, key, self._observed.vlans.of(key.network).keys() - domains)
+
+    def take(self, draft: Draft, keys: Iterable[NetworkKey]) -> None:
+        """Take back every number of *keys*."""
+        for key in keys:
+            self._release(draft, key, self._observed.vlans.of(key.network).keys())
+
+    def _record(self, draft: Draft, key: NetworkKey, domain: Domain) -> None:
+        vlan = free_vlan(self._taken, self._hints(domain.network))
+        self._taken.add(vlan)
+        self.numbers[domain] = vlan
+        name, value = record_of(vlan, domain)
+        self.records[name] = value
+        if self._bridge in draft.snapshot.bridges:
+            draft.prepare.append(self._change(key, name, None, value))
+
+    def _release(self, draft: Draft, key: NetworkKey, domains: Set[Domain]) -> None:
+        for domain in sorted(domains, key=str):
+            name, value = record_of(self.numbers.pop(domain), domain)
+            draft.release.append(self._change(key, name, value, None))
+
+    def _change(
+        self, key: NetworkKey, name: str, before: str | None, after: str | None
+    ) -> Operation:
+        change = SetColumns(
+            table=Table.BRIDGE,
+            record=self._bridge,
+            keys={"external_ids": {name: after}},
+            expect={name: before},
+        )
+        return row(change, [key])
+
+    def _hints(self, network: NetworkId) -> Iterator[int]:
+        """The VLAN that ports of this network have already, by whoever wired them."""
+        for key in self._wanted.ports(network):
+            for port in self._observed.plugged.get(key.port, ()):
+                tag = port.other_config.get("tag", "")
+                if port.other_config.get(NET_UUID) == str(network) and tag.isdecimal():
+                    yield int(tag)

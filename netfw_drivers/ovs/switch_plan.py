@@ -1,0 +1,214 @@
+"""What turns what is there into what is wanted.  Pure: values in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from typing import TypeVar
+
+from attrs import frozen
+
+from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.switch_values import (
+    Endpoint,
+    FloodKey,
+    ForwardingKey,
+    SwitchKey,
+    SwitchValue,
+    Tunnel,
+)
+from netfw.errors import NetfwError
+from netfw.ovs.operations import SetColumns, Table
+from netfw.plan import Update
+from netfw_drivers.ovs.switch_book import Wanted, carried_by
+from netfw_drivers.ovs.switch_check import refusals
+from netfw_drivers.ovs.switch_draft import Draft, row
+from netfw_drivers.ovs.switch_ground import plan_ground
+from netfw_drivers.ovs.switch_groups import Flooring, Groups, owner_of
+from netfw_drivers.ovs.switch_networks import Numbering
+from netfw_drivers.ovs.switch_observed import EXTENSION_MARK, Observed, endpoint_of
+from netfw_drivers.ovs.switch_ports import Ports, leftovers
+from netfw_drivers.ovs.switch_settings import Settings
+from netfw_drivers.ovs.switch_tunnels import drop_tunnels, plan_tunnels
+
+SwitchUpdate = Update[SwitchKey, SwitchValue]
+K = TypeVar("K", bound=SwitchKey)
+
+
+@frozen
+class Outline:
+    """Rows and flows to change, and what is held afterwards."""
+
+    draft: Draft
+    groups: Groups
+    put: Mapping[SwitchKey, SwitchValue]
+    drop: frozenset[SwitchKey]
+    kept: frozenset[object]
+    """Owners whose flows stay as they are."""
+    sweep: bool
+    """Flows of ours that nobody wants are removed."""
+
+
+def outline(
+    update: SwitchUpdate,
+    observed: Observed,
+    settings: Settings,
+    unwilling: Mapping[SwitchKey, NetfwError],
+) -> Outline:
+    """Rows and flows for *update*; *unwilling* are refused already, and stay as they are."""
+    refused = {**refusals(update.put, settings, observed.layout), **unwilling}
+    while True:
+        found = _Outliner(update, observed, settings, refused).outline()
+        if found.draft.refused.keys() <= refused.keys():
+            found.draft.refused.update(refused)
+            return found
+        refused |= found.draft.refused
+
+
+class _Outliner:
+    """Works out one update, given who is refused."""
+
+    def __init__(
+        self,
+        update: SwitchUpdate,
+        observed: Observed,
+        settings: Settings,
+        refused: Mapping[SwitchKey, NetfwError],
+    ) -> None:
+        self._update, self._observed, self._settings = update, observed, settings
+        self._keep = update.keep | refused.keys()
+        self._put = {key: value for key, value in update.put.items() if key not in refused}
+        self._drop = self._leaving()
+        self._wanted = Wanted(observed.book, self._put, self._drop)
+        self._draft = Draft(observed.snapshot)
+
+    def outline(self) -> Outline:
+        self._extensions()
+        numbering = self._networks()
+        plan_ground(self._draft, self._settings, {**self._marks(), **numbering.records})
+        endpoints = _of(self._put, Endpoint)
+        tunnels = {key: self._wanted.get(key, Tunnel) for key in endpoints}
+        plan_tunnels(self._draft, self._settings, {k: v for k, v in tunnels.items() if v})
+        drop_tunnels(self._draft, _of(self._drop, Endpoint))
+        ports = Ports(self._draft, self._observed, self._wanted, numbering.numbers)
+        concerned = self._ports()
+        ports.plan(concerned)
+        ports.park_strays(concerned)
+        groups = self._flows(numbering, ports, concerned)
+        return Outline(
+            self._draft,
+            groups,
+            self._put,
+            self._drop,
+            frozenset(map(owner_of, self._keep)),
+            self._update.complete and self._knows_kept(),
+        )
+
+    def _leaving(self) -> frozenset[SwitchKey]:
+        """The keys that this update removes."""
+        drop = {key for key in self._update.drop if key not in self._keep}
+        if self._update.complete:
+            everything = self._observed.book.values.keys() | held(self._observed, self._settings)
+            drop |= everything - self._put.keys() - self._keep
+        return frozenset(drop)
+
+    def _knows_kept(self) -> bool:
+        """Whether the flows of what is kept are known; else nobody could tell them from garbage."""
+        unknown = self._keep - self._observed.book.values.keys()
+        return not unknown & held(self._observed, self._settings)
+
+    def _networks(self) -> Numbering:
+        numbering = Numbering(self._observed, self._wanted, self._settings.integration)
+        numbering.take(self._draft, sorted(_of(self._drop, NetworkKey), key=str))
+        numbering.give(self._draft, _of(self._put, NetworkKey))
+        return numbering
+
+    def _changed_networks(self) -> set[NetworkKey]:
+        """The networks whose ports and entries have to be looked at again."""
+        return {
+            key
+            for key in (*_of(self._put, NetworkKey), *_of(self._drop, NetworkKey))
+            if self._update.complete or self._put.get(key) != self._wanted.before(key)
+        }
+
+    def _ports(self) -> list[PortKey]:
+        concerned = dict.fromkeys([*_of(self._put, PortKey), *_of(self._drop, PortKey)])
+        for key in self._changed_networks():
+            concerned.update(dict.fromkeys(self._wanted.ports(key.network)))
+        return [key for key in concerned if key not in self._keep]
+
+    def _flows(self, numbering: Numbering, ports: Ports, concerned: Iterable[PortKey]) -> Groups:
+        flows = Flooring(self._draft, self._settings, self._wanted, numbering.numbers)
+        flows.base(self._observed.layout)
+        for key in concerned:
+            flows.port(key, ports.wired.get(key), self._observed.layout)
+        if self._settings.has_tunnels:
+            for endpoint in self._endpoints():
+                flows.tunnel(endpoint)
+            for entry in self._entries(ForwardingKey):
+                flows.forwarding(entry)
+            for flood in _of(self._put, FloodKey):
+                flows.flood(flood, flood.network, flood.endpoint)
+        for network in self._flooding_networks():
+            flows.network(network)
+        return flows.groups
+
+    def _endpoints(self) -> Set[Endpoint]:
+        return {*_of(self._put, Endpoint), *_of(self._drop, Endpoint)}
+
+    def _entries(self, kind: type[K]) -> Set[K]:
+        """The entries that were asked about, or whose network or tunnel changed."""
+        found = {*_of(self._put, kind), *_of(self._drop, kind)}
+        for key in self._changed_networks():
+            found |= {*_of(self._wanted.affected(key.network), kind)}
+        for endpoint in self._endpoints():
+            found |= {*_of(self._wanted.affected(endpoint), kind)}
+        return found - self._keep
+
+    def _flooding_networks(self) -> Set[NetworkKey]:
+        """The networks that changed, or that flood into what changed."""
+        found = {*_of(self._put, NetworkKey), *_of(self._drop, NetworkKey)}
+        found |= {NetworkKey(key.network) for key in self._entries(FloodKey)}
+        for endpoint in self._endpoints():
+            found |= {*_of(self._wanted.affected(carried_by(endpoint.type)), NetworkKey)}
+        return found - self._keep
+
+    def _extensions(self) -> None:
+        """Say on ``br-int`` which extensions have flows that belong to no port."""
+        bridge = self._observed.snapshot.bridges.get(self._settings.integration)
+        if bridge is None:
+            return
+        marks = dict.fromkeys(key.owner for key in _of(self._drop, ExtensionKey))
+        want = {**{EXTENSION_MARK + owner: None for owner in marks}, **self._marks()}
+        for name, value in want.items():
+            before = bridge.external_ids.get(name)
+            if before != value:
+                change = SetColumns(
+                    table=Table.BRIDGE,
+                    record=bridge.name,
+                    keys={"external_ids": {name: value}},
+                    expect={name: before},
+                )
+                key = ExtensionKey(name.removeprefix(EXTENSION_MARK))
+                self._draft.prepare.append(row(change, [key]))
+
+    def _marks(self) -> dict[str, str]:
+        return {EXTENSION_MARK + key.owner: "1" for key in _of(self._put, ExtensionKey)}
+
+
+def held(observed: Observed, settings: Settings) -> set[SwitchKey]:
+    """What the rows of the database say that the driver has."""
+    found: set[SwitchKey] = set(leftovers(observed))
+    found |= {NetworkKey(network) for network in observed.vlans.networks}
+    for port in observed.snapshot.ports.values():
+        endpoint = endpoint_of(port) if port.bridge == settings.tunnel else None
+        if endpoint is not None:
+            found.add(endpoint)
+    bridge = observed.snapshot.bridges.get(settings.integration)
+    for name in bridge.external_ids if bridge is not None else ():
+        if name.startswith(EXTENSION_MARK):
+            found.add(ExtensionKey(name.removeprefix(EXTENSION_MARK)))
+    return found
+
+
+def _of(keys: Iterable[SwitchKey], kind: type[K]) -> Iterable[K]:
+    return [key for key in keys if isinstance(key, kind)]

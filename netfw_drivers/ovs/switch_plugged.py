@@ -1,0 +1,190 @@
+"""What is plugged into the switch, kept current from the database's announcements."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from netfw.drivers.events import Event, FeedLost, KeysChanged
+from netfw.drivers.keys import PortKey
+from netfw.drivers.switch_values import SwitchDevice, SwitchKey
+from netfw.model.address import Mac
+from netfw.model.ids import PortId
+from netfw.ovs.ovsdb_state import Bridge, Changed, Connected, Disconnected, Port, SwitchEvent
+from netfw_drivers.ovs.switch_ground import PROTOCOLS, SECURE
+from netfw_drivers.ovs.switch_observed import endpoint_of, is_stray, ofport_of, port_id_of
+from netfw_drivers.ovs.switch_settings import Settings
+from netfw_drivers.ovs.vlans import no_record
+
+Fingerprint = tuple[object, ...]
+"""All of a row that this driver cares about."""
+_RECORD = tuple(no_record())
+
+
+class Plugged:
+    """Devices by the port they are for; announces what somebody else changed.
+
+    Fed by the database's thread.  What the driver does itself it says beforehand, so that its own
+    changes come back without a word.
+    """
+
+    def __init__(self, settings: Settings, tell: Callable[[Event], None]) -> None:
+        self._settings, self._tell = settings, tell
+        self._cables = {end.name for cable in settings.cables() for end in (cable.near, cable.far)}
+        self._lock = threading.Lock()
+        self._ports: dict[PortId, tuple[Port, ...]] = {}
+        self._strays: dict[str, Port] = {}
+        self._devices: dict[PortId, SwitchDevice] = {}
+        self._known: dict[str, tuple[Port, Fingerprint]] = {}
+        self._names = frozenset(settings.bridges)
+        self._bridges: dict[str, Fingerprint] = {}
+        self._expected: dict[str, Fingerprint | None] = {}
+        self._listed = False
+        self._lost = False
+
+    @property
+    def devices(self) -> Mapping[PortId, SwitchDevice]:
+        """Every device; a view of what is there now."""
+        return MappingProxyType(self._devices)
+
+    def ports(self) -> tuple[dict[PortId, tuple[Port, ...]], tuple[Port, ...]]:
+        """The ports of ``br-int``, and those of them that are open to all networks."""
+        with self._lock:
+            return dict(self._ports), tuple(self._strays.values())
+
+    def expect(self, name: str, port: Port | None) -> None:
+        """The driver is about to make this of the port *name*."""
+        with self._lock:
+            self._expected[name] = None if port is None else self._fingerprint(port)
+
+    def __call__(self, event: SwitchEvent) -> None:
+        match event:
+            case Disconnected(remote):
+                self._lost = True
+                self._tell(FeedLost(f"{remote} does not answer"))
+            case Connected(remote):
+                if self._lost:
+                    self._tell(FeedLost(f"{remote} answers again"))
+                self._lost = False
+            case Changed():
+                self._changed(event)
+
+    def _changed(self, event: Changed) -> None:
+        with self._lock:
+            first, self._listed = not self._listed, True
+            keys: set[SwitchKey | None] = set()
+            for name in event.ports_gone:
+                keys.update(self._gone(name))
+            for name, port in event.ports.items():
+                keys.update(self._came(name, port))
+            for name in {*event.bridges, *event.bridges_gone} & self._names:
+                keys.update(self._bridge(name, event.bridges.get(name)))
+        if first:
+            return
+        if None in keys:
+            self._tell(FeedLost("somebody changed the bridges or the cables between them"))
+        elif keys:
+            self._tell(KeysChanged("the switch changed", keys))
+
+    def _gone(self, name: str) -> Iterator[SwitchKey | None]:
+        before = self._known.pop(name, None)
+        if before is None:
+            return
+        self._forget(before[0])
+        if self._expected.pop(name, before[1]) is not None:
+            yield from self._keys(before[0])
+
+    def _came(self, name: str, port: Port) -> Iterator[SwitchKey | None]:
+        before = self._known.get(name)
+        if before is not None:
+            self._forget(before[0])
+        now = self._fingerprint(port)
+        self._known[name] = port, now
+        self._note(port)
+        if self._expected.get(name, ()) == now:
+            del self._expected[name]
+        elif before is not None and before[1] != now:
+            yield from self._keys(before[0])
+            yield from self._keys(port)
+        elif before is None and name not in self._cables and endpoint_of(port) is None:
+            yield from self._keys(port)
+
+    def _keys(self, port: Port) -> Iterator[SwitchKey | None]:
+        """Whom a change of *port* concerns; ``None``: everybody."""
+        port_id, endpoint = port_id_of(port), endpoint_of(port)
+        if port.name in self._cables:
+            yield None
+        elif port_id is not None:
+            yield PortKey(port_id)
+        elif endpoint is not None and port.bridge == self._settings.tunnel:
+            yield endpoint
+
+    def _note(self, port: Port) -> None:
+        port_id = port_id_of(port)
+        if port_id is None:
+            return
+        if port.bridge == self._settings.integration:
+            self._ports[port_id] = (*self._ports.get(port_id, ()), port)
+            if is_stray(port):
+                self._strays[port.name] = port
+        if port_id not in self._devices or port.bridge == self._settings.integration:
+            self._devices[port_id] = _device(port, self._settings.integration)
+
+    def _forget(self, port: Port) -> None:
+        port_id = port_id_of(port)
+        self._strays.pop(port.name, None)
+        if port_id is None:
+            return
+        left = tuple(p for p in self._ports.get(port_id, ()) if p.name != port.name)
+        if left:
+            self._ports[port_id] = left
+            self._devices[port_id] = _device(left[0], self._settings.integration)
+        else:
+            self._ports.pop(port_id, None)
+            device = self._devices.get(port_id)
+            if device is not None and device.name == port.name:
+                del self._devices[port_id]
+
+    def _bridge(self, name: str, bridge: Bridge | None) -> Iterator[None]:
+        """Whether somebody removed a bridge, made it anew, or made it speak otherwise."""
+        before = self._bridges.pop(name, None)
+        if bridge is not None:
+            now = self._bridges[name] = bridge.uuid, bridge.fail_mode, bridge.protocols
+            kept = before == now or (before is not None and before[0] == now[0] and _fits(bridge))
+        else:
+            kept = False
+        if before is not None and not kept:
+            yield None
+
+    def _fingerprint(self, port: Port) -> Fingerprint:
+        interface = port.interface
+        if port.name in self._cables or endpoint_of(port) is not None:
+            return port.bridge, interface.type, tuple(sorted(interface.options.items()))
+        record = tuple(port.other_config.get(key) for key in _RECORD)
+        number = ofport_of(port)
+        wiring = port.tag, port.vlan_mode, port.trunks, record
+        return port_id_of(port), port.bridge, number, interface.error, *wiring
+
+
+def _fits(bridge: Bridge) -> bool:
+    return bridge.fail_mode == SECURE and set(PROTOCOLS) <= set(bridge.protocols)
+
+
+def _device(port: Port, integration: str) -> SwitchDevice:
+    return SwitchDevice(
+        name=port.name,
+        mac=_mac(port),
+        ofport=ofport_of(port),
+        ancillary=port.bridge != integration,
+    )
+
+
+def _mac(port: Port) -> Mac | None:
+    """The address of the instance behind it, as whoever plugged it says."""
+    interface = port.interface
+    text = interface.external_ids.get("attached-mac") or interface.mac_in_use or ""
+    try:
+        return Mac(text)
+    except ValueError:
+        return None

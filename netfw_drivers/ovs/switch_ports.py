@@ -1,0 +1,155 @@
+"""Ports of this host: what the database says of them, and what they wait for.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from attrs import frozen
+
+from netfw.drivers.keys import PortKey
+from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
+from netfw.errors import InvalidInput
+from netfw.model.ids import PortId
+from netfw.model.segment import Segment
+from netfw.ovs.operations import SetColumns, Table, Value
+from netfw.ovs.ovsdb_state import IFACE_ID, Port
+from netfw.plan import Operation
+from netfw_drivers.ovs.switch_book import Wanted
+from netfw_drivers.ovs.switch_draft import Draft, differing, row
+from netfw_drivers.ovs.switch_observed import (
+    PARKED,
+    Observed,
+    is_live,
+    is_parked,
+    is_recorded,
+    ofport_of,
+    port_id_of,
+)
+from netfw_drivers.ovs.vlans import Domain, dead_record, no_record, port_record
+
+_LIVE: Mapping[str, Value] = {"vlan_mode": None, "trunks": ()}
+
+
+@frozen(kw_only=True)
+class Wired:
+    """A port that takes part in its network, or is ready to."""
+
+    number: int
+    vlan: int
+    wiring: Wiring
+
+
+class Ports:
+    """Plans ports one by one; ``wired`` are those that get flows."""
+
+    def __init__(
+        self, draft: Draft, observed: Observed, wanted: Wanted, numbers: Mapping[Domain, int]
+    ) -> None:
+        self._draft, self._observed, self._wanted = draft, observed, wanted
+        self._numbers = numbers
+        self.wired: dict[PortKey, Wired] = {}
+
+    def plan(self, keys: Iterable[PortKey]) -> None:
+        for key in keys:
+            wiring = self._wanted.get(key, Wiring)
+            if wiring is None:
+                self._drop(key)
+            else:
+                self._put(key, wiring)
+
+    def park_strays(self, but: Iterable[PortKey]) -> None:
+        """Close what was plugged open to all networks and is not asked about."""
+        asked = set(but)
+        for port in self._observed.strays:
+            port_id = port_id_of(port)
+            if port_id is not None and PortKey(port_id) not in asked:
+                self._prepare(PortKey(port_id), port, {}, park=True)
+
+    def _put(self, key: PortKey, wiring: Wiring) -> None:
+        ports = self._candidates(key.port)
+        for surplus in ports[1:]:
+            self._prepare(key, surplus, no_record(), park=True)
+        if not ports:
+            self._draft.waiting[key] = "no device was plugged for it yet"
+            return
+        port = ports[0]
+        if wiring.admission is Admission.DEAD:
+            self._prepare(key, port, dead_record(wiring.network), park=True)
+            return
+        network = self._wanted.network(wiring.network)
+        if network is None:
+            self._wait(key, port, f"network {wiring.network} is not on this host yet")
+            return
+        segment = _segment(wiring, network)
+        if isinstance(segment, InvalidInput):
+            self._draft.refused[key] = segment
+            return
+        vlan = self._numbers.get(Domain(wiring.network, segment.id))
+        number = ofport_of(port)
+        if vlan is None or number is None:
+            why = port.interface.error or "the switch has not numbered its device yet"
+            self._wait(key, port, why if vlan is not None else "its network has no local VLAN")
+            return
+        self.wired[key] = Wired(number=number, vlan=vlan, wiring=wiring)
+        self._admit(key, port, wiring, segment, vlan)
+
+    def _admit(self, key: PortKey, port: Port, wiring: Wiring, segment: Segment, vlan: int) -> None:
+        live = is_live(port, vlan)
+        self._prepare(key, port, port_record(segment, vlan), park=not live)
+        if wiring.admission is Admission.LIVE and not live:
+            self._draft.admit.append(_change(key, port, {"tag": vlan, **_LIVE}, {}))
+
+    def _drop(self, key: PortKey) -> None:
+        for port in self._observed.plugged.get(key.port, ()):
+            self._prepare(key, port, no_record(), park=True)
+
+    def _wait(self, key: PortKey, port: Port, why: str) -> None:
+        """It stays dead as long as it waits."""
+        self._draft.waiting[key] = why
+        self._prepare(key, port, no_record(), park=True)
+
+    def _prepare(
+        self, key: PortKey, port: Port, record: Mapping[str, str | None], *, park: bool
+    ) -> None:
+        values: Mapping[str, Value] = PARKED if park and not is_parked(port) else {}
+        keys = differing(port.other_config, record)
+        if values or keys:
+            self._draft.prepare.append(_change(key, port, values, keys))
+
+    def _candidates(self, port_id: PortId) -> list[Port]:
+        """The devices that claim to be it; of several, the one that is wired or can be."""
+        ports = self._observed.plugged.get(port_id, ())
+        return sorted(ports, key=lambda p: (ofport_of(p) is None, not is_recorded(p), p.name))
+
+
+def leftovers(observed: Observed) -> set[PortKey]:
+    """The ports that have a record of being wired, or of being dead."""
+    return {
+        PortKey(port_id)
+        for port_id, ports in observed.plugged.items()
+        if any(map(is_recorded, ports))
+    }
+
+
+def _segment(wiring: Wiring, network: LocalNetwork) -> Segment | InvalidInput:
+    """The segment that a port is on."""
+    if wiring.segment is None and len(network.segments) == 1:
+        return network.segments[0]
+    for segment in network.segments:
+        if segment.id == wiring.segment:
+            return segment
+    known = ", ".join(str(segment.id) for segment in network.segments)
+    return InvalidInput({"segment": f"{wiring.segment} is not one of {known}"})
+
+
+def _change(
+    key: PortKey, port: Port, values: Mapping[str, Value], record: Mapping[str, str | None]
+) -> Operation:
+    change = SetColumns(
+        table=Table.PORT,
+        record=port.name,
+        values=values,
+        keys={"other_config": record} if record else {},
+        expect={IFACE_ID: str(port_id_of(port) or "")},
+    )
+    return row(change, [key])

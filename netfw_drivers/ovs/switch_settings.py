@@ -1,0 +1,119 @@
+"""How the switch driver was configured, and the names that follow from it.  Pure."""
+
+from __future__ import annotations
+
+from base64 import b32encode
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from ipaddress import IPv4Address
+
+from attrs import field, frozen
+
+from netfw.drivers.switch_values import Endpoint
+from netfw.model.address import IpAddress
+from netfw.model.segment import NetworkType
+
+_LONGEST_NAME = 15
+VXLAN_PORT = 4789
+
+
+@frozen
+class End:
+    """One end of a patch cable."""
+
+    bridge: str
+    name: str
+
+
+@frozen
+class Cable:
+    """A patch cable; the near end is on ``br-int``."""
+
+    near: End
+    far: End
+
+    @property
+    def ends(self) -> tuple[tuple[End, End], tuple[End, End]]:
+        """Each end, with the other."""
+        return (self.near, self.far), (self.far, self.near)
+
+
+@frozen(kw_only=True)
+class Settings:
+    """How this driver was configured."""
+
+    integration: str = "br-int"
+    tunnel: str = "br-tun"
+    mappings: Mapping[str, str] = field(factory=dict)
+    """Bridges by physical network."""
+    tunnel_types: frozenset[NetworkType] = frozenset()
+    local_ip: IpAddress | None = None
+    datapath_type: str = "system"
+    responder: bool = False
+    dont_fragment: bool = True
+    csum: bool = False
+    vxlan_port: int = VXLAN_PORT
+    mac_table_size: int = 50000
+
+    @property
+    def has_tunnels(self) -> bool:
+        return bool(self.tunnel_types)
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The bridges that the driver makes itself."""
+        return (self.integration, *((self.tunnel,) if self.has_tunnels else ()))
+
+    @property
+    def bridges(self) -> tuple[str, ...]:
+        """All bridges that the driver puts flows on."""
+        return (*self.made, *self.mappings.values())
+
+    def cables(self) -> Iterator[Cable]:
+        """Every cable there is to be."""
+        if self.has_tunnels:
+            yield self.tunnel_cable
+        yield from map(self.physical_cable, self.mappings.values())
+
+    @property
+    def tunnel_cable(self) -> Cable:
+        return Cable(End(self.integration, "patch-tun"), End(self.tunnel, "patch-int"))
+
+    def physical_cable(self, bridge: str) -> Cable:
+        return Cable(
+            End(self.integration, _patch_name("int-", bridge)),
+            End(bridge, _patch_name("phy-", bridge)),
+        )
+
+    def tunnel_options(self, endpoint: Endpoint) -> dict[str, str]:
+        """What the database says of a tunnel to *endpoint*."""
+        options = {
+            "remote_ip": str(endpoint.address),
+            "in_key": "flow",
+            "out_key": "flow",
+            "df_default": str(self.dont_fragment).lower(),
+        }
+        if self.local_ip is not None:
+            options["local_ip"] = str(self.local_ip)
+        if self.csum:
+            options["csum"] = "true"
+        if endpoint.type is NetworkType.VXLAN and self.vxlan_port != VXLAN_PORT:
+            options["dst_port"] = str(self.vxlan_port)
+        return options
+
+
+def tunnel_name(endpoint: Endpoint) -> str:
+    """The port's name: by the peer's address in hex, or by a hash where that is too long."""
+    address = endpoint.address
+    if isinstance(address, IPv4Address):
+        return f"{endpoint.type}-{int(address):08x}"
+    digest = b32encode(blake2b(address.packed, digest_size=5).digest()).decode().lower()
+    return f"{endpoint.type}-{digest}"
+
+
+def _patch_name(prefix: str, bridge: str) -> str:
+    name = prefix + bridge
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = blake2b(bridge.encode(), digest_size=3).hexdigest()
+    return f"{name[: _LONGEST_NAME - len(digest)]}{digest}"

@@ -1,0 +1,83 @@
+"""A plan of the switch driver: rows and flows as stages.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import field, frozen
+
+from netfw.drivers.switch_values import SwitchKey
+from netfw.ovs.openflow.book import FlowPlan
+from netfw.ovs.openflow.encode import Key, describe_key
+from netfw.ovs.operations import SetColumns, Table
+from netfw.plan import Operation, Plan, Stage
+from netfw_drivers.ovs.switch_groups import BASE
+from netfw_drivers.ovs.switch_plan import Outline
+
+FLOWS = "flows/"
+
+
+@frozen
+class FlowStep:
+    """One flow to add, change or remove; ``subject`` is how the toolbox names it."""
+
+    line: str
+    subject: object = field(eq=False)
+
+
+@frozen(kw_only=True)
+class SwitchPlan(Plan):
+    """A plan, and what the driver has to note when it is carried out."""
+
+    outline: Outline | None = field(default=None, eq=False, repr=False)
+    flows: Mapping[str, FlowPlan] = field(factory=dict, eq=False, repr=False)
+    unsettled: frozenset[str] = field(default=frozenset(), eq=False, repr=False)
+    """Bridges whose flows are planned again once their rows are done."""
+
+
+def compose(
+    found: Outline, flows: Mapping[str, FlowPlan], asked: frozenset[SwitchKey]
+) -> SwitchPlan:
+    """The stages; only what was *asked* about waits."""
+    draft = found.draft
+    waiting = {key: why for key, why in draft.waiting.items() if key in asked}
+    return SwitchPlan(
+        stages=(*draft.before(), *_flow_stages(flows), *draft.after()),
+        waiting={key: why for key, why in waiting.items() if key not in draft.refused},
+        refused=dict(draft.refused),
+        outline=found,
+        flows=flows,
+        unsettled=frozenset(_changed_bridges(draft.prepare)),
+    )
+
+
+def _flow_stages(flows: Mapping[str, FlowPlan]) -> Iterator[Stage]:
+    for bridge, plan in flows.items():
+        if plan.changes:
+            yield Stage(tuple(_steps(bridge, plan)))
+
+
+def _steps(bridge: str, plan: FlowPlan) -> Iterator[Operation]:
+    changes = plan.changes
+    owners = {key: owner for owner, held in plan.holds.items() for key in held.flows}
+
+    def step(line: str, key: Key, subject: object) -> Operation:
+        mine = owners.get(key)
+        named = frozenset({mine[1]}) if isinstance(mine, tuple) and mine[1] != BASE else frozenset()
+        return Operation(FLOWS + bridge, line, named, FlowStep(line, subject))
+
+    for key, cookie in changes.removed.items():
+        text = describe_key(key)
+        yield step(f"remove cookie={cookie:#x},{text}", key, text)
+    for encoded in changes.added:
+        yield step(f"add {encoded.flow}", encoded.key, encoded.flow)
+    for encoded in changes.changed:
+        yield step(f"change {encoded.flow}", encoded.key, encoded.flow)
+
+
+def _changed_bridges(rows: list[Operation]) -> Iterator[str]:
+    """Bridges that the switch makes anew, or empties, when their rows change."""
+    for operation in rows:
+        change = operation.payload
+        if isinstance(change, SetColumns) and change.table is Table.BRIDGE and change.values:
+            yield change.record

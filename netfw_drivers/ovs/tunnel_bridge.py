@@ -1,0 +1,137 @@
+"""The flows of ``br-tun``.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Address
+
+from netfw import flows as of
+from netfw.flows.vocabulary import mac_number
+from netfw.model.address import IpAddress, Mac
+from netfw.model.segment import NetworkType
+from netfw_drivers.ovs.pipeline import (
+    COOKIE,
+    FLOOD,
+    FROM_TUNNEL,
+    KIND,
+    KINDS,
+    LEARN,
+    LEARNS,
+    PATCH_TO_TUNNEL,
+    RESPONDER,
+    TUNNEL_INPUT,
+    TUNNELS,
+    UNICAST,
+)
+
+LEARNT_FOR = 300
+"""Seconds that a sender's place is remembered."""
+_GROUP = "01:00:00:00:00:00/01:00:00:00:00:00"
+_ALL = "ff:ff:ff:ff:ff:ff"
+_REQUEST, _REPLY = 1, 2
+
+
+def base_flows(to_host: int, *, responder: bool) -> Iterator[of.Flow]:
+    """What is there before any network; *to_host* is the patch to ``br-int``."""
+    yield from TUNNELS.miss_flows(COOKIE)
+    yield TUNNEL_INPUT.flow(
+        of.in_port(to_host), of.goto(PATCH_TO_TUNNEL), priority=1, cookie=COOKIE
+    )
+    yield PATCH_TO_TUNNEL.flow(of.eth_dst(_GROUP), of.goto(FLOOD), priority=1, cookie=COOKIE)
+    if responder:
+        question = of.arp() & of.arp_op(_REQUEST) & of.eth_dst(_ALL)
+        yield PATCH_TO_TUNNEL.flow(question, of.goto(RESPONDER), priority=2, cookie=COOKIE)
+    # The learnt flow names no local VLAN: a number that passes to another network takes nothing
+    # along of what was learnt for the former one.
+    lesson = of.learn(
+        UNICAST.number,
+        of.learn_match(KIND),
+        of.learn_match(of.FIELD["tun_id"]),
+        of.learn_match(of.FIELD["eth_dst"], of.FIELD["eth_src"]),
+        of.learn_load(of.VLAN_TCI, 0),
+        of.learn_output(of.IN_PORT_WIDE),
+        priority=1,
+        cookie=COOKIE,
+        hard_timeout=LEARNT_FOR,
+    )
+    yield LEARN.flow(LEARNS.is_(1), lesson, of.output(to_host), priority=2, cookie=COOKIE)
+    yield LEARN.flow(of.ANYTHING, of.output(to_host), priority=1, cookie=COOKIE)
+
+
+def tunnel_flows(number: int, kind: NetworkType, *, learns: bool) -> Iterator[of.Flow]:
+    """What takes in packets from the tunnel at port *number*."""
+    yield TUNNEL_INPUT.flow(
+        of.in_port(number),
+        of.load(LEARNS, int(learns)),
+        of.load(KIND, KINDS[kind]),
+        of.goto(FROM_TUNNEL[kind]),
+        priority=1,
+        cookie=COOKIE,
+    )
+
+
+def network_flows(
+    vlan: int, kind: NetworkType, number: int, outputs: Iterable[int]
+) -> Iterator[of.Flow]:
+    """What joins a local *vlan* to the network that all hosts know by *kind* and *number*."""
+    yield FROM_TUNNEL[kind].flow(
+        of.tun_id(number),
+        of.PushVlan(),
+        of.set_vlan(vlan),
+        of.goto(LEARN),
+        priority=1,
+        cookie=COOKIE,
+    )
+    yield PATCH_TO_TUNNEL.flow(
+        of.vlan(vlan),
+        of.set_tunnel(number),
+        of.load(KIND, KINDS[kind]),
+        of.goto(UNICAST),
+        priority=0,
+        cookie=COOKIE,
+    )
+    ports = sorted(outputs)
+    if ports:
+        yield FLOOD.flow(
+            of.vlan(vlan),
+            of.PopVlan(),
+            of.set_tunnel(number),
+            *map(of.output, ports),
+            priority=1,
+            cookie=COOKIE,
+        )
+
+
+def forwarding_flows(
+    vlan: int, number: int, mac: Mac, tunnel: int, addresses: Iterable[IpAddress]
+) -> Iterator[of.Flow]:
+    """What sends to *mac* by *tunnel*, and answers for its *addresses* here."""
+    yield UNICAST.flow(
+        of.vlan(vlan) & of.eth_dst(mac),
+        of.PopVlan(),
+        of.set_tunnel(number),
+        of.output(tunnel),
+        priority=2,
+        cookie=COOKIE,
+    )
+    for address in addresses:
+        if isinstance(address, IPv4Address):
+            yield _arp_answer(vlan, mac, address)
+
+
+def _arp_answer(vlan: int, mac: Mac, address: IPv4Address) -> of.Flow:
+    question = of.vlan(vlan) & of.arp() & of.arp_op(_REQUEST) & of.arp_tpa(address)
+    sender, receiver = of.FIELD["eth_src"], of.FIELD["eth_dst"]
+    return RESPONDER.flow(
+        question,
+        of.move(sender, receiver),
+        of.set_field("eth_src", mac),
+        of.load(of.FIELD["arp_op"], _REPLY),
+        of.move(of.FIELD["arp_sha"], of.FIELD["arp_tha"]),
+        of.move(of.FIELD["arp_spa"], of.FIELD["arp_tpa"]),
+        of.load(of.FIELD["arp_sha"], mac_number(mac)),
+        of.load(of.FIELD["arp_spa"], int(address)),
+        of.back(),
+        priority=1,
+        cookie=COOKIE,
+    )

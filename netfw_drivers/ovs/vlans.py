@@ -1,0 +1,118 @@
+"""Local VLANs: the numbers by which this host's switch keeps networks apart.  Pure.
+
+A number is recorded in the database of the switch, on ``br-int``, before anything uses it, and
+removed after everything that used it; a port has a copy for people and tools to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from uuid import UUID
+
+from attrs import frozen
+
+from netfw.errors import BackendError
+from netfw.model.ids import NetworkId, SegmentId
+from netfw.model.segment import Segment
+
+DEAD_VLAN = 4095
+"""Tag of a port that nobody admitted yet, or any more."""
+LOCAL_VLANS = range(1, 4095)
+RECORD = "netfw-vlan-"
+"""Keys of ``br-int``'s ``external_ids``, followed by the number; values name whom it is for."""
+NET_UUID = "net_uuid"
+"""Key of a port's ``other_config``: the network it is wired to."""
+
+
+@frozen
+class Domain:
+    """One broadcast domain on this host: a segment of a network."""
+
+    network: NetworkId
+    segment: SegmentId
+
+    def __str__(self) -> str:
+        return f"{self.network}/{self.segment}"
+
+
+@frozen
+class Vlans:
+    """Who has which number."""
+
+    numbers: Mapping[Domain, int]
+
+    @classmethod
+    def recorded(cls, ids: Mapping[str, str]) -> Vlans:
+        """What the bridge's ``external_ids`` say; what is no record is somebody's joke."""
+        return cls(dict(_records(ids)))
+
+    @property
+    def networks(self) -> frozenset[NetworkId]:
+        return frozenset(domain.network for domain in self.numbers)
+
+    def of(self, network: NetworkId) -> dict[Domain, int]:
+        return {domain: vlan for domain, vlan in self.numbers.items() if domain.network == network}
+
+
+class VlansExhausted(BackendError):
+    """Every local VLAN of this host is in use; the text says what to do."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"all {len(LOCAL_VLANS)} local VLANs of this host are in use: "
+            "it has ports of too many networks; move some of them to another host"
+        )
+
+
+def free_vlan(taken: Container[int], hints: Iterable[int] = ()) -> int:
+    """A number that is not *taken*: a hint where possible, for ports that have it already.
+
+    :raises VlansExhausted: there is none.
+    """
+    candidates: tuple[int, ...] = (*hints, *LOCAL_VLANS)
+    for number in candidates:
+        if number in LOCAL_VLANS and number not in taken:
+            return number
+    raise VlansExhausted
+
+
+def record_of(vlan: int, domain: Domain) -> tuple[str, str]:
+    """Key and value of the record."""
+    return f"{RECORD}{vlan}", str(domain)
+
+
+def port_record(segment: Segment, vlan: int) -> dict[str, str | None]:
+    """What a port's ``other_config`` says, in the words that operators know."""
+    provider = segment.provider
+    return {
+        NET_UUID: str(segment.network_id),
+        "network_type": str(provider.network_type),
+        "physical_network": provider.physical_network,
+        "segmentation_id": None
+        if provider.segmentation_id is None
+        else str(provider.segmentation_id),
+        "tag": str(vlan),
+    }
+
+
+def dead_record(network: NetworkId) -> dict[str, str | None]:
+    """What the ``other_config`` of a dead port says."""
+    return {**no_record(), NET_UUID: str(network)}
+
+
+def no_record() -> dict[str, str | None]:
+    """Nothing of ours in a port's ``other_config``."""
+    keys = NET_UUID, "network_type", "physical_network", "segmentation_id", "tag"
+    return dict.fromkeys(keys)
+
+
+def _records(ids: Mapping[str, str]) -> Iterator[tuple[Domain, int]]:
+    for key, value in ids.items():
+        if not key.startswith(RECORD):
+            continue
+        network, _, segment = value.partition("/")
+        try:
+            vlan = int(key.removeprefix(RECORD))
+            yield Domain(NetworkId(UUID(network)), SegmentId(UUID(segment))), vlan
+        except ValueError:
+            continue
