@@ -25,7 +25,8 @@ class Fault:
     @property
     def place(self) -> str:
         """File, line and path as far as they are known: ``net.yaml:7: ports[2].mac_address``."""
-        file = self.file if self.line is None else f"{self.file}:{self.line}"
+        name = self.file.encode("utf-8", "backslashreplace").decode()
+        file = name if self.line is None else f"{name}:{self.line}"
         return f"{file}: {self.path}" if self.path else file
 
 

@@ -45,7 +45,7 @@ def look(path: str) -> Look:
     """What is at *path* now."""
     try:
         names = _names(path)
-    except OSError as exc:
+    except (OSError, ValueError) as exc:  # the latter: a name that can be no file's
         return Look(problem=_sentence(exc))
     if names is None:
         return Look({path: _stat(path)})
@@ -112,5 +112,5 @@ def _blocks(fd: int) -> Iterator[bytes]:
         yield block
 
 
-def _sentence(error: OSError) -> str:
-    return f"can not be read: {error.strerror or error}"
+def _sentence(error: OSError | ValueError) -> str:
+    return f"can not be read: {getattr(error, 'strerror', None) or error}"

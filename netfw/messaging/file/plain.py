@@ -27,6 +27,8 @@ VALUES: Final = 1_000_000
 """Of one file, with every alias written out."""
 DEPTH: Final = 32
 
+_HALF = re.compile("[\ud800-\udfff]")
+
 
 @frozen(kw_only=True)
 class Parsed:
@@ -116,18 +118,21 @@ def _no_number(word: str) -> NoReturn:
 
 
 def _limit(value: object) -> None:
-    """Refuse what is nested too deep, without going as deep."""
+    """Refuse what is nested too deep, without going as deep, and what is no Unicode text."""
     level, depth = [value], 0
     while level:
         if depth > DEPTH:
             raise Refused(f"is nested more than {DEPTH} deep")
+        for each in level:
+            if isinstance(each, str) and not each.isascii() and _HALF.search(each):
+                raise Refused(f"{shown(each)} has half a character (a lone surrogate)")
         level = [inner for outer in level for inner in _within(outer)]
         depth += 1
 
 
 def _within(value: object) -> list[object]:
     if isinstance(value, Mapping):
-        return list(value.values())
+        return [*value, *value.values()]
     return value if isinstance(value, list) else []
 
 

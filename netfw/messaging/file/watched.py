@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable
 
 from attrs import frozen
 
@@ -29,9 +31,16 @@ class Watched:
     without a change is what tells that its writer is done.  One thread at a time.
     """
 
-    def __init__(self, path: str, settle: float) -> None:
+    def __init__(
+        self,
+        path: str,
+        settle: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.path = path
-        self._settle = settle
+        self._settle, self._clock, self._sleep = settle, clock, sleep
         self._reader = Reader()
         self._seen: Look | None = None
         """What was looked at last, and since when it looks so."""
@@ -48,16 +57,16 @@ class Watched:
         """What is new and settled; ``None``: nothing."""
         seen = look(self.path)
         if seen != self._seen:
-            self._seen, self._since = seen, time.monotonic()
-        if seen == self._read or time.monotonic() - self._since < self._settle:
+            self._seen, self._since = seen, self._clock()
+        if seen == self._read or self._clock() - self._since < self._settle:
             return None
         return self._reading(seen)
 
     def settled(self) -> Reading:
         """Wait until the place looks the same for a while, once, and read it."""
         seen = look(self.path)
-        time.sleep(self._settle)
-        self._seen, self._since = look(self.path), time.monotonic()
+        self._sleep(self._settle)
+        self._seen, self._since = look(self.path), self._clock()
         return _faulty(self.path, TORN) if self._seen != seen else self._whole(seen)
 
     def at_once(self) -> Reading:
@@ -79,7 +88,7 @@ class Watched:
             return None
         self._read = seen
         digest = digest_of(
-            *(part for name, data in contents.files.items() for part in (name.encode(), data))
+            *(part for name, data in contents.files.items() for part in (os.fsencode(name), data))
         )
         return Reading(self._reader.topology(contents), digest.hex())
 

@@ -77,6 +77,8 @@ def test_what_is_no_utf_8_is_refused_and_a_byte_order_mark_is_not() -> None:
     [
         ('{"a": 1,\n "a": 2}', "the key 'a' is twice in one object"),
         ('{\n"a": ', "t.json:2: is no JSON: Expecting value"),
+        (r'{"a": ["\ud800"]}', r"'\ud800' has half a character"),
+        (r'{"\udfff": 1}', r"'\udfff' has half a character"),
         ('{"a": NaN}', "NaN is no number that JSON has"),
         ("1" * 5000, "is no JSON"),
         ("[" * 100_000, "is nested more than 32 deep"),

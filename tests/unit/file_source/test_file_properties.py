@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,28 +21,46 @@ from netfw.model.resource import Kind
 from netfw.model.wire import TABLES
 from netfw.testing.conformance.state_history import key, universe
 
-SAMPLES = sorted(Path("samples/topologies").glob("*.yaml"))
+SAMPLES = sorted((Path(__file__).parents[3] / "samples/topologies").glob("*.yaml"))
 
-words = st.sampled_from(
-    [
-        *KNOWN, "blue", "a", "", "vxlan", "10.0.0.1", "10.0.0.0/24", "fa:16:3e:00:00:01", "ingress",
-        "00000000-0000-0000-0000-000000000001", "network", "host", "rules", "h1", "local_ip", "*",
-        "network:dhcp", "\\ud800", "x" * 300, "bandwidth_limit", "type", "service", "l3", "dhcp",
-    ]
-)  # fmt: skip
-names = words | st.sampled_from(sorted({name for kind in Kind for name in TABLES[kind].names}))
-values = st.recursive(
-    st.none() | st.booleans() | st.integers(-1, 10**20) | st.floats(allow_nan=False) | words,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(names | st.text(max_size=3), inner, max_size=5)
-    ),
-    max_leaves=12,
-)
-entries = st.dictionaries(names, values, max_size=8) | values
-documents = (
-    st.dictionaries(st.sampled_from(KNOWN), st.lists(entries, max_size=3) | entries) | values
-)
+WORDS: list[Any] = [
+    *KNOWN, "blue", "a", "", "vxlan", "10.0.0.1", "10.0.0.0/24", "fa:16:3e:00:00:01", "ingress",
+    "00000000-0000-0000-0000-000000000001", "network", "host", "rules", "h1", "local_ip", "*",
+    "network:dhcp", "\ud800", "x" * 300, "bandwidth_limit", "type", "service", "l3", "dhcp",
+    "a\nb", None, True, False, -1, 0, 1, 7, 10**20, 1.5,
+]  # fmt: skip
+
+
+def any_value(chance: random.Random, depth: int = 3) -> Any:
+    """Words, lists and objects, the latter with names that mean something somewhere."""
+    form = chance.random()
+    if depth == 0 or form < 0.5:
+        return chance.choice(WORDS)
+    if form < 0.7:
+        return [any_value(chance, depth - 1) for _ in range(chance.randrange(4))]
+    return any_entry(chance, chance.choice(list(Kind)), depth - 1)
+
+
+def any_entry(chance: random.Random, kind: Kind, depth: int = 3) -> dict[str, Any]:
+    known = [*TABLES[kind].names, "network", "subnet", "host", "rules", "security_group"]
+    names = chance.sample(known, min(len(known), chance.randrange(8)))
+    if chance.random() < 0.2:
+        names.append(str(chance.choice(WORDS)))
+    return {name: any_value(chance, depth) for name in names} | (
+        {"name": chance.choice(("blue", "a", "b"))} if chance.random() < 0.8 else {}
+    )
+
+
+def any_document(chance: random.Random) -> Any:
+    if chance.random() < 0.05:
+        return any_value(chance)
+    document: dict[str, Any] = {}
+    for name in chance.sample(KNOWN, chance.randrange(1, 6)):
+        kind = SECTIONS.get(name, Kind.AGENT)
+        document[name] = [any_entry(chance, kind) for _ in range(chance.randrange(4))]
+        if chance.random() < 0.2 or name == "hosts":
+            document[name] = {"h1": any_entry(chance, kind), "a": any_value(chance)}
+    return document
 
 
 def check(topology: Topology) -> None:
@@ -50,11 +70,13 @@ def check(topology: Topology) -> None:
         str(fault).encode()
 
 
-@settings(max_examples=400, deadline=None)
-@given(st.lists(documents, min_size=1, max_size=2))
-def test_any_document_is_a_topology_or_faults(found: list[Any]) -> None:
-    files = {f"{n}.json": json.dumps(each).encode() for n, each in enumerate(found)}
-    check(Reader().topology(Contents(files)))
+@pytest.mark.parametrize("seed", range(10))
+def test_any_document_is_a_topology_or_faults(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(60):
+        found = [any_document(chance) for _ in range(chance.randrange(1, 3))]
+        files = {f"{n}.json": json.dumps(each).encode() for n, each in enumerate(found)}
+        check(Reader().topology(Contents(files)))
 
 
 @settings(max_examples=150, deadline=None)

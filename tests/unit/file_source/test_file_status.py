@@ -1,0 +1,181 @@
+"""What agents report stands in status files that people and scripts read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netfw.drivers.ha_role import HaRole
+from netfw.drivers.interest import Interest, Service
+from netfw.drivers.reports import Heartbeat, RoleReport, StatusReport
+from netfw.errors import BackendUnavailable
+from netfw.messaging.file import FileSource
+from netfw.messaging.file.names import id_of
+from netfw.model.agent import Agent
+from netfw.model.document import Document
+from netfw.model.ids import AgentId
+from netfw.model.resource import Kind, Ref
+from netfw.model.standard import Status
+
+TEXT = """
+networks: [{name: n}]
+routers: [{name: r}]
+ports:
+- {name: p, network: n, host: h1}
+- {name: q, network: n, host: h2}
+assignments: [{service: l3, host: h1, router: r}]
+"""
+P, Q, R = (Ref(Kind.PORT, id_of(Kind.PORT, name)) for name in ("p", "q", "r"))
+ROUTER = Ref(Kind.ROUTER, id_of(Kind.ROUTER, "r"))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "net.yaml"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture
+def source(path: Path) -> Iterator[FileSource]:
+    source = FileSource(path, settle=0)
+    source.refresh()
+    yield source
+    source.close()
+
+
+def said(source: FileSource, target: Ref, host: str, status: Status, why: str = "") -> StatusReport:
+    (revision,) = (
+        item.revision
+        for item in source.items()
+        if getattr(item, "id", None) == target.id and hasattr(item, "revision")
+    )
+    return StatusReport(
+        ref=target, revision=revision, host=host, service=Service.L2, status=status, reason=why
+    )
+
+
+def heartbeat(host: str) -> Heartbeat:
+    agent = Agent(
+        id=AgentId(id_of(Kind.AGENT, host)),
+        agent_type="Open vSwitch agent",
+        binary="netfw-ovs-agent",
+        host=host,
+        configurations=Document({"tunneling_ip": "192.0.2.1"}),
+    )
+    return Heartbeat(agent=agent, counts={"devices": 1})
+
+
+def written(path: Path, host: str, service: str = "l2") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(f"{path}.status.{host}.{service}.json").read_text())
+    return found
+
+
+def lines(path: Path, host: str, service: str = "l2") -> dict[str, tuple[Any, ...]]:
+    return {
+        line["name"]: (line.get("status") or line.get("role"), line.get("reason"))
+        for line in written(path, host, service)["resources"]
+    }
+
+
+@pytest.mark.spec("DRV-21")
+def test_each_service_of_each_host_has_a_file_of_its_own(path: Path, source: FileSource) -> None:
+    source.report(
+        [
+            said(source, P, "h1", Status.ACTIVE),
+            said(source, Q, "h2", Status.DEGRADED, "no such bridge"),
+            heartbeat("h1"),
+        ]
+    )
+    role = said(source, ROUTER, "h1", Status.ACTIVE).revision
+    source.report([RoleReport(ref=ROUTER, revision=role, host="h1", role=HaRole.ACTIVE)])
+    assert lines(path, "h1") == {"p": ("ACTIVE", "")}
+    assert lines(path, "h2") == {"q": ("DEGRADED", "no such bridge")}
+    assert lines(path, "h1", "l3") == {"r": (HaRole.ACTIVE.value, None)}
+    beat = written(path, "h1")["agents"]["netfw-ovs-agent"]
+    assert beat["counts"] == {"devices": 1}
+    assert beat["configurations"] == {"tunneling_ip": "192.0.2.1"}
+    assert written(path, "h2")["agents"] == {}
+
+
+def test_a_file_says_whether_it_is_about_what_is_wanted_now(path: Path, source: FileSource) -> None:
+    source.report([said(source, P, "h1", Status.ACTIVE)])
+    (line,) = written(path, "h1")["resources"]
+    assert line["revision"] == line["wanted_revision"]
+    path.write_text(TEXT.replace("host: h1}\n", "host: h1, admin_state_up: false}\n", 1))
+    source.refresh()
+    (line,) = written(path, "h1")["resources"]
+    assert line["revision"] < line["wanted_revision"]
+    source.report([said(source, P, "h1", Status.DOWN)])
+    assert lines(path, "h1") == {"p": ("DOWN", "")}
+
+
+def test_what_is_gone_or_moved_leaves_the_file(path: Path, source: FileSource) -> None:
+    source.report([said(source, P, "h1", Status.ACTIVE), said(source, Q, "h2", Status.ACTIVE)])
+    path.write_text(TEXT.replace("- {name: p, network: n, host: h1}\n", "").replace("h2", "h1"))
+    source.refresh()
+    assert (lines(path, "h1"), lines(path, "h2")) == ({}, {})
+
+
+def test_the_file_does_not_grow_with_the_reports(path: Path, source: FileSource) -> None:
+    def report(number: int) -> int:
+        status = (Status.ACTIVE, Status.DOWN)[number % 2]
+        source.report([said(source, P, "h1", status, f"{number:04}"), heartbeat("h1")])
+        return Path(f"{path}.status.h1.l2.json").stat().st_size
+
+    sizes = [report(number) for number in range(20)]
+    assert max(sizes) - min(sizes[:2]) < 10
+    assert sorted(each.name for each in path.parent.iterdir()) == [
+        "net.yaml",
+        "net.yaml.status.h1.l2.json",
+    ]
+
+
+def test_the_status_says_which_file_is_in_force(path: Path, source: FileSource) -> None:
+    list(source.snapshot(Interest("h1", {Service.L2, Service.POPULATION})))
+    source.flush()
+    about = written(path, "h1")["source"]
+    assert about["path"] == str(path)
+    assert about["items"] == 5
+    path.write_text(TEXT.replace("network: n,", "netwrk: n,"))
+    source.refresh()
+    after = written(path, "h1")["source"]
+    assert after["digest"] == about["digest"]
+    assert after["faults"][1] == {
+        "file": str(path),
+        "line": 5,
+        "path": "ports[0].netwrk",
+        "problem": "unknown attribute, did you mean 'network_id'?",
+    }
+
+
+def test_the_place_of_the_files_can_be_chosen(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    source = FileSource(path, tmp_path / "run" / "netfw", settle=0)
+    list(source.snapshot(Interest("h1", {Service.L2})))
+    source.close()
+    assert [each.name for each in (tmp_path / "run").iterdir()] == ["netfw.h1.l2.json"]
+
+
+def test_a_file_that_can_not_be_written_is_told_to_who_reports(path: Path, tmp_path: Path) -> None:
+    source = FileSource(path, tmp_path / "missing" / "netfw", settle=0)
+    source.refresh()
+    report = said(source, P, "h1", Status.ACTIVE)
+    with pytest.raises(BackendUnavailable, match=r"status file can not be written.*missing"):
+        source.report([report])
+    (tmp_path / "missing").mkdir()
+    source.report([report])
+    assert os.listdir(tmp_path / "missing") == ["netfw.h1.l2.json"]
+
+
+def test_people_can_read_it(path: Path, source: FileSource) -> None:
+    source.report([said(source, P, "h1", Status.ACTIVE)])
+    file = Path(f"{path}.status.h1.l2.json")
+    assert file.stat().st_mode & 0o777 == 0o644
+    assert '    {"kind": "port", "id": "' in file.read_text()
+    assert len(file.read_text().splitlines()) < 25
