@@ -127,7 +127,7 @@ class _Claims:
             return Conflict(f"there is another device {wanted.device} in {wanted.netns}")
         if self._is_anothers(port, wanted) or is_stranded(port, observed):
             return Conflict(f"there is a device {wanted.device} that netfw did not make")
-        error = port.interface.error
+        error = None if self._settings.use_veth else port.interface.error
         if error and observed.link(None, port.name) is not None:
             return BackendBroken(f"the switch can not use the device {port.name}: {error}")
         return None

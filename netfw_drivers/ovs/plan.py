@@ -9,6 +9,8 @@ Rules found by trying (Open vSwitch 3.1, userspace datapath):
 * A device that is deleted, alone or with its namespace, is not made again, and no column says so.
 * A restarted switch makes new devices in its own namespace; those in other namespaces are dead.
 * The switch sets MAC and MTU of devices in its own namespace alone, and there insists on them.
+* When it opens a device it reads and later writes the flags: a device that is set up meanwhile is
+  down again.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ def plan_interfaces(
             draft.put(port_id, attachment)
         elif isinstance(refused[port_id], Conflict):
             draft.abandon(port_id)
-    return Plan(stages=tuple(draft.stages()), refused=refused)
+    return Plan(stages=tuple(draft.stages()), waiting=draft.waiting, refused=refused)
 
 
 @define
@@ -101,6 +103,8 @@ class _Draft:
     database: list[Operation] = field(factory=list)
     links: list[Operation] = field(factory=list)
     ready: list[Operation] = field(factory=list)
+    finishing: list[Operation] = field(factory=list)
+    waiting: dict[PortId, str] = field(factory=dict)
 
     def stages(self) -> Iterator[Stage]:
         yield from (Stage((operation,)) for operation in self.clearing)
@@ -112,6 +116,7 @@ class _Draft:
         yield from (Stage((operation,)) for operation in self.links)
         if self.ready:
             yield Stage(tuple(self.ready))
+        yield from (Stage((operation,)) for operation in self.finishing)
 
     def remove(self, port_id: PortId, port: Port) -> None:
         if DEVICE in port.external_ids:
@@ -209,13 +214,19 @@ class _Draft:
 
     def _make_veth(self, port_id: PortId, wanted: Attachment, name: str) -> None:
         pair = AddVeth(name=name, peer=wanted.device, peer_namespace=wanted.netns)
-        self._on(port_id, None, pair, SetMtu(name, wanted.mtu), SetUp(name))
+        self._on(port_id, None, pair, SetMtu(name, wanted.mtu))
         device, place = wanted.device, wanted.netns
         self._on(port_id, place, SetMac(device, wanted.mac), SetMtu(device, wanted.mtu))
         self._spare_checksums(port_id, place, device)
         if wanted.up:
             self._on(port_id, place, SetUp(device))
         self._make_ready(port_id, name)
+        self._raise_end(port_id, name)
+
+    def _raise_end(self, port_id: PortId, name: str) -> None:
+        """Not before the switch has found it: it reads and writes the flags of a device it opens,
+        and what was changed in between is lost."""
+        self.finishing.append(_link(port_id, None, SetUp(name)))
 
     def _make_ready(self, port_id: PortId, name: str) -> None:
         """Say, last of all, that the pair is whole; the switch looks for its end again then."""
@@ -263,10 +274,13 @@ class _Draft:
         if not ready:
             self._spare_checksums(port_id, found[0], wanted.device)
             self._make_ready(port_id, port.name)
+        elif port.interface.error:
+            self._make_ready(port_id, port.name)
+            self.waiting[port_id] = f"the switch looks for {port.name}: {port.interface.error}"
         if end.mtu != wanted.mtu:
             self._on(port_id, None, SetMtu(end.name, wanted.mtu))
         if not end.up:
-            self._on(port_id, None, SetUp(end.name))
+            self._raise_end(port_id, end.name)
         place, link = found
         if place != wanted.netns:
             assert wanted.netns is not None

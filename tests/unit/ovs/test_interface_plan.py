@@ -97,17 +97,17 @@ def test_a_new_port_is_dead_moved_sized_and_up_in_this_order():
     ]
 
 
-def test_a_new_pair_is_announced_last():
+def test_a_new_pair_is_announced_when_it_is_whole_and_raised_when_it_was_found():
     assert lines(Update(put={A: wanted()}), seen(), VETH) == [
         f"1. ovsdb: add port {TAP_A} to br-int tag=4095",
         f"2. links: ip link add {TAP_A} type veth peer name tap-a netns n1",
         f"3. links: ip link set {TAP_A} mtu 1500",
-        f"4. links: ip link set {TAP_A} up",
-        f"5. links/n1: ip link set tap-a address {MAC}",
-        "6. links/n1: ip link set tap-a mtu 1500",
-        "7. links/n1: ethtool -K tap-a tx off",
-        "8. links/n1: ip link set tap-a up",
-        f"9. ovsdb: set Interface {TAP_A} external_ids:iface-status=active",
+        f"4. links/n1: ip link set tap-a address {MAC}",
+        "5. links/n1: ip link set tap-a mtu 1500",
+        "6. links/n1: ethtool -K tap-a tx off",
+        "7. links/n1: ip link set tap-a up",
+        f"8. ovsdb: set Interface {TAP_A} external_ids:iface-status=active",
+        f"9. links: ip link set {TAP_A} up",
     ]
 
 
@@ -178,7 +178,25 @@ def test_a_pair_that_a_crash_left_half_made_is_completed():
     half = seen(veth_port(external_ids={"iface-id": str(A), "attached-mac": MAC}))
     done = lines(Update(put={A: wanted()}), half, VETH)
     assert done[0] == f"1. links: ip link add {TAP_A} type veth peer name tap-a netns n1"
-    assert done[-1].endswith("iface-status=active")
+    assert done[-2].endswith("iface-status=active")
+    assert done[-1].endswith(f"ip link set {TAP_A} up")
+
+
+def test_an_error_from_before_the_pair_was_made_does_not_keep_it_from_being_completed():
+    half = seen(
+        veth_port(external_ids={}, ofport=-1, error="No such device"), links=RIGHT_VETH.links
+    )
+    plan = plan_interfaces(Update(put={A: wanted()}), half, VETH)
+    assert (plan.refused, plan.waiting) == ({}, {})
+    assert str(plan).endswith("iface-status=active")
+
+
+def test_a_whole_pair_that_the_switch_has_not_found_is_shown_to_it_and_waits():
+    lost = seen(veth_port(ofport=-1, error="No such device"), links=RIGHT_VETH.links)
+    assert lines(Update(put={A: wanted()}), lost, VETH) == [
+        f"1. ovsdb: set Interface {TAP_A} external_ids:iface-status=active",
+        f"waiting: {A}: the switch looks for {TAP_A}: No such device",
+    ]
 
 
 def test_a_pair_is_removed_before_its_mark():
