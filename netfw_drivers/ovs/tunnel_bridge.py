@@ -37,10 +37,10 @@ def base_flows(to_host: int, *, responder: bool) -> Iterator[of.Flow]:
     yield TUNNEL_INPUT.flow(
         of.in_port(to_host), of.goto(PATCH_TO_TUNNEL), priority=1, cookie=COOKIE
     )
-    yield PATCH_TO_TUNNEL.flow(of.eth_dst(_GROUP), of.goto(FLOOD), priority=1, cookie=COOKIE)
+    yield PATCH_TO_TUNNEL.flow(of.eth_dst(_GROUP), of.goto(FLOOD), priority=2, cookie=COOKIE)
     if responder:
         question = of.arp() & of.arp_op(_REQUEST) & of.eth_dst(_ALL)
-        yield PATCH_TO_TUNNEL.flow(question, of.goto(RESPONDER), priority=2, cookie=COOKIE)
+        yield PATCH_TO_TUNNEL.flow(question, of.goto(RESPONDER), priority=3, cookie=COOKIE)
     # The learnt flow names no local VLAN: a number that passes to another network takes nothing
     # along of what was learnt for the former one.
     lesson = of.learn(
@@ -87,7 +87,7 @@ def network_flows(
         of.set_tunnel(number),
         of.load(KIND, KINDS[kind]),
         of.goto(UNICAST),
-        priority=0,
+        priority=1,
         cookie=COOKIE,
     )
     ports = sorted(outputs)

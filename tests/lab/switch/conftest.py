@@ -88,7 +88,7 @@ class SwitchHost:
     def flows(self, bridge: str) -> list[str]:
         return self.ovs.ofctl(
             "-OOpenFlow14", "--no-stats", "dump-flows", self.ovs.management(bridge)
-        ).splitlines()[1:]
+        ).splitlines()
 
     def durations(self, bridge: str) -> dict[str, float]:
         """Seconds that each flow is there, by its text."""
