@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from attrs import evolve
 
@@ -16,7 +14,7 @@ from netfw.model.segment import NetworkType
 from netfw.plan import Update
 from netfw.testing.conformance.promises import proves, proves_raise
 from netfw.testing.conformance.reconciler import dies_at
-from netfw.testing.conformance.switch_suite import PATIENCE, Events, MakeDriver, SwitchSuite
+from netfw.testing.conformance.switch_suite import MakeDriver, SwitchSuite
 from netfw.testing.conformance.switch_world import (
     Net,
     Station,
@@ -134,8 +132,7 @@ class SwitchConstancyConformance(SwitchSuite):
 
     @proves(SwitchDriver, 6)
     def test_a_port_waits_for_its_device(self, driver: SwitchDriver) -> None:
-        self.require(driver, Capability.WATCH)
-        events = Events(driver)
+        events = self.events(driver)
         net = a_network()
         (one,) = self.stations(net, 1)
         late = Station(number=next(self.numbers), net=net)
@@ -153,8 +150,7 @@ class SwitchConstancyConformance(SwitchSuite):
 
     @proves(SwitchDriver, 6)
     def test_a_port_without_a_number_waits(self, driver: SwitchDriver) -> None:
-        self.require(driver, Capability.WATCH)
-        events = Events(driver)
+        events = self.events(driver)
         net = a_network()
         (one,) = self.stations(net, 1)
         late = Station(number=next(self.numbers), net=net)
@@ -163,9 +159,7 @@ class SwitchConstancyConformance(SwitchSuite):
         outcome = driver.converge(Update(put=wanted(one, late)))
         assert outcome.waiting.keys() == {late.key}
         assert outcome.done == {one.key}
-        until = time.monotonic() + PATIENCE
-        while late.port not in driver.devices() and time.monotonic() < until:
-            time.sleep(0.01)
+        self.await_devices(driver, one, late)
         assert driver.devices()[late.port].ofport is None
         events.forget()
         finish()
@@ -176,8 +170,7 @@ class SwitchConstancyConformance(SwitchSuite):
 
     @proves(SwitchDriver, 6)
     def test_a_device_that_goes_or_moves_is_announced(self, driver: SwitchDriver) -> None:
-        self.require(driver, Capability.WATCH)
-        events = Events(driver)
+        events = self.events(driver)
         net = a_network()
         one, two = self.stations(net, 2)
         self.wire(driver, net, one, two)
@@ -198,8 +191,7 @@ class SwitchConstancyConformance(SwitchSuite):
 
     @proves(SwitchDriver, 6)
     def test_what_somebody_changed_is_announced_and_put_right(self, driver: SwitchDriver) -> None:
-        self.require(driver, Capability.WATCH)
-        events = Events(driver)
+        events = self.events(driver)
         nets, stations = self.couples()
         things = wanted(*nets, *stations)
         self.bring(driver, Update(put=things))
@@ -220,24 +212,20 @@ class SwitchConstancyConformance(SwitchSuite):
         net = a_network()
         wired, unwired = self.stations(net, 2)
         self.wire(driver, net, wired)
+        self.await_devices(driver, wired, unwired)
         devices = driver.devices()
-        assert devices.keys() == {wired.port, unwired.port}
         assert {device.mac for device in devices.values()} == {wired.mac, unwired.mac}
         numbers = {device.ofport for device in devices.values()}
         assert len(numbers) == len(devices)
         assert None not in numbers
         self.world.unplug(unwired)
-        until = time.monotonic() + PATIENCE
-        while driver.devices().keys() != {wired.port} and time.monotonic() < until:
-            time.sleep(0.01)
-        assert driver.devices().keys() == {wired.port}
+        self.await_devices(driver, wired)
 
     @proves(SwitchDriver, 7)
     def test_a_switch_that_lost_its_state_is_announced_and_rebuilt(
         self, driver: SwitchDriver
     ) -> None:
-        self.require(driver, Capability.WATCH)
-        events = Events(driver)
+        events = self.events(driver)
         nets, stations = self.couples()
         (dead,) = self.stations(nets[0], 1)
         things = {**wanted(*nets, *stations), **wanted(dead, admission=Admission.DEAD)}

@@ -29,10 +29,10 @@ _SILENCE = 0.1
 TO_ALL, TO_ONE, FORGED = range(3)
 
 
-class LabWorld(SwitchWorld):
-    """The hosts of a lab, and a pool of instances on each.
+class LabStations:
+    """Stations on the hosts of a lab, from a pool of instances on each.
 
-    What is left for the vendor: how an instance is plugged, and how to look at the switch.
+    What is left for the vendor is how an instance is plugged.
     """
 
     def __init__(self, lab: Lab) -> None:
@@ -103,6 +103,10 @@ class LabWorld(SwitchWorld):
             return self._idle[host].pop()
         self._made += 1
         return self.hosts[host].instance(f"station{self._made}")
+
+
+class LabWorld(LabStations, SwitchWorld):
+    """A world of two hosts of a lab; what is left is how to look at the vendor's switch."""
 
 
 class LabGossip(Gossip):

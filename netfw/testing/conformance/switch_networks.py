@@ -189,6 +189,12 @@ class SwitchNetworksConformance(SwitchSuite):
             self.assert_exchange(gossip, among(one, two))
 
     @proves(SwitchDriver, 4)
+    def test_a_dead_port_needs_no_network(self, driver: SwitchDriver) -> None:
+        (station,) = self.stations(a_network(), 1)
+        self.wire(driver, station, admission=Admission.DEAD)
+        assert driver.held() == {station.key}
+
+    @proves(SwitchDriver, 4)
     def test_a_port_whose_network_goes_falls_silent_and_waits(self, driver: SwitchDriver) -> None:
         net, other = a_network(), a_network()
         one, two = self.stations(net, 2)

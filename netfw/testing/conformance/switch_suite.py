@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -26,14 +26,14 @@ from netfw.testing.conformance.switch_world import (
     wanted,
 )
 
-PATIENCE = 10.0
 MakeDriver = Callable[..., SwitchDriver]
 
 
 class Events:
     """What a driver announced."""
 
-    def __init__(self, driver: SwitchDriver) -> None:
+    def __init__(self, driver: SwitchDriver, patience: float) -> None:
+        self._patience = patience
         self._lock = threading.Condition()
         self._events: list[Event] = []
         driver.watch(self._take)
@@ -56,7 +56,7 @@ class Events:
 
     def _await(self, condition: Callable[[], bool]) -> bool:
         with self._lock:
-            return self._lock.wait_for(condition, PATIENCE)
+            return self._lock.wait_for(condition, self._patience)
 
     def _take(self, event: Event) -> None:
         with self._lock:
@@ -71,17 +71,21 @@ class SwitchSuite:
     leave it as it was.
     """
 
+    patience: ClassVar[float] = 10.0
+    """Seconds to wait for what must come."""
     world: SwitchWorld
 
     @pytest.fixture(scope="class")
-    def shared_world(self) -> Iterator[SwitchWorld]:
+    @classmethod
+    def shared_world(cls) -> Iterator[SwitchWorld]:
         """The two hosts; nothing is plugged there, and no driver was there."""
         raise NotImplementedError("override the `shared_world` fixture with one that yields yours")
 
     @pytest.fixture(scope="class")
-    def blank(self, shared_world: SwitchWorld) -> Mapping[int, Picture]:
+    @classmethod
+    def blank(cls, shared_world: SwitchWorld) -> Mapping[int, Picture]:
         """The switches as a driver sets them up when nothing is wanted."""
-        return {host: self.emptied(shared_world, host) for host in (0, 1)}
+        return {host: emptied(shared_world, host) for host in (0, 1)}
 
     @pytest.fixture
     def make_driver(
@@ -102,8 +106,7 @@ class SwitchSuite:
             driver.close()
         shared_world.clear()
         for host in hosts:
-            left = self.emptied(shared_world, host).keys() ^ blank[host].keys()
-            assert not left, f"left on host {host}: {sorted(left)}"
+            _check_clean(shared_world, host, blank[host])
 
     @pytest.fixture
     def driver(self, make_driver: MakeDriver) -> Iterator[SwitchDriver]:
@@ -117,14 +120,6 @@ class SwitchSuite:
         driver = make_driver(1)
         yield driver
         driver.close()
-
-    def emptied(self, world: SwitchWorld, host: int) -> Picture:
-        driver = world.make_driver(host)
-        outcome = driver.gc([])
-        assert outcome.ok, outcome
-        assert driver.held() == frozenset()
-        driver.close()
-        return world.picture(host)
 
     def require(self, driver: HostDriver[Any, Any], capability: Capability) -> None:
         """Skip the test when the driver does not claim to be capable of this."""
@@ -142,13 +137,26 @@ class SwitchSuite:
         self, driver: SwitchDriver, update: Update[SwitchKey, SwitchValue]
     ) -> Outcome[SwitchKey]:
         """Converge until nothing is waited for any more, as the agent does."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + self.patience
         outcome = driver.converge(update)
         while outcome.waiting and not outcome.failed and time.monotonic() < until:
             time.sleep(0.01)
             outcome = driver.converge(update)
         assert outcome.ok, outcome
         return outcome
+
+    def events(self, driver: SwitchDriver) -> Events:
+        """What *driver* announces from now on."""
+        self.require(driver, Capability.WATCH)
+        return Events(driver, self.patience)
+
+    def await_devices(self, driver: SwitchDriver, *stations: Station) -> None:
+        """Wait until the driver has seen that these are plugged, and nothing else."""
+        ports = {station.port for station in stations}
+        until = time.monotonic() + self.patience
+        while driver.devices().keys() != ports and time.monotonic() < until:
+            time.sleep(0.01)
+        assert driver.devices().keys() == ports
 
     def wire(
         self, driver: SwitchDriver, *things: Net | Station, admission: Admission = Admission.LIVE
@@ -166,3 +174,24 @@ class SwitchSuite:
 def _told(missing: Iterable[Pair], leaked: Iterable[Pair]) -> str:
     words = [f"{one} is not heard by {two}" for one, two in missing]
     return "; ".join(words + [f"{one} is heard by {two}, but should not be" for one, two in leaked])
+
+
+def _check_clean(world: SwitchWorld, host: int, blank: Picture) -> None:
+    """What a test left behind is its own failure, and not that of the next."""
+    try:
+        left = emptied(world, host).keys() ^ blank.keys()
+        assert not left, f"left on host {host}: {sorted(left)}"
+    except BaseException:
+        world.scrub(host)
+        emptied(world, host)
+        raise
+
+
+def emptied(world: SwitchWorld, host: int) -> Picture:
+    """What is there when a driver has removed all that drivers made."""
+    driver = world.make_driver(host)
+    outcome = driver.gc([])
+    assert outcome.ok, outcome
+    assert driver.held() == frozenset()
+    driver.close()
+    return world.picture(host)

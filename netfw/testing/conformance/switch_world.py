@@ -239,6 +239,10 @@ class SwitchWorld(ABC):
         """Take out everything that is plugged."""
 
     @abstractmethod
+    def scrub(self, host: int) -> None:
+        """Remove by force what drivers made: a test failed, and the next one begins anew."""
+
+    @abstractmethod
     def gossip(self, *stations: Station) -> AbstractContextManager[Gossip]:
         """Have these plugged stations speak."""
 

@@ -1,0 +1,293 @@
+"""The Open vSwitch switch driver keeps the contract, with real packets between real hosts."""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from netfw.drivers.claim import BitsClaim, Claim
+from netfw.drivers.host import LocalHost
+from netfw.drivers.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
+from netfw.model.segment import NetworkType
+from netfw.testing.conformance.switch import SwitchDriverConformance
+from netfw.testing.conformance.switch_lab import LabWorld
+from netfw.testing.conformance.switch_reach import SwitchTunnelsConformance
+from netfw.testing.conformance.switch_world import Net, Picture, Stamp, Station
+from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.lab import Lab
+from netfw_drivers.ovs.switch import OvsSwitchDriver
+from netfw_drivers.ovs.switch_settings import tunnel_name
+
+BRIDGES = "br-int", "br-tun", "br-ex"
+OPENFLOW = "-OOpenFlow14"
+COLUMNS = {
+    "Bridge": ("name", "external_ids", "other_config", "fail_mode", "datapath_type"),
+    "Port": ("name", "tag", "trunks", "vlan_mode", "other_config", "external_ids"),
+    "Interface": ("name", "type", "options", "external_ids"),
+}
+_LEARNT = "hard_timeout="
+
+
+class OvsWorld(LabWorld):
+    """Two hosts with a private Open vSwitch each, joined by an underlay and a physical network."""
+
+    def __init__(self, lab: Lab, version: int = 4) -> None:
+        super().__init__(lab)
+        self._version = version
+        self._places: list[LocalHost] = []
+        self.foreign: set[str] = set()
+        for host in range(len(self.hosts)):
+            self._add_physical(host)
+
+    def make_driver(self, host: int = 0) -> OvsSwitchDriver:
+        return self._driver(host, {})
+
+    def misconfigured(self) -> OvsSwitchDriver:
+        return self._driver(0, {"bridge_mappings": {"physnet1": "br-none"}})
+
+    def _driver(self, host: int, options: Mapping[str, Any]) -> OvsSwitchDriver:
+        ovs = self.hosts[host].ovs
+        self._places.append(LocalHost())
+        values = {opt.dest: opt.default for opt in OvsSwitchDriver.OPTIONS}
+        values |= {
+            "ovsdb_connection": ovs.remote,
+            "ovsdb_timeout": 5.0,
+            "datapath_type": "netdev",
+            "bridge_mappings": {"physnet1": "br-ex"},
+            "tunnel_types": ["gre", "vxlan", "geneve"],
+            "local_ip": str(self.endpoint(NetworkType.VXLAN, host).address),
+            "arp_responder": True,
+            "l2_population": True,
+            **options,
+        }
+        known = {opt.dest for opt in OvsSwitchDriver.OPTIONS}
+        options = {name: value for name, value in values.items() if name in known}
+        return OvsSwitchDriver.from_conf(options, self._places[-1])
+
+    def clear(self) -> None:
+        super().clear()
+        while self.foreign:
+            self.hosts[0].ovs.vsctl("--if-exists", "del-port", "br-phy", self.foreign.pop())
+        while self._places:
+            self._places.pop().close()
+
+    def scrub(self, host: int) -> None:
+        ovs = self.hosts[host].ovs
+        bridges = ("br-int", "br-tun", "br-ex")
+        ovs.vsctl(*[word for one in bridges for word in ("--", "--if-exists", "del-br", one)][1:])
+        self._add_physical(host)
+
+    def _add_physical(self, host: int) -> None:
+        there = self.hosts[host]
+        there.ovs.add_bridge("br-ex")
+        there.ovs.vsctl("add-port", "br-ex", "physnet1")
+        there.place.ip("link set physnet1 up")
+
+    def endpoint(self, kind: NetworkType, host: int) -> Endpoint:
+        there = self.hosts[host]
+        return Endpoint(kind, there.address.ip if self._version == 4 else there.address6.ip)
+
+    def plug_in(self, station: Station, instance: Instance) -> None:
+        plug = Plug(
+            bridge="br-int", device=tap(station), mac=station.mac, external_ids=ids_of(station)
+        )
+        instance.plug(plug)
+
+    def plug_mute(self, *stations: Station) -> None:
+        lines: list[str] = []
+        for station in stations:
+            ids = [f'external_ids:{key}="{value}"' for key, value in ids_of(station).items()]
+            device = tap(station)
+            lines += ["--", "add-port", "br-int", device]
+            lines += ["--", "set", "Interface", device, "type=internal", *ids]
+            self.plugged[station] = None
+        self.hosts[stations[0].host].ovs.vsctl(*lines[1:])
+
+    def plug_unfinished(self, station: Station) -> Callable[[], None]:
+        host, device = self.hosts[station.host], tap(station)
+        instance = host.instance(f"late{station.number}-{device}")
+        ids = [f'external_ids:{key}="{value}"' for key, value in ids_of(station).items()]
+        add = "--no-wait", "add-port", "br-int", device
+        host.ovs.vsctl(*add, "--", "set", "Interface", device, *ids)
+        self.plugged[station] = instance
+
+        def finish() -> None:
+            peer = f"peer name eth0 address {station.mac} netns {instance.name}"
+            host.place.ip(f"link add {device} type veth {peer}", f"link set {device} up")
+            instance.device = "eth0"
+            instance.configure(())
+
+        return finish
+
+    def take_out(self, *stations: Station) -> None:
+        for number, host in enumerate(self.hosts):
+            here = [station for station in stations if station.host == number]
+            lines = [word for one in here for word in ("--", "--if-exists", "del-port", tap(one))]
+            if here:
+                host.ovs.vsctl(*lines[1:])
+            for station in here:
+                if self.plugged[station] is not None:
+                    host.attempt(["ip", "link", "del", tap(station)])
+
+    def picture(self, host: int = 0) -> Picture:
+        return {**self._flows(host), **self._rows(host)}
+
+    def _flows(self, host: int) -> dict[str, Stamp]:
+        ovs = self.hosts[host].ovs
+        found: dict[str, Stamp] = {}
+        for bridge in set(BRIDGES) & set(ovs.vsctl("list-br").split()):
+            begin = time.monotonic()
+            dumped = ovs.ofctl(OPENFLOW, "--names", "dump-flows", bridge)
+            end = time.monotonic()
+            for line in dumped.splitlines():
+                if "table=" in line and _LEARNT not in line.partition("actions=")[0]:
+                    text = re.sub(
+                        r" (duration|n_packets|n_bytes|idle_age|hard_age)=[^,]*,", "", line
+                    )
+                    age = float(re.search(r"duration=([\d.]+)s", line)[1])
+                    found[f"{bridge}:{text.strip()}"] = Stamp("", begin - age - 0.002, end - age)
+        return found
+
+    def _rows(self, host: int) -> dict[str, Stamp]:
+        selects = [
+            {"op": "select", "table": table, "where": [], "columns": ["_version", *columns]}
+            for table, columns in COLUMNS.items()
+        ]
+        ovs = self.hosts[host].ovs
+        request = json.dumps(["Open_vSwitch", *selects])
+        answers = json.loads(ovs.run("ovsdb-client", "transact", ovs.remote, request))
+        found: dict[str, Stamp] = {}
+        for table, answer in zip(COLUMNS, answers, strict=True):
+            for row in answer["rows"]:
+                # The switch itself writes statistics into the rows of interfaces.
+                version = row.pop("_version")[1]
+                stamp = Stamp("" if table == "Interface" else version)
+                found[f"{table} {json.dumps(row, sort_keys=True)}"] = stamp
+        return found
+
+    def local_number(self, net: Net, host: int = 0) -> int | None:
+        ids = self.hosts[host].ovs.vsctl("get", "Bridge", "br-int", "external_ids")
+        known = re.search(rf'netfw-vlan-(\d+)"?="?{net.id}', ids)
+        return int(known[1]) if known else None
+
+    def drifts(self) -> Mapping[str, Callable[[Station], None]]:
+        ovs = self.hosts[0].ovs
+        return {
+            "another tag": lambda one: ovs.vsctl("set", "Port", tap(one), "tag=4000"),
+            "no tag": lambda one: ovs.vsctl("clear", "Port", tap(one), "tag"),
+            "a trunk": lambda one: ovs.vsctl("set", "Port", tap(one), "vlan_mode=trunk"),
+            "its flows are gone": lambda one: ovs.ofctl(
+                OPENFLOW, "--names", "del-flows", "br-int", f"in_port={tap(one)}"
+            ),
+            "its record is gone": lambda one: ovs.vsctl("clear", "Port", tap(one), "other_config"),
+        }
+
+    def lose_state(self, host: int = 0) -> None:
+        self.hosts[host].restart_switch()
+
+    @contextmanager
+    def outage(self, host: int = 0) -> Iterator[None]:
+        there = self.hosts[host]
+        # The switch goes too, which would else ask for the database's return in its own time.
+        there.ovs.stop_switch()
+        there.ovs.stop_database()
+        yield
+        there.ovs.start_database()
+        there.ovs.start_switch()
+        there.address_underlay()
+
+    def impossible_claim(self) -> Claim:
+        return Claim(owner="marks", marks=(BitsClaim("a-mark", 1),))
+
+
+def tap(station: Station) -> str:
+    return f"tap{station.port}"[:14]
+
+
+def ids_of(station: Station) -> dict[str, str]:
+    return {
+        "iface-id": str(station.port),
+        "attached-mac": station.mac,
+        "iface-status": "active",
+    }
+
+
+@contextmanager
+def ovs_world(version: int = 4) -> Iterator[OvsWorld]:
+    with Lab(2, provider=["physnet1"]) as lab:
+        world = OvsWorld(lab, version)
+        yield world
+        world.clear()
+
+
+@pytest.mark.spec("DRV-21", "L2-11", "L2-13", "L2-15", "L2-20", "L2-25", "L2-33", "L2-40", "L2-41")
+class TestOvsSwitch(SwitchDriverConformance):
+    """On an IPv4 underlay."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_world(cls) -> Iterator[OvsWorld]:
+        with ovs_world() as world:
+            yield world
+
+    @property
+    def ovs(self):
+        return self.world.hosts[0].ovs
+
+    def actual(self, key: SwitchKey, value: SwitchValue) -> SwitchValue | None:
+        """Which host a tunnel leads to is in its record; whether it is a mesh, in its flows."""
+        name = tunnel_name(key)
+        if name not in self.ovs.vsctl("list-ports", "br-tun").split():
+            return None
+        host = self.ovs.vsctl("get", "Port", name, "external_ids:netfw-tunnel").strip().strip('"')
+        remote = self.ovs.vsctl("get", "Interface", name, "options:remote_ip").strip().strip('"')
+        flows = self.ovs.ofctl(
+            OPENFLOW, "--names", "dump-flows", "br-tun", f"table=0,in_port={name}"
+        )
+        if remote != str(key.address) or flows.count("actions=") != 1:
+            return Tunnel("half of it", mesh=False)
+        return Tunnel(host, mesh="load:0x1->NXM_NX_REG" in flows)
+
+    def make_foreign(self, value: SwitchValue) -> None:
+        name = self.name_of(value)
+        self.ovs.vsctl("add-port", "br-phy", name, "--", "set", "Interface", name, "type=internal")
+        self.world.foreign.add(name)
+
+    def name_of(self, value: SwitchValue) -> str:
+        keys = {one.host: tunnel_name(key) for key, one in self.examples(9).items()}
+        return keys[value.host]
+
+    def foreign_is_intact(self, value: SwitchValue) -> bool:
+        return self.name_of(value) in self.ovs.vsctl("list-ports", "br-phy").split()
+
+    def vanish(self, key: SwitchKey, value: SwitchValue) -> None:
+        self.ovs.vsctl("del-port", tunnel_name(key))
+
+    def drifts(self) -> Mapping[str, Callable[[SwitchKey, SwitchValue], None]]:
+        return {
+            "it leads elsewhere": lambda key, _: self.ovs.vsctl(
+                "set", "Interface", tunnel_name(key), "options:remote_ip=198.18.0.99"
+            ),
+            "another key": lambda key, _: self.ovs.vsctl(
+                "set", "Interface", tunnel_name(key), "options:out_key=7"
+            ),
+            "its flow is gone": lambda key, _: self.ovs.ofctl(
+                OPENFLOW, "--names", "del-flows", "br-tun", f"table=0,in_port={tunnel_name(key)}"
+            ),
+            "it is gone": self.vanish,
+        }
+
+
+@pytest.mark.spec("L2-33")
+class TestOvsSwitchOnIpv6(SwitchTunnelsConformance):
+    """Tunnels on an IPv6 underlay."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_world(cls) -> Iterator[OvsWorld]:
+        with ovs_world(6) as world:
+            yield world
