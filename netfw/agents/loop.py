@@ -76,7 +76,7 @@ class Loop(Generic[K]):
         self._replica = Replica(source, work.interest)
         self._agenda: Agenda[K] = Agenda(timing().pauses)
         self._chores = Chores(timing().pauses)
-        self._stopped = False
+        self._stopped = self._ended = False
         self._begun = self._started = False
         self._reread = False
         self._passes, self._last, self._total = 0, Counts(), Counts()
@@ -105,9 +105,10 @@ class Loop(Generic[K]):
         return self._status
 
     def wait_for(self, condition: Callable[[AgentStatus], bool], timeout: float) -> bool:
-        """Wait until the status is so; whether it became so in time."""
+        """Wait until the status is so; whether it became so, in time and before the loop ended."""
         with self._told:
-            return self._told.wait_for(lambda: condition(self._status), timeout)
+            self._told.wait_for(lambda: self._ended or condition(self._status), timeout)
+            return condition(self._status)
 
     # The loop's own thread.
 
@@ -126,6 +127,9 @@ class Loop(Generic[K]):
             self._send()
         finally:
             unwatch()
+            with self._told:
+                self._ended = True
+                self._told.notify_all()
 
     def turn(self) -> None:
         """Do everything that is due.

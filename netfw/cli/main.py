@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from netfw.cli import drivers, lab
+from netfw.cli import drivers, lab, plan
 from netfw.errors import NetfwError
 
 
@@ -18,6 +18,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     drivers.add_parser(commands)
     lab.add_parser(commands)
+    plan.add_parser(commands)
     return top
 
 

@@ -6,7 +6,8 @@ holds no policy of its own.  How a pass is ordered is in `passing`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from netfw.agents.l2.announce import L2Settings, announce, check, check_tunnels
 from netfw.agents.l2.contributions import Contributions, PartKey, PartsChanged
@@ -20,6 +21,7 @@ from netfw.agents.work import Counts, Passed, Task, Work
 from netfw.drivers.base import Capability
 from netfw.drivers.events import Event, KeysChanged, Sink
 from netfw.drivers.firewall import FirewallDriver
+from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.interest import Interest, Service
 from netfw.drivers.keys import PortKey
 from netfw.drivers.l2_extension import L2Extension
@@ -28,7 +30,7 @@ from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.ids import PortId
-from netfw.plan import Outcome
+from netfw.plan import Outcome, Update
 
 
 class L2Agent(Work[L2Key]):
@@ -128,6 +130,15 @@ class L2Agent(Work[L2Key]):
         self._statuses.settle(ports, admissions)
         self._unsettled -= {key.port for key in (*ports.done, *ports.failed, *ports.waiting)}
         return Passed(outcome=outcome, counts=counts)
+
+    def everything(self) -> Iterator[tuple[str, HostDriver[Any, Any], Update[Any, Any]]]:
+        """All that is wanted of each driver, for a dry run."""
+        wanted = self._ready()
+        wanted.contribute_all()
+        yield "switch", self._switch, Update(put=wanted.switch_values(), complete=True)
+        if self._firewall is not None and wanted.filters is not None:
+            values = dict(wanted.filters.values)
+            yield "firewall", self._firewall, Update(put=values, complete=True)
 
     def reports(self) -> Sequence[Report]:
         return self._statuses.take(self._ready().desired, frozenset(self._unsettled))

@@ -91,6 +91,16 @@ class Wanted:
             return evolve(value, additions=additions) if additions else value
         return value
 
+    def switch_values(self) -> dict[SwitchKey, SwitchValue]:
+        """Everything the switch should hold, with its values."""
+        values = {key: self.switch_value(key) for key in self.switch_keys()}
+        return {key: value for key, value in values.items() if value is not None}
+
+    def contribute_all(self) -> None:
+        """Have every extension called for every port."""
+        for owner in self.contributions.owners:
+            self.contributions.call(self.contributions.parts(owner, None))
+
     def switch_keys(self) -> frozenset[SwitchKey]:
         """Everything the switch should hold."""
         return frozenset(self.desired.values) | frozenset(self.base)

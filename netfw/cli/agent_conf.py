@@ -1,0 +1,79 @@
+"""The configuration of an agent: its command line, and drivers that bring their own options."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from netfw.conf.agent import GROUP
+from netfw.conf.reading import Groups, read
+from netfw.drivers.base import Driver, Host
+from netfw.drivers.loader import create, load
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts, Opt
+
+D = TypeVar("D", bound=Driver)
+
+Kinds = Mapping[str, Callable[..., Driver]]
+"""Options of the agent that name drivers, one or several, and the contract of each.
+
+A contract is abstract, which mypy does not take for a ``type``; hence ``Callable``, here and below.
+"""
+
+
+def add_file_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--config-file`` and ``--config-dir``, as every process takes them."""
+    several: dict[str, Any] = {"action": "append", "default": []}
+    parser.add_argument(
+        "--config-file", metavar="FILE", help="read this file; several: later ones win", **several
+    )
+    parser.add_argument(
+        "--config-dir",
+        metavar="DIRECTORY",
+        help="read all *.conf in it, after the files",
+        **several,
+    )
+
+
+def file_arguments(arguments: argparse.Namespace) -> list[str]:
+    """The same, as the reader of configurations takes them."""
+    files = [word for name in arguments.config_file for word in ("--config-file", name)]
+    return files + [word for name in arguments.config_dir for word in ("--config-dir", name)]
+
+
+def groups_of(program: str, argv: Sequence[str], options: Sequence[Opt], kinds: Kinds) -> Groups:
+    """All options of an agent: its own, and those of the drivers that the files choose.
+
+    :raises ConfigError: a file can not be read, or a driver does not exist or can not be used.
+    """
+    conf = read(program, argv, {GROUP: options}).conf
+    groups: dict[str | None, Sequence[Opt]] = {GROUP: options}
+    for option, kind in kinds.items():
+        for name in names(conf, option):
+            driver = load(cast(type[Driver], kind), name)
+            if driver.OPTIONS:
+                groups[name] = (*groups.get(name, ()), *driver.OPTIONS)
+    return groups
+
+
+def names(conf: ConfigOpts, option: str) -> list[str]:
+    """The drivers that an option names; an empty one names none."""
+    value: str | list[str] = conf[GROUP][option]
+    listed = [value] if isinstance(value, str) else value
+    return [name for name in listed if name]
+
+
+def make(conf: ConfigOpts, kind: Callable[..., D], name: str, host: Host) -> D:
+    """The driver, with the values that its group has in *conf*.
+
+    :raises ConfigError: its options are impossible together.
+    """
+    return create(cast(type[D], kind), name, values(conf, kind, name), host)
+
+
+def values(conf: ConfigOpts, kind: Callable[..., Driver], name: str) -> Mapping[str, Any]:
+    """What the files say about a driver's options."""
+    options = load(cast(type[Driver], kind), name).OPTIONS
+    return {option.dest: conf[name][option.dest] for option in options}

@@ -1,0 +1,110 @@
+"""The L2 agent of a host, put together from its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from netfw.agents.agenda import Pauses
+from netfw.agents.l2.agent import L2Agent, L2Settings
+from netfw.agents.loop import Timing
+from netfw.cli.agent_conf import Kinds, groups_of, make, names, values
+from netfw.conf.agent import COMMON
+from netfw.conf.ovs_agent import L2
+from netfw.conf.reading import Groups
+from netfw.drivers.base import Capability
+from netfw.drivers.firewall import FirewallDriver
+from netfw.drivers.host import LocalHost
+from netfw.drivers.l2_extension import L2Extension
+from netfw.drivers.state_source import StateSource
+from netfw.drivers.switch import SwitchDriver
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts
+
+PROGRAM = "netfw-ovs-agent"
+KINDS: Kinds = {
+    "state_source": StateSource,
+    "switch_driver": SwitchDriver,
+    "firewall_driver": FirewallDriver,
+    "extensions": L2Extension,
+}
+
+
+def l2_groups(argv: Sequence[str]) -> Groups:
+    """All options of the L2 agent that the files in *argv* describe.
+
+    :raises ConfigError: a file can not be read, or a driver does not exist or can not be used.
+    """
+    return groups_of(PROGRAM, argv, (*COMMON, *L2), KINDS)
+
+
+class L2Parts:
+    """Source, drivers and extensions of one L2 agent; closing them leaves the machine as it is.
+
+    :raises ConfigError: what is configured can not be.
+    """
+
+    def __init__(self, conf: ConfigOpts) -> None:
+        self._conf = conf
+        with ExitStack() as stack:
+            self.host = stack.enter_context(LocalHost())
+            self.source = make(conf, StateSource, conf.agent.state_source, self.host)
+            stack.callback(self.source.close)
+            self.switch = make(conf, SwitchDriver, conf.agent.switch_driver, self.host)
+            stack.callback(self.switch.close)
+            self.host.add(self.switch)
+            self.firewall: FirewallDriver | None = None
+            for name in names(conf, "firewall_driver"):
+                self.firewall = make(conf, FirewallDriver, name, self.host)
+                stack.callback(self.firewall.close)
+                self.host.add(self.firewall)
+            self.extensions = []
+            for name in names(conf, "extensions"):
+                extension = make(conf, L2Extension, name, self.host)
+                stack.callback(extension.close)
+                self.extensions.append(extension)
+            self.agent = L2Agent(
+                self._settings(),
+                self.switch,
+                firewall=self.firewall,
+                extensions=self.extensions,
+            )
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def timing(self) -> Timing:
+        """How often things are done, as the options say now."""
+        options = self._conf.agent
+        told = Capability.WATCH in self.switch.describe().capabilities
+        return Timing(
+            report=options.report_interval,
+            audit=options.audit_interval,
+            pull=options.refresh_interval,
+            poll=0.0 if told and options.minimize_polling else options.polling_interval,
+            pauses=Pauses(options.retry_pause, options.retry_pause_max),
+        )
+
+    def status_path(self) -> Path:
+        """Where monitors look."""
+        default = Path(self._conf.state_path) / "status" / f"{PROGRAM}.json"
+        return Path(self._conf.agent.status_file or default)
+
+    def _settings(self) -> L2Settings:
+        options = self._conf.agent
+        switch = values(self._conf, SwitchDriver, options.switch_driver)
+        return L2Settings(
+            host=self._conf.host,
+            population=options.l2_population,
+            arp_responder=bool(switch.get("arp_responder")),
+            distributed=options.enable_distributed_routing,
+            guard=options.prevent_arp_spoofing,
+            binary=PROGRAM,
+        )

@@ -1,0 +1,77 @@
+"""``netfw plan``: what an agent would change on this host, without changing it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any, cast
+
+from netfw.agents.l2.agent import L2Agent
+from netfw.agents.replica import Replica
+from netfw.cli.agent_conf import add_file_arguments, file_arguments
+from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
+from netfw.conf.reading import read
+from netfw.drivers.base import Capability
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.reconciler import Reconciler
+from netfw.drivers.state_source import StateSource
+from netfw.errors import ConfigError, NotSupported
+from netfw.plan import Plan, Update
+
+CHANGES = 3
+"""The exit status that says: something would change, or can not be."""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "plan",
+        help="say what the L2 agent would change on this host, without changing it",
+        description="Say what netfw-ovs-agent would change on this host, as database rows and "
+        "flows, without changing anything.  Exit status: 0 nothing is to be done, 1 it can not "
+        "be said, 2 wrongly configured, 3 something would change, waits or is refused.",
+    )
+    add_file_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.set_defaults(func=show_plan)
+
+
+def show_plan(arguments: argparse.Namespace) -> int:
+    """Print the plans of the host's drivers; see ``netfw plan --help`` for the status."""
+    files = file_arguments(arguments)
+    try:
+        conf = read(PROGRAM, files, l2_groups(files)).conf
+        with L2Parts(conf) as parts:
+            plans = plans_of(parts.source, parts.agent)
+    except ConfigError as exc:
+        print(f"netfw: {exc}", file=sys.stderr)
+        return 2
+    if arguments.json:
+        print(json.dumps({name: plan.to_dict() for name, plan in plans.items()}, indent=2))
+    else:
+        for name, plan in plans.items():
+            print(f"{name}: {len(plan)} to be done" if plan else f"{name}: nothing to be done")
+            for line in plan.lines():
+                print(f"  {line}")
+    return CHANGES if any(p or p.waiting or p.refused for p in plans.values()) else 0
+
+
+def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
+    """What each driver would do to come to what *source* wants.
+
+    :raises BackendUnavailable: source or switch do not answer.
+    :raises NotSupported: a driver can not say what it would do.
+    """
+    replica = Replica(source, agent.interest)
+    agent.begin()
+    agent.look()
+    agent.learn(replica.pull())
+    return {name: _plan(driver, update) for name, driver, update in agent.everything()}
+
+
+def _plan(driver: HostDriver[Any, Any], update: Update[Any, Any]) -> Plan:
+    info = driver.describe()
+    if Capability.PLAN not in info.capabilities:
+        raise NotSupported(f"the driver {info.name!r} can not say what it would do")
+    reconciler = cast(Reconciler[Any, Any, Any], driver)
+    return reconciler.plan(update, reconciler.observe(None))

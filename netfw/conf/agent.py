@@ -1,0 +1,64 @@
+"""Options that every agent has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+GROUP = "agent"
+
+COMMON = (
+    cfg.StrOpt(
+        "state_source",
+        default="file",
+        help="Where the agent learns what this host should be, by the name of the source; its "
+        "own options are in the group of that name.",
+    ),
+    cfg.FloatOpt(
+        "report_interval",
+        default=30.0,
+        min=1.0,
+        mutable=True,
+        help="Seconds between two state reports, which also say that the agent is alive.",
+    ),
+    cfg.FloatOpt(
+        "refresh_interval",
+        default=30.0,
+        min=0.0,
+        mutable=True,
+        help="Seconds after which the source is asked for changes although it gave no hint: "
+        "hints can be lost.  0: never.",
+    ),
+    cfg.FloatOpt(
+        "audit_interval",
+        default=600.0,
+        min=0.0,
+        mutable=True,
+        help="Seconds between two audits, which read the machine in full and repair what no "
+        "change feed announced.  0: never.",
+    ),
+    cfg.FloatOpt(
+        "retry_pause",
+        default=1.0,
+        min=0.01,
+        help="Seconds after which what failed is tried again; each pause is twice as long as the "
+        "one before.",
+    ),
+    cfg.FloatOpt(
+        "retry_pause_max",
+        default=60.0,
+        min=0.01,
+        help="Seconds that such a pause takes at most.  It is tried for ever.",
+    ),
+    cfg.StrOpt(
+        "status_file",
+        sample_default="STATE_PATH/status/PROGRAM.json",
+        help="File that holds readiness, lag, counts and what is degraded, as JSON, for monitors.",
+    ),
+)
+
+
+def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
+    """What the sample generator asks for: groups and their options."""
+    return [(GROUP, COMMON)]

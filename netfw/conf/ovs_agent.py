@@ -1,0 +1,66 @@
+"""Options of the L2 agent, beside those of its drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+from netfw.conf import agent, core
+
+L2 = (
+    cfg.StrOpt(
+        "switch_driver",
+        default="openvswitch",
+        help="The driver that joins ports to their networks; its own options are in the group of "
+        "that name.",
+    ),
+    cfg.StrOpt(
+        "firewall_driver",
+        default="",
+        help="The driver that filters ports, which then carry nothing before their filters are "
+        "there; its own options are in the group of that name.  Empty: nothing is filtered.",
+    ),
+    cfg.ListOpt(
+        "extensions",
+        default=[],
+        help="Extensions, in the order in which their flows are met; their own options are in "
+        "groups of those names.",
+    ),
+    cfg.BoolOpt(
+        "l2_population",
+        default=False,
+        help="Make tunnels and forwarding entries for exactly the ports that the source knows on "
+        "other hosts, instead of meshing, flooding and learning.",
+    ),
+    cfg.BoolOpt(
+        "enable_distributed_routing",
+        default=False,
+        help="Take part in distributed routing.  Over tunnels it needs l2_population.",
+    ),
+    cfg.BoolOpt(
+        "prevent_arp_spoofing",
+        default=True,
+        help="Have the switch keep ports with port security from using addresses of others, where "
+        "the firewall driver does not.",
+    ),
+    cfg.BoolOpt(
+        "minimize_polling",
+        default=True,
+        help="Trust the switch's announcements of new and changed ports.  Off: look at all of "
+        "them every polling_interval, too.",
+    ),
+    cfg.FloatOpt(
+        "polling_interval",
+        default=2.0,
+        min=0.1,
+        mutable=True,
+        help="Seconds between two looks at all ports, where announcements are not trusted or the "
+        "switch driver has none.",
+    ),
+)
+
+
+def list_opts() -> list[tuple[str | None, Sequence[cfg.Opt]]]:
+    """What the sample generator asks for: everything but the options of drivers."""
+    return [*core.list_opts(), (agent.GROUP, (*agent.COMMON, *L2))]
