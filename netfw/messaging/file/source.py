@@ -72,8 +72,11 @@ class FileSource(StateSource):
         name = os.path.normpath(os.fspath(path))
         self._poll, self._settle = poll, settle
         self._watched = Watched(name, settle)
-        # Revisions begin with the time, so that those of a restarted process are higher.
-        self._memory = MemorySource(page=page, retention=retention, start=int(time.time()))
+        # Revisions begin with the time, in milliseconds as no commit is quicker, so that those of
+        # a restarted process are higher.
+        self._memory = MemorySource(
+            page=page, retention=retention, start=time.time_ns() // 1_000_000
+        )
         self._memory.listen(self._heard)
         prefix = f"{name}.status" if status_path is None else os.fspath(status_path)
         self._board = StatusBoard(prefix)

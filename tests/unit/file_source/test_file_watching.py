@@ -179,6 +179,14 @@ def test_a_first_reading_waits_for_the_writer_too(path: Path) -> None:
     assert [fault.problem for fault in watched.settled().topology.faults] == ["is being written"]
 
 
+def test_a_directory_that_is_being_filled_is_not_taken_at_first(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("networks: [{name: n}]")
+    watched = Watched(
+        str(tmp_path), settle=1.0, sleep=lambda _: replace(tmp_path / "b.yaml", "ports: []")
+    )
+    assert [fault.problem for fault in watched.settled().topology.faults] == ["is being written"]
+
+
 def test_a_file_that_changed_between_look_and_read_is_not_taken(path: Path) -> None:
     seen = look(str(path))
     path.write_text(TWO)
@@ -276,12 +284,16 @@ def test_an_unchanged_resource_keeps_its_revision_and_a_changed_one_gets_a_highe
 
 
 def test_after_a_restart_old_cursors_are_lost_and_no_revision_is_lower(path: Path) -> None:
-    before, after = FileSource(path, settle=0), FileSource(path, settle=0)
+    before = FileSource(path, settle=0)
     *_, page = before.snapshot(HERE)
-    names(after)
+    for number in range(20):
+        replace(path, ONE.replace("host: h1", f"host: h1, description: '{number}'"))
+        before.refresh()
+    after = FileSource(path, settle=0)
     with pytest.raises(CursorLost):
         after.changes(HERE, page.cursor)
-    assert [each.revision for each in after.items()] >= [each.revision for each in before.items()]  # type: ignore[union-attr]
+    old, new = ({each.id: each.revision for each in source.items()} for source in (before, after))  # type: ignore[union-attr]
+    assert all(new[id] > old[id] for id in old)
 
 
 def test_two_sources_in_one_process_do_not_know_each_other(tmp_path: Path) -> None:
