@@ -135,10 +135,11 @@ class L2Agent(Work[L2Key]):
         """All that is wanted of each driver, for a dry run."""
         wanted = self._ready()
         wanted.contribute_all()
-        yield "switch", self._switch, Update(put=wanted.switch_values(), complete=True)
+        values = wanted.switch_values(wanted.switch_keys())
+        yield "switch", self._switch, Update(put=values, complete=True)
         if self._firewall is not None and wanted.filters is not None:
-            values = dict(wanted.filters.values)
-            yield "firewall", self._firewall, Update(put=values, complete=True)
+            filters = dict(wanted.filters.values)
+            yield "firewall", self._firewall, Update(put=filters, complete=True)
 
     def reports(self) -> Sequence[Report]:
         return self._statuses.take(self._ready().desired, frozenset(self._unsettled))

@@ -91,9 +91,10 @@ class Wanted:
             return evolve(value, additions=additions) if additions else value
         return value
 
-    def switch_values(self) -> dict[SwitchKey, SwitchValue]:
-        """Everything the switch should hold, with its values."""
-        values = {key: self.switch_value(key) for key in self.switch_keys()}
+    def switch_values(self, keys: frozenset[SwitchKey]) -> dict[SwitchKey, SwitchValue]:
+        """What the switch should hold of *keys*; ports come after what they need."""
+        ordered = sorted(keys, key=lambda key: isinstance(key, PortKey))
+        values = {key: self.switch_value(key) for key in ordered}
         return {key: value for key, value in values.items() if value is not None}
 
     def contribute_all(self) -> None:
@@ -129,8 +130,7 @@ class Passing:
         if task.complete:
             self._filtered.clear()  # perhaps the filters are what was lost
             switch_keys |= wanted.switch_keys()
-        values = {key: wanted.switch_value(key) for key in switch_keys}
-        put = {key: value for key, value in values.items() if value is not None}
+        put = wanted.switch_values(switch_keys)
         held_back = self._held_back(wanted, put)
         update = Update(
             put={**put, **held_back}, drop=switch_keys - put.keys(), complete=task.complete
