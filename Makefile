@@ -20,7 +20,7 @@ test: packages $(READY) ## everything: lint, types, imports, unit, conformance, 
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)
-	@$(PYTEST) -q tests/unit
+	@$(PYTEST) -q -n 2 tests/unit
 
 lint: $(READY) ## style, formatting and duplicate spec copies
 	$(call STEP,lint)

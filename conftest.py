@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -52,7 +52,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     path = session.config.rootpath / RESULTS
     path.parent.mkdir(exist_ok=True)
-    former = json.loads(path.read_text()) if path.exists() else {}
-    fresh = path.with_suffix(f".{os.getpid()}")
-    fresh.write_text(json.dumps({**former, **outcomes}, indent=0, sort_keys=True))
-    fresh.replace(path)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several runs may end at the same time
+        former = json.loads(path.read_text()) if path.exists() else {}
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps({**former, **outcomes}, indent=0, sort_keys=True))
+        fresh.replace(path)
