@@ -1,0 +1,106 @@
+"""Quarantine: an extension that lets some ports talk to the clinic only."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any, ClassVar, Self
+from uuid import UUID
+
+from oslo_config import cfg
+
+from netfw import flows as of
+from netfw.drivers.addition import SwitchAddition
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.claim import Claim, Grant, Place, TableClaim
+from netfw.drivers.events import KeysChanged, Sink
+from netfw.drivers.l2_extension import ExtendedPort, L2Extension
+from netfw.errors import ConfigError
+from netfw.model.ids import PortId
+
+LOG = logging.getLogger(__name__)
+TAG = "quarantine"
+POLL = 0.2
+
+
+class Quarantine(L2Extension):
+    """Ports with the tag ``quarantine``, or listed in a file, reach the clinic and nobody else."""
+
+    VERSION: ClassVar[int] = 1
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
+        cfg.StrOpt("clinic", required=True, help="The prefix that ports in quarantine may reach."),
+        cfg.StrOpt("list_file", help="File with ids of ports, one on a line; it is watched."),
+    )
+
+    def __init__(self, clinic: IPv4Network, list_file: Path | None = None) -> None:
+        self._clinic = clinic
+        self._file = list_file
+        self._listed: frozenset[PortId] = frozenset()
+        self._ended = threading.Event()
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        try:
+            clinic = IPv4Network(options["clinic"])
+        except ValueError as exc:
+            raise ConfigError(f"clinic is not a prefix like 192.0.2.0/24: {exc}") from exc
+        return cls(clinic, Path(options["list_file"]) if options["list_file"] else None)
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("quarantine")
+
+    def claim(self) -> Claim:
+        return Claim(owner="quarantine", tables=(TableClaim(name="judge", place=Place.FROM_PORT),))
+
+    def contribute(self, key: PortId, value: ExtendedPort, grant: Grant) -> SwitchAddition | None:
+        number = value.device.ofport
+        if number is None or not (TAG in value.port.tags or key in self._listed):
+            return None
+        judge, here = grant.tables["judge"], of.in_port(number)
+        assert judge.then is not None  # every place but DROPPED goes on somewhere
+        onward = of.goto(judge.then)
+        allowed = (here & of.arp(), here & of.ipv4() & of.ipv4_dst(self._clinic))
+        return SwitchAddition(
+            owner=grant.owner,
+            flows=(
+                *(_flow(grant, 20, match, onward) for match in allowed),
+                _flow(grant, 10, here),
+            ),
+        )
+
+    def watch(self, sink: Sink) -> None:
+        if self._file is not None:
+            self._listed = self._read(self._file)  # before the first port is asked about
+            threading.Thread(target=self._look, args=(self._file, sink), daemon=True).start()
+
+    def close(self) -> None:
+        self._ended.set()
+
+    def _look(self, file: Path, sink: Sink) -> None:
+        while not self._ended.wait(POLL):
+            former, self._listed = self._listed, self._read(file)
+            if changed := former ^ self._listed:
+                sink(KeysChanged("the list of ports in quarantine changed", changed))
+
+    def _read(self, file: Path) -> frozenset[PortId]:
+        """The ports in the file; while it can not be understood, what it said before."""
+        try:
+            return frozenset(PortId(UUID(line)) for line in file.read_text().split())
+        except FileNotFoundError:
+            return frozenset()
+        except (OSError, ValueError) as exc:
+            LOG.warning("%s is not a list of port ids: %s; what it said before stays", file, exc)
+            return self._listed
+
+
+def _flow(grant: Grant, priority: int, match: of.Match, *actions: of.Action) -> of.Flow:
+    return of.Flow(
+        table=grant.tables["judge"].number,
+        priority=priority,
+        match=match,
+        actions=actions,
+        cookie=grant.cookie,
+    )

@@ -1,0 +1,160 @@
+"""The sample extension in the real agent, on a real switch: as its README says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from netfw.testing.lab.host import Host
+from netfw.testing.lab.instance import Instance, Plug
+
+SAMPLE = Path(__file__).parent / "l2_extension"
+PORTS = {number: str(UUID(int=number)) for number in (1, 2, 3)}
+CLINIC = "10.0.0.3"
+
+
+def until(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+class Ward:
+    """A host whose agent runs with the extension; port 3 is the clinic."""
+
+    def __init__(self, host: Host, directory: Path) -> None:
+        self.host = host
+        self.topology, self.list = directory / "topology.json", directory / "quarantine"
+        self.status, self.conf = directory / "status.json", directory / "agent.conf"
+        self.log = directory / "log"
+        self.write()
+        self.conf.write_text(f"""
+[DEFAULT]
+host = {host.name}
+log_file = {self.log}
+[agent]
+extensions = quarantine
+status_file = {self.status}
+[openvswitch]
+datapath_type = netdev
+ovsdb_connection = {host.ovs.remote}
+[quarantine]
+clinic = {CLINIC}/32
+list_file = {self.list}
+[file]
+path = {self.topology}
+poll = 0.05
+settle = 0
+""")
+        installed(directory / "site")
+        path = os.pathsep.join([str(directory / "site"), str(SAMPLE / "src")])
+        self.process: subprocess.Popen[bytes] = host.spawn(
+            [sys.executable, "-m", "netfw.cli.ovs_agent", "--config-file", str(self.conf)],
+            env={**os.environ, "PYTHONPATH": path},
+        )
+
+    def write(self, **tags: list[str]) -> None:
+        ports = [
+            {
+                "name": f"p{n}", "id": id, "network": "net", "host": self.host.name,
+                "mac_address": f"fa:16:3e:00:00:0{n}", "fixed_ips": [f"10.0.0.{n}"],
+                "tags": tags.get(f"p{n}", []),
+            }
+            for n, id in PORTS.items()
+        ]  # fmt: skip
+        content = {
+            "hosts": {self.host.name: {}},
+            "networks": [{"name": "net", "network_type": "local"}],
+            "subnets": [{"name": "sub", "network": "net", "cidr": "10.0.0.0/24"}],
+            "ports": ports,
+        }
+        new = self.topology.with_suffix(".new")
+        new.write_text(json.dumps(content))
+        new.rename(self.topology)
+
+    def instance(self, number: int) -> Instance:
+        return self.host.instance(
+            f"vm{number}",
+            Plug(
+                bridge="br-int",
+                device=f"tap{number}",
+                mac=f"fa:16:3e:00:00:0{number}",
+                addresses=(f"10.0.0.{number}/24",),
+                external_ids={"iface-id": PORTS[number]},
+            ),
+        )
+
+    def flows(self) -> list[str]:
+        text = self.host.run(["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", "br-int", "table=100"])
+        return [line for line in text.splitlines() if "priority=10," in line]
+
+
+def installed(directory: Path) -> None:
+    """What installing the sample leaves in an environment for others to find it by."""
+    metadata = directory / "acme_quarantine-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: acme-quarantine\nVersion: 1.0\n"
+    )
+    (metadata / "entry_points.txt").write_text(
+        "[netfw.l2_extensions]\nquarantine = acme_quarantine:Quarantine\n"
+    )
+
+
+@pytest.fixture
+def ward(make_lab: Any, tmp_path: Path) -> Iterator[Ward]:
+    lab = make_lab(hosts=1, bridges=["br-int"])
+    ward = Ward(lab.hosts["host1"], tmp_path)
+    until(ward.status.exists)
+    until(lambda: json.loads(ward.status.read_text())["ready"])
+    yield ward
+    ward.process.kill()
+    ward.process.wait()
+
+
+@pytest.mark.spec("L2-25", "DRV-33")
+def test_a_port_in_quarantine_reaches_the_clinic_and_nobody_else(ward: Ward) -> None:
+    sick, _, _ = (ward.instance(number) for number in PORTS)
+    until(lambda: not sick.ping("10.0.0.2").lost)
+    ward.write(p1=["quarantine"])
+    until(lambda: sick.ping("10.0.0.2", count=1, timeout=0.3).lost)
+    assert sick.ping(CLINIC).lost == 0
+    assert len(ward.flows()) == 1
+    ward.write()
+    until(lambda: not sick.ping("10.0.0.2").lost)
+    assert ward.flows() == []
+
+
+def test_the_list_is_watched_and_what_somebody_deletes_or_restarts_comes_back(ward: Ward) -> None:
+    sick, _, _ = (ward.instance(number) for number in PORTS)
+    until(lambda: not sick.ping("10.0.0.2").lost)
+    ward.list.write_text(PORTS[1])
+    until(ward.flows)
+    ward.host.run(["ovs-ofctl", "-O", "OpenFlow13", "del-flows", "br-int", "table=100"])
+    until(ward.flows)
+    ward.host.restart_switch()
+    until(ward.flows)
+    until(lambda: not sick.ping(CLINIC).lost)
+    assert sick.ping("10.0.0.2", count=1, timeout=0.3).lost
+    ward.host.ovs.vsctl("del-port", "tap1")
+    until(lambda: not ward.flows())
+
+
+def test_a_list_that_can_not_be_understood_changes_nothing(ward: Ward) -> None:
+    sick, _, _ = (ward.instance(number) for number in PORTS)
+    ward.list.write_text(PORTS[1])
+    until(ward.flows)
+    ward.list.write_text("everybody")
+    until(lambda: "not a list of port ids" in ward.log.read_text())
+    assert len(ward.flows()) == 1
+    assert sick.ping(CLINIC).lost == 0
