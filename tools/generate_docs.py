@@ -3,6 +3,7 @@
 docs/contracts/*.md        a page per contract, from its docstrings
 docs/contracts/index.md    the list of them
 samples/conf/netfw.conf    every option of netfw and of the installed reference drivers
+samples/conf/ovs-agent.conf  those that netfw-ovs-agent reads
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import inspect
 import io
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from oslo_config import cfg, generator
@@ -20,7 +21,10 @@ from netfw.drivers.base import Driver
 from netfw.drivers.contracts import all_contracts
 
 CONTRACTS = Path("docs/contracts")
-SAMPLE = Path("samples/conf/netfw.conf")
+SAMPLES = {
+    Path("samples/conf/netfw.conf"): ("netfw", "netfw.agents", "netfw.drivers"),
+    Path("samples/conf/ovs-agent.conf"): ("netfw.ovs_agent",),
+}
 
 
 def markdown(docstring: str | None) -> str:
@@ -105,11 +109,12 @@ def summary(kind: type[Driver]) -> str:
     return markdown(kind.__doc__).partition("\n")[0]
 
 
-def sample() -> str:
-    """The sample configuration, as oslo.config's generator writes it."""
+def sample(namespaces: Iterable[str]) -> str:
+    """A sample configuration, as oslo.config's generator writes it."""
     conf = cfg.ConfigOpts()
     generator.register_cli_opts(conf)
-    conf(["--namespace", "netfw", "--namespace", "netfw.drivers", "--wrap-width", "96"])
+    chosen = [word for name in namespaces for word in ("--namespace", name)]
+    conf([*chosen, "--wrap-width", "96"])
     text = io.StringIO()
     generator.generate(conf, output_file=text)
     return text.getvalue()
@@ -118,7 +123,8 @@ def sample() -> str:
 def wanted() -> dict[Path, str]:
     kinds = all_contracts()
     pages = {CONTRACTS / page_name(kind): contract_page(kind) for kind in kinds}
-    return {**pages, CONTRACTS / "index.md": index_page(kinds), SAMPLE: sample()}
+    samples = {path: sample(namespaces) for path, namespaces in SAMPLES.items()}
+    return {**pages, CONTRACTS / "index.md": index_page(kinds), **samples}
 
 
 def main(arguments: list[str]) -> int:

@@ -13,8 +13,8 @@ from netfw.cli.output import print_table
 from netfw.drivers import contracts
 from netfw.drivers.base import Driver
 from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import Installed, catalogue, check_options
-from netfw.errors import NetfwError, NotFound, nearest
+from netfw.drivers.loader import Installed, catalogue, create
+from netfw.errors import DriverError, NetfwError, NotFound, nearest
 
 if TYPE_CHECKING:
     from oslo_config.cfg import Opt
@@ -87,7 +87,7 @@ def _row(kind: type[Driver], found: Installed[Driver]) -> Row:
     capabilities: Sequence[str] = ()
     health = str(found.error)
     if found.driver is not None:
-        capabilities, health = _try_out(found)
+        capabilities, health = _try_out(kind, found)
     return Row(
         interface=kind.__name__,
         name=found.name,
@@ -98,20 +98,22 @@ def _row(kind: type[Driver], found: Installed[Driver]) -> Row:
     )
 
 
-def _try_out(found: Installed[Driver]) -> tuple[Sequence[str], str]:
+def _try_out(kind: type[Driver], found: Installed[Driver]) -> tuple[Sequence[str], str]:
     """Capabilities and health of a driver with its default options; it does not get to work."""
-    assert found.driver is not None
-    host = LocalHost()
-    try:
-        driver = found.driver.from_conf(check_options(found.name, found.driver, {}), host)
-    except NetfwError as exc:
-        return (), f"needs configuration: {exc}"
-    try:
-        capabilities = sorted(driver.describe().capabilities)
-        return capabilities, "; ".join(driver.faults()) or "ok"
-    finally:
-        driver.close()
-        host.close()
+    with LocalHost() as host:
+        try:
+            driver = create(kind, found.name, {}, host)
+        except DriverError as exc:
+            return (), str(exc)
+        except NetfwError as exc:
+            return (), f"needs configuration: {exc}"
+        try:
+            capabilities = sorted(driver.describe().capabilities)
+            return capabilities, "; ".join(driver.faults()) or "ok"
+        except Exception as exc:  # noqa: BLE001 - one bad driver does not hide the others
+            return (), f"a defect of the driver: {type(exc).__name__}: {exc}"
+        finally:
+            driver.close()
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -126,11 +128,11 @@ def _details(kind: type[Driver], found: Installed[Driver]) -> dict[str, Any]:
     return {**row, "about": doc, "group": f"[{found.name}]", "options": options}
 
 
-def _option(option: Opt) -> dict[str, str]:
+def _option(option: Opt) -> dict[str, Any]:
     return {
         "name": option.dest,
         "type": str(option.type),
-        "default": "" if option.default is None else str(option.default),
+        "default": option.default,
         "help": option.help or "",
     }
 
@@ -145,5 +147,6 @@ def _print_details(details: dict[str, Any]) -> None:
         return
     print(f"  options in {details['group']}:")
     for option in details["options"]:
-        print(f"    {option['name']} ({option['type']}) = {option['default'] or '(not set)'}")
+        default = "(not set)" if option["default"] is None else option["default"]
+        print(f"    {option['name']} ({option['type']}) = {default}")
         print(f"      {option['help']}")

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from netfw.agents.agenda import Pauses
 from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.agents.loop import Timing
 from netfw.cli.agent_conf import Kinds, groups_of, make, names, values
+from netfw.conf import core, ovs_agent
 from netfw.conf.agent import COMMON
 from netfw.conf.ovs_agent import L2
 from netfw.conf.reading import Groups
-from netfw.drivers.base import Capability
+from netfw.drivers.base import Capability, Driver
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.host import LocalHost
 from netfw.drivers.l2_extension import L2Extension
+from netfw.drivers.loader import catalogue
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.switch import SwitchDriver
 
 if TYPE_CHECKING:
-    from oslo_config.cfg import ConfigOpts
+    from oslo_config.cfg import ConfigOpts, Opt
 
 PROGRAM = "netfw-ovs-agent"
 KINDS: Kinds = {
@@ -39,6 +41,17 @@ def l2_groups(argv: Sequence[str]) -> Groups:
     :raises ConfigError: a file can not be read, or a driver does not exist or can not be used.
     """
     return groups_of(PROGRAM, argv, (*COMMON, *L2), KINDS)
+
+
+def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
+    """All options of the agent and of every driver it could use, for its sample configuration."""
+    drivers = [
+        (found.name, found.driver.OPTIONS)
+        for kind in KINDS.values()
+        for found in catalogue(cast(type[Driver], kind))
+        if found.driver is not None and found.driver.OPTIONS
+    ]
+    return [*core.list_opts(), *ovs_agent.list_opts(), *drivers]
 
 
 class L2Parts:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from netfw.cli import drivers, lab, plan
-from netfw.errors import NetfwError
+from netfw.errors import ConfigError, NetfwError
 
 
 def parser() -> argparse.ArgumentParser:
@@ -27,6 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     try:
         status: int = arguments.func(arguments)
+    except ConfigError as exc:
+        print(f"netfw: {exc}", file=sys.stderr)
+        return 2
     except NetfwError as exc:
         print(f"netfw: {exc}", file=sys.stderr)
         return 1

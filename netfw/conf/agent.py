@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from oslo_config import cfg
 
 GROUP = "agent"
@@ -57,8 +55,3 @@ COMMON = (
         help="File that holds readiness, lag, counts and what is degraded, as JSON, for monitors.",
     ),
 )
-
-
-def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
-    """What the sample generator asks for: groups and their options."""
-    return [(GROUP, COMMON)]

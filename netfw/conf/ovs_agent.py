@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from netfw.conf import agent, core
+from netfw.conf import agent
 
 L2 = (
     cfg.StrOpt(
@@ -61,6 +61,6 @@ L2 = (
 )
 
 
-def list_opts() -> list[tuple[str | None, Sequence[cfg.Opt]]]:
-    """What the sample generator asks for: everything but the options of drivers."""
-    return [*core.list_opts(), (agent.GROUP, (*agent.COMMON, *L2))]
+def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
+    """What the sample generator asks for: groups and their options, without those of drivers."""
+    return [(agent.GROUP, (*agent.COMMON, *L2))]

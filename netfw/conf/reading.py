@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from oslo_config import cfg
@@ -49,7 +50,8 @@ def read(program: str, argv: Sequence[str], groups: Groups | None = None) -> Set
 def unknown_options(conf: cfg.ConfigOpts) -> Iterator[str]:
     """A sentence for every option in the files that nothing here reads: likely a misspelling.
 
-    Groups that nothing here registered are passed over: several programs may share a file.
+    Groups that nothing here registered are passed over, as several programs may share a file,
+    unless their name is nearly that of one that is.
     """
     for path in _files(conf):
         sections: dict[str, dict[str, list[str]]] = {}
@@ -58,10 +60,19 @@ def unknown_options(conf: cfg.ConfigOpts) -> Iterator[str]:
         except (OSError, cfg.ParseError):
             continue
         for section, values in sections.items():
-            known = _known_names(conf, section)
-            for name in values if known is not None else ():
-                if known is not None and name.replace("-", "_") not in known:
-                    yield f"{path}: [{section}] {name} is not an option{nearest(name, known)}"
+            yield from _unknown(conf, path, section, values)
+
+
+def _unknown(conf: cfg.ConfigOpts, path: str, section: str, values: Iterable[str]) -> Iterator[str]:
+    known = _known_names(conf, section)
+    if known is None:
+        groups = [name for name in conf if isinstance(conf[name], cfg.ConfigOpts.GroupAttr)]
+        if hint := nearest(section, groups):
+            yield f"{path}: [{section}] is not a group{hint}"
+        return
+    for name in values:
+        if name.replace("-", "_") not in known:
+            yield f"{path}: [{section}] {name} is not an option{nearest(name, known)}"
 
 
 def _read(program: str, argv: Sequence[str], groups: Groups) -> cfg.ConfigOpts:
@@ -71,7 +82,7 @@ def _read(program: str, argv: Sequence[str], groups: Groups) -> cfg.ConfigOpts:
     try:
         conf(list(argv), project="netfw", prog=program)
         _read_everything(conf, groups)
-    except (cfg.Error, ValueError) as exc:
+    except cfg.Error as exc:
         raise ConfigError(f"{program}: {exc}") from exc
     return conf
 
@@ -81,7 +92,18 @@ def _read_everything(conf: cfg.ConfigOpts, groups: Groups) -> None:
     for group, options in [*list_opts(), *groups.items()]:
         values = conf if group is None else conf[group]
         for option in options:
-            values[option.dest]
+            try:
+                values[option.dest]
+            except ValueError as exc:
+                reason = str(exc).rpartition("is not valid: ")[2]
+                where = f"[{group or 'DEFAULT'}] {option.dest}"
+                raise ConfigError(f"{conf.prog}: {_origin(exc)}{where}: {reason}") from exc
+
+
+def _origin(error: ValueError) -> str:
+    """The file that an impossible value stands in, as far as oslo.config says."""
+    found = re.search(r"detail='([^']*)'", str(error))
+    return f"{found[1]}: " if found and found[1] else ""
 
 
 def _known_names(conf: cfg.ConfigOpts, section: str) -> set[str] | None:
