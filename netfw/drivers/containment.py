@@ -66,9 +66,15 @@ def _only(update: Update[K, V], keys: frozenset[K]) -> Update[K, V]:
 
 def _attempt(driver: HostDriver[K, V], update: Update[K, V]) -> Outcome[K] | Exception:
     try:
-        return driver.converge(update)
+        outcome: object = driver.converge(update)
     except Exception as exc:  # noqa: BLE001 - the one place where a driver's defect is contained
         return exc
+    if not isinstance(outcome, Outcome):
+        return TypeError(f"converge returned {outcome!r}, not an Outcome")
+    silent = set(update) - outcome.done - outcome.failed.keys() - outcome.waiting.keys()
+    if silent:
+        return LookupError(f"the outcome says nothing of {', '.join(sorted(map(str, silent)))}")
+    return outcome
 
 
 def _crashed(driver: HostDriver[K, V], cause: Exception) -> DriverCrashed:

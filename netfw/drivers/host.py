@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
+from contextlib import ExitStack
 from typing import Any, Self, TypeVar, cast
 
 from netfw.drivers.base import Driver
@@ -44,12 +45,11 @@ class LocalHost:
         raise ConfigError(f"this host has no {kind.__name__}; configure one ({kind.GROUP})")
 
     def close(self) -> None:
-        """Close what was shared."""
-        with self._lock:
-            for shared in reversed(self._shared.values()):
-                close = getattr(shared, "close", None)
-                if close is not None:
-                    close()
+        """Close what was shared; one that can not be closed does not keep the others open."""
+        with self._lock, ExitStack() as closing:
+            for shared in self._shared.values():
+                if hasattr(shared, "close"):
+                    closing.callback(shared.close)
             self._shared.clear()
 
     def __enter__(self) -> Self:

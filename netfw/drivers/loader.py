@@ -14,7 +14,14 @@ from attrs import frozen
 
 from netfw.drivers.base import Driver, Host
 from netfw.drivers.signatures import mismatches
-from netfw.errors import ConfigError, DriverError, DriverInvalid, DriverNotFound, nearest
+from netfw.errors import (
+    ConfigError,
+    DriverError,
+    DriverInvalid,
+    DriverNotFound,
+    NetfwError,
+    nearest,
+)
 
 if TYPE_CHECKING:
     from oslo_config.cfg import Opt
@@ -58,7 +65,15 @@ def create(kind: type[D], name: str, options: Mapping[str, Any], host: Host) -> 
     :raises ConfigError: an option is unknown, missing or impossible.
     """
     driver = load(kind, name)
-    return driver.from_conf(check_options(name, driver, options), host)
+    checked = check_options(name, driver, options)
+    try:
+        return driver.from_conf(checked, host)
+    except NetfwError:
+        raise
+    except Exception as exc:
+        raise DriverInvalid(
+            f"{kind.GROUP}: {name!r} can not be made: {type(exc).__name__}: {exc}"
+        ) from exc
 
 
 def installed(kind: type[Driver]) -> list[str]:
@@ -117,6 +132,8 @@ def check(kind: type[D], name: str, found: object, origin: str = "this program")
         )
     if wrong := mismatches(kind, driver):
         refuse("; ".join(wrong))
+    if not _are_options(driver.OPTIONS):
+        refuse(f"its OPTIONS are {driver.OPTIONS!r}, not a tuple of oslo.config options")
     return driver
 
 
@@ -133,7 +150,9 @@ def check_options(name: str, driver: type[Driver], options: Mapping[str, Any]) -
     ]
     values: dict[str, Any] = {}
     for dest, option in declared.items():
-        value = options.get(dest, option.default)
+        value = options.get(dest)
+        if value is None:  # not given, or given as "not set"
+            value = option.default
         if value is None:
             if option.required:
                 faults.append(f"{dest} must be set ({option.help})")
@@ -146,6 +165,14 @@ def check_options(name: str, driver: type[Driver], options: Mapping[str, Any]) -
     if faults:
         raise ConfigError(f"driver {name!r}: {'; '.join(faults)}")
     return values
+
+
+def _are_options(options: object) -> bool:
+    if options == ():
+        return True  # without importing oslo.config
+    from oslo_config.cfg import Opt
+
+    return isinstance(options, tuple) and all(isinstance(option, Opt) for option in options)
 
 
 def _written_for(kind: type[Driver], driver: type[Driver]) -> int | None:
@@ -171,12 +198,15 @@ def _import(point: EntryPoint) -> object:
             return [point]
 
     def failed(_manager: object, _point: EntryPoint, exc: BaseException) -> NoReturn:
+        raise exc
+
+    try:
+        found: object = OnePoint(point.group, on_load_failure_callback=failed).extensions[0].plugin
+    except (Exception, SystemExit) as exc:
         raise DriverInvalid(
             f"{point.group}: {point.name!r} from {_origin(point)} can not be imported: "
             f"{type(exc).__name__}: {exc}"
         ) from exc
-
-    found: object = OnePoint(point.group, on_load_failure_callback=failed).extensions[0].plugin
     return found
 
 

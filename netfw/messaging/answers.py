@@ -16,7 +16,7 @@ from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Resource
-from netfw.model.subnet import AllocationPool, Subnet
+from netfw.model.subnet import Subnet
 
 DHCP_OWNER = "network:dhcp"
 RESERVED_DHCP_DEVICE = "reserved_dhcp_port"
@@ -107,16 +107,13 @@ def _fixed_ip(id: SubnetId, subnets: dict[SubnetId, Subnet], taken: set[IpAddres
 
 
 def _candidates(subnet: Subnet) -> Iterator[IpAddress]:
-    for pool in subnet.allocation_pools or _whole(subnet):
+    if not subnet.allocation_pools:
+        yield from (address for address in subnet.cidr.hosts() if address != subnet.gateway)
+    for pool in subnet.allocation_pools:
         for number in range(int(pool.start), int(pool.end) + 1):
             address = type(pool.start)(number)
             if address != subnet.gateway:
                 yield address
-
-
-def _whole(subnet: Subnet) -> tuple[AllocationPool, ...]:
-    first, last = subnet.cidr[1], subnet.cidr[-2 if subnet.ip_version == 4 else -1]
-    return (AllocationPool(start=first, end=last),)
 
 
 def _taken(ports: Iterable[Port]) -> set[IpAddress]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import chain, repeat
 from typing import Any
 
 from attrs import field, frozen
@@ -79,10 +80,11 @@ class Plan:
         return sum(len(stage.operations) for stage in self.stages)
 
     def lines(self) -> Iterator[str]:
-        """The plan as a person reads it, one line per operation, wait and refusal."""
+        """The plan as a person reads it: stages numbered, a line per operation, wait, refusal."""
         for number, stage in enumerate(self.stages, 1):
-            for operation in stage.operations:
-                yield f"{number}. {operation}"
+            heads = chain([f"{number}. "], repeat(" " * len(f"{number}. ")))
+            for head, operation in zip(heads, stage.operations, strict=False):
+                yield f"{head}{operation}"
         for key, reason in self.waiting.items():
             yield f"waiting: {key}: {reason}"
         for key, error in self.refused.items():

@@ -28,11 +28,12 @@ class Update(Generic[K, V]):
     keep: frozenset[K] = frozenset()
 
     def __attrs_post_init__(self) -> None:
+        for name in ("drop", "keep"):  # any iterable will do
+            object.__setattr__(self, name, frozenset(getattr(self, name)))
         put = self.put.keys()
-        if contradiction := sorted(map(str, (put & self.drop) | (put & self.keep))):
-            raise ValueError(
-                f"wanted and at the same time dropped or kept: {', '.join(contradiction)}"
-            )
+        if contradiction := (put & self.drop) | (put & self.keep) | (self.drop & self.keep):
+            names = ", ".join(sorted(map(str, contradiction)))
+            raise ValueError(f"to be put, dropped or kept, and more than one of these: {names}")
 
     def __bool__(self) -> bool:
         return bool(self.put or self.drop or self.complete)
@@ -60,6 +61,12 @@ class Outcome(Generic[K]):
     done: frozenset[K] = frozenset()
     failed: Mapping[K, NetfwError] = field(factory=dict)
     waiting: Mapping[K, str] = field(factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"done: {key}" for key in self.done]
+        lines += [f"failed: {key}: {error}" for key, error in self.failed.items()]
+        lines += [f"waiting: {key}: {reason}" for key, reason in self.waiting.items()]
+        return "\n".join(lines) or "nothing was asked for"
 
     @property
     def ok(self) -> bool:

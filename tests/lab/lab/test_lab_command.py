@@ -297,7 +297,7 @@ def test_hosts_that_do_not_exist_are_told_with_the_nearest(lab_command: Command)
     lab_command("up", "--hosts", "2")
     assert "did you mean 'host2'?" in lab_command("exec", "hst2", "true", status=1)
     assert "no instance or namespace 'vm1'" in lab_command("exec", "host1/vm1", "true", status=1)
-    assert "say which command to run" in lab_command("exec", "host1", status=1)
+    assert "say which command to run" in lab_command("exec", "host1", status=2)
 
 
 def test_run_gives_any_command_a_sandbox(lab_command: Command) -> None:

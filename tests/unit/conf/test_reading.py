@@ -36,7 +36,7 @@ def test_two_configurations_live_side_by_side(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("[acme]\nsize = many\n", "size"),
+        ("[acme]\nsize = many\n", r"bad\.conf: \[acme\] size: invalid literal"),
         ("[acme\nsize = 1\n", "Invalid section"),
         ("log_level = loud\n", "log_level"),
     ],
@@ -73,9 +73,11 @@ def test_a_broken_file_changes_nothing_on_reload(tmp_path: Path, text: str) -> N
 
 
 def test_misspelt_options_are_noticed(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.conf", "[DEFAULT]\nhosts = x\n[acme]\nsice = 2\n[other]\ny = 1\n")
+    text = "[DEFAULT]\nhosts = x\n[acme]\nsice = 2\n[other]\ny = 1\n[akme]\nsize = 2\n"
+    path = write(tmp_path / "a.conf", text)
     conf = read("t", ["--config-file", path], GROUPS).conf
     assert list(unknown_options(conf)) == [
         f"{path}: [DEFAULT] hosts is not an option, did you mean 'host'?",
         f"{path}: [acme] sice is not an option, did you mean 'size'?",
+        f"{path}: [akme] is not a group, did you mean 'acme'?",
     ]

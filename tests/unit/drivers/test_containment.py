@@ -144,3 +144,34 @@ def test_what_goes_well_is_passed_through():
     outcome = converge_contained(Picky(), Update(put={"a": 1, "b": 2}))
     assert outcome.waiting == {"b": "later"}
     assert isinstance(outcome.failed["a"], Conflict)
+
+
+class CarelessDriver(CrashingDriver):
+    """Does its work and tells nothing, or not all of it."""
+
+    def __init__(self, answer: object) -> None:
+        super().__init__()
+        self.answer = answer
+
+    def converge(self, update: Update[str, int]) -> Outcome[str]:
+        super().converge(update)
+        return self.answer  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("answer", [None, {"a": "done"}, Outcome()])
+def test_a_driver_that_does_not_say_what_became_of_a_key_is_at_fault(answer: object) -> None:
+    outcome = converge_contained(CarelessDriver(answer), Update(put={"a": 1}))
+    assert isinstance(outcome.failed["a"], DriverCrashed)
+
+
+def test_what_goes_makes_room_before_what_comes_when_an_update_is_divided() -> None:
+    class Recording(CrashingDriver):
+        def converge(self, update: Update[str, int]) -> Outcome[str]:
+            outcome = super().converge(update)
+            order.extend(update)
+            return outcome
+
+    order: list[str] = []
+    driver = Recording({"x"}, holding="a")
+    converge_contained(driver, Update(put={"b": 1, "x": 1}, drop=frozenset("a")))
+    assert order == ["a", "b"]

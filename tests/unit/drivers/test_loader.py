@@ -115,6 +115,9 @@ def test_an_unknown_name_gets_the_nearest_and_the_list(site: Site) -> None:
     [
         (("from netfw.plan", "from netfw.plam"), "can not be imported: ModuleNotFoundError"),
         (("class Acme", "class Other"), "can not be imported: AttributeError"),
+        (("class Acme", "raise SystemExit(3)\nclass Acme"), "can not be imported: SystemExit: 3"),
+        (("class Acme", "assert False, 'x'\nclass Acme"), "can not be imported: AssertionError: x"),
+        (("OPTIONS = (", "OPTIONS = ('switch',"), "not a tuple of oslo.config options"),
         (("class Acme(InterfaceDriver)", "class Acme"), "is not a subclass of netfw.drivers.inter"),
         (("def devices", "def device"), "does not implement devices"),
         (("VERSION = 1", "pass"), "does not say which version it was written for; add VERSION = 1"),
@@ -161,3 +164,16 @@ def test_a_class_of_the_program_itself_is_checked_too() -> None:
 
     with pytest.raises(DriverInvalid, match="does not implement devices, from_conf"):
         check(InterfaceDriver, "half", Half)
+
+
+def test_an_option_that_is_not_set_has_its_default(site: Site) -> None:
+    site.install("acme_i", GOOD, name="acme", distribution="acme-net", cls="Acme")
+    driver = create(InterfaceDriver, "acme", {"switch": "s", "retries": None}, LocalHost())
+    assert driver.retries == 3  # type: ignore[attr-defined]
+
+
+def test_a_driver_that_can_not_be_made_is_named(site: Site) -> None:
+    broken = GOOD.replace('options["retries"]', 'options["tries"]')
+    site.install("acme_j", broken, name="acme", distribution="acme-net", cls="Acme")
+    with pytest.raises(DriverInvalid, match="'acme' can not be made: KeyError: 'tries'"):
+        create(InterfaceDriver, "acme", {"switch": "s"}, LocalHost())

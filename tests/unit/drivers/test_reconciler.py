@@ -190,3 +190,14 @@ def test_that_nobody_answers_is_for_the_caller():
 
     with pytest.raises(BackendUnavailable):
         Unplugged().converge(Update(put={"a": 1}))
+
+
+def test_a_key_that_failed_does_not_wait_as_well() -> None:
+    driver = MemoryReconciler()
+    driver.waiting = {"a": "a device"}
+    driver.impossible = {"a": Conflict("taken")}
+    driver.plan = lambda update, observed: Plan(  # type: ignore[method-assign]
+        waiting=driver.waiting, refused=driver.impossible
+    )
+    outcome = driver.converge(Update(put={"a": 1}))
+    assert outcome == Outcome(failed=driver.impossible)

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,28 @@ def test_a_difference_names_what_is_added_changed_and_removed() -> None:
     assert difference.removed == {"c": 4}
 
 
-def test_a_key_is_not_wanted_and_dropped_at_once() -> None:
-    with pytest.raises(ValueError, match="wanted and at the same time dropped"):
-        Update(put={"a": 1}, drop=frozenset("a"))
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"put": {"a": 1}, "drop": {"a"}},
+        {"put": {"a": 1}, "keep": {"a"}},
+        {"drop": {"a"}, "keep": {"a"}},
+    ],
+)
+def test_a_key_is_put_dropped_or_kept_and_not_two_of_these(parts: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="more than one of these: a"):
+        Update(**parts)
+
+
+def test_any_iterable_of_keys_will_do() -> None:
+    update: Update[int, str] = Update(drop=[3, 3], keep=iter([4]))  # type: ignore[arg-type]
+    assert (update.drop, update.keep) == (frozenset({3}), frozenset({4}))
+    assert update.without([3]).drop == frozenset()
+
+
+def test_leaving_out_adds_to_what_is_kept_already() -> None:
+    update = Update(put={"a": 1}, complete=True, keep=frozenset("z"))
+    assert update.without("a").keep == frozenset("az")
 
 
 def test_leaving_keys_out_of_a_complete_update_keeps_them() -> None:
@@ -44,7 +64,10 @@ def test_a_stage_is_one_step_on_one_backend() -> None:
 
 
 PLAN = Plan(
-    stages=(Stage((operation("add port tap1"),)), Stage((operation("set mtu", "netlink"),))),
+    stages=(
+        Stage((operation("add port tap1"), operation("add port tap2"))),
+        Stage((operation("set mtu", "netlink"),)),
+    ),
     waiting={"p2": "no ofport yet"},
     refused={"p3": Conflict("tap3 belongs to somebody else")},
 )
@@ -54,6 +77,7 @@ PLAN = Plan(
 def test_a_plan_reads_as_lines() -> None:
     assert str(PLAN).splitlines() == [
         "1. ovsdb: add port tap1",
+        "   ovsdb: add port tap2",
         "2. netlink: set mtu",
         "waiting: p2: no ofport yet",
         "refused: p3: tap3 belongs to somebody else",
@@ -65,7 +89,13 @@ def test_a_plan_reads_as_lines() -> None:
 def test_a_plan_serialises_to_json() -> None:
     assert json.loads(PLAN.to_json()) == {
         "stages": [
-            {"backend": "ovsdb", "operations": [{"text": "add port tap1", "owners": ["p1"]}]},
+            {
+                "backend": "ovsdb",
+                "operations": [
+                    {"text": "add port tap1", "owners": ["p1"]},
+                    {"text": "add port tap2", "owners": ["p1"]},
+                ],
+            },
             {"backend": "netlink", "operations": [{"text": "set mtu", "owners": ["p1"]}]},
         ],
         "waiting": {"p2": "no ofport yet"},
@@ -75,7 +105,7 @@ def test_a_plan_serialises_to_json() -> None:
 
 def test_a_plan_that_only_waits_has_nothing_to_do() -> None:
     assert not Plan(waiting={"p": "w"})
-    assert len(PLAN) == 2
+    assert len(PLAN) == 3
 
 
 def test_an_outcome_is_ok_when_nothing_failed_or_waits() -> None:
@@ -83,3 +113,8 @@ def test_an_outcome_is_ok_when_nothing_failed_or_waits() -> None:
     assert not Outcome(waiting={"a": "x"}).ok
     with pytest.raises(Conflict):
         Outcome(failed={"a": Conflict("no")}).raise_failed()
+
+
+def test_an_outcome_reads_as_lines() -> None:
+    outcome = Outcome(done=frozenset("a"), failed={"b": Conflict("no")}, waiting={"c": "a device"})
+    assert str(outcome).splitlines() == ["done: a", "failed: b: no", "waiting: c: a device"]
