@@ -52,7 +52,7 @@ samples: packages $(READY) ## the samples, installed and run as their readers wo
 	$(call STEP,samples)
 	@$(PYTEST) -q --sandbox samples
 
-spec: $(READY) ## coverage of docs/spec: each item with the tests that prove it
+spec: $(READY) ## coverage of docs/spec: each item with the tests that prove it; runs those that never ran
 	@$(BIN)/python tools/spec.py
 
 docs: $(READY) ## build the documentation; a warning is an error
@@ -75,7 +75,7 @@ $(READY): setup.cfg pyproject.toml entry_points.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "netfw needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version); try: make PYTHON=python3.12 ..."; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || tools/install-packages
-	@echo "Preparing $(VENV) ..."
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Preparing $(VENV): netfw and the tools it is checked with (about a minute the first time) ..."
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev,docs]'
 	@touch $(READY)

@@ -2,7 +2,7 @@
 
 project = "netfw"
 author = "The netfw authors"
-copyright = "The netfw authors, Apache-2.0"  # noqa: A001
+copyright = "The netfw authors, Apache-2.0"
 extensions = ["myst_parser"]
 html_theme = "furo"
 html_title = "netfw"

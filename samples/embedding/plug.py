@@ -49,4 +49,6 @@ def main(remote: str, bridge: str) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))
