@@ -69,17 +69,19 @@ class Directory:
     def find(self, name: str) -> Record | None:
         """The lab of that name if it is up; what is left of one that died is removed."""
         try:
-            record = Record(**json.loads(self._file(name).read_text()))
+            record = Record(**json.loads(self._file(name).read_bytes()))
+            if record.alive():
+                return record
         except FileNotFoundError:
             return None
-        if record.alive():
-            return record
+        except (ValueError, TypeError, RecursionError, OverflowError):
+            pass  # nothing that this program has written
         self.remove(name)
         return None
 
     def all(self) -> list[Record]:
         """The labs that are up."""
-        names = sorted(file.stem for file in self.path.glob("*.json"))
+        names = sorted(f.stem for f in self.path.glob("*.json") if _NAME.fullmatch(f.stem))
         return [record for name in names if (record := self.find(name)) is not None]
 
     def remove(self, name: str) -> None:

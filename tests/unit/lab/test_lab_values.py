@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from ipaddress import ip_interface
+from pathlib import Path
 
 import pytest
 
@@ -248,3 +249,12 @@ def test_the_directory_is_there_while_something_is_in_it(tmp_path) -> None:
     with directory.locked():
         directory.remove("lab")
     assert not directory.path.exists()
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"name": 3}', b"\xff", b"[" * 100_000])
+def test_what_is_no_record_is_no_lab_and_is_removed(tmp_path: Path, text: bytes) -> None:
+    directory = record.Directory(tmp_path)
+    (tmp_path / "lab.json").write_bytes(text)
+    (tmp_path / "Foo Bar.json").write_bytes(text)
+    assert directory.all() == []
+    assert [file.name for file in tmp_path.iterdir()] == ["Foo Bar.json"]

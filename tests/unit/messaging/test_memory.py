@@ -197,6 +197,13 @@ def test_a_dhcp_port_that_can_not_be_is_refused_with_the_reason():
         source.ask(ensure())
 
 
+@pytest.mark.parametrize("cidr", ["10.0.0.8/31", "10.0.0.8/32", "fd00::8/128"])
+def test_a_subnet_of_one_or_two_addresses_serves_them(cidr):
+    subnet = evolve(scene.SUBNET, cidr=cidr, gateway=None, allocation_pools=())
+    port = MemorySource(scene.NET, subnet).ask(ensure())
+    assert port.fixed_ips[0].address == subnet.cidr[0]
+
+
 def test_ports_are_found_on_a_network_and_behind_a_router():
     source = MemorySource(*scene.BACKGROUND, scene.LEG)
     address = scene.NEIGHBOUR.fixed_ips[0].address
