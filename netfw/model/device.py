@@ -6,18 +6,22 @@ import re
 from uuid import UUID
 
 DEVICE_NAME_LENGTH = 15
-_DEVICE = re.compile(r"[A-Za-z0-9_.@-][A-Za-z0-9_.:@-]{0,14}")
+_DEVICE = re.compile(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}")
 _NAMESPACE = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9_.:@-]{0,254}")
 
 
 def check_device_name(name: str) -> None:
     """Refuse what can not be the name of a network device.
 
+    The kernel itself refuses colons and makes a number of ``%d``; a dash at the beginning makes an
+    option of a name.
+
     :raises ValueError: too long, empty, or with a character that netfw does not use.
     """
     if not _DEVICE.fullmatch(name) or name in {".", "..", "all", "default"}:
         raise ValueError(
-            f"not a device name: {name!r} (1 to {DEVICE_NAME_LENGTH} of A-Z a-z 0-9 _ . : @ -)"
+            f"not a device name: {name!r} (1 to {DEVICE_NAME_LENGTH} of A-Z a-z 0-9 _ . @ -, "
+            "no dash first)"
         )
 
 
