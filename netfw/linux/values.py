@@ -13,7 +13,16 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac
+from netfw.model.address import (
+    IpAddress,
+    IpInterface,
+    IpNetwork,
+    Mac,
+    as_address,
+    as_interface,
+    maybe_address,
+    unscoped,
+)
 
 MAIN_TABLE = 254
 PROTOCOL_KERNEL = 2
@@ -57,6 +66,10 @@ class RuleAction(enum.IntEnum):
     PROHIBIT = 8
 
 
+def _network(value: str | IpNetwork) -> IpNetwork:
+    return unscoped(ipaddress.ip_network(value))
+
+
 @frozen(kw_only=True)
 class Link:
     """A device as the kernel has it."""
@@ -79,7 +92,7 @@ class Address:
     """An address of a device, as one asks for it."""
 
     device: str
-    interface: IpInterface = field(converter=ipaddress.ip_interface)
+    interface: IpInterface = field(converter=as_interface)
     scope: Scope | None = None
     """None: whatever the kernel finds usual.  IPv6 addresses have the scope that they imply."""
     noprefixroute: bool = False
@@ -107,7 +120,7 @@ class FoundAddress:
 class NextHop:
     """Where a route leads; several of them share the traffic by weight."""
 
-    via: IpAddress | None = None
+    via: IpAddress | None = field(default=None, converter=maybe_address)
     device: str | None = None
     weight: int = 1
     onlink: bool = False
@@ -126,13 +139,13 @@ def _usual_metric(route: Route) -> int:
 class Route:
     """A route; what it is known by is in :attr:`key`."""
 
-    destination: IpNetwork = field(converter=ipaddress.ip_network)
+    destination: IpNetwork = field(converter=_network)
     hops: tuple[NextHop, ...] = ()
     metric: int = Factory(_usual_metric, takes_self=True)
     table: int = MAIN_TABLE
     scope: Scope | None = None
     """None: link without a gateway, else global.  Means nothing in IPv6."""
-    source: IpAddress | None = None
+    source: IpAddress | None = field(default=None, converter=maybe_address)
     kind: RouteKind = RouteKind.UNICAST
     protocol: int = field(default=PROTOCOL_STATIC, eq=False)
 
@@ -151,13 +164,13 @@ def route(
     **rest: Any,
 ) -> Route:
     """A route with one next hop; ``default`` needs *via*, whose family it takes."""
-    gateway = ipaddress.ip_address(via) if via is not None else None
+    gateway = maybe_address(via)
     if destination == "default":
         if gateway is None:
             raise ValueError("a default route without a gateway: name 0.0.0.0/0 or ::/0")
         destination = "::/0" if gateway.version == 6 else "0.0.0.0/0"
     hop = NextHop(via=gateway, device=device, onlink=onlink)
-    return Route(destination=ipaddress.ip_network(destination), hops=(hop,), **rest)
+    return Route(destination=_network(destination), hops=(hop,), **rest)
 
 
 def _version(rule: Rule) -> int:
@@ -168,7 +181,7 @@ def _version(rule: Rule) -> int:
 
 
 def _optional_network(value: str | IpNetwork | None) -> IpNetwork | None:
-    return None if value is None else ipaddress.ip_network(value)
+    return None if value is None else _network(value)
 
 
 @frozen(kw_only=True)
@@ -200,7 +213,7 @@ class Neighbour:
     """A fixed entry of the neighbour table, or (*proxy*) an address answered for others."""
 
     device: str
-    address: IpAddress = field(converter=ipaddress.ip_address)
+    address: IpAddress = field(converter=as_address)
     mac: Mac | None = None
     proxy: bool = False
 
@@ -211,4 +224,4 @@ class Neighbour:
 
 def addresses(device: str, cidrs: Iterable[str | IpInterface]) -> tuple[Address, ...]:
     """The addresses *cidrs* on *device*, with nothing special about them."""
-    return tuple(Address(device=device, interface=ipaddress.ip_interface(cidr)) for cidr in cidrs)
+    return tuple(Address(device=device, interface=as_interface(cidr)) for cidr in cidrs)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
+from typing import TypeVar
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 IpInterface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
+
+T = TypeVar("T", bound=IpAddress | IpNetwork | IpInterface)
 
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
@@ -28,16 +32,34 @@ class Mac(str):
         return super().__new__(cls, canonical)
 
 
+def unscoped(value: T) -> T:
+    """*value*, if it has no scope (``fe80::1%eth0``).
+
+    A scope means nothing outside one host, and is free text: whoever wrote it out would write a
+    second line, or a second option, of somebody else's choice.
+
+    :raises ValueError: it has one.
+    """
+    address = value.network_address if isinstance(value, ipaddress.IPv6Network) else value
+    if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
+        raise ValueError(f"an address with a scope: {str(value)!r}; leave out what is after the %")
+    return value
+
+
 def as_address(value: str | IpAddress) -> IpAddress:
-    """*value* as an address; text with a scope (``%eth0``) means nothing outside one host.
+    """*value* as an address without a scope.
 
     :raises ValueError: it is none.
     """
-    if not isinstance(value, str):
-        return value
-    if "%" in value:
-        raise ValueError(f"an address with a scope: {value!r}")
-    return ipaddress.ip_address(value)
+    return unscoped(ipaddress.ip_address(value) if isinstance(value, str) else value)
+
+
+def as_interface(value: str | IpInterface) -> IpInterface:
+    """*value* as an address with the length of its prefix, without a scope.
+
+    :raises ValueError: it is none.
+    """
+    return unscoped(ipaddress.ip_interface(value))
 
 
 def as_network(value: str | IpNetwork) -> IpNetwork:
@@ -46,7 +68,7 @@ def as_network(value: str | IpNetwork) -> IpNetwork:
     :raises ValueError: it is none, or has bits set outside the prefix.
     """
     if not isinstance(value, str):
-        return value
+        return unscoped(value)
     _, slash, length = value.partition("/")
     if "%" in value or (slash and not (length.isascii() and length.isdigit())):
         raise ValueError(f"not a prefix like 192.0.2.0/24 or 2001:db8::/64: {value!r}")
@@ -61,6 +83,11 @@ def maybe_address(value: str | IpAddress | None) -> IpAddress | None:
 def maybe_network(value: str | IpNetwork | None) -> IpNetwork | None:
     """:func:`as_network`, where there may be none."""
     return None if value is None else as_network(value)
+
+
+def all_addresses(values: Iterable[str | IpAddress]) -> tuple[IpAddress, ...]:
+    """:func:`as_address` of each."""
+    return tuple(map(as_address, values))
 
 
 def maybe_mac(value: str | None) -> Mac | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from attrs import field, frozen
 
-from netfw.model.address import IpNetwork, maybe_network
+from netfw.model.address import IpNetwork, as_network, maybe_network
 from netfw.model.check import Fault, outside
 from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.port_range import PORTS, PortRange
@@ -137,7 +137,7 @@ def _port_faults(low: int | None, high: int | None) -> Iterator[Fault]:
 
 
 def _set_of_networks(values: Iterable[IpNetwork]) -> frozenset[IpNetwork]:
-    return frozenset(values)
+    return frozenset(map(as_network, values))
 
 
 @frozen(kw_only=True)

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 from attrs import field, frozen
 
-from netfw.model.address import IpAddress, IpNetwork, as_address, as_network, maybe_address
+from netfw.model.address import (
+    IpAddress,
+    IpNetwork,
+    all_addresses,
+    as_address,
+    as_network,
+    maybe_address,
+)
 from netfw.model.check import Checked, Fault, each, repeated
 from netfw.model.ids import NetworkId, SegmentId, SubnetId, SubnetPoolId
 from netfw.model.route import Route
@@ -57,7 +64,7 @@ class Subnet(Named):
     allocation_pools: tuple[AllocationPool, ...] = field(
         default=(), converter=tuple[AllocationPool, ...]
     )
-    dns_nameservers: tuple[IpAddress, ...] = field(default=(), converter=tuple[IpAddress, ...])
+    dns_nameservers: tuple[IpAddress, ...] = field(default=(), converter=all_addresses)
     host_routes: tuple[Route, ...] = field(default=(), converter=tuple[Route, ...])
     enable_dhcp: bool = True
     ipv6_ra_mode: Ipv6Mode | None = None

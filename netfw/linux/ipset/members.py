@@ -10,7 +10,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from attrs import field, frozen
 
 from netfw.errors import InvalidInput
-from netfw.model.address import IpAddress, IpNetwork
+from netfw.model.address import IpAddress, IpNetwork, unscoped
 
 NAME_LENGTH = 31
 SMALLEST_ROOM = 65536
@@ -131,6 +131,10 @@ def _elements(kind: SetKind, member: Member) -> list[str]:
         or (part and not kind.type.has_networks)
     ):
         raise InvalidInput({f"member {member}": f"not possible in a set {kind}"})
+    try:
+        unscoped(where)
+    except ValueError as error:
+        raise InvalidInput({f"member {str(member)!r}": str(error)}) from error
     if not isinstance(where, (IPv4Network, IPv6Network)):
         return [f"{where}{suffix}"]
     if not part:

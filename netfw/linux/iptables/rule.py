@@ -24,11 +24,11 @@ from netfw.linux.iptables.argument import (
     render_options,
     render_text,
 )
-from netfw.model.address import IpAddress, IpNetwork
+from netfw.model.address import IpAddress, IpNetwork, unscoped
 
 T = TypeVar("T")
 
-_DEVICE = re.compile(r"[A-Za-z0-9_.@][A-Za-z0-9_.:@-]{0,14}\+?")
+_DEVICE = re.compile(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}\+?")
 
 
 class Family(enum.IntEnum):
@@ -96,11 +96,15 @@ RETURN = target("RETURN")
 def _to_network(
     value: IpNetwork | IpAddress | Not[IpNetwork] | Not[IpAddress] | None,
 ) -> IpNetwork | Not[IpNetwork] | None:
-    if isinstance(value, Not):
-        return Not(ip_network(value.value))
-    if value is None or isinstance(value, (IPv4Network, IPv6Network)):
-        return value
-    return ip_network(value)
+    if value is None:
+        return None
+    bare: IpNetwork | IpAddress = value.value if isinstance(value, Not) else value
+    try:
+        unscoped(bare)
+    except ValueError as error:
+        raise InvalidInput({"address": str(error)}) from error
+    network = bare if isinstance(bare, (IPv4Network, IPv6Network)) else ip_network(bare)
+    return Not(network) if isinstance(value, Not) else network
 
 
 @frozen(kw_only=True)
