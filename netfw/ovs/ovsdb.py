@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LOG = logging.getLogger(__name__)
 DEFAULT_REMOTE = "unix:/run/openvswitch/db.sock"
 Sink = Callable[[SwitchEvent], None]
 """Takes an event and only enqueues it: it runs on the mirror's thread, so it neither blocks, nor
-raises, nor changes the database."""
+raises, nor changes the database.  What it raises all the same is logged, and nobody else's loss."""
 
 
 class Ovsdb:
@@ -52,7 +54,7 @@ class Ovsdb:
         self._mirror = Mirror()
         self._alive = False
         self._closed = False
-        self._sinks: list[Sink] = []
+        self._sinks: dict[object, Sink] = {}
         self._api: Api | None = None
 
     def snapshot(self) -> Snapshot:
@@ -131,7 +133,7 @@ class Ovsdb:
         found: list[T] = []
 
         def look() -> bool:
-            answer = met(self._mirror.snapshot()) if self._alive else None
+            answer = met(self._filled().snapshot()) if self._alive else None
             if answer is not None:
                 found.append(answer)
             return bool(found)
@@ -145,19 +147,20 @@ class Ovsdb:
     def watch(self, sink: Sink) -> Callable[[], None]:
         """Tell *sink* what there is, when there is a connection, and from then on what changes.
 
-        Returns what ends it; after that call the sink hears nothing more.
+        Returns what ends it, also from within a sink; after that call the sink hears nothing more.
         """
+        watch = object()
 
         def end() -> None:
             with self._news:
-                if sink in self._sinks:
-                    self._sinks.remove(sink)
+                self._sinks.pop(watch, None)
 
         with self._news:
-            self._sinks.append(sink)
+            self._sinks[watch] = sink
             if self._alive:
-                sink(Connected(self.remote))
-                sink(Changed(bridges=dict(self._mirror.bridges), ports=dict(self._mirror.ports)))
+                now = Changed(bridges=dict(self._mirror.bridges), ports=dict(self._mirror.ports))
+                for event in (Connected(self.remote), now):
+                    self._tell_one(watch, event)
         return end
 
     def close(self) -> None:
@@ -194,8 +197,17 @@ class Ovsdb:
             self._tell(Disconnected(self.remote))
 
     def _tell(self, event: SwitchEvent) -> None:
-        for sink in self._sinks:
+        for watch in tuple(self._sinks):  # a sink may end its watch, or another's
+            self._tell_one(watch, event)
+
+    def _tell_one(self, watch: object, event: SwitchEvent) -> None:
+        sink = self._sinks.get(watch)
+        if sink is None:
+            return
+        try:
             sink(event)
+        except Exception:  # the mirror and the other sinks go on
+            LOG.exception("%s: a sink did not take %r", self.remote, event)
 
     def _transact(self, rendered: Callable[[], Rendered], *, count: bool) -> int | None:
         api = self._ready()
@@ -209,7 +221,7 @@ class Ovsdb:
 
     def _render(self, operations: Sequence[OvsdbOperation]) -> Rendered:
         with self._news:
-            return render(operations, self._mirror.snapshot())
+            return render(operations, self._filled().snapshot())
 
     def _await_switch(self, number: int) -> None:
         self.wait_until(
@@ -227,11 +239,14 @@ class Ovsdb:
                     f"{self.remote}: no connection within {self.timeout:g} s; "
                     "is ovsdb-server running?"
                 )
-            if self._mirror.switch is None:
-                raise BackendBroken(
-                    f"{self.remote}: the database is empty; initialise it with `ovs-vsctl init`"
-                )
-            yield self._mirror
+            yield self._filled()
+
+    def _filled(self) -> Mirror:
+        if self._mirror.switch is None:
+            raise BackendBroken(
+                f"{self.remote}: the database is empty; initialise it with `ovs-vsctl init`"
+            )
+        return self._mirror
 
     def _ready(self) -> Api:
         with self._connecting:

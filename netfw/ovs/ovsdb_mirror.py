@@ -67,8 +67,9 @@ class Mirror:
         """Take over what is *dirty* and say what became different."""
         if dirty.everything:
             self._mark_all(tables, dirty)
-        for row in tables["Open_vSwitch"].values():
-            self.switch = Switch(uuid=row.uuid, **_columns(row, _SWITCH))
+        switches = tables["Open_vSwitch"].values()
+        found = [Switch(uuid=row.uuid, **_columns(row, _SWITCH)) for row in switches]
+        self.switch = found[0] if found else None
         ports = dirty.rows["Port"] | self._ports_of_interfaces(dirty.rows["Interface"])
         bridges, bridges_gone, moved = self._step_bridges(tables["Bridge"], dirty.rows["Bridge"])
         put, gone = self._step_ports(tables, ports | moved)

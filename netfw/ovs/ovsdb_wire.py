@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 from uuid import UUID
 
-from attrs import define, field, frozen
+from attrs import define, field, fields, frozen
 
 from netfw.errors import OperationRefused
 from netfw.ovs.operations import (
@@ -29,6 +29,7 @@ from netfw.ovs.ovsdb_state import Bridge, Interface, Port, Snapshot
 
 Json = dict[str, Any]
 
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _DUPLICATE = re.compile(r'identical values \((?P<value>".*"|[^"]*)\) for index on column "name"')
 
 
@@ -105,6 +106,8 @@ class _Writer:
         self._expected: set[UUID] = set()
 
     def write(self, operation: OvsdbOperation) -> None:
+        for attribute in fields(type(operation)):
+            _check_text(getattr(operation, attribute.name))
         match operation:
             case AddBridge():
                 self._add_bridge(operation)
@@ -313,6 +316,19 @@ class _Writer:
     def _say(self, statement: Json, *sources: OvsdbOperation) -> None:
         self._statements.append(statement)
         self._sources.append(sources)
+
+
+def _check_text(value: object) -> None:
+    """The server breaks the connection off, or the sender dies, of what is no text of UTF-8."""
+    if isinstance(value, str):
+        if _NO_TEXT.search(value):
+            raise _Refused(f"a database can not hold NUL or half a character: {value!r}")
+    elif isinstance(value, Mapping):
+        for pair in value.items():
+            _check_text(pair)
+    elif isinstance(value, tuple):
+        for member in value:
+            _check_text(member)
 
 
 def _row(**columns: Any) -> Json:

@@ -248,3 +248,27 @@ def test_closing_ends_the_thread_even_while_a_database_hangs(ovs):
         os.kill(server, signal.SIGCONT)
     with pytest.raises(BackendUnavailable, match="closed"):
         ovsdb.snapshot()
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"], ids=["NUL", "lone surrogate"])
+def test_text_that_no_database_can_hold_is_refused_at_once_by_name(ovs, text):
+    ovs.add_bridge("br-int")
+    with Ovsdb(ovs.remote, timeout=30) as ovsdb:
+        ovsdb.snapshot()
+        good = internal("good")
+        bad = [
+            internal("bad1", external_ids={"key": text}),
+            internal("bad2", external_ids={text: "value"}),
+            internal(f"bad3{text}"),
+            SetColumns(table=Table.BRIDGE, record="br-int", values={"fail_mode": text}),
+            SetColumns(table=Table.BRIDGE, record="br-int", values={"protocols": ("a", text)}),
+            SetColumns(
+                table=Table.BRIDGE, record="br-int", keys={"external_ids": {"a": None, "b": text}}
+            ),
+        ]
+        started = time.monotonic()
+        with pytest.raises(OperationRefused, match="can not hold") as caught:
+            ovsdb.run([good, *bad])
+        assert time.monotonic() - started < 5
+        assert list(caught.value.reasons) == bad
+        ovsdb.run([good])

@@ -10,7 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from netfw.ovs.operations import AddPort, RemovePort, SetColumns, Table
+from netfw.errors import BackendBroken
+from netfw.ovs.operations import AddBridge, AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.ovs.ovsdb_state import Changed, Connected, Disconnected, SwitchEvent
 from netfw.testing.lab.openvswitch import PrivateOvs
@@ -32,6 +33,10 @@ class Events:
             self.seen.append(event)
             if wanted(event):
                 return event
+
+    def pending(self) -> list[SwitchEvent]:
+        """What was told and not waited for."""
+        return [self._queue.get() for _ in range(self._queue.qsize())]
 
 
 def changed_port(name: str, test=lambda port: True) -> Callable[[SwitchEvent], bool]:
@@ -206,3 +211,65 @@ def test_who_stops_watching_hears_nothing_more(ovsdb):
     stop()
     ovsdb.run([internal("tap1")])
     assert events._queue.empty()
+
+
+def test_a_watch_that_ends_itself_costs_the_next_one_no_event(ovsdb, ovs):
+    ovsdb.snapshot()
+    ends = []
+    ends.append(ovsdb.watch(lambda event: ends.pop()() if ends else None))
+    events = Events()
+    ovsdb.watch(events)
+    events.until(lambda e: isinstance(e, Changed))
+    ovs.vsctl("--no-wait", "set", "Bridge", "br-int", "external_ids:x=y")
+    ovsdb.sync()
+    assert not ends, "the first sink has ended its watch"
+    heard = [event for event in events.pending() if isinstance(event, Changed)]
+    assert [list(event.bridges) for event in heard] == [["br-int"]]
+
+
+def test_a_watch_that_ends_another_one_silences_it_at_once(ovsdb, ovs):
+    ovsdb.snapshot()
+    ends = []
+    ovsdb.watch(lambda event: [end() for end in ends])
+    events = Events()
+    ends.append(ovsdb.watch(events))
+    events.pending()
+    ovs.vsctl("--no-wait", "set", "Bridge", "br-int", "external_ids:x=y")
+    ovsdb.sync()
+    assert events.pending() == []
+
+
+def test_a_sink_that_raises_is_logged_and_harms_nobody_else(ovsdb, caplog):
+    ovsdb.snapshot()
+
+    def faulty(event: SwitchEvent) -> None:
+        raise KeyError("a bug of somebody's")
+
+    ovsdb.watch(faulty)
+    events = Events()
+    ovsdb.watch(events)
+    ovsdb.run([internal("tap1")])
+    events.until(changed_port("tap1", lambda port: (port.interface.ofport or 0) > 0))
+    assert any("a bug of somebody's" in str(record.exc_info) for record in caplog.records)
+
+
+def test_what_was_read_once_does_not_change_under_the_reader(ovsdb):
+    before = ovsdb.snapshot()
+    ovsdb.run([internal("tap1"), AddBridge(name="br-more", datapath_type="netdev")])
+    assert before.ports.keys() == before.bridges.keys() == {"br-int"}
+    assert {"tap1", "br-more"} <= ovsdb.snapshot().ports.keys()
+
+
+def test_a_database_that_nobody_initialised_says_what_to_do(ovsdb, ovs):
+    ovsdb.snapshot()
+    ovs.stop_switch()
+    everything = json.dumps(
+        ["Open_vSwitch", {"op": "delete", "table": "Open_vSwitch", "where": []}]
+    )
+    ovs.run("ovsdb-client", "transact", ovs.remote, everything)
+    with Ovsdb(ovs.remote, timeout=1) as fresh:
+        for each in (fresh, ovsdb):
+            with pytest.raises(BackendBroken, match="ovs-vsctl init"):
+                each.run([internal("tap1")])
+            with pytest.raises(BackendBroken, match="ovs-vsctl init"):
+                each.snapshot()
