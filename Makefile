@@ -13,7 +13,7 @@ help: ## this text
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: packages $(READY) ## see netfw at work: two hosts, two instances, a ping; touches nothing of this machine
-	@$(BIN)/python -m netfw.cli.demo
+	@$(BIN)/netfw demo
 
 test: packages $(READY) ## everything: lint, types, imports, unit, conformance, lab, system, samples, docs
 	@$(BIN)/python tools/steps.py lint types imports unit conformance lab system samples docs spec

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
 from netfw.cli import drivers, lab, plan
+from netfw.cli.demo import command as demo
 from netfw.errors import ConfigError, NetfwError
 
 
@@ -16,6 +18,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="netfw", description="Virtual networking, driver by driver.")
     top.add_argument("--version", action="version", version=f"netfw {version('netfw')}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    demo.add_parser(commands)
     drivers.add_parser(commands)
     lab.add_parser(commands)
     plan.add_parser(commands)
@@ -35,6 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     return status
 
 

@@ -1,0 +1,1 @@
+"""``netfw demo``: netfw's main job on a laboratory, chapter by chapter."""

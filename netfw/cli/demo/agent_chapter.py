@@ -1,0 +1,228 @@
+"""Second chapter: agents on two hosts, a file that says what is wanted, a restart without loss."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from attrs import define, frozen
+
+from netfw.cli.narration import Narration
+from netfw.testing.lab.host import Host
+from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.lab import Lab
+
+PHYSICAL = "physnet1"
+PHYSICAL_BRIDGE = "br-ex"
+PATIENCE = 30.0
+
+
+@frozen
+class Vm:
+    """An instance, and what the topology says of its port."""
+
+    name: str
+    number: int
+
+    @property
+    def network(self) -> str:
+        return self.name[:-1]
+
+    @property
+    def host(self) -> str:
+        return f"host{self.name[-1]}"
+
+    @property
+    def port(self) -> str:
+        return f"00000000-0000-4000-8000-00000000000{self.number}"
+
+    @property
+    def mac(self) -> str:
+        return f"fa:16:3e:00:00:0{self.number}"
+
+    @property
+    def address(self) -> str:
+        return f"10.{0 if self.network == 'blue' else 1}.0.{self.number}"
+
+    def line(self) -> str:
+        return (
+            f"  - {{name: {self.name}, id: {self.port}, network: {self.network}, "
+            f'host: {self.host}, mac_address: "{self.mac}", fixed_ips: [{self.address}]}}'
+        )
+
+
+VMS = {name: Vm(name, n) for n, name in enumerate(("blue1", "blue2", "green1", "green2"), 1)}
+NETWORKS = """
+networks:
+  - {name: blue, network_type: vxlan, segmentation_id: 1001}
+  - {name: green, network_type: vlan, physical_network: physnet1, segmentation_id: 101}
+subnets:
+  - {name: blue-v4, network: blue, cidr: 10.0.0.0/24}
+  - {name: green-v4, network: green, cidr: 10.1.0.0/24}
+"""
+
+
+def topology_of(hosts: Mapping[str, Host]) -> str:
+    """What there should be, as a file for the agents of all *hosts*."""
+    lines = [
+        f"  {host.name}: {{local_ip: {host.address.ip}, bridge_mappings: "
+        f"{{{PHYSICAL}: {PHYSICAL_BRIDGE}}}}}"
+        for host in hosts.values()
+    ]
+    ports = [vm.line() for vm in VMS.values()]
+    return "\n".join(["hosts:", *lines, NETWORKS.strip(), "ports:", *ports, ""])
+
+
+@define
+class AgentHost:
+    """A host with its agent, and where the two are configured."""
+
+    host: Host
+    directory: Path
+    topology: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def conf(self) -> Path:
+        return self.directory / "agent.conf"
+
+    def configure(self) -> None:
+        self.directory.mkdir()
+        self.host.ovs.vsctl("add-port", PHYSICAL_BRIDGE, PHYSICAL)
+        self.host.place.ip(f"link set {PHYSICAL} up")
+        self.conf.write_text(
+            dedent(f"""
+                [DEFAULT]
+                host = {self.host.name}
+                log_file = {self.directory}/agent.log
+                [agent]
+                state_source = file
+                status_file = {self.directory}/status.json
+                [file]
+                path = {self.topology}
+                status_path = {self.directory}/reported
+                [openvswitch]
+                datapath_type = netdev
+                ovsdb_connection = {self.host.ovs.remote}
+                local_ip = {self.host.address.ip}
+                tunnel_types = vxlan
+                bridge_mappings = {PHYSICAL}:{PHYSICAL_BRIDGE}
+            """)
+        )
+
+    def start(self) -> float:
+        """Start the agent and wait until it is ready; the seconds that took."""
+        started = time.monotonic()
+        status = self.directory / "status.json"
+        status.unlink(missing_ok=True)
+        argv = [sys.executable, "-m", "netfw.cli.ovs_agent", "--config-file", str(self.conf)]
+        self.process = self.host.spawn(argv)
+        wait_until(lambda: _read(status).get("ready"), f"the agent of {self.host.name} is ready")
+        return time.monotonic() - started
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(PATIENCE)
+            self.process = None
+
+    def plan(self) -> tuple[int, list[str]]:
+        """What ``netfw plan`` says on this host: its exit status, and its lines."""
+        argv = [sys.executable, "-m", "netfw.cli.main", "plan", "--config-file", str(self.conf)]
+        done = self.host.attempt(argv)
+        return done.status, done.output.splitlines() or done.error.splitlines()
+
+    def plug(self, vm: Vm) -> Instance:
+        """Plug an instance as a hypervisor does: a device on br-int that carries the port's id."""
+        return self.host.instance(
+            vm.name,
+            Plug(
+                bridge="br-int",
+                device=f"tap-{vm.name}",
+                mac=vm.mac,
+                addresses=(f"{vm.address}/24",),
+                mtu=1450,
+                external_ids={"iface-id": vm.port, "attached-mac": vm.mac},
+            ),
+        )
+
+
+def tell_of_agents(tell: Narration) -> None:
+    """Two hosts that run the L2 agent on one file, with a VXLAN and a VLAN network."""
+    with Lab(hosts=2, bridges=[PHYSICAL_BRIDGE], provider=[PHYSICAL]) as lab, ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="netfw-demo-")))
+        topology = directory / "topology.yaml"
+        topology.write_text(topology_of(lab.hosts))
+        one, two = (AgentHost(h, directory / h.name, topology) for h in lab.hosts.values())
+        for each in (one, two):
+            each.configure()
+            stack.callback(each.stop)
+        _wire(tell, one, two)
+        _restart(tell, one)
+
+
+def _wire(tell: Narration, one: AgentHost, two: AgentHost) -> None:
+    tell.step("Write down what there should be", ["from topology.yaml, for both hosts:"])
+    networks, _, _ = NETWORKS.strip().partition("subnets:")
+    tell.quote([*networks.splitlines(), "...", "ports:", VMS["blue1"].line(), "..."])
+    seconds = [each.start() for each in (one, two)]
+    tell.say(f"netfw-ovs-agent is ready: {seconds[0]:.1f} s on host1, {seconds[1]:.1f} s on host2")
+    for vm in VMS.values():
+        (one if vm.host == one.host.name else two).plug(vm)
+    blue, green = (one.host.instances[name] for name in ("blue1", "green1"))
+    ok = _reached(blue, VMS["blue2"].address)
+    tell.check("blue1 on host1 pings blue2 on host2: a VXLAN network", ok)
+    ok = _reached(green, VMS["green2"].address)
+    tell.check("green1 on host1 pings green2 on host2: a VLAN network", ok)
+    lost = blue.ping(VMS["green1"].address, count=2, timeout=0.3)
+    tell.check("blue and green do not see each other", lost.received == 0)
+    status, lines = one.plan()
+    tell.say("netfw plan, on host1:")
+    tell.quote(lines)
+    tell.check("the plan is empty", status == 0)
+
+
+def _restart(tell: Narration, one: AgentHost) -> None:
+    tell.step("Restart the agent under a ping", ["every 10 ms from blue1 to blue2, meanwhile:"])
+    blue, target = one.host.instances["blue1"], VMS["blue2"].address
+    with blue.pinging(target, interval=0.01) as running:
+        one.stop()
+        seconds = one.start()
+        ping = running.stop()
+    tell.say(f"stopped, started, ready after {seconds:.1f} s: {ping.sent} sent, {ping.lost} lost")
+    tell.check("not one packet is lost", ping.lost == 0 and ping.sent > 0)
+    one.host.ovs.ofctl("del-flows", one.host.ovs.management("br-tun"))
+    tell.check("flows deleted by hand are put back by the agent", _reached(blue, target))
+
+
+def _reached(instance: Instance, address: str) -> bool:
+    """Whether a ping gets through before long: the agents may still be at it."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if instance.ping(address, count=3, timeout=0.5).lost == 0:
+            return True
+    return False
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {PATIENCE:g} s")
+        time.sleep(0.02)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    return content

@@ -1,0 +1,41 @@
+"""``netfw demo``, which is what ``make demo`` runs.
+
+Everything happens in namespaces of its own: the machine's network is not touched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from netfw.cli.narration import Narration
+from netfw.testing.lab import sandbox
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="see netfw at work on a laboratory of two hosts",
+        description="Shows netfw at work in namespaces of its own; the machine's network is not "
+        "touched.  Exit status 0 when every check is ok.",
+    )
+    parser.set_defaults(func=run_demo)
+
+
+def run_demo(arguments: argparse.Namespace) -> int:
+    """Tell all chapters; 0 when every check is ok."""
+    if not sandbox.inside():
+        sandbox.enter([sys.executable, "-m", "netfw.cli.main", "demo"])
+    from netfw.cli.demo.agent_chapter import tell_of_agents
+    from netfw.cli.demo.driver_chapter import tell_of_drivers
+
+    tell = Narration()
+    started = time.monotonic()
+    tell.title("netfw: two hosts, and what it takes to connect them")
+    tell_of_drivers(tell)
+    tell.title("The same with agents: say what you want in a file")
+    tell_of_agents(tell)
+    status = tell.summary(time.monotonic() - started)
+    tell.say("Next: `.venv/bin/netfw lab up` for hosts to play with; docs/getting-started.md")
+    return status

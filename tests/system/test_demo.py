@@ -1,0 +1,53 @@
+"""`netfw demo`, which is what `make demo` runs."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+NETFW = Path(sys.executable).with_name("netfw")
+
+
+def marked(mark: str) -> set[int]:
+    """The processes whose environment carries *mark*, wherever they went."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark.encode() in entry.read_bytes():
+                found.add(int(entry.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.spec("DRV-48", "DRV-22")
+def test_every_check_of_the_demo_is_ok() -> None:
+    done = subprocess.run([NETFW, "demo"], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ", 0 failed, in " in done.stdout
+    assert done.stdout.count("  ok  ") >= 14
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_demo_that_is_ended_leaves_no_process_behind(number: signal.Signals) -> None:
+    mark = f"NETFW_TEST_MARK={uuid4()}"
+    name, _, value = mark.partition("=")
+    environment = {**os.environ, name: value}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([NETFW, "demo"], stdout=pipe, stderr=pipe, env=environment) as demo:
+        assert demo.stdout is not None
+        while b"Plug an instance" not in demo.stdout.readline():
+            assert demo.poll() is None
+        assert len(marked(mark)) > 3
+        demo.send_signal(number)
+        _, errors = demo.communicate(timeout=30)
+    assert b"Traceback" not in errors
+    deadline = time.monotonic() + 10
+    while marked(mark) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not marked(mark)
