@@ -30,7 +30,8 @@ class IpSets:
     2. The machine is read once and when `observe` is called; after that, a change of members costs
        what changed, whatever the set holds.
     3. A set that is replaced is swapped in one step; changes of members add before they remove.
-    4. A refused change is planned once more on a new picture.
+    4. A refused change is planned once more on a new picture; after any other error the machine is
+       read again, because the change may have been done all the same.
 
     To be used by one thread at a time.
     """

@@ -24,7 +24,8 @@ class Iptables:
        the rules of others are neither changed nor reordered.
     2. The operations on one table are carried out together or not at all.
     3. The machine is read once and when `observe` is called; after that, converging costs what
-       changed.  A refused change is planned once more on a new picture.
+       changed.  A refused change is planned once more on a new picture, and after one that ended
+       in any other error the machine is read again: it may have been done all the same.
     4. What differs after `observe` (rules that somebody removed, added, changed or moved) is put
        right by the next `converge` of those chains.
 
@@ -73,11 +74,13 @@ class Iptables:
         :raises BackendUnavailable: the lock of iptables was held by somebody else.
         """
         script = render_restore(change, self.owner)
+        known = change.family in self._known
+        self._known.discard(change.family)  # in doubt until it is done
         done = self._tool.restore(change.family, script.text, self.namespace)
         if done.ok:
             self._mirror.record(change.operations)
+            self._known |= {change.family} if known else set()
             return
-        self._known.discard(change.family)
         raise self._refusal(change, script, read_complaints(done.errors))
 
     def converge(self, update: Update[ChainKey, Chain]) -> None:

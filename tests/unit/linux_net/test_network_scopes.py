@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv6Address, IPv6Interface, IPv6Network
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netfw.linux.values import Address, Neighbour, NextHop, Route, Rule, addresses, route
@@ -28,6 +28,7 @@ NETWORKS = {
 
 
 @pytest.mark.parametrize("make", ADDRESSES.values(), ids=ADDRESSES)
+@settings(max_examples=20)
 @given(scope=SCOPES)
 def test_an_address_with_a_scope_is_refused(make, scope):
     make(IPv6Address("fe80::1"))
@@ -36,6 +37,7 @@ def test_an_address_with_a_scope_is_refused(make, scope):
 
 
 @pytest.mark.parametrize("make", NETWORKS.values(), ids=NETWORKS)
+@settings(max_examples=20)
 @given(scope=SCOPES)
 def test_a_network_with_a_scope_is_refused(make, scope):
     make(IPv6Network("fe80::/64"))

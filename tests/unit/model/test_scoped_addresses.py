@@ -7,7 +7,7 @@ from ipaddress import IPv6Address, IPv6Interface, IPv6Network
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netfw.model import (
@@ -61,6 +61,7 @@ NETWORKS: dict[str, Callable[[IPv6Network], object]] = {
 
 
 @pytest.mark.parametrize("make", ADDRESSES.values(), ids=ADDRESSES)
+@settings(max_examples=20)
 @given(scope=st.text(min_size=1).filter(lambda text: not {"%", "/"} & set(text)))
 def test_no_value_has_an_address_with_a_scope(make, scope):
     make(FINE)
@@ -69,6 +70,7 @@ def test_no_value_has_an_address_with_a_scope(make, scope):
 
 
 @pytest.mark.parametrize("make", NETWORKS.values(), ids=NETWORKS)
+@settings(max_examples=20)
 @given(scope=st.text(min_size=1).filter(lambda text: not {"%", "/"} & set(text)))
 def test_no_value_has_a_network_with_a_scope(make, scope):
     make(IPv6Network("fe80::/64"))
