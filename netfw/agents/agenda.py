@@ -33,6 +33,8 @@ class Pending:
     """When it began to differ from what is wanted."""
     due: float
     attempts: int = 0
+    tried: float = 0.0
+    """When it was last tried."""
     error: NetfwError | None = None
     """Why the last attempt failed."""
     waits_for: str = ""
@@ -75,8 +77,7 @@ class Agenda(Generic[K]):
             elif former.error is None:
                 self._pending[key] = evolve(former, due=now)
             else:
-                tried = former.due - self._pauses.after(former.attempts)
-                due = min(former.due, max(now, tried + self._pauses.first))
+                due = min(former.due, max(now, former.tried + self._pauses.first))
                 self._pending[key] = evolve(former, due=due)
 
     def due(self, now: float) -> frozenset[K]:
@@ -107,6 +108,7 @@ class Agenda(Generic[K]):
             since=former.since,
             due=now + self._pauses.after(attempts),
             attempts=attempts,
+            tried=now,
             error=error,
             waits_for=waits_for,
         )

@@ -40,6 +40,10 @@ class Chores:
         """Do it at once, even if it failed just now."""
         self._agenda.add([chore], now)
 
+    def nudge(self, chore: Chore, now: float) -> None:
+        """Something calls for it: do it at once, unless it failed a moment ago."""
+        self._agenda.nudge([chore], now)
+
     def add_new(self, chore: Chore, now: float) -> None:
         """Do it, unless it is to be done anyway."""
         if chore not in self._agenda:

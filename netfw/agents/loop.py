@@ -169,7 +169,7 @@ class Loop(Generic[K]):
                 self._chores.add(Chore.PULL, now)
         for lost in (event for event in heard.events if isinstance(event, FeedLost)):
             LOG.warning("looking at everything again: %s", lost.reason)
-            self._chores.add(Chore.EVERYTHING, now)
+            self._chores.nudge(Chore.EVERYTHING, now)
         if self._begun and heard.events:
             self._hear([event for event in heard.events if not isinstance(event, FeedLost)])
 

@@ -7,13 +7,13 @@ to.  Each change costs what it concerns: a member of a large group costs one mem
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from ipaddress import ip_network
 from typing import TypeVar
 
-from netfw.agents.l2.wiring import is_trusted, sources
+from netfw.agents.l2.wiring import alone, is_trusted, sources
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.drivers.switch_values import SwitchDevice
+from netfw.model.address import IpNetwork, Mac
 from netfw.model.ids import AddressGroupId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref
@@ -143,10 +143,11 @@ def _members(resource: Resource | None) -> frozenset[Member]:
     """What a port or an address group is, in the eyes of those who refer to it."""
     match resource:
         case Port():
-            prefixes = {(ip_network(str(fixed.address)), None) for fixed in resource.fixed_ips}
+            prefixes: set[tuple[IpNetwork, Mac | None]]
+            prefixes = {(alone(fixed.address), None) for fixed in resource.fixed_ips}
             for pair in resource.allowed_address_pairs:
                 mac = None if pair.prefix.prefixlen else pair.mac or resource.mac
-                prefixes.add((pair.prefix, mac))  # type: ignore[arg-type]
+                prefixes.add((pair.prefix, mac))
             groups = [GroupKey(id) for id in resource.security_groups]
             return frozenset(Member(g, prefix, mac) for g in groups for prefix, mac in prefixes)
         case AddressGroup():

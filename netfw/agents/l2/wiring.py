@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from ipaddress import IPv6Address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from attrs import frozen
 
 from netfw.agents.l2.view import View
 from netfw.drivers.source import Source
 from netfw.drivers.switch_values import Admission, Wiring
-from netfw.model.address import IpNetwork, Mac
+from netfw.model.address import IpAddress, IpNetwork, Mac
 from netfw.model.binding import VifType
 from netfw.model.ids import SegmentId, SubnetId
 from netfw.model.network import Network
@@ -97,10 +97,10 @@ def is_trusted(port: Port) -> bool:
 
 def sources(port: Port) -> frozenset[Source]:
     """What the port may send as: its addresses, its allowed pairs, and what each MAC implies."""
-    own = {Source(port.mac, _alone(fixed.address)) for fixed in port.fixed_ips}
+    own = {Source(port.mac, alone(fixed.address)) for fixed in port.fixed_ips}
     pairs = {Source(pair.mac or port.mac, pair.prefix) for pair in port.allowed_address_pairs}
     macs = {port.mac, *(source.mac for source in pairs)}
-    return frozenset(own | pairs | {Source(mac, _alone(link_local(mac))) for mac in macs})
+    return frozenset(own | pairs | {Source(mac, alone(link_local(mac))) for mac in macs})
 
 
 def link_local(mac: Mac) -> IPv6Address:
@@ -110,5 +110,8 @@ def link_local(mac: Mac) -> IPv6Address:
     return IPv6Address(bytes.fromhex("fe80000000000000") + tail)
 
 
-def _alone(address: object) -> IpNetwork:
-    return ip_network(str(address))
+def alone(address: IpAddress) -> IpNetwork:
+    """The prefix that holds *address* and no other."""
+    if isinstance(address, IPv4Address):
+        return IPv4Network((int(address), 32))
+    return IPv6Network((int(address), 128))

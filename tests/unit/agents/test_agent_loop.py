@@ -13,7 +13,7 @@ from netfw.agents.loop import Loop, Timing
 from netfw.agents.status import AgentStatus, StatusFile
 from netfw.agents.thread import running
 from netfw.agents.work import Counts
-from netfw.drivers.events import KeysChanged
+from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.errors import ConfigError, Conflict, DriverCrashed
 from netfw.messaging.memory import MemorySource
@@ -357,6 +357,20 @@ def test_while_the_switch_is_dead_the_agent_waits_and_says_so(world):
     world.turn(world.pause())
     assert world.status.ready
     assert world.switch.live() == {ONE.id, TWO.id, THREE.id}
+
+
+def test_a_switch_that_keeps_saying_that_it_is_dead_does_not_make_the_loop_spin(world):
+    world.turn()
+    world.machine.online = False
+    asked = []
+    devices = world.switch.devices
+    world.switch.devices = lambda: (asked.append(world.clock.time), devices())[1]
+    for _ in range(20):
+        world.machine.tell(FeedLost("the machine does not answer"))
+        world.turn(0.1)
+    assert len(asked) <= 3
+    world.machine.online = True
+    assert world.turn(8).ready
 
 
 def test_a_host_that_does_not_answer_at_the_start_is_waited_for(world):
