@@ -46,7 +46,8 @@ conformance: packages $(READY) ## the suites that vendors run, for our own drive
 
 system: packages $(READY) ## netfw as a user meets it: commands, demo, packaging
 	$(call STEP,system tests)
-	@$(PYTEST) -q tests/system
+	@$(PYTEST) -q tests/system --ignore tests/system/l2
+	@$(PYTEST) -q --sandbox tests/system/l2
 
 samples: packages $(READY) ## the samples, installed and run as their readers would
 	$(call STEP,samples)
