@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from netfw.drivers.base import Host
 from netfw.errors import BackendBroken, BackendUnavailable
 from netfw.ovs.operations import OvsdbOperation
 from netfw.ovs.ovsdb_mirror import Dirty, Mirror, Tables
@@ -259,6 +260,14 @@ class Ovsdb:
     def _refuse_own_thread(self, api: Api) -> None:
         if api.runs_in_this_thread():
             raise RuntimeError("a sink only enqueues: it can not change the database it hears from")
+
+
+def share_ovsdb(host: Host, remote: str, timeout: float) -> Ovsdb:
+    """The connection of *host* to *remote* for all who are as patient.
+
+    Who waits otherwise has one of his own: neither is made to wait as another one was told to.
+    """
+    return host.share(("ovsdb", remote, timeout), lambda: Ovsdb(remote, timeout=timeout))
 
 
 def _session() -> ModuleType:

@@ -19,11 +19,12 @@ from netfw.linux.network import Network
 from netfw.linux.values import Link
 from netfw.model.ids import PortId
 from netfw.ovs.operations import AddPort, RemovePort
-from netfw.ovs.ovsdb import DEFAULT_REMOTE, Ovsdb
+from netfw.ovs.ovsdb import DEFAULT_REMOTE, Ovsdb, share_ovsdb
 from netfw.ovs.ovsdb_state import OWNER, Changed, Connected, Disconnected, Port, SwitchEvent
 from netfw.plan import Plan, Stage, Update
 from netfw_drivers.ovs.observed import Observed, Place, Settings, device_of, place_of
 from netfw_drivers.ovs.plan import OVSDB, LinkStep, plan_interfaces
+from netfw_drivers.ovs.seconds import Seconds
 
 _CAPABILITIES = (
     Capability.PLAN,
@@ -53,10 +54,10 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
             default=DEFAULT_REMOTE,
             help="Where the switch's database listens: unix:PATH or tcp:ADDRESS:PORT.",
         ),
-        cfg.FloatOpt(
+        cfg.Opt(
             "ovsdb_timeout",
+            type=Seconds(min=0.1),
             default=10.0,
-            min=0.1,
             help="Seconds to wait for an answer of the database or an act of the switch.",
         ),
         cfg.BoolOpt(
@@ -74,7 +75,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
         remote, timeout = options["ovsdb_connection"], options["ovsdb_timeout"]
-        ovsdb = host.share(("ovsdb", remote), lambda: Ovsdb(remote, timeout=timeout))
+        ovsdb = share_ovsdb(host, remote, timeout)
         return cls(ovsdb, options["integration_bridge"], use_veth=options["ovs_use_veth"])
 
     def describe(self) -> DriverInfo:

@@ -4,6 +4,7 @@ import json
 import queue
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.loader import load
 from netfw.drivers.reconciler import no_checkpoint
-from netfw.errors import BackendBroken, Conflict, OperationRefused
+from netfw.errors import BackendBroken, BackendUnavailable, Conflict, OperationRefused
 from netfw.linux import netns
 from netfw.linux.network import Network
 from netfw.linux.operations import AddVeth, DelLink
@@ -213,3 +214,41 @@ def test_two_differently_configured_drivers_work_in_one_program(ovs, tmp_path):
         two.gc(())
         one.gc(())
     assert set(threading.enumerate()) == before
+
+
+def options_of(ovs: PrivateOvs, **changes) -> dict[str, object]:
+    defaults = {option.dest: option.default for option in OvsInterfaceDriver.OPTIONS}
+    return {**defaults, "ovsdb_connection": ovs.remote, **changes}
+
+
+def test_each_driver_waits_as_long_as_it_was_told(ovs):
+    ovs.add_bridge("br-int")
+    with LocalHost() as host:
+        patient, _, impatient = (
+            OvsInterfaceDriver.from_conf(options_of(ovs, ovsdb_timeout=seconds), host)
+            for seconds in (60.0, 60.0, 0.5)
+        )
+        assert patient.held() == impatient.held() == frozenset()
+        ovs.stop_database()
+        started = time.monotonic()
+        with pytest.raises(BackendUnavailable, match=r"within 0\.5 s"):
+            impatient.held()
+        assert time.monotonic() - started < 10
+        threading.Timer(0.5, ovs.start_database).start()
+        assert patient.held() == frozenset()
+
+
+def test_drivers_that_wait_alike_share_one_connection(ovs):
+    with LocalHost() as host:
+        before = threading.active_count()
+        for _ in range(2):
+            OvsInterfaceDriver.from_conf(options_of(ovs), host).faults()
+        assert threading.active_count() == before + 1
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-inf", "0", "ten"])
+def test_a_timeout_that_is_no_time_is_refused_by_the_option(seconds):
+    (option,) = (o for o in OvsInterfaceDriver.OPTIONS if o.dest == "ovsdb_timeout")
+    assert option.type("2.5") == 2.5
+    with pytest.raises(ValueError, match="."):
+        option.type(seconds)
