@@ -58,6 +58,9 @@ class Wiring:
     """The one it is bound to; ``None``: the only one its network has on this host."""
     guard: frozenset[Source] | None = None
     """The only sources it may use; ``None``: not guarded here."""
+    open: bool = False
+    """Other MAC addresses than its own may be behind it (no port security, allowed pairs): what
+    is for an address that nobody knows goes there too."""
     subport: Subport | None = None
     additions: tuple[SwitchAddition, ...] = ()
     """What the extensions add for this port, in the order of the configuration."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from netfw.drivers.base import Host
 from netfw.ovs.openflow import Drift, FlowMirror, OpenFlow
+from netfw.ovs.openflow.encode import Key, State
 
 Listener = Callable[[Drift], None]
 
@@ -34,6 +35,13 @@ class BridgeFlows:
                     self._listeners.remove(listener)
 
         return end
+
+    def table(self, number: int) -> list[tuple[Key, State]]:
+        """The flows of one table, read from the switch now.
+
+        :raises BackendUnavailable: it does not answer.
+        """
+        return self._client.flows(table=number)
 
     def close(self) -> None:
         """End the connection; the bridge keeps its flows."""

@@ -27,10 +27,10 @@ from netfw.flows.action import NO_TABLE
 from netfw_drivers.ovs.pipeline import (
     ACCEPTED_EGRESS,
     COOKIE,
+    DELIVER,
     EXTENSION_TABLES,
     FREE_REGISTERS,
     LOCAL_EGRESS,
-    LOCAL_OUTPUT,
     OWNER_MASK,
 )
 
@@ -119,7 +119,7 @@ class Layout:
             case Place.TO_PORT:
                 return self.entry(Place.RECEIVED)
             case Place.RECEIVED:
-                return LOCAL_OUTPUT.number
+                return DELIVER.number
             case Place.SENT:
                 return ACCEPTED_EGRESS.number
             case Place.DROPPED:

@@ -14,14 +14,18 @@ from netfw.drivers.source import Source
 from netfw.flows.field import ADVERTISEMENT
 from netfw.model.address import Mac
 from netfw.model.segment import NetworkType, Provider
+from netfw.ovs.openflow.encode import Encoded, Key
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.pipeline import (
-    ACCEPTED_NORMAL,
+    ACCEPTED,
+    CHUNK,
     COOKIE,
     DROPPED,
+    EGRESS,
     INTEGRATION,
     LOCAL_OUTPUT,
     LOCAL_SWITCHING,
+    MEMBERS,
     NETWORK,
     PORT,
     RATE_PACKETS,
@@ -32,6 +36,9 @@ from netfw_drivers.ovs.pipeline import (
 )
 from netfw_drivers.ovs.vlans import DEAD_VLAN
 
+ADMISSION = 9
+"""Priority of the flow that lets a port take part."""
+_GROUP = "01:00:00:00:00:00/01:00:00:00:00:00"
 _NOBODY = "0.0.0.0"
 """The sender of an ARP probe."""
 
@@ -44,29 +51,25 @@ class WiredPort:
     vlan: int
     mac: Mac
     guard: frozenset[Source] | None
-    additions: tuple[SwitchAddition, ...]
     layout: Layout
 
 
 def base_flows(from_tunnels: int | None, layout: Layout) -> Iterator[of.Flow]:
     """What is there before any port: *from_tunnels* is the patch to ``br-tun``, if there is one."""
-    watchers = layout.watchers()
     for table in INTEGRATION.tables:
-        if table is TRANSIENT:
-            yield table.flow(
-                of.ANYTHING, of.goto(layout.entry(Place.SENT)), priority=0, cookie=COOKIE
-            )
-        elif table is DROPPED:
-            yield table.flow(of.ANYTHING, *map(of.goto, watchers), priority=0, cookie=COOKIE)
-        else:
-            yield table.miss_flow(COOKIE)
+        yield _miss(table, layout)
     yield LOCAL_SWITCHING.flow(of.vlan(DEAD_VLAN), of.drop(), priority=65535, cookie=COOKIE)
-    yield TRANSIENT.flow(PORT.is_(0), of.goto(ACCEPTED_NORMAL), priority=1, cookie=COOKIE)
-    yield LOCAL_OUTPUT.flow(of.ANYTHING, of.output(TARGET), priority=1, cookie=COOKIE)
+    # A tag without a VLAN says how urgent a packet is, and nothing about its network.
+    yield LOCAL_SWITCHING.flow(
+        of.vlan(0), of.PopVlan(), of.goto(LOCAL_SWITCHING), priority=65534, cookie=COOKIE
+    )
+    yield TRANSIENT.flow(PORT.is_(0), of.goto(ACCEPTED), priority=1, cookie=COOKIE)
+    yield EGRESS.flow(PORT.is_(0), of.drop(), priority=2, cookie=COOKIE)
     if from_tunnels is not None:
         yield LOCAL_SWITCHING.flow(
             of.in_port(from_tunnels) & of.tagged(),
             of.move(of.Bits(of.VLAN_TCI, 0, 11), of.Bits(NETWORK.bits.field, 0, 11)),
+            of.PopVlan(),
             of.goto(RATE_PACKETS),
             priority=2,
             cookie=COOKIE,
@@ -75,6 +78,17 @@ def base_flows(from_tunnels: int | None, layout: Layout) -> Iterator[of.Flow]:
         yield of.Flow(
             table=hop, priority=0, match=of.ANYTHING, actions=(of.goto(after),), cookie=COOKIE
         )
+
+
+def _miss(table: of.Table, layout: Layout) -> of.Flow:
+    """What a table does with the rest; extensions may want to see it."""
+    if table is TRANSIENT:
+        onward: tuple[of.Action, ...] = (of.goto(layout.entry(Place.SENT)),)
+    elif table is DROPPED:
+        onward = tuple(map(of.goto, layout.watchers()))
+    else:
+        onward = table.miss
+    return table.flow(of.ANYTHING, *onward, priority=0, cookie=COOKIE)
 
 
 def extension_flows(grant: Grant, addition: SwitchAddition | None) -> Iterator[of.Flow]:
@@ -91,50 +105,96 @@ def extension_flows(grant: Grant, addition: SwitchAddition | None) -> Iterator[o
             yield miss
 
 
+def admission(number: int) -> of.Match:
+    """What a port that takes part in its network is told by, whatever its flows do."""
+    return of.in_port(number) & of.untagged()
+
+
+def admission_key(number: int) -> Key:
+    """How the switch tells the flow by which a port takes part at all."""
+    flow = LOCAL_SWITCHING.flow(admission(number), priority=ADMISSION)
+    return Encoded(flow).key
+
+
 def port_flows(port: WiredPort) -> Iterator[of.Flow]:
     """What lets a port take part in its network."""
-    here = of.in_port(port.number)
+    here = admission(port.number)
     known = of.load(PORT, port.number), of.load(NETWORK, port.vlan)
     onward = of.goto(port.layout.entry(Place.FROM_PORT))
     if port.guard is None:
-        yield LOCAL_SWITCHING.flow(here, *known, onward, priority=9, cookie=COOKIE)
+        yield LOCAL_SWITCHING.flow(here, *known, onward, priority=ADMISSION, cookie=COOKIE)
     else:
-        yield LOCAL_SWITCHING.flow(here, *known, of.goto(SPOOF_MAC), priority=9, cookie=COOKIE)
+        yield LOCAL_SWITCHING.flow(
+            here, *known, of.goto(SPOOF_MAC), priority=ADMISSION, cookie=COOKIE
+        )
         for claims in (of.arp(), of.icmpv6() & of.icmpv6_type(ADVERTISEMENT)):
             yield LOCAL_SWITCHING.flow(
                 here & claims, *known, of.goto(SPOOF_ARP), priority=10, cookie=COOKIE
             )
-        yield from _guards(here, port.guard, onward)
-    if port.layout.delivers:
-        yield from _delivery(port)
-    for addition in port.additions:
+        yield from _guards(of.in_port(port.number), port.guard, onward)
+    yield LOCAL_OUTPUT.flow(
+        NETWORK.is_(port.vlan) & of.eth_dst(port.mac),
+        *_deliver(port.number, port.layout),
+        priority=12,
+        cookie=COOKIE,
+    )
+
+
+def addition_flows(additions: tuple[SwitchAddition, ...]) -> Iterator[of.Flow]:
+    """What extensions add for a port; it is there before the port lives."""
+    for addition in additions:
         yield from addition.flows
+
+
+def domain_flows(
+    vlan: int, chunks: tuple[int, ...], hosting: tuple[int, ...], uplink: int | None, layout: Layout
+) -> Iterator[of.Flow]:
+    """What brings packets to all ports of a network, and to its other hosts by *uplink*.
+
+    *hosting* are the ports with MAC addresses behind them that nobody told us: what is for an
+    unknown address goes there too.
+    """
+    ours = NETWORK.is_(vlan)
+    to_all: list[of.Action] = []
+    for chunk in chunks:
+        to_all += [of.load(CHUNK, chunk), of.goto(MEMBERS)]
+    yield LOCAL_OUTPUT.flow(
+        ours & of.eth_dst(_GROUP), *to_all, of.goto(EGRESS), priority=10, cookie=COOKIE
+    )
+    if hosting:
+        to_hosting = (action for number in hosting for action in _deliver(number, layout))
+        yield LOCAL_OUTPUT.flow(ours, *to_hosting, of.goto(EGRESS), priority=3, cookie=COOKIE)
+    if uplink is not None:
+        yield EGRESS.flow(
+            ours, of.PushVlan(), of.set_vlan(vlan), of.output(uplink), priority=1, cookie=COOKIE
+        )
+
+
+def chunk_flows(
+    vlan: int, chunk: int, numbers: tuple[int, ...], layout: Layout
+) -> Iterator[of.Flow]:
+    """What brings packets to some of the ports of a network."""
+    actions = (action for number in numbers for action in _deliver(number, layout))
+    yield MEMBERS.flow(NETWORK.is_(vlan) & CHUNK.is_(chunk), *actions, priority=1, cookie=COOKIE)
 
 
 def network_flows(vlan: int, provider: Provider, cable: int) -> Iterator[of.Flow]:
     """What takes a physical network's packets in by *cable*, under the local *vlan*."""
-    here = of.in_port(cable)
-    known = of.load(NETWORK, vlan)
+    known = of.load(NETWORK, vlan), of.goto(RATE_PACKETS)
     if provider.network_type is NetworkType.VLAN:
         assert provider.segmentation_id is not None
-        yield LOCAL_SWITCHING.flow(
-            here & of.vlan(provider.segmentation_id),
-            of.set_vlan(vlan),
-            known,
-            of.goto(RATE_PACKETS),
-            priority=3,
-            cookie=COOKIE,
-        )
+        theirs = of.in_port(cable) & of.vlan(provider.segmentation_id)
+        yield LOCAL_SWITCHING.flow(theirs, of.PopVlan(), *known, priority=3, cookie=COOKIE)
     else:
-        yield LOCAL_SWITCHING.flow(
-            here & of.untagged(),
-            of.PushVlan(),
-            of.set_vlan(vlan),
-            known,
-            of.goto(RATE_PACKETS),
-            priority=3,
-            cookie=COOKIE,
-        )
+        theirs = of.in_port(cable) & of.untagged()
+        yield LOCAL_SWITCHING.flow(theirs, *known, priority=3, cookie=COOKIE)
+
+
+def _deliver(number: int, layout: Layout) -> tuple[of.Action, ...]:
+    """Out by a port, past the extensions that want to see what ports receive."""
+    if layout.delivers:
+        return of.load(TARGET, number), of.goto(layout.entry(Place.TO_PORT))
+    return (of.output(number),)
 
 
 def _guards(here: of.Match, guard: frozenset[Source], onward: of.Resubmit) -> Iterator[of.Flow]:
@@ -154,13 +214,3 @@ def _guards(here: of.Match, guard: frozenset[Source], onward: of.Resubmit) -> It
         probe = of.arp() & of.arp_sha(mac) & of.arp_spa(_NOBODY)
         yield SPOOF_ARP.flow(here & probe, checked, priority=3, cookie=COOKIE)
         yield SPOOF_MAC.flow(here & of.eth_src(mac), onward, priority=2, cookie=COOKIE)
-
-
-def _delivery(port: WiredPort) -> Iterator[of.Flow]:
-    """What is for this port, shown to the extensions that want to see it; multicast is not."""
-    theirs = NETWORK.is_(port.vlan) & of.eth_dst(port.mac)
-    onward = of.load(TARGET, port.number), of.goto(port.layout.entry(Place.TO_PORT))
-    yield TRANSIENT.flow(theirs & of.untagged(), *onward, priority=20, cookie=COOKIE)
-    yield TRANSIENT.flow(
-        theirs & of.vlan(port.vlan), of.PopVlan(), *onward, priority=20, cookie=COOKIE
-    )

@@ -4,8 +4,9 @@ Table numbers and registers are those that operators know.  Tables that nobody f
 their place already: packets pass through them, or never get there.
 
 ``br-int`` joins the ports of this host.  Nothing enters it but by a flow of its own: a port that
-nobody wired finds none in table 0.  Delivery is left to the switch (``NORMAL``), which keeps
-networks apart by the ports' local VLANs.
+nobody wired finds none in table 0.  Nothing leaves it but by a flow either: within it packets carry
+no tag, a register says which network they belong to, and each is sent to the ports that it is for.
+What the owner of a device writes into the database, such as another tag, changes nothing of that.
 
 ``br-tun`` takes what leaves for other hosts, finds the tunnel, and replaces the local VLAN by the
 number that all hosts know the network by.
@@ -27,10 +28,16 @@ OWNER_MASK = 0xFFFFFFFF << 32
 """Whose flow exactly; the other half of a cookie is the owner's own."""
 COOKIE = SWITCH_SPACE
 """Flows of the switch driver itself."""
+LEARNT = COOKIE | 1
+"""Flows that packets made by ``learn``."""
 
 PORT = of.RegisterField(5, 0, 15, "number of the port that a packet left; 0: it came from outside")
 NETWORK = of.RegisterField(6, 0, 15, "local VLAN of the network")
 TARGET = of.RegisterField(8, 0, 15, "number of the port that a packet is for")
+CHUNK = of.RegisterField(8, 16, 31, "which ports of a network are next")
+CHUNK_BITS = 6
+"""Ports with the same number but for these bits get broadcast from one flow: so one port more
+costs the same on a network of a thousand."""
 FREE_REGISTERS = tuple(range(9, 16))
 """Registers of ``br-int`` that are given to extensions."""
 EXTENSION_TABLES = tuple(range(100, 200))
@@ -46,6 +53,7 @@ LOCAL_SWITCHING = of.Table(
         "dvr-to-tunnel", "dvr-to-physical", "arp-dvr-tunnel", "arp-dvr-physical", "spoof-arp",
         "spoof-mac", "local-egress", "rate-packets",
     ),
+    back_to=("local-switching",),
     writes=_BOTH,
 )  # fmt: skip
 DVR_TUNNEL = of.Table(
@@ -120,28 +128,28 @@ RATE_BANDWIDTH = of.Table(
 TRANSIENT = of.Table(
     number=60,
     name="transient",
-    asks="Is it to be filtered, delivered by an extension, or just sent on?",
-    leads_to=("base-egress", "base-ingress", "local-output", "accepted-egress", "accepted-normal"),
-    writes=(PORT, NETWORK, TARGET),
+    asks="Is it to be filtered, or just sent on?",
+    leads_to=("base-egress", "base-ingress", "accepted-egress", "accepted"),
+    writes=_BOTH,
     miss=(of.goto(91),),
 )
 BASE_EGRESS = of.Table(
     number=71,
     name="base-egress",
     asks="(firewall) May anybody send this?",
-    leads_to=("rules-egress", "accept-or-ingress", "dropped", "accepted-normal"),
+    leads_to=("rules-egress", "accept-or-ingress", "dropped", "accepted"),
 )
 RULES_EGRESS = of.Table(
     number=72,
     name="rules-egress",
     asks="(firewall) Does a rule let this port send it?",
-    leads_to=("accept-or-ingress", "accepted-normal", "dropped"),
+    leads_to=("accept-or-ingress", "accepted", "dropped"),
 )
 ACCEPT_OR_INGRESS = of.Table(
     number=73,
     name="accept-or-ingress",
     asks="(firewall) Is the receiver on this host as well?",
-    leads_to=("base-ingress", "accepted-egress", "accepted-normal"),
+    leads_to=("base-ingress", "accepted-egress", "accepted"),
     writes=(PORT, NETWORK),
 )
 BASE_INGRESS = of.Table(
@@ -156,29 +164,47 @@ RULES_INGRESS = of.Table(
     asks="(firewall) Does a rule let this port receive it?",
     leads_to=("accepted-ingress", "dropped"),
 )
-LOCAL_OUTPUT = of.Table(
-    number=61,
-    name="local-output",
-    asks="(extensions) By which port does it leave?  The register says it.",
-    leads_to=("transient-egress",),
-)
-TRANSIENT_EGRESS = of.Table(
-    number=62, name="transient-egress", asks="(direct output) Which bridge leads to the receiver?"
-)
 ACCEPTED_EGRESS = of.Table(
     number=91,
     name="accepted-egress",
     asks="(hook) A port may send this.",
-    leads_to=("accepted-normal",),
+    leads_to=("accepted",),
     miss=(of.goto(94),),
 )
 ACCEPTED_INGRESS = of.Table(number=92, name="accepted-ingress", asks="(hook) A port received this.")
 DROPPED = of.Table(number=93, name="dropped", asks="(hook) This was refused.")
-ACCEPTED_NORMAL = of.Table(
+ACCEPTED = of.Table(
     number=94,
-    name="accepted-normal",
-    asks="Behind which port of its VLAN is the receiver?",
-    miss=(of.normal(),),
+    name="accepted",
+    asks="It may go on, whoever it comes from.",
+    leads_to=("local-output",),
+    miss=(of.goto(61),),
+)
+LOCAL_OUTPUT = of.Table(
+    number=61,
+    name="local-output",
+    asks="Which port of this host is it for; or is it for all of them?",
+    leads_to=("members", "deliver", "egress"),
+    writes=(TARGET, CHUNK),
+    miss=(of.goto(62),),
+)
+MEMBERS = of.Table(
+    number=63,
+    name="members",
+    asks="Which of the network's ports are in this chunk?",
+    leads_to=("deliver",),
+    writes=(TARGET,),
+)
+DELIVER = of.Table(
+    number=64,
+    name="deliver",
+    asks="(extensions) It leaves by the port that the register says.",
+    miss=(of.OutputTo(TARGET.bits),),
+)
+EGRESS = of.Table(
+    number=62,
+    name="egress",
+    asks="Which bridge leads to the network's other hosts, if it came from this one?",
 )
 
 INTEGRATION = of.Pipeline(
@@ -186,13 +212,16 @@ INTEGRATION = of.Pipeline(
     (
         LOCAL_SWITCHING, DVR_TUNNEL, DVR_PHYSICAL, ARP_DVR_TUNNEL, ARP_DVR_PHYSICAL, CANARY,
         SPOOF_ARP, SPOOF_MAC, LOCAL_EGRESS, LOCAL_IP, RATE_PACKETS, RATE_BANDWIDTH, TRANSIENT,
-        BASE_EGRESS, RULES_EGRESS, ACCEPT_OR_INGRESS, BASE_INGRESS, RULES_INGRESS, LOCAL_OUTPUT,
-        TRANSIENT_EGRESS, ACCEPTED_EGRESS, ACCEPTED_INGRESS, DROPPED, ACCEPTED_NORMAL,
+        BASE_EGRESS, RULES_EGRESS, ACCEPT_OR_INGRESS, BASE_INGRESS, RULES_INGRESS, ACCEPTED_EGRESS,
+        ACCEPTED_INGRESS, DROPPED, ACCEPTED, LOCAL_OUTPUT, MEMBERS, DELIVER, EGRESS,
     ),
 )  # fmt: skip
 
 LEARNS = of.RegisterField(0, 0, 0, "1: the sender's place is learnt")
 KIND = of.RegisterField(0, 1, 3, "type of tunnel; equal numbers of two types are two networks")
+VIA = of.RegisterField(1, 0, 15, "number of the tunnel that the receiver was last heard from")
+SENT = 0xFFFF
+"""In place of a tunnel's number: it is sent already."""
 KINDS = {NetworkType.GRE: 1, NetworkType.VXLAN: 2, NetworkType.GENEVE: 3}
 
 TUNNEL_INPUT = of.Table(
@@ -213,7 +242,7 @@ PATCH_TO_TUNNEL = of.Table(
     number=2,
     name="patch-to-tunnel",
     asks="Is it for one receiver, a question that can be answered here, or for all?",
-    leads_to=("unicast", "responder", "flood"),
+    leads_to=("unicast", "learnt", "responder", "flood"),
     writes=(KIND,),
 )
 FROM_GRE, FROM_VXLAN, FROM_GENEVE = (
@@ -260,7 +289,13 @@ NEIGHBOUR = of.Table(
 UNICAST = of.Table(
     number=20,
     name="unicast",
-    asks="Behind which tunnel is the receiver?",
+    asks="Behind which tunnel is the receiver, as we were told or as was learnt?",
+    writes=(VIA,),
+)
+BY_LEARNING = of.Table(
+    number=19,
+    name="learnt",
+    asks="Is the tunnel still one to learn from?  What was learnt is worth nothing without it.",
     leads_to=("flood",),
     miss=(of.goto(22),),
 )
@@ -270,7 +305,7 @@ TUNNELS = of.Pipeline(
     "br-tun",
     (
         TUNNEL_INPUT, TUNNEL_DVR, PATCH_TO_TUNNEL, FROM_GRE, FROM_VXLAN, FROM_GENEVE, NO_LEARN,
-        LEARN, RESPONDER, NEIGHBOUR, UNICAST, FLOOD,
+        LEARN, RESPONDER, NEIGHBOUR, UNICAST, BY_LEARNING, FLOOD,
     ),
 )  # fmt: skip
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Self
+from uuid import UUID
 
 from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, Host
 from netfw.drivers.claim import Claim, Grant
 from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
+from netfw.drivers.keys import NetworkKey
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import (
@@ -21,24 +23,27 @@ from netfw.drivers.switch_values import (
     SwitchValue,
 )
 from netfw.errors import ConfigError, NetfwError
-from netfw.model.ids import PortId
+from netfw.model.ids import PortId, SegmentId
 from netfw.ovs.openflow import EVERYBODY, CookieSpace, Drift, FlowBook, FlowPlan
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.ovs.ovsdb_state import Switch
 from netfw.plan import Plan
 from netfw_drivers.ovs.bridge_flows import BridgeFlows, shared_flows
 from netfw_drivers.ovs.grants import Layout
-from netfw_drivers.ovs.pipeline import SPACE_MASK, SWITCH_SPACE
+from netfw_drivers.ovs.integration import admission_key
+from netfw_drivers.ovs.pipeline import FLOOD, SPACE_MASK, SWITCH_SPACE, UNICAST
 from netfw_drivers.ovs.switch_apply import Executor
 from netfw_drivers.ovs.switch_book import Book
 from netfw_drivers.ovs.switch_groups import BASE, SWITCH
+from netfw_drivers.ovs.switch_held import entries_held, held
+from netfw_drivers.ovs.switch_members import Members
 from netfw_drivers.ovs.switch_observed import Observed
 from netfw_drivers.ovs.switch_options import OPTIONS, openflow_directory, settings_from
-from netfw_drivers.ovs.switch_plan import Outline, SwitchUpdate, held, outline
+from netfw_drivers.ovs.switch_plan import Outline, SwitchUpdate, outline
 from netfw_drivers.ovs.switch_plugged import Plugged
 from netfw_drivers.ovs.switch_settings import Settings
 from netfw_drivers.ovs.switch_steps import SwitchPlan, compose
-from netfw_drivers.ovs.vlans import Vlans
+from netfw_drivers.ovs.vlans import Domain, Vlans
 
 _CAPABILITIES = (
     Capability.PLAN,
@@ -76,6 +81,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         self._vhostuser = vhostuser_socket_dir
         self._layout = Layout()
         self._book = Book()
+        self._members = Members()
         self._numbers: tuple[object, Vlans] = (None, Vlans({}))
         self._bridges: dict[str, BridgeFlows] = {}
         self._sinks: list[Sink] = []
@@ -137,7 +143,11 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
 
     def held(self) -> frozenset[SwitchKey]:
         observed = self.observe(None)
-        return frozenset(held(observed, self._settings))
+        flows = self._bridges.get(self._settings.tunnel)
+        entries = (
+            [] if flows is None else [*flows.table(UNICAST.number), *flows.table(FLOOD.number)]
+        )
+        return frozenset(held(observed, self._settings) | entries_held(entries, observed))
 
     def observe(self, scope: SwitchUpdate | None) -> Observed:
         if scope is None:
@@ -146,15 +156,15 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         for name in self._settings.bridges:
             if name in snapshot.bridges:
                 self._current(name, audit=scope is None)
-        plugged, strays = self._plugged.ports()
         bridge = snapshot.bridges.get(self._settings.integration)
         return Observed(
             snapshot=snapshot,
-            plugged=plugged,
-            strays=strays,
+            plugged=self._plugged.ports(),
+            admitted=self._admitted,
             vlans=self._recorded(bridge.external_ids if bridge is not None else {}),
             layout=self._layout,
             book=self._book,
+            members=self._members,
         )
 
     def plan(self, update: SwitchUpdate, observed: Observed) -> Plan:
@@ -188,6 +198,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         executor.settle()
         if plan.outline is not None:
             self._book.commit(plan.outline.put, plan.outline.drop)
+            self._members.commit(plan.outline.live, plan.outline.concerned)
             if plan.outline.sweep:
                 self._to_empty.clear()
 
@@ -200,13 +211,32 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
 
     def _drifted(self, bridge: str, drift: Drift) -> None:
         """Somebody changed flows of ours."""
-        keys = {
-            owner[1] for owner in drift.owners if isinstance(owner, tuple) and owner[0] == SWITCH
-        }
+        keys: set[object] = set()
+        for owner in drift.owners:
+            if isinstance(owner, tuple) and owner[0] == SWITCH:
+                keys.update(self._concerned(owner))
         if BASE in keys:
             self._tell(FeedLost(f"{bridge} has lost flows that everybody needs"))
         elif keys:
             self._tell(KeysChanged(f"somebody changed their flows on {bridge}", keys))
+
+    def _concerned(self, owner: tuple[object, ...]) -> Iterable[object]:
+        """The keys to converge again, to have the flows of *owner* put right."""
+        match owner:
+            case (_, NetworkKey(network=network), UUID() as segment, *chunk):
+                members = list(self._members.ports.items())
+                domain = Domain(network, SegmentId(segment))
+                yield from (
+                    key
+                    for key, member in members
+                    if member.domain == domain and chunk in ([], [member.chunk[1]])
+                )
+            case (_, key, *_):
+                yield key
+
+    def _admitted(self, number: int) -> bool:
+        flows = self._bridges.get(self._settings.integration)
+        return flows is not None and admission_key(number) in flows.mirror
 
     def _misconfigured(self) -> list[str]:
         """What contradicts the machine, and what to do about each."""

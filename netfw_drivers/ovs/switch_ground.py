@@ -10,8 +10,7 @@ from collections.abc import Mapping
 
 from netfw.ovs.operations import AddBridge, AddPort, SetColumns, Table, Value
 from netfw.ovs.ovsdb_state import Bridge
-from netfw_drivers.ovs.switch_draft import Draft, differing, row
-from netfw_drivers.ovs.switch_observed import PARKED, is_parked
+from netfw_drivers.ovs.switch_draft import Draft, row
 from netfw_drivers.ovs.switch_settings import End, Settings
 
 PROTOCOLS = ("OpenFlow10", "OpenFlow11", "OpenFlow12", "OpenFlow13", "OpenFlow14")
@@ -35,7 +34,6 @@ def plan_ground(draft: Draft, settings: Settings, records: Mapping[str, str]) ->
         if cable.far.bridge in draft.snapshot.bridges or cable.far.bridge in settings.made:
             for end, other in cable.ends:
                 _plan_end(draft, end, other)
-    _park_own_port(draft, settings.integration)
 
 
 def _add_bridge(draft: Draft, settings: Settings, name: str, records: Mapping[str, str]) -> None:
@@ -44,7 +42,6 @@ def _add_bridge(draft: Draft, settings: Settings, name: str, records: Mapping[st
         datapath_type=settings.datapath_type,
         fail_mode=SECURE,
         protocols=PROTOCOLS,
-        other_config={"mac-table-size": str(settings.mac_table_size)},
         external_ids=records,
     )
     draft.prepare.append(row(bridge))
@@ -58,19 +55,9 @@ def _mend_bridge(draft: Draft, settings: Settings, bridge: Bridge) -> None:
         values["protocols"] = tuple(sorted({*bridge.protocols, *PROTOCOLS}))
     if (bridge.datapath_type or "system") != settings.datapath_type:
         values["datapath_type"] = settings.datapath_type
-    size = {"mac-table-size": str(settings.mac_table_size)} if bridge.name in settings.made else {}
-    other = differing(bridge.other_config, size)
-    if values or other:
-        keys = {"other_config": other} if other else {}
-        change = SetColumns(table=Table.BRIDGE, record=bridge.name, values=values, keys=keys)
+    if values:
+        change = SetColumns(table=Table.BRIDGE, record=bridge.name, values=values)
         draft.prepare.append(row(change))
-
-
-def _park_own_port(draft: Draft, bridge: str) -> None:
-    """The bridge's own device would see the broadcast of all networks."""
-    port = draft.snapshot.ports.get(bridge)
-    if port is None or not is_parked(port):
-        draft.admit.append(row(SetColumns(table=Table.PORT, record=bridge, values=PARKED)))
 
 
 def _plan_end(draft: Draft, end: End, other: End) -> None:

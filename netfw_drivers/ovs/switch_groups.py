@@ -7,7 +7,7 @@ when that differs from before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Set
 from functools import partial
 
 from attrs import define, field
@@ -30,20 +30,22 @@ from netfw_drivers.ovs import integration, physical_bridge, tunnel_bridge
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.switch_book import Wanted
 from netfw_drivers.ovs.switch_draft import Draft
+from netfw_drivers.ovs.switch_members import Chunk, Membership
 from netfw_drivers.ovs.switch_ports import Wired
 from netfw_drivers.ovs.switch_settings import Settings, tunnel_name
 from netfw_drivers.ovs.vlans import Domain
 
 SWITCH = "switch"
 BASE = "base"
+ADDED = "added"
 
-Owner = tuple[str, object]
-"""Whose flows: this driver's, for a key or for the ground."""
+Owner = tuple[object, ...]
+"""Whose flows: this driver's, for a key or for the ground, and which part of them."""
 Flows = Callable[[], Iterable[of.Flow]]
 
 
-def owner_of(key: object) -> Owner:
-    return SWITCH, key
+def owner_of(key: object, *part: object) -> Owner:
+    return SWITCH, key, *part
 
 
 @define
@@ -53,11 +55,11 @@ class Groups:
     put: dict[str, dict[Hashable, FlowGroup]] = field(factory=dict)
     drop: dict[str, set[Hashable]] = field(factory=dict)
 
-    def set(self, bridge: str, key: object, source: object, make: Flows) -> None:
-        self.put.setdefault(bridge, {})[owner_of(key)] = FlowGroup(source, make)
+    def set(self, bridge: str, owner: Owner, source: object, make: Flows) -> None:
+        self.put.setdefault(bridge, {})[owner] = FlowGroup(source, make)
 
-    def unset(self, bridge: str, key: object) -> None:
-        self.drop.setdefault(bridge, set()).add(owner_of(key))
+    def unset(self, bridge: str, owner: Owner) -> None:
+        self.drop.setdefault(bridge, set()).add(owner)
 
 
 class Flooring:
@@ -78,7 +80,7 @@ class Flooring:
         inward = self._draft.number(cable.near.name) if settings.has_tunnels else None
         groups.set(
             settings.integration,
-            BASE,
+            owner_of(BASE),
             (inward, layout),
             partial(integration.base_flows, inward, layout),
         )
@@ -86,33 +88,79 @@ class Flooring:
             addition = self._wanted.get(ExtensionKey(owner), SwitchAddition)
             groups.set(
                 settings.integration,
-                ExtensionKey(owner),
+                owner_of(ExtensionKey(owner)),
                 (grant, addition),
                 partial(integration.extension_flows, grant, addition),
             )
         outward = self._draft.number(cable.far.name) if settings.has_tunnels else None
         if outward is not None:
             make = partial(tunnel_bridge.base_flows, outward, responder=settings.responder)
-            groups.set(settings.tunnel, BASE, (outward, settings.responder), make)
+            groups.set(settings.tunnel, owner_of(BASE), (outward, settings.responder), make)
         for bridge in settings.mappings.values():
             number = self._draft.number(settings.physical_cable(bridge).far.name)
             if number is not None:
-                groups.set(bridge, BASE, number, partial(physical_bridge.base_flows, number))
+                groups.set(
+                    bridge, owner_of(BASE), number, partial(physical_bridge.base_flows, number)
+                )
 
     def port(self, key: PortKey, wired: Wired | None, layout: Layout) -> None:
-        bridge = self._settings.integration
-        if wired is None:
-            self.groups.unset(bridge, key)
+        """Its own flows when it lives, and those that extensions add before that."""
+        bridge, groups = self._settings.integration, self.groups
+        additions = wired.wiring.additions if wired is not None else ()
+        if additions:
+            make = partial(integration.addition_flows, additions)
+            groups.set(bridge, owner_of(key, ADDED), additions, make)
+        else:
+            groups.unset(bridge, owner_of(key, ADDED))
+        if wired is None or not wired.live:
+            groups.unset(bridge, owner_of(key))
             return
         port = integration.WiredPort(
-            number=wired.number,
+            number=wired.member.number,
             vlan=wired.vlan,
             mac=wired.wiring.mac,
             guard=wired.wiring.guard,
-            additions=wired.wiring.additions,
             layout=layout,
         )
-        self.groups.set(bridge, key, port, partial(integration.port_flows, port))
+        groups.set(bridge, owner_of(key), port, partial(integration.port_flows, port))
+
+    def members(self, membership: Membership, chunks: Set[Chunk], layout: Layout) -> None:
+        """What brings packets to the ports of *chunks*."""
+        bridge, groups = self._settings.integration, self.groups
+        for chunk in chunks:
+            domain, number = chunk
+            owner = owner_of(NetworkKey(domain.network), domain.segment, number)
+            ports, vlan = membership.numbers(chunk), self._numbers.get(domain)
+            if ports and vlan is not None:
+                make = partial(integration.chunk_flows, vlan, number, ports, layout)
+                groups.set(bridge, owner, (vlan, ports, layout), make)
+            else:
+                groups.unset(bridge, owner)
+        for domain in {domain for domain, _ in chunks}:
+            self._domain(domain, membership, layout)
+
+    def _domain(self, domain: Domain, membership: Membership, layout: Layout) -> None:
+        owner = owner_of(NetworkKey(domain.network), domain.segment)
+        chunks, vlan = membership.chunks(domain), self._numbers.get(domain)
+        if not chunks or vlan is None:
+            self.groups.unset(self._settings.integration, owner)
+            return
+        source = vlan, chunks, membership.open_ports(domain), self._uplink(domain), layout
+        make = partial(integration.domain_flows, *source)
+        self.groups.set(self._settings.integration, owner, source, make)
+
+    def _uplink(self, domain: Domain) -> int | None:
+        """The number of the patch that leads to the network's other hosts."""
+        network = self._wanted.network(domain.network)
+        for segment in network.segments if network is not None else ():
+            if segment.id == domain.segment:
+                kind, physical = segment.provider.network_type, segment.provider.physical_network
+                if kind.is_tunnel:
+                    return self._draft.number(self._settings.tunnel_cable.near.name)
+                if physical is not None:
+                    cable = self._settings.physical_cable(self._settings.mappings[physical])
+                    return self._draft.number(cable.near.name)
+        return None
 
     def network(self, key: NetworkKey) -> None:
         """The flows of a network on every bridge; none where it is not carried."""
@@ -124,20 +172,22 @@ class Flooring:
         for bridge, parts in made.items():
             if parts:
                 sources = tuple(source for source, _ in parts)
-                self.groups.set(bridge, key, sources, partial(_joined, [make for _, make in parts]))
+                self.groups.set(
+                    bridge, owner_of(key), sources, partial(_joined, [make for _, make in parts])
+                )
             else:
-                self.groups.unset(bridge, key)
+                self.groups.unset(bridge, owner_of(key))
 
     def tunnel(self, key: Endpoint) -> None:
         tunnel = self._wanted.get(key, Tunnel)
         number = self._draft.number(tunnel_name(key))
         if tunnel is None or number is None or key in self._draft.refused:
-            self.groups.unset(self._settings.tunnel, key)
+            self.groups.unset(self._settings.tunnel, owner_of(key))
             if tunnel is not None and key not in self._draft.refused:
                 self._draft.waiting[key] = "the switch has not numbered the tunnel yet"
             return
         make = partial(tunnel_bridge.tunnel_flows, number, key.type, learns=tunnel.mesh)
-        self.groups.set(self._settings.tunnel, key, (number, tunnel.mesh), make)
+        self.groups.set(self._settings.tunnel, owner_of(key), (number, tunnel.mesh), make)
 
     def flood(self, key: SwitchKey, network: NetworkId, endpoint: Endpoint) -> None:
         """Say what a flood or forwarding entry waits for; its flow is the network's."""
@@ -149,13 +199,13 @@ class Flooring:
         bridge = self._settings.tunnel
         entry = self._wanted.get(key, Forwarding)
         if entry is None:
-            self.groups.unset(bridge, key)
+            self.groups.unset(bridge, owner_of(key))
             return
         self.flood(key, key.network, entry.endpoint)
         segment = self._segment(key.network, entry.endpoint.type)
         tunnel = self._tunnel_number(entry.endpoint)
         if segment is None or tunnel is None:
-            self.groups.unset(bridge, key)
+            self.groups.unset(bridge, owner_of(key))
             return
         vlan, number = self._numbers[Domain(key.network, segment.id)], segment.provider
         addresses = tuple(sorted(entry.addresses, key=str)) if self._settings.responder else ()
@@ -168,7 +218,7 @@ class Flooring:
             tunnel,
             addresses,
         )
-        self.groups.set(bridge, key, source, make)
+        self.groups.set(bridge, owner_of(key), source, make)
 
     def _parts(self, key: NetworkKey, network: LocalNetwork) -> Iterator[tuple[str, object, Flows]]:
         """Bridge, source and maker of what each segment needs there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from attrs import frozen
@@ -15,15 +15,18 @@ from netfw.ovs.operations import Value
 from netfw.ovs.ovsdb_state import IFACE_ID, Port, Snapshot
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.switch_book import Book
+from netfw_drivers.ovs.switch_members import Members
 from netfw_drivers.ovs.vlans import DEAD_VLAN, NET_UUID, Vlans
 
 TUNNEL_MARK = "netfw-tunnel"
-"""Key of a port's ``external_ids``: the host that the tunnel leads to."""
+ENDPOINT_MARK = "netfw-endpoint"
+MESH_MARK = "netfw-mesh"
+"""Keys of a tunnel's ``external_ids``: the host that it leads to, that host's address, and whether
+every network floods into it."""
 EXTENSION_MARK = "netfw-extension-"
 """Keys of ``br-int``'s ``external_ids``: extensions with flows that belong to no port."""
-PARKED: Mapping[str, Value] = {"tag": DEAD_VLAN, "vlan_mode": "trunk", "trunks": (DEAD_VLAN,)}
-"""A port that can neither send nor receive, whatever flows there are: it takes no packet without
-the tag of a VLAN that nobody sends on."""
+PARKED: Mapping[str, Value] = {"tag": DEAD_VLAN, "vlan_mode": None, "trunks": ()}
+"""What the database says of a port that takes part in nothing."""
 
 
 @frozen(kw_only=True)
@@ -33,11 +36,12 @@ class Observed:
     snapshot: Snapshot
     plugged: Mapping[PortId, tuple[Port, ...]]
     """Ports of ``br-int`` by the id that their interface claims."""
-    strays: tuple[Port, ...]
-    """Those of them that are open to all networks, and that nobody cared for."""
+    admitted: Callable[[int], bool]
+    """Whether the port of this number can send, by the flows there are."""
     vlans: Vlans
     layout: Layout
     book: Book
+    members: Members
 
 
 def port_id_of(port: Port) -> PortId | None:
@@ -54,11 +58,8 @@ def ofport_of(port: Port) -> int | None:
     return number if number is not None and number > 0 else None
 
 
-def is_parked(port: Port) -> bool:
-    return {"tag": port.tag, "vlan_mode": port.vlan_mode, "trunks": port.trunks} == PARKED
-
-
-def is_live(port: Port, vlan: int) -> bool:
+def has_tag(port: Port, vlan: int) -> bool:
+    """Whether the database says that it is an ordinary port of this VLAN."""
     return port.tag == vlan and port.vlan_mode is None and not port.trunks
 
 
@@ -67,17 +68,12 @@ def is_recorded(port: Port) -> bool:
     return NET_UUID in port.other_config
 
 
-def is_stray(port: Port) -> bool:
-    """Whether it is open to all networks: plugged without a tag, and nobody cared yet."""
-    return port.tag is None and not is_recorded(port) and not is_parked(port)
-
-
 def endpoint_of(port: Port) -> Endpoint | None:
     """The far end of a tunnel that this driver made."""
     if TUNNEL_MARK not in port.external_ids:
         return None
     try:
-        address = as_address(port.interface.options.get("remote_ip", ""))
+        address = as_address(port.external_ids.get(ENDPOINT_MARK, ""))
         return Endpoint(NetworkType(port.interface.type), address)
     except ValueError:
         return None

@@ -69,12 +69,6 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     ),
     cfg.BoolOpt("tunnel_csum", default=False, help="Fill in the outer checksum of tunnels."),
     cfg.PortOpt("vxlan_udp_port", default=VXLAN_PORT, help="UDP port of VXLAN tunnels."),
-    cfg.IntOpt(
-        "bridge_mac_table_size",
-        default=50000,
-        min=1,
-        help="How many MAC addresses a bridge remembers.",
-    ),
     cfg.StrOpt(
         "vhostuser_socket_dir",
         help="Where a hypervisor finds vhost-user sockets; reported to the server.",
@@ -123,7 +117,6 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
         dont_fragment=options["dont_fragment"],
         csum=options["tunnel_csum"],
         vxlan_port=options["vxlan_udp_port"],
-        mac_table_size=options["bridge_mac_table_size"],
     )
 
 

@@ -23,10 +23,12 @@ from netfw_drivers.ovs.switch_book import Wanted, carried_by
 from netfw_drivers.ovs.switch_check import refusals
 from netfw_drivers.ovs.switch_draft import Draft, row
 from netfw_drivers.ovs.switch_ground import plan_ground
-from netfw_drivers.ovs.switch_groups import Flooring, Groups, owner_of
+from netfw_drivers.ovs.switch_groups import ADDED, Flooring, Groups, owner_of
+from netfw_drivers.ovs.switch_held import held
+from netfw_drivers.ovs.switch_members import Member, Membership
 from netfw_drivers.ovs.switch_networks import Numbering
-from netfw_drivers.ovs.switch_observed import EXTENSION_MARK, Observed, endpoint_of
-from netfw_drivers.ovs.switch_ports import Ports, leftovers
+from netfw_drivers.ovs.switch_observed import EXTENSION_MARK, Observed
+from netfw_drivers.ovs.switch_ports import Ports
 from netfw_drivers.ovs.switch_settings import Settings
 from netfw_drivers.ovs.switch_tunnels import drop_tunnels, plan_tunnels
 
@@ -44,6 +46,9 @@ class Outline:
     drop: frozenset[SwitchKey]
     kept: frozenset[object]
     """Owners whose flows stay as they are."""
+    live: Mapping[PortKey, Member]
+    concerned: Set[PortKey]
+    """The ports that take part in their networks, of those that were looked at."""
     sweep: bool
     """Flows of ours that nobody wants are removed."""
 
@@ -92,14 +97,16 @@ class _Outliner:
         ports = Ports(self._draft, self._observed, self._wanted, numbering.numbers)
         concerned = self._ports()
         ports.plan(concerned)
-        ports.park_strays(concerned)
-        groups = self._flows(numbering, ports, concerned)
+        live = {key: wired.member for key, wired in ports.wired.items() if wired.live}
+        groups = self._flows(numbering, ports, concerned, live)
         return Outline(
             self._draft,
             groups,
             self._put,
             self._drop,
-            frozenset(map(owner_of, self._keep)),
+            frozenset(owner for key in self._keep for owner in _owners(key)),
+            live,
+            concerned.keys(),
             self._update.complete and self._knows_kept(),
         )
 
@@ -130,17 +137,26 @@ class _Outliner:
             if self._update.complete or self._put.get(key) != self._wanted.before(key)
         }
 
-    def _ports(self) -> list[PortKey]:
+    def _ports(self) -> dict[PortKey, None]:
         concerned = dict.fromkeys([*_of(self._put, PortKey), *_of(self._drop, PortKey)])
         for key in self._changed_networks():
             concerned.update(dict.fromkeys(self._wanted.ports(key.network)))
-        return [key for key in concerned if key not in self._keep]
+        return {key: None for key in concerned if key not in self._keep}
 
-    def _flows(self, numbering: Numbering, ports: Ports, concerned: Iterable[PortKey]) -> Groups:
+    def _flows(
+        self,
+        numbering: Numbering,
+        ports: Ports,
+        concerned: Mapping[PortKey, None],
+        live: Mapping[PortKey, Member],
+    ) -> Groups:
         flows = Flooring(self._draft, self._settings, self._wanted, numbering.numbers)
         flows.base(self._observed.layout)
         for key in concerned:
             flows.port(key, ports.wired.get(key), self._observed.layout)
+        membership = Membership(self._observed.members, live, concerned.keys())
+        chunks = membership.everything() if self._update.complete else membership.touched()
+        flows.members(membership, chunks, self._observed.layout)
         if self._settings.has_tunnels:
             for endpoint in self._endpoints():
                 flows.tunnel(endpoint)
@@ -195,19 +211,11 @@ class _Outliner:
         return {EXTENSION_MARK + key.owner: "1" for key in _of(self._put, ExtensionKey)}
 
 
-def held(observed: Observed, settings: Settings) -> set[SwitchKey]:
-    """What the rows of the database say that the driver has."""
-    found: set[SwitchKey] = set(leftovers(observed))
-    found |= {NetworkKey(network) for network in observed.vlans.networks}
-    for port in observed.snapshot.ports.values():
-        endpoint = endpoint_of(port) if port.bridge == settings.tunnel else None
-        if endpoint is not None:
-            found.add(endpoint)
-    bridge = observed.snapshot.bridges.get(settings.integration)
-    for name in bridge.external_ids if bridge is not None else ():
-        if name.startswith(EXTENSION_MARK):
-            found.add(ExtensionKey(name.removeprefix(EXTENSION_MARK)))
-    return found
+def _owners(key: SwitchKey) -> Iterable[object]:
+    """Whose flows are those of *key* alone."""
+    yield owner_of(key)
+    if isinstance(key, PortKey):
+        yield owner_of(key, ADDED)
 
 
 def _of(keys: Iterable[SwitchKey], kind: type[K]) -> Iterable[K]:

@@ -13,7 +13,7 @@ from netfw.model.address import Mac
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb_state import Bridge, Changed, Connected, Disconnected, Port, SwitchEvent
 from netfw_drivers.ovs.switch_ground import PROTOCOLS, SECURE
-from netfw_drivers.ovs.switch_observed import endpoint_of, is_stray, ofport_of, port_id_of
+from netfw_drivers.ovs.switch_observed import endpoint_of, ofport_of, port_id_of
 from netfw_drivers.ovs.switch_settings import Settings
 from netfw_drivers.ovs.vlans import no_record
 
@@ -34,7 +34,6 @@ class Plugged:
         self._cables = {end.name for cable in settings.cables() for end in (cable.near, cable.far)}
         self._lock = threading.Lock()
         self._ports: dict[PortId, tuple[Port, ...]] = {}
-        self._strays: dict[str, Port] = {}
         self._devices: dict[PortId, SwitchDevice] = {}
         self._known: dict[str, tuple[Port, Fingerprint]] = {}
         self._names = frozenset(settings.bridges)
@@ -48,10 +47,10 @@ class Plugged:
         """Every device; a view of what is there now."""
         return MappingProxyType(self._devices)
 
-    def ports(self) -> tuple[dict[PortId, tuple[Port, ...]], tuple[Port, ...]]:
-        """The ports of ``br-int``, and those of them that are open to all networks."""
+    def ports(self) -> dict[PortId, tuple[Port, ...]]:
+        """The ports of ``br-int``."""
         with self._lock:
-            return dict(self._ports), tuple(self._strays.values())
+            return dict(self._ports)
 
     def expect(self, name: str, port: Port | None) -> None:
         """The driver is about to make this of the port *name*."""
@@ -126,14 +125,11 @@ class Plugged:
             return
         if port.bridge == self._settings.integration:
             self._ports[port_id] = (*self._ports.get(port_id, ()), port)
-            if is_stray(port):
-                self._strays[port.name] = port
         if port_id not in self._devices or port.bridge == self._settings.integration:
             self._devices[port_id] = _device(port, self._settings.integration)
 
     def _forget(self, port: Port) -> None:
         port_id = port_id_of(port)
-        self._strays.pop(port.name, None)
         if port_id is None:
             return
         left = tuple(p for p in self._ports.get(port_id, ()) if p.name != port.name)

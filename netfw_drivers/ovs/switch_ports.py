@@ -16,27 +16,26 @@ from netfw.ovs.ovsdb_state import IFACE_ID, Port
 from netfw.plan import Operation
 from netfw_drivers.ovs.switch_book import Wanted
 from netfw_drivers.ovs.switch_draft import Draft, differing, row
+from netfw_drivers.ovs.switch_members import Member
 from netfw_drivers.ovs.switch_observed import (
     PARKED,
     Observed,
-    is_live,
-    is_parked,
+    has_tag,
     is_recorded,
     ofport_of,
     port_id_of,
 )
-from netfw_drivers.ovs.vlans import Domain, dead_record, no_record, port_record
-
-_LIVE: Mapping[str, Value] = {"vlan_mode": None, "trunks": ()}
+from netfw_drivers.ovs.vlans import DEAD_VLAN, Domain, dead_record, no_record, port_record
 
 
 @frozen(kw_only=True)
 class Wired:
     """A port that takes part in its network, or is ready to."""
 
-    number: int
+    member: Member
     vlan: int
     wiring: Wiring
+    live: bool
 
 
 class Ports:
@@ -57,24 +56,16 @@ class Ports:
             else:
                 self._put(key, wiring)
 
-    def park_strays(self, but: Iterable[PortKey]) -> None:
-        """Close what was plugged open to all networks and is not asked about."""
-        asked = set(but)
-        for port in self._observed.strays:
-            port_id = port_id_of(port)
-            if port_id is not None and PortKey(port_id) not in asked:
-                self._prepare(PortKey(port_id), port, {}, park=True)
-
     def _put(self, key: PortKey, wiring: Wiring) -> None:
         ports = self._candidates(key.port)
         for surplus in ports[1:]:
-            self._prepare(key, surplus, no_record(), park=True)
+            self._prepare(key, surplus, no_record(), DEAD_VLAN)
         if not ports:
             self._draft.waiting[key] = "no device was plugged for it yet"
             return
         port = ports[0]
         if wiring.admission is Admission.DEAD:
-            self._prepare(key, port, dead_record(wiring.network), park=True)
+            self._prepare(key, port, dead_record(wiring.network), DEAD_VLAN)
             return
         network = self._wanted.network(wiring.network)
         if network is None:
@@ -90,28 +81,29 @@ class Ports:
             why = port.interface.error or "the switch has not numbered its device yet"
             self._wait(key, port, why if vlan is not None else "its network has no local VLAN")
             return
-        self.wired[key] = Wired(number=number, vlan=vlan, wiring=wiring)
-        self._admit(key, port, wiring, segment, vlan)
+        member = Member(Domain(wiring.network, segment.id), number, _is_open(wiring))
+        live = wiring.admission is Admission.LIVE or self._is_live(port, segment, vlan, number)
+        self.wired[key] = Wired(member=member, vlan=vlan, wiring=wiring, live=live)
+        self._prepare(key, port, port_record(segment, vlan), vlan)
 
-    def _admit(self, key: PortKey, port: Port, wiring: Wiring, segment: Segment, vlan: int) -> None:
-        live = is_live(port, vlan)
-        self._prepare(key, port, port_record(segment, vlan), park=not live)
-        if wiring.admission is Admission.LIVE and not live:
-            self._draft.admit.append(_change(key, port, {"tag": vlan, **_LIVE}, {}))
+    def _is_live(self, port: Port, segment: Segment, vlan: int, number: int) -> bool:
+        """Whether it takes part in this very network now."""
+        same = not differing(port.other_config, port_record(segment, vlan))
+        return same and self._observed.admitted(number)
 
     def _drop(self, key: PortKey) -> None:
         for port in self._observed.plugged.get(key.port, ()):
-            self._prepare(key, port, no_record(), park=True)
+            self._prepare(key, port, no_record(), DEAD_VLAN)
 
     def _wait(self, key: PortKey, port: Port, why: str) -> None:
         """It stays dead as long as it waits."""
         self._draft.waiting[key] = why
-        self._prepare(key, port, no_record(), park=True)
+        self._prepare(key, port, no_record(), DEAD_VLAN)
 
     def _prepare(
-        self, key: PortKey, port: Port, record: Mapping[str, str | None], *, park: bool
+        self, key: PortKey, port: Port, record: Mapping[str, str | None], vlan: int
     ) -> None:
-        values: Mapping[str, Value] = PARKED if park and not is_parked(port) else {}
+        values = {} if has_tag(port, vlan) else {**PARKED, "tag": vlan}
         keys = differing(port.other_config, record)
         if values or keys:
             self._draft.prepare.append(_change(key, port, values, keys))
@@ -129,6 +121,11 @@ def leftovers(observed: Observed) -> set[PortKey]:
         for port_id, ports in observed.plugged.items()
         if any(map(is_recorded, ports))
     }
+
+
+def _is_open(wiring: Wiring) -> bool:
+    """Whether other MAC addresses than its own are behind it."""
+    return wiring.open or any(source.mac != wiring.mac for source in wiring.guard or ())
 
 
 def _segment(wiring: Wiring, network: LocalNetwork) -> Segment | InvalidInput:

@@ -53,7 +53,6 @@ class Settings:
     dont_fragment: bool = True
     csum: bool = False
     vxlan_port: int = VXLAN_PORT
-    mac_table_size: int = 50000
 
     @property
     def has_tunnels(self) -> bool:

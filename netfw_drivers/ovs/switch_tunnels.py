@@ -9,7 +9,7 @@ from netfw.errors import Conflict
 from netfw.ovs.operations import AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb_state import Port
 from netfw_drivers.ovs.switch_draft import Draft, differing, row
-from netfw_drivers.ovs.switch_observed import TUNNEL_MARK, endpoint_of
+from netfw_drivers.ovs.switch_observed import ENDPOINT_MARK, MESH_MARK, TUNNEL_MARK, endpoint_of
 from netfw_drivers.ovs.switch_settings import Settings, tunnel_name
 
 
@@ -46,7 +46,7 @@ def _add(draft: Draft, settings: Settings, endpoint: Endpoint, tunnel: Tunnel) -
         type=str(endpoint.type),
         ofport_request=draft.request_tunnel(settings.tunnel, name),
         options=settings.tunnel_options(endpoint),
-        port_external_ids={TUNNEL_MARK: tunnel.host},
+        port_external_ids={k: v for k, v in _marks(endpoint, tunnel).items() if v},
     )
     draft.prepare.append(row(port, [endpoint]))
 
@@ -60,9 +60,17 @@ def _mend(draft: Draft, settings: Settings, endpoint: Endpoint, tunnel: Tunnel, 
             table=Table.INTERFACE, record=port.name, keys={"options": options}, expect=expect
         )
         draft.prepare.append(row(change, [endpoint]))
-    if expect[TUNNEL_MARK] != tunnel.host:
-        ids: dict[str, str | None] = {TUNNEL_MARK: tunnel.host}
+    marks = differing(port.external_ids, _marks(endpoint, tunnel))
+    if marks:
         change = SetColumns(
-            table=Table.PORT, record=port.name, keys={"external_ids": ids}, expect=expect
+            table=Table.PORT, record=port.name, keys={"external_ids": marks}, expect=expect
         )
         draft.prepare.append(row(change, [endpoint]))
+
+
+def _marks(endpoint: Endpoint, tunnel: Tunnel) -> dict[str, str | None]:
+    return {
+        TUNNEL_MARK: tunnel.host,
+        ENDPOINT_MARK: str(endpoint.address),
+        MESH_MARK: "true" if tunnel.mesh else None,
+    }

@@ -10,6 +10,7 @@ from netfw.flows.vocabulary import mac_number
 from netfw.model.address import IpAddress, Mac
 from netfw.model.segment import NetworkType
 from netfw_drivers.ovs.pipeline import (
+    BY_LEARNING,
     COOKIE,
     FLOOD,
     FROM_TUNNEL,
@@ -17,11 +18,14 @@ from netfw_drivers.ovs.pipeline import (
     KINDS,
     LEARN,
     LEARNS,
+    LEARNT,
     PATCH_TO_TUNNEL,
     RESPONDER,
+    SENT,
     TUNNEL_INPUT,
     TUNNELS,
     UNICAST,
+    VIA,
 )
 
 LEARNT_FOR = 300
@@ -41,21 +45,21 @@ def base_flows(to_host: int, *, responder: bool) -> Iterator[of.Flow]:
     if responder:
         question = of.arp() & of.arp_op(_REQUEST) & of.eth_dst(_ALL)
         yield PATCH_TO_TUNNEL.flow(question, of.goto(RESPONDER), priority=3, cookie=COOKIE)
-    # The learnt flow names no local VLAN: a number that passes to another network takes nothing
-    # along of what was learnt for the former one.
+    # A learnt flow outlives what it was learnt from.  So it names neither local VLAN nor action,
+    # only the tunnel: whether the network is here, and the tunnel still in the mesh, others say.
     lesson = of.learn(
         UNICAST.number,
         of.learn_match(KIND),
         of.learn_match(of.FIELD["tun_id"]),
         of.learn_match(of.FIELD["eth_dst"], of.FIELD["eth_src"]),
-        of.learn_load(of.VLAN_TCI, 0),
-        of.learn_output(of.IN_PORT_WIDE),
+        of.learn_load(VIA, of.Bits(of.FIELD["in_port"], 0, 15)),
         priority=1,
-        cookie=COOKIE,
+        cookie=LEARNT,
         hard_timeout=LEARNT_FOR,
     )
     yield LEARN.flow(LEARNS.is_(1), lesson, of.output(to_host), priority=2, cookie=COOKIE)
     yield LEARN.flow(of.ANYTHING, of.output(to_host), priority=1, cookie=COOKIE)
+    yield BY_LEARNING.flow(VIA.is_(SENT), of.drop(), priority=2, cookie=COOKIE)
 
 
 def tunnel_flows(number: int, kind: NetworkType, *, learns: bool) -> Iterator[of.Flow]:
@@ -68,6 +72,14 @@ def tunnel_flows(number: int, kind: NetworkType, *, learns: bool) -> Iterator[of
         priority=1,
         cookie=COOKIE,
     )
+    if learns:
+        yield BY_LEARNING.flow(
+            VIA.is_(number) & of.tagged(),
+            of.PopVlan(),
+            of.output(number),
+            priority=1,
+            cookie=COOKIE,
+        )
 
 
 def network_flows(
@@ -87,6 +99,7 @@ def network_flows(
         of.set_tunnel(number),
         of.load(KIND, KINDS[kind]),
         of.goto(UNICAST),
+        of.goto(BY_LEARNING),
         priority=1,
         cookie=COOKIE,
     )
@@ -108,6 +121,7 @@ def forwarding_flows(
     """What sends to *mac* by *tunnel*, and answers for its *addresses* here."""
     yield UNICAST.flow(
         of.vlan(vlan) & of.eth_dst(mac),
+        of.load(VIA, SENT),
         of.PopVlan(),
         of.set_tunnel(number),
         of.output(tunnel),
