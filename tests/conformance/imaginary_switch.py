@@ -373,7 +373,7 @@ class ImaginaryGossip(Gossip):
     def now(self) -> frozenset[Pair]:
         return frozenset(pair for pair in among(*self.stations) if self.world.hears(*pair))
 
-    def exchange(self, expected: Iterable[Pair] = ()) -> frozenset[Pair]:
+    def exchange(self, expected: Iterable[Pair] = (), within: float = 0) -> frozenset[Pair]:
         self.look()
         return self.rounds[-1]
 
@@ -448,6 +448,9 @@ class ImaginaryWorld(SwitchWorld):
 
     def scrub(self, host: int) -> None:
         self.machines = tuple(Machine(number) for number in range(2))
+
+    def settle(self) -> None:
+        pass
 
     @contextmanager
     def gossip(self, *stations: Station) -> Iterator[Gossip]:

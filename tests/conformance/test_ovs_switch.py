@@ -55,7 +55,7 @@ class OvsWorld(LabWorld):
         values = {opt.dest: opt.default for opt in OvsSwitchDriver.OPTIONS}
         values |= {
             "ovsdb_connection": ovs.remote,
-            "ovsdb_timeout": 5.0,
+            "ovsdb_timeout": 2.0,
             "datapath_type": "netdev",
             "bridge_mappings": {"physnet1": "br-ex"},
             "tunnel_types": ["gre", "vxlan", "geneve"],
@@ -132,6 +132,11 @@ class OvsWorld(LabWorld):
             for station in here:
                 if self.plugged[station] is not None:
                     host.attempt(["ip", "link", "del", tap(station)])
+
+    def settle(self) -> None:
+        """The switch looks at its tables again for every packet that it knew."""
+        for number in {station.host for station in self.plugged}:
+            self.hosts[number].ovs.appctl("revalidator/purge")
 
     def picture(self, host: int = 0) -> Picture:
         return {**self._flows(host), **self._rows(host)}

@@ -127,7 +127,7 @@ class LabGossip(Gossip):
         self._thread = threading.Thread(target=self._run, name="netfw-gossip", daemon=True)
         self._thread.start()
 
-    def exchange(self, expected: Iterable[Pair] = ()) -> frozenset[Pair]:
+    def exchange(self, expected: Iterable[Pair] = (), within: float = 3.0) -> frozenset[Pair]:
         hoped = frozenset(expected)
         with self._lock:
             self._round += 1
@@ -139,7 +139,7 @@ class LabGossip(Gossip):
                         self._say(station, other, number)
             self._lock.wait_for(
                 lambda: bool(hoped) and hoped <= self._both(number),
-                _PATIENCE if hoped else _SILENCE,
+                within if hoped else _SILENCE,
             )
         time.sleep(_QUIET)
         with self._lock:

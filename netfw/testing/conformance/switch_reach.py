@@ -146,6 +146,25 @@ class SwitchTunnelsConformance(SwitchSuite):
         self.bring(driver, Update(put=entries))
         assert driver.held() == {net.key, *tunnel, *entries}
 
+    @proves(SwitchDriver, 4)
+    def test_what_was_learnt_goes_with_network_and_tunnel(
+        self, driver: SwitchDriver, far: SwitchDriver
+    ) -> None:
+        self.require(driver, Capability.POPULATION)
+        kind = NetworkType.VXLAN
+        net, near, away = self.across(kind, 7)
+        here, there = self.peers(kind, mesh=True)
+        self.bring(driver, Update(put={**wanted(net, near), **here}))
+        self.bring(far, Update(put={**wanted(net, away), **there}))
+        with self.world.gossip(near, away) as gossip:
+            gossip.until(among(near, away))
+        self.bring(driver, Update(drop=frozenset({net.key, near.key, *here})))
+        here, _ = self.peers(kind, mesh=False)
+        self.bring(driver, Update(put={**wanted(net, near), **here}))
+        with self.world.gossip(near, away) as gossip:
+            heard = gossip.exchange([(away, near)])
+            assert (near, away) not in heard
+
     @proves(SwitchDriver, 5)
     def test_tunnels_lose_nothing_when_everything_is_converged_again(
         self, driver: SwitchDriver, far: SwitchDriver

@@ -73,6 +73,8 @@ class SwitchSuite:
 
     patience: ClassVar[float] = 10.0
     """Seconds to wait for what must come."""
+    numbers: ClassVar[Iterator[int]] = itertools.count(2000)
+    """No two tests have stations alike: a switch may remember those of another test."""
     world: SwitchWorld
 
     @pytest.fixture(scope="class")
@@ -92,7 +94,6 @@ class SwitchSuite:
         self, shared_world: SwitchWorld, blank: Mapping[int, Picture]
     ) -> Iterator[MakeDriver]:
         self.world = shared_world
-        self.numbers = itertools.count(1)
         made: list[SwitchDriver] = []
         hosts: set[int] = set()
 
@@ -167,6 +168,7 @@ class SwitchSuite:
     def assert_exchange(self, gossip: Gossip, expected: Iterable[Pair] = ()) -> None:
         """Who is *expected* to hear whom does, and nobody else anything."""
         hoped = frozenset(expected)
+        self.world.settle()
         heard = gossip.exchange(hoped)
         assert heard == hoped, _told(hoped - heard, heard - hoped)
 

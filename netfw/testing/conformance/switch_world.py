@@ -87,7 +87,7 @@ class Station:
 
     @property
     def mac(self) -> Mac:
-        return Mac(f"fa:16:3e:00:{self._seed >> 8:02x}:{self._seed & 255:02x}")
+        return Mac(f"fa:16:3e:{self._seed.to_bytes(3).hex(':')}")
 
     @property
     def address(self) -> IPv4Address:
@@ -165,11 +165,11 @@ class Gossip(ABC):
     """
 
     @abstractmethod
-    def exchange(self, expected: Iterable[Pair] = ()) -> frozenset[Pair]:
+    def exchange(self, expected: Iterable[Pair] = (), within: float = 3.0) -> frozenset[Pair]:
         """Have everybody speak to everybody now; who heard whom.
 
-        What is *expected* is waited for; a pair counts only if what was said to all and what was
-        said to the listener alone both came.
+        What is *expected* is waited for, *within* so many seconds.  A pair counts only if what was
+        said to all and what was said to the listener alone both came.
         """
 
     @abstractmethod
@@ -192,7 +192,7 @@ class Gossip(ABC):
         wanted = frozenset(expected)
         missing = wanted
         for _ in range(20):
-            now = self.exchange()
+            now = self.exchange(wanted, within=0.5)
             missing = wanted - now
             assert now <= wanted, f"heard, but should not: {sorted(map(repr, now - wanted))}"
             if not missing:
@@ -241,6 +241,10 @@ class SwitchWorld(ABC):
     @abstractmethod
     def scrub(self, host: int) -> None:
         """Remove by force what drivers made: a test failed, and the next one begins anew."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Wait until the switches forward as they were told: some look at a cache first."""
 
     @abstractmethod
     def gossip(self, *stations: Station) -> AbstractContextManager[Gossip]:
