@@ -124,7 +124,9 @@ def ensure(name: str) -> bool:
     if _is_namespace(path):
         return False
     try:
+        DIRECTORY.mkdir(mode=0o755, parents=True, exist_ok=True)
         with _directory_locked():
+            _share(str(DIRECTORY))
             if _is_namespace(path):
                 return False
             _make(path)
@@ -143,9 +145,10 @@ def delete(name: str) -> bool:
     """
     path = path_of(name)
     try:
-        while _is_namespace(path) and _unmounted(path):
-            pass
-        path.unlink()
+        with _directory_locked():
+            while _is_namespace(path) and _unmounted(path):
+                pass
+            path.unlink()
     except FileNotFoundError:
         return False
     except OSError as error:
@@ -228,19 +231,18 @@ def _unmounted(path: Path) -> bool:
 
 @contextmanager
 def _directory_locked() -> Iterator[None]:
-    """``/run/netns`` as iproute2 sets it up: a shared mount, so that namespaces made or deleted
-    here also come and go in mount namespaces that were split off."""
-    DIRECTORY.mkdir(mode=0o755, parents=True, exist_ok=True)
+    """Nobody else makes or deletes namespaces here; iproute2 takes the same lock to set it up."""
     descriptor = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        _share(str(DIRECTORY))
         yield
     finally:
         os.close(descriptor)
 
 
 def _share(directory: str) -> None:
+    """Set the directory up as iproute2 does: a shared mount, so that namespaces made or deleted
+    here also come and go in mount namespaces that were split off."""
     try:
         syscalls.mount("", directory, syscalls.MS_SHARED | syscalls.MS_REC)
     except OSError as error:

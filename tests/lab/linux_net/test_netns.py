@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -243,3 +244,36 @@ def test_mounts_are_shared_with_later_mount_namespaces_as_iproute2_does():
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(on_host).result()
+
+
+def test_deleting_a_link_leaves_the_namespace_that_it_leads_to():
+    netns.create("real")
+    (netns.DIRECTORY / "alias").symlink_to(netns.DIRECTORY / "real")
+    before = netns.identity("real")
+    assert netns.delete("alias")
+    assert netns.names() == {"real"}
+    assert netns.identity("real") == before
+
+
+HAMMER = """
+import random, sys, time
+from netfw.linux import netns
+chance, end = random.Random(sys.argv[1]), time.monotonic() + 1.5
+while time.monotonic() < end:
+    chance.choice([netns.ensure, netns.delete])("race")
+"""
+
+
+def test_processes_that_make_and_delete_one_name_do_not_disturb_each_other():
+    argv = [sys.executable, "-c", HAMMER]
+    hammers = [
+        subprocess.Popen([*argv, str(n)], stderr=subprocess.PIPE, text=True) for n in range(3)
+    ]
+    said = [hammer.communicate(timeout=60)[1] for hammer in hammers]
+    assert said == ["", "", ""]
+
+
+def test_deleting_makes_no_directory(monkeypatch, tmp_path):
+    monkeypatch.setattr(netns, "DIRECTORY", tmp_path / "netns")
+    assert not netns.delete("nothing")
+    assert not (tmp_path / "netns").exists()
