@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -21,26 +20,6 @@ Kinds = Mapping[str, Callable[..., Driver]]
 
 A contract is abstract, which mypy does not take for a ``type``; hence ``Callable``, here and below.
 """
-
-
-def add_file_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--config-file`` and ``--config-dir``, as every process takes them."""
-    several: dict[str, Any] = {"action": "append", "default": []}
-    parser.add_argument(
-        "--config-file", metavar="FILE", help="read this file; several: later ones win", **several
-    )
-    parser.add_argument(
-        "--config-dir",
-        metavar="DIRECTORY",
-        help="read all *.conf in it, after the files",
-        **several,
-    )
-
-
-def file_arguments(arguments: argparse.Namespace) -> list[str]:
-    """The same, as the reader of configurations takes them."""
-    files = [word for name in arguments.config_file for word in ("--config-file", name)]
-    return files + [word for name in arguments.config_dir for word in ("--config-dir", name)]
 
 
 def groups_of(program: str, argv: Sequence[str], options: Sequence[Opt], kinds: Kinds) -> Groups:

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from netfw.cli.agent_conf import add_file_arguments, file_arguments
 from netfw.cli.agent_run import run_loop
+from netfw.cli.config_arguments import add_file_arguments, file_arguments
 from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
 from netfw.cli.process import run
 from netfw.errors import ConfigError

@@ -5,19 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from netfw.agents.l2.agent import L2Agent
-from netfw.agents.replica import Replica
-from netfw.cli.agent_conf import add_file_arguments, file_arguments
-from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
-from netfw.conf.reading import read
-from netfw.drivers.base import Capability
-from netfw.drivers.host_driver import HostDriver
-from netfw.drivers.reconciler import Reconciler
-from netfw.drivers.state_source import StateSource
+from netfw.cli.config_arguments import add_file_arguments, file_arguments
 from netfw.errors import ConfigError, NotSupported
-from netfw.plan import Plan, Update
+
+if TYPE_CHECKING:
+    from netfw.agents.l2.agent import L2Agent
+    from netfw.drivers.host_driver import HostDriver
+    from netfw.drivers.reconciler import Reconciler
+    from netfw.drivers.state_source import StateSource
+    from netfw.plan import Plan, Update
 
 CHANGES = 3
 """The exit status that says: something would change, or can not be."""
@@ -38,6 +36,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def show_plan(arguments: argparse.Namespace) -> int:
     """Print the plans of the host's drivers; see ``netfw plan --help`` for the status."""
+    # Late, so that the other commands start without the agent and its libraries.
+    from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
+    from netfw.conf.reading import read
+
     files = file_arguments(arguments)
     try:
         conf = read(PROGRAM, files, l2_groups(files)).conf
@@ -62,6 +64,8 @@ def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
     :raises BackendUnavailable: source or switch do not answer.
     :raises NotSupported: a driver can not say what it would do.
     """
+    from netfw.agents.replica import Replica
+
     replica = Replica(source, agent.interest)
     agent.begin()
     agent.look()
@@ -70,8 +74,10 @@ def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
 
 
 def _plan(driver: HostDriver[Any, Any], update: Update[Any, Any]) -> Plan:
+    from netfw.drivers.base import Capability
+
     info = driver.describe()
     if Capability.PLAN not in info.capabilities:
         raise NotSupported(f"the driver {info.name!r} can not say what it would do")
-    reconciler = cast(Reconciler[Any, Any, Any], driver)
+    reconciler = cast("Reconciler[Any, Any, Any]", driver)
     return reconciler.plan(update, reconciler.observe(None))

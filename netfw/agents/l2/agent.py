@@ -97,11 +97,10 @@ class L2Agent(Work[L2Key]):
 
     def look(self) -> frozenset[L2Key]:
         wanted = self._ready()
-        found = dict(self._switch.devices())
-        for port in wanted.desired.devices.keys() - found.keys():
-            wanted.desired.plug(port, None)
-        for port, device in found.items():
-            wanted.desired.plug(port, device)
+        devices = self._switch.devices()
+        known = frozenset(wanted.desired.devices)
+        for port in known.union(tuple(devices)):  # they come and go while we look
+            wanted.desired.plug(port, devices.get(port))
         return self._news()
 
     def hear(self, events: Sequence[Event]) -> frozenset[L2Key]:
