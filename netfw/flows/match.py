@@ -50,6 +50,11 @@ class Match:
     def __bool__(self) -> bool:
         return bool(self.terms)
 
+    def __str__(self) -> str:
+        from netfw.flows.match_text import render_match
+
+        return render_match(self) or "anything"
+
     def get(self, name: str) -> tuple[int, int] | None:
         """Value and mask of the field *name*, or None where anything matches."""
         index = FIELD[name].index

@@ -43,6 +43,9 @@ class FlowChanges:
     def __len__(self) -> int:
         return len(self.added) + len(self.changed) + len(self.removed)
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
     def lines(self) -> Iterator[str]:
         """The changes as a person reads them, one line each."""
         for key, cookie in self.removed.items():

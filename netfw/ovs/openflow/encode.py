@@ -38,6 +38,9 @@ class Encoded:
         self._key: Key | None = None
         self._state: State | None = None
 
+    def __repr__(self) -> str:
+        return f"Encoded({self.flow})"
+
     @property
     def key(self) -> Key:
         if self._key is None:

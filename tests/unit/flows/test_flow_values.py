@@ -176,3 +176,9 @@ def test_flows_need_neither_the_switch_nor_its_libraries() -> None:
     code = "import sys, netfw.flows, netfw.ovs.openflow; print('os_ken' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert done.stdout == b"False\n"
+
+
+def test_a_match_reads_as_the_switch_prints_it() -> None:
+    match = of.tcp() & of.in_port(5) & of.tcp_dst(80)
+    assert str(match) == "tcp,in_port=5,tp_dst=80"
+    assert str(of.ANYTHING) == "anything"
