@@ -66,9 +66,15 @@ class FlowPlan:
     holds: Mapping[Owner, Held] = field(factory=dict, repr=False)
     gone: frozenset[Owner] = frozenset()
     refused: Mapping[Owner, Conflict] = field(factory=dict)
+    before: Mapping[Owner, Held] = field(factory=dict, repr=False)
+    """What the owners held when this was planned."""
 
     def __bool__(self) -> bool:
         return bool(self.changes)
+
+    def __str__(self) -> str:
+        refused = (f"refuse {owner}: {why}" for owner, why in self.refused.items())
+        return "\n".join((*self.changes.lines(), *refused))
 
     def owners_of(self, flow: Flow) -> frozenset[Owner]:
         """Who wants *flow*."""
@@ -100,11 +106,16 @@ class FlowBook:
         self._holder: dict[Key, Owner] = {}
         self._strays: set[Key] = set()
         self._dirty: set[Owner] = set()
+        self._doubtful: list[FlowPlan] = []
 
     # What the switch says
 
     def load(self, entries: Mapping[Key, Digest]) -> Drift:
-        """Forget what was observed; *entries* is all that there is."""
+        """Forget what was observed; *entries* is all that there is, and settles every doubt."""
+        for plan in self._doubtful:
+            if _carried_out(plan, entries) and not self.outdated(plan):
+                self.confirm(plan)
+        self._doubtful.clear()
         self.observed = dict(entries)
         self._strays = set(self.observed.keys() - self._holder.keys())
         wrong = {
@@ -149,11 +160,12 @@ class FlowBook:
         *,
         complete: CookieSpace | None = None,
         keep: Collection[Owner] = (),
+        erase: CookieSpace | None = None,
     ) -> FlowPlan:
         """What to change so that the owners in *put* have their flows and those in *drop* none.
 
         With *complete*, nobody else has flows in that space, except owners in *keep* and flows
-        that were learnt.
+        that were learnt.  With *erase*, flows of that space go that no owner has.
         """
         gone = {owner for owner in drop if owner in self._held}
         if complete is not None:
@@ -169,9 +181,48 @@ class FlowBook:
             for owner, flows in encoded.items()
             if owner not in refused
         }
-        removed = self._removals(claims, gone | holds.keys(), holds, complete)
+        removed = self._removals(claims, gone | holds.keys(), holds, complete or erase)
         changes = self._changes(claims, removed)
-        return FlowPlan(changes=changes, holds=holds, gone=frozenset(gone), refused=refused)
+        before = {owner: self._held[owner] for owner in gone | holds.keys() if owner in self._held}
+        return FlowPlan(
+            changes=changes, holds=holds, gone=frozenset(gone), refused=refused, before=before
+        )
+
+    def outdated(self, plan: FlowPlan) -> frozenset[Owner]:
+        """Owners for whom *plan* is too old: others were carried out since it was made.
+
+        It would leave flows behind that it does not know of.  A plan may be repeated.
+        """
+        ours = plan.gone | plan.holds.keys()
+        overtaken = {
+            owner
+            for owner in ours
+            if not any(self._held.get(owner) is one.get(owner) for one in (plan.before, plan.holds))
+        }
+        for encoded in itertools.chain(plan.changes.added, plan.changes.changed):
+            holder = self._holder.get(encoded.key)
+            if holder is not None and holder not in ours:
+                overtaken.add(holder)
+        return frozenset(overtaken)
+
+    def doubt(self, plan: FlowPlan) -> None:
+        """Note that nobody knows whether *plan* was carried out, until everything is read."""
+        self._doubtful.append(plan)
+
+    def adopt(self, put: Mapping[Owner, FlowGroup]) -> None:
+        """Note whose the flows are that an earlier run has left; what differs comes right later.
+
+        *put* says where to look: of each group, those flows that are there become its owner's.
+        """
+        for owner, group in put.items():
+            if owner in self._held:
+                continue
+            keys = encode_flows(group.make()).keys() & self._strays
+            flows = {key: self.observed[key] for key in keys}
+            self._held[owner] = Held(None, flows, frozenset())
+            self._holder.update(dict.fromkeys(flows, owner))
+            self._strays -= keys
+            self._dirty.add(owner)
 
     def confirm(self, plan: FlowPlan) -> Drift:
         """Note that *plan* was carried out; owners to whom something else happened meanwhile."""
@@ -250,7 +301,7 @@ class FlowBook:
         claims: Mapping[Key, Encoded],
         owners: Collection[Owner],
         holds: Mapping[Owner, Held],
-        complete: CookieSpace | None,
+        swept: CookieSpace | None,
     ) -> dict[Key, int]:
         left = {
             key: ours
@@ -260,12 +311,12 @@ class FlowBook:
             if key in self.observed and key not in claims
         }
         removed = {key for key, ours in left.items() if self.observed[key][:8] == ours[:8]}
-        if complete is not None and (self._strays or len(removed) < len(left)):
+        if swept is not None and (self._strays or len(removed) < len(left)):
             staying = {owner: one for owner, one in self._held.items() if owner not in owners}
             taught = self._taught({**staying, **holds})
             for key in (self._strays | left.keys()) - claims.keys():
                 cookie = cookie_of(self.observed[key])
-                if cookie in complete and (key[0], cookie) not in taught:
+                if cookie in swept and (key[0], cookie) not in taught:
                     removed.add(key)
         return {key: cookie_of(self.observed[key]) for key in removed}
 
@@ -289,3 +340,11 @@ def _held(group: FlowGroup, flows: Mapping[Key, Encoded]) -> Held:
         {key: digest(encoded.state) for key, encoded in flows.items()},
         frozenset(pair for encoded in flows.values() for pair in lessons(encoded.flow)),
     )
+
+
+def _carried_out(plan: FlowPlan, entries: Mapping[Key, Digest]) -> bool:
+    """Whether *entries* show what *plan* did; all or nothing of it was done."""
+    written = (*plan.changes.added, *plan.changes.changed)
+    if written:
+        return any(entries.get(encoded.key) == digest(encoded.state) for encoded in written)
+    return entries.keys().isdisjoint(plan.changes.removed)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 
-from netfw.errors import BackendUnavailable
+from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.ovs.openflow import wire
 from netfw.ovs.openflow.book import Digest, Drift, FlowBook, FlowGroup, FlowPlan, Owner, digest
 from netfw.ovs.openflow.client import OpenFlow
@@ -15,6 +16,7 @@ from netfw.ovs.openflow.fault import reason
 from netfw.ovs.openflow.wire import Event, Message
 
 _NOT_READ = "not all flows were read yet"
+_OUTDATED = "planned before another plan of the same flows was carried out; plan again"
 
 
 class FlowMirror:
@@ -25,7 +27,8 @@ class FlowMirror:
        next plan of those owners puts it right.
     3. After a lost connection it reads everything again, and tells how that differs.
     4. The switch only marks what this client itself does.  Plans are noted when committed; after
-       anything else it reads everything again.  Learnt flows are reported with the next change.
+       anything else, and when nobody knows whether a plan was carried out, it reads everything
+       again.  Learnt flows are reported with the next change.
     5. While it is not current, plans are refused: a stale mirror would plan wrong things.
     """
 
@@ -34,6 +37,7 @@ class FlowMirror:
         self._on_drift = on_drift
         self._book = FlowBook()
         self._lock = threading.RLock()
+        self._applying = threading.Lock()
         self._current = threading.Event()
         self._trouble = _NOT_READ
         self._monitor = 0
@@ -64,6 +68,7 @@ class FlowMirror:
         *,
         complete: CookieSpace | None = None,
         keep: Collection[Owner] = (),
+        erase: CookieSpace | None = None,
     ) -> FlowPlan:
         """What to change; see :meth:`~netfw.ovs.openflow.book.FlowBook.plan`.
 
@@ -72,13 +77,27 @@ class FlowMirror:
         with self._lock:
             if not self._current.is_set():
                 self.wait_current(0)
-            return self._book.plan(put, drop, complete=complete, keep=keep)
+            return self._book.plan(put, drop, complete=complete, keep=keep, erase=erase)
+
+    def adopt(self, put: Mapping[Owner, FlowGroup]) -> None:
+        """Take over what an earlier run has left; touches nothing.
+
+        See :meth:`~netfw.ovs.openflow.book.FlowBook.adopt`.
+
+        :raises BackendUnavailable: there is no connection, or not everything was read yet.
+        """
+        with self._lock:
+            if not self._current.is_set():
+                self.wait_current(0)
+            self._book.adopt(put)
 
     def apply(self, plan: FlowPlan) -> None:
         """Carry out *plan*, all of it or nothing.
 
-        :raises OperationRefused: the switch refused flows; nothing was done.
-        :raises BackendUnavailable: the connection was lost; the mirror reads again by itself.
+        :raises OperationRefused: the switch refused flows, or *plan* is older than one that was
+            carried out for the same owners; nothing was done.
+        :raises BackendUnavailable: nobody knows whether it was done; the mirror reads again by
+            itself, and then knows.
         """
 
         def committed() -> None:
@@ -86,7 +105,16 @@ class FlowMirror:
                 drift = self._book.confirm(plan)
             self._tell(drift)
 
-        self._client.commit(plan.changes, committed)
+        with self._applying:
+            with self._lock:
+                outdated = self._book.outdated(plan)
+            if outdated:
+                raise OperationRefused(dict.fromkeys(outdated, _OUTDATED))
+            try:
+                self._client.commit(plan.changes, committed)
+            except BackendUnavailable:
+                self._doubt(plan)
+                raise
 
     def converge(
         self,
@@ -101,9 +129,19 @@ class FlowMirror:
         return plan
 
     def audit(self) -> None:
-        """Read everything again, and tell *on_drift* what no report had announced."""
+        """Read everything again, and tell *on_drift* what no report had announced.
+
+        :raises BackendUnavailable: there is no connection; once there is, everything is read.
+        """
         with self._lock:
             self._read_all()
+
+    def _doubt(self, plan: FlowPlan) -> None:
+        """Find out by reading, behind everything that was sent."""
+        with self._lock:
+            self._book.doubt(plan)
+            with suppress(BackendUnavailable):  # it reads again when it is connected again
+                self._read_all()
 
     def _connected(self, up: bool) -> None:
         with self._lock:
@@ -125,10 +163,17 @@ class FlowMirror:
         xid = connection.next_xid()
         number = self._monitor
         connection.follow(xid, lambda reply: self._replied(number, reply))
-        connection.send(ending + wire.monitor_request(xid, number))
+        try:
+            connection.send(ending + wire.monitor_request(xid, number))
+        except BackendUnavailable:
+            connection.unfollow(xid)
+            raise
 
     def _replied(self, number: int, reply: Message) -> None:
         """Take in a part of everything there is; reports of changes follow behind the last one."""
+        more = reply.type != wire.Type.ERROR and reply.data[11] & wire.MORE
+        if not more:
+            self._client.connection.unfollow(reply.xid)
         drift = Drift()
         with self._lock:
             if number != self._monitor:
@@ -138,7 +183,7 @@ class FlowMirror:
                 return
             for event in wire.read_monitor(reply.data):
                 self._initial[canonical(event.key)] = digest(event.state)
-            if not reply.data[11] & wire.MORE:
+            if not more:
                 drift = self._book.load(self._initial)
                 self._initial = {}
                 self._current.set()

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from openflow_peer import Behaviour, Peer
 
 from netfw.ovs.openflow import OpenFlow
 from netfw.testing.lab.openvswitch import PrivateOvs
@@ -38,3 +39,18 @@ def until() -> Callable[[Callable[[], object]], None]:
             time.sleep(0.002)
 
     return wait
+
+
+@pytest.fixture
+def connected_to() -> Iterator[Callable[..., tuple[Peer, OpenFlow]]]:
+    opened: list[tuple[Peer, OpenFlow]] = []
+
+    def connect(behaviour: Behaviour, **options: float) -> tuple[Peer, OpenFlow]:
+        peer = Peer(behaviour)
+        opened.append((peer, OpenFlow(peer.target, **options)))
+        return opened[-1]
+
+    yield connect
+    for peer, client in opened:
+        client.close()
+        peer.close()

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from openflow_peer import Relay
 
 from netfw import flows as of
 from netfw.errors import BackendUnavailable, OperationRefused
@@ -268,3 +269,90 @@ def test_ten_thousand_flows_of_somebody_else_are_followed(
     ovs.ofctl("del-flows", bridge)
     until(lambda: len(mirror) == 0)
     assert is_true(mirror, client)
+
+
+@pytest.mark.spec("L2-20")
+@pytest.mark.parametrize("answer", ["late", "lost"])
+def test_a_commit_whose_answer_does_not_come_is_found_by_reading_again(
+    bridge, connected_to, answer
+) -> None:
+    relay = Relay(bridge)
+    _, client = connected_to(relay, timeout=0.3 if answer == "late" else 10)
+    mirror = FlowMirror(client)
+    mirror.wait_current(10)
+    mirror.converge({"old": port(1)})
+    plan = mirror.plan({"new": port(2)}, drop=["old"])
+    if answer == "late":
+        relay.may_commit.clear()
+    relay.loses_answers = answer == "lost"
+    with pytest.raises(BackendUnavailable):
+        mirror.apply(plan)
+    with pytest.raises(BackendUnavailable):
+        mirror.plan({"new": port(2)})
+    relay.loses_answers = False
+    relay.may_commit.set()
+    mirror.wait_current(10)
+    assert is_true(mirror, client)
+    assert not mirror.plan({"new": port(2)}, drop=["old"], complete=OURS)
+    mirror.converge({}, drop=["new"])
+    assert client.flows() == []
+
+
+def test_a_commit_that_never_reached_the_switch_is_planned_again(bridge, connected_to) -> None:
+    relay = Relay(bridge)
+    _, client = connected_to(relay)
+    mirror = FlowMirror(client)
+    mirror.wait_current()
+    mirror.converge({"old": port(1)})
+    relay.loses_commits = True
+    with pytest.raises(BackendUnavailable):
+        mirror.converge({"new": port(2)}, drop=["old"])
+    relay.loses_commits = False
+    mirror.wait_current()
+    plan = mirror.converge({"new": port(2)}, drop=["old"])
+    assert (len(plan.changes.added), len(plan.changes.removed)) == (5, 5)
+    assert is_true(mirror, client)
+
+
+def test_what_happens_between_plan_and_commit_is_told_and_repaired(  # noqa: PLR0917
+    ovs, bridge, mirror, client, watch, until
+) -> None:
+    mirror.converge({1: port(1)})
+    wanted = {1: group_of(*(flow(1, place) for place in range(4)), flow(1, 4, of.output(4)))}
+    plan = mirror.plan(wanted)
+    ovs.ofctl("--strict", "del-flows", bridge, "table=5,priority=9,reg0=1,reg1=2")
+    until(lambda: watch.owners == {1})
+    mirror.apply(plan)
+    assert [encoded.flow for encoded in mirror.converge(wanted).changes.added] == [flow(1, 2)]
+    assert is_true(mirror, client)
+
+
+def test_a_plan_may_be_repeated_but_not_after_a_newer_one(mirror, client) -> None:
+    mirror.converge({1: port(1)})
+    away, less = mirror.plan({}, drop=[1]), mirror.plan({1: group_of(flow(1, 0))})
+    mirror.apply(away)
+    mirror.apply(away)
+    with pytest.raises(OperationRefused, match="plan again"):
+        mirror.apply(less)
+    assert len(mirror) == 0
+    mirror.converge({1: group_of(flow(1, 9))})
+    with pytest.raises(OperationRefused, match="plan again"):
+        mirror.apply(away)
+    assert is_true(mirror, client)
+    assert len(mirror) == 1
+
+
+def test_who_is_kept_keeps_his_flows_in_a_complete_plan(mirror, client) -> None:
+    mirror.converge({1: port(1), 2: port(2)})
+    plan = mirror.plan({}, complete=OURS, keep=[2])
+    mirror.apply(plan)
+    assert {key for key, _ in client.flows()} == set(
+        encode_flows(flow(2, place) for place in range(5))
+    )
+
+
+def test_many_plans_in_a_row_are_known_without_reading(mirror, client, watch) -> None:
+    for turn in range(200):
+        mirror.converge({1: port(1, of.output(1 + turn % 2))})
+    assert is_true(mirror, client)
+    assert (mirror._monitor, watch.drifts) == (1, [])

@@ -1,66 +1,14 @@
 """Peers that misbehave: silence, garbage, pieces, and errors.  The peer is a plain socket."""
 
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
 from struct import pack
 
 import pytest
+from openflow_peer import HELLO, received, until_hung_up
 
 from netfw.errors import BackendError, BackendUnavailable
 from netfw.ovs.openflow import FlowMirror, OpenFlow, SwitchRefused
-from netfw.ovs.openflow.wire import HEADER
-
-HELLO = pack("!BBHIHHI", 5, 0, 16, 1, 1, 8, 1 << 5)
-Behaviour = Callable[[socket.socket], None]
-
-
-class Peer:
-    """Accepts connections, one after the other, and does with each what it was told."""
-
-    def __init__(self, behaviour: Behaviour) -> None:
-        self._behaviour = behaviour
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.target = f"tcp:127.0.0.1:{self._listener.getsockname()[1]}"
-        self.accepted = 0
-        self._closing = False
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        while True:
-            sock, _ = self._listener.accept()
-            if self._closing:
-                sock.close()
-                return
-            self.accepted += 1
-            with sock:
-                try:
-                    self._behaviour(sock)
-                except OSError:
-                    continue
-
-    def close(self) -> None:
-        self._closing = True
-        host, port = self._listener.getsockname()
-        socket.create_connection((host, port)).close()
-        self._thread.join(5)
-        self._listener.close()
-
-
-def received(sock: socket.socket) -> tuple[int, int, bytes]:
-    """The next message: type, xid, body."""
-    head = sock.recv(8, socket.MSG_WAITALL)
-    if len(head) < 8:
-        raise OSError("hung up")
-    _, kind, length, xid = HEADER.unpack(head)
-    return kind, xid, sock.recv(length - 8, socket.MSG_WAITALL) if length > 8 else b""
-
-
-def until_hung_up(sock: socket.socket) -> None:
-    while True:
-        received(sock)
 
 
 def silent(sock: socket.socket) -> None:
@@ -115,21 +63,6 @@ def hangs_up_on_requests(sock: socket.socket) -> None:
     sock.sendall(HELLO)
     while received(sock)[0] == 0:
         pass
-
-
-@pytest.fixture
-def connected_to() -> Iterator[Callable[..., tuple[Peer, OpenFlow]]]:
-    opened: list[tuple[Peer, OpenFlow]] = []
-
-    def connect(behaviour: Behaviour, **options: float) -> tuple[Peer, OpenFlow]:
-        peer = Peer(behaviour)
-        opened.append((peer, OpenFlow(peer.target, **options)))
-        return opened[-1]
-
-    yield connect
-    for peer, client in opened:
-        client.close()
-        peer.close()
 
 
 def test_a_peer_that_never_greets_is_given_up_and_tried_again(connected_to, until) -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from netfw import flows as of
 from netfw.ovs.openflow import CookieSpace, Drift, FlowBook, FlowGroup, difference, encode_flows
+from netfw.ovs.openflow.book import digest
 from netfw.ovs.openflow.encode import Encoded, canonical, describe_key
 from netfw.ovs.openflow.wire import Event, FlowEvent, Framer, read_dump, read_monitor
 
@@ -211,3 +212,62 @@ def test_taking_over_what_is_there_does_not_hide_what_vanishes_meanwhile() -> No
     switch.strange_delete(flow(1))
     assert switch.book.confirm(plan) == Drift(frozenset({1}))
     assert switch.book.plan({1: group(flow(1))})
+
+
+def test_a_doubtful_plan_is_settled_by_what_is_read() -> None:
+    switch = Switch()
+    switch.converge({1: group(flow(1)), 2: group(flow(2))})
+    before = dict(switch.book.observed)
+    plan = switch.book.plan({1: group(flow(3))}, drop=[2])
+    switch.book.doubt(plan)
+    assert switch.book.load({Encoded(flow(3)).key: digest(Encoded(flow(3)).state)}) == Drift()
+    assert not switch.book.plan({1: group(flow(3))}, drop=[2], complete=OURS)
+    switch.book.doubt(switch.book.plan({2: group(flow(4))}))
+    assert switch.book.load(before) == Drift(
+        frozenset({1}), frozenset({Encoded(flow(1)).key, Encoded(flow(2)).key})
+    )
+    assert [item.flow for item in switch.book.plan({2: group(flow(4))}).changes.added] == [flow(4)]
+
+
+def test_a_doubtful_removal_is_settled_too() -> None:
+    for there in (False, True):
+        switch = Switch()
+        switch.converge({1: group(flow(1), flow(2))})
+        before = dict(switch.book.observed)
+        switch.book.doubt(switch.book.plan({}, drop=[1]))
+        assert switch.book.load(before if there else {}) == Drift()
+        assert len(switch.book.plan({}, drop=[1]).changes.removed) == (2 if there else 0)
+
+
+def test_a_doubtful_plan_does_not_undo_a_newer_one() -> None:
+    switch = Switch()
+    older = switch.book.plan({1: group(flow(1))})
+    switch.converge({1: group(flow(2))})
+    switch.book.doubt(older)
+    there = {**switch.book.observed, Encoded(flow(1)).key: digest(Encoded(flow(1)).state)}
+    assert switch.book.load(there) == Drift(strays=frozenset({Encoded(flow(1)).key}))
+    assert not switch.book.plan({1: group(flow(2))})
+
+
+def test_a_plan_is_outdated_for_those_whose_flows_were_planned_anew() -> None:
+    switch = Switch()
+    older = switch.book.plan({1: group(flow(1)), 2: group(flow(2))})
+    thief = switch.book.plan({3: group(flow(1))})
+    switch.converge({2: group(flow(5))})
+    assert switch.book.outdated(older) == {2}
+    switch.book.confirm(thief)
+    assert switch.book.outdated(older) == {2, 3}
+    assert switch.book.outdated(thief) == frozenset()
+
+
+def test_a_plan_reads_as_what_it_does() -> None:
+    switch = Switch()
+    switch.converge({1: group(flow(1)), 2: group(flow(2))})
+    plan = switch.book.plan({1: group(flow(3, of.output(3))), 3: group(flow(2))})
+    assert str(plan).splitlines() == [
+        "remove cookie=0x10,table=5,priority=9,tcp,reg0=0x1,tp_dst=80",
+        f"add {flow(3, of.output(3))}",
+        "refuse 3: 2 has a flow for table=5,priority=9,tcp,reg0=0x2,tp_dst=80 already",
+    ]
+    assert str(plan).startswith(f"{plan.changes}\n")
+    assert repr(plan.changes.added) == f"(Encoded({flow(3, of.output(3))}),)"
