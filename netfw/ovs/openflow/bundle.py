@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
-from netfw.errors import OperationRefused
+from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.ovs.openflow import wire
 from netfw.ovs.openflow.connection import Connection
 from netfw.ovs.openflow.difference import FlowChanges
@@ -46,19 +46,28 @@ class Bundles:
         :raises BackendUnavailable: nobody knows whether it is done; read the switch again.
         """
         with self._one_at_a_time:
-            number = next(self._numbers)
             self._confirmed = committed is not None
-            opened = self._fill(number, changes)
-            closed = self._control(number, wire.CLOSE)
-            self._connection.result(*opened)
-            self._connection.result(*closed)
-            if self._refusals:
-                self._connection.result(*self._control(number, wire.DISCARD))
-                raise self._operation_refused(changes)
             try:
-                self._connection.result(*self._control(number, wire.COMMIT, committed))
-            except SwitchRefused as exc:
-                raise self._operation_refused(changes, str(exc)) from exc
+                self._carry_out(next(self._numbers), changes, committed)
+            except BackendUnavailable:
+                self._confirmed = False  # if it is done late, nobody is told
+                raise
+
+    def _carry_out(
+        self, number: int, changes: FlowChanges, committed: Callable[[], None] | None
+    ) -> None:
+        opened = self._fill(number, changes)
+        closed = self._control(number, wire.CLOSE)
+        not_opened, not_closed = self._refusal(*opened), self._refusal(*closed)
+        if not_opened is not None:
+            why = f"it opens no bundle: {not_opened}"
+            raise OperationRefused({self._connection.target: why}) from not_opened
+        if self._refusals or not_closed is not None:
+            self._refusal(*self._control(number, wire.DISCARD))
+            raise self._operation_refused(changes, not_closed) from not_closed
+        not_done = self._refusal(*self._control(number, wire.COMMIT, committed))
+        if not_done is not None:
+            raise self._operation_refused(changes, not_done) from not_done
 
     def confirms(self, xid: int) -> bool:
         """Whether *xid* belongs to the latest bundle, and somebody is told when it is committed."""
@@ -69,6 +78,14 @@ class Bundles:
     ) -> tuple[int, Future[list[Message]]]:
         xid = self._connection.next_xid()
         return xid, self._connection.ask(xid, wire.bundle_control(xid, number, step), done)
+
+    def _refusal(self, xid: int, answer: Future[list[Message]]) -> SwitchRefused | None:
+        """Wait for *answer*; the refusal, if it is one."""
+        try:
+            self._connection.result(xid, answer)
+        except SwitchRefused as refusal:
+            return refusal
+        return None
 
     def _fill(self, number: int, changes: FlowChanges) -> tuple[int, Future[list[Message]]]:
         """Open the bundle and add everything; the answer that is to come."""
@@ -93,11 +110,11 @@ class Bundles:
         else:
             _LOG.warning("%s refused a message: %s", self._connection.target, reason(error))
 
-    def _operation_refused(self, changes: FlowChanges, otherwise: str = "") -> OperationRefused:
+    def _operation_refused(self, changes: FlowChanges, otherwise: object) -> OperationRefused:
         subjects: list[object] = [describe_key(key) for key in changes.removed]
         subjects += [encoded.flow for encoded in (*changes.changed, *changes.added)]
         named = {subjects[self._xids.index(xid)]: why for xid, why in self._refusals.items()}
-        return OperationRefused(named or {self._connection.target: otherwise})
+        return OperationRefused(named or {self._connection.target: str(otherwise)})
 
 
 def _messages(number: int, xid: int, changes: FlowChanges) -> Iterator[bytes]:

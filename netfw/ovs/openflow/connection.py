@@ -11,10 +11,12 @@ import logging
 import select
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from math import inf
 from queue import Empty, SimpleQueue
 
 from attrs import define, field
@@ -27,6 +29,8 @@ from netfw.ovs.openflow.wire import Message, Type
 _LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 18
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 2.0
+_STEADY = 1.0
+"""A connection that lasted longer was a good one: after it, the first pause is short again."""
 
 Listener = Callable[[Message], None]
 StateListener = Callable[[bool], None]
@@ -65,6 +69,7 @@ class Connection:
         self._on_state: list[StateListener] = []
         self._up = threading.Event()
         self._closing = threading.Event()
+        self._since = inf
         self._trouble = "not connected yet"
         self._thread = threading.Thread(target=self._run, name=f"openflow {target}", daemon=True)
         self._thread.start()
@@ -183,6 +188,7 @@ class Connection:
         self._followed[xid] = listener
 
     def unfollow(self, xid: int) -> None:
+        """Expect nothing more with *xid*."""
         self._followed.pop(xid, None)
 
     # The thread
@@ -190,20 +196,24 @@ class Connection:
     def _run(self) -> None:
         pause = _SHORTEST_PAUSE
         while not self._closing.is_set():
-            try:
-                sock = self._connect()
-            except (OSError, ValueError) as exc:
-                self._trouble = getattr(exc, "strerror", None) or str(exc)
-                self._closing.wait(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
-                continue
-            try:
-                self._converse(sock)
-            except (OSError, ValueError, BackendUnavailable) as exc:
-                self._trouble = str(exc)
-            pause = _SHORTEST_PAUSE if self.connected else min(2 * pause, _LONGEST_PAUSE)
-            self._lost(sock)
+            lasted = self._live()
+            pause = _SHORTEST_PAUSE if lasted > _STEADY else min(2 * pause, _LONGEST_PAUSE)
             self._closing.wait(pause)
+
+    def _live(self) -> float:
+        """Connect and converse to the end; for how long that was a conversation."""
+        self._since = inf
+        try:
+            sock = self._connect()
+        except (OSError, ValueError) as exc:
+            self._trouble = getattr(exc, "strerror", None) or str(exc)
+            return 0
+        try:
+            self._converse(sock)
+        except (OSError, ValueError, BackendUnavailable) as exc:
+            self._trouble = str(exc)
+        self._lost(sock)
+        return time.monotonic() - self._since
 
     def _connect(self) -> socket.socket:
         kind, _, rest = self.target.partition(":")
@@ -281,6 +291,7 @@ class Connection:
                 "ovs-vsctl set Bridge NAME protocols=OpenFlow10,OpenFlow13,OpenFlow14"
             )
         with self._telling:
+            self._since = time.monotonic()
             self._up.set()
             for listener in self._on_state:
                 self._tell(listener, True)
@@ -325,17 +336,21 @@ class Connection:
                     self._tell(listener, False)
 
     def _fail_waiting(self) -> None:
-        while self._waiting:
-            _, waiting = self._waiting.popitem()
-            waiting.future.set_exception(self._unavailable())
+        for xid in list(self._waiting):  # others forget at the same time
+            waiting = self._waiting.pop(xid, None)
+            if waiting is not None:
+                waiting.future.set_exception(self._unavailable())
 
     def _hang_up(self) -> None:
         sock = self._socket
         if sock is not None:
-            try:
-                sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                _LOG.debug("%s: was already closed", self.target)
+            self._shut(sock)
+
+    def _shut(self, sock: socket.socket) -> None:
+        try:
+            sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            _LOG.debug("%s: was already closed", self.target)
 
     def _send_echoes(self, sock: socket.socket) -> None:
         """Answer probes, but never wait for a sender: that one may wait for our reading."""
@@ -353,7 +368,7 @@ class Connection:
                     sock.sendall(self._echoes.popleft())
                 sock.sendall(data)
         except OSError as exc:
-            self._hang_up()
+            self._shut(sock)
             raise BackendUnavailable(f"{self.target}: {exc}") from exc
 
     def _unavailable(self) -> BackendUnavailable:

@@ -15,6 +15,7 @@ from netfw.ovs.openflow import (
     OpenFlow,
     PacketIn,
     SwitchRefused,
+    connection,
     difference,
     encode_flows,
 )
@@ -95,7 +96,10 @@ def test_a_restart_of_the_switch_is_noticed_and_survived(ovs, client, until) -> 
     assert 0x10 in cookies(client)
 
 
-def test_twenty_reconnects_leave_one_thread_and_a_close_leaves_none(bridge, until) -> None:
+def test_twenty_reconnects_leave_one_thread_and_a_close_leaves_none(
+    bridge, until, monkeypatch
+) -> None:
+    monkeypatch.setattr(connection, "_LONGEST_PAUSE", 0.02)
     before = len(openflow_threads())
     client = OpenFlow(bridge)
     states: list[bool] = []
