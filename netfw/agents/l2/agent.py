@@ -160,7 +160,11 @@ class L2Agent(Work[L2Key]):
         if self._wanted is None:
             return {}
         desired = self._wanted.desired
-        return {"devices": len(desired.devices), "ports": len(self._held)}
+        return {
+            "devices": len(desired.devices),
+            "ports": len(self._held),
+            "strays": len(desired.strays),
+        }
 
     def _ready(self) -> Wanted:
         assert self._wanted is not None, "begin comes first"

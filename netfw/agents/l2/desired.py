@@ -7,7 +7,7 @@ Whatever the order of changes, the result is that of learning everything at once
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import cast
 
 from netfw.agents.l2.book import Book, ports_of
@@ -50,6 +50,7 @@ class Desired:
         self._uses: dict[PortId, frozenset[Ref]] = {}
         self._changed: set[SwitchKey] = set()
         self._touched: set[PortId] = set()
+        self._strays: set[PortId] = set()
         self._peers = Peers(view, self._set)
 
     @property
@@ -77,6 +78,11 @@ class Desired:
     def devices(self) -> Mapping[PortId, SwitchDevice]:
         """All that is plugged, known or not."""
         return self._book.devices
+
+    @property
+    def strays(self) -> Set[PortId]:
+        """The ports that are plugged here, and that the source does not bind to this host."""
+        return self._strays
 
     def wired(self, network: NetworkId) -> frozenset[PortId]:
         """The ports of this host for which the network is here."""
@@ -157,6 +163,9 @@ class Desired:
         if verdict is not None:
             self._verdicts[id] = verdict
         self._set(PortKey(id), None if verdict is None else verdict.wiring)
+        device = self.device(id)
+        stray = verdict is None and device is not None and not device.ancillary
+        (self._strays.add if stray else self._strays.discard)(id)
         self._redo_uses(id)
         before, after = _network(former), _network(verdict)
         if before == after:

@@ -72,11 +72,11 @@ class Wanted:
         for port in touched:
             extended = self.desired.extended(port)
             keys |= self.contributions.show(port, extended)
-            device = self.desired.device(port)
             if self.filters is not None:
-                self.filters.filter(port, None if extended is None else extended.port, device)
-            if device is not None and not device.ancillary and self.desired.verdict(port) is None:
-                keys.add(PortKey(port))  # a stray: dropping it makes it dead
+                shown = None if extended is None else extended.port
+                self.filters.filter(port, shown, self.desired.device(port))
+            if port in self.desired.strays:
+                keys.add(PortKey(port))  # dropping it makes it dead
         if self.filters is not None:
             keys |= self.filters.take_changed()
         return frozenset(keys), touched

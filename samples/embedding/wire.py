@@ -1,0 +1,60 @@
+"""A controller on one page: the L2 agent in your own program, and no server.
+
+    python wire.py unix:/run/openvswitch/db.sock
+
+It wires two ports that somebody plugs, shows what becomes of them, and leaves the switch as it is.
+"""
+
+import sys
+from uuid import UUID
+
+from netfw.agents.l2.agent import L2Agent, L2Settings
+from netfw.agents.loop import Loop
+from netfw.agents.thread import running
+from netfw.drivers.host import LocalHost
+from netfw.drivers.loader import create
+from netfw.drivers.reports import StatusReport
+from netfw.drivers.switch import SwitchDriver
+from netfw.messaging.memory import MemorySource
+from netfw.model import Binding, Mac, Network, NetworkId, Port, PortId, Provider
+from netfw.model.segment import NetworkType
+
+HOST = "host1"
+NETWORK = Network(
+    id=NetworkId(UUID(int=1)), segments=[Provider(network_type=NetworkType.LOCAL)], mtu=1450
+)
+
+
+def port(number: int) -> Port:
+    return Port(
+        id=PortId(UUID(int=100 + number)),
+        network_id=NETWORK.id,
+        mac=Mac(f"fa:16:3e:00:00:{number:02x}"),
+        port_security=False,
+        binding=Binding(host=HOST),
+    )
+
+
+def main(remote: str) -> None:
+    source = MemorySource(NETWORK, port(1))
+    source.listen(show)
+    with LocalHost() as host:
+        options = {"ovsdb_connection": remote, "datapath_type": "netdev"}
+        switch = create(SwitchDriver, "openvswitch", options, host)
+        agent = L2Agent(L2Settings(host=HOST), switch)
+        with running(Loop(source, agent)) as loop:
+            loop.wait_for(lambda status: status.counts.get("ports") == 1, timeout=30)
+            source.put(port(2))  # the controller makes up its mind: one more
+            loop.wait_for(lambda status: status.counts.get("ports") == 2, timeout=30)
+            print(f"ready: {loop.status.ready}, in {loop.status.passes} passes")
+        switch.close()
+
+
+def show(report: object) -> None:
+    """What the agent tells its source."""
+    if isinstance(report, StatusReport):
+        print(f"{report.ref} is {report.status} {report.reason}".rstrip())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
