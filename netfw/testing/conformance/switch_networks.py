@@ -26,7 +26,7 @@ from netfw.errors import Conflict, InvalidInput
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
 from netfw.testing.conformance.promises import proves
-from netfw.testing.conformance.switch_suite import SwitchSuite
+from netfw.testing.conformance.switch_suite import MakeDriver, SwitchSuite
 from netfw.testing.conformance.switch_world import (
     Net,
     Pair,
@@ -144,6 +144,19 @@ class SwitchNetworksConformance(SwitchSuite):
     def test_a_dropped_network_leaves_no_trace(
         self, driver: SwitchDriver, kind: NetworkType
     ) -> None:
+        self._leaves_no_trace(driver, driver, kind)
+
+    @proves(SwitchDriver, 4)
+    @pytest.mark.parametrize("kind", [NetworkType.VLAN, NetworkType.VXLAN])
+    def test_the_next_driver_drops_what_the_former_one_made(
+        self, driver: SwitchDriver, make_driver: MakeDriver, kind: NetworkType
+    ) -> None:
+        """Also before it was told everything: a number must not go on with flows of another."""
+        self._leaves_no_trace(driver, make_driver(), kind)
+
+    def _leaves_no_trace(
+        self, driver: SwitchDriver, dropping: SwitchDriver, kind: NetworkType
+    ) -> None:
         net, entries = self._full_network(driver, kind)
         driver.converge(Update(complete=True))
         before = self.world.picture()
@@ -152,9 +165,9 @@ class SwitchNetworksConformance(SwitchSuite):
         self.bring(driver, Update(put=things))
         assert driver.held() == things.keys()
         assert self.world.local_number(net) is not None
-        assert driver.converge(Update(drop=frozenset(things))).ok
+        assert dropping.converge(Update(drop=frozenset(things))).ok
         self.world.unplug(*stations)
-        assert driver.held() == frozenset()
+        assert dropping.held() == frozenset()
         assert self.world.local_number(net) is None
         assert self.world.picture().keys() ^ before.keys() == frozenset()
 
