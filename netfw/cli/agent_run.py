@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from netfw.agents.loop import Loop, Timing
-from netfw.agents.status import StatusFile
+from netfw.agents.status import AgentStatus, StatusFile
 from netfw.agents.thread import running
 from netfw.agents.work import Work
 from netfw.drivers.state_source import StateSource
@@ -35,7 +36,19 @@ def run_loop(
         publish.remove()
         return 0
     with running(loop):
-        return 0 if loop.wait_for(lambda status: status.ready, within) else 1
+        if loop.wait_for(lambda status: status.ready, within):
+            return 0
+    for what, reason in _obstacles(loop.status):
+        print(f"{work.binary}: {what}: {reason}", file=sys.stderr)
+    return 1
+
+
+def _obstacles(status: AgentStatus) -> Iterator[tuple[str, str]]:
+    """Why an agent is not ready."""
+    yield from status.troubles.items()
+    yield from status.degraded.items()
+    for what, reason in status.waiting.items():
+        yield what, f"waits for {reason}"
 
 
 def _stop_after(stop: threading.Event, end: Callable[[], None]) -> None:

@@ -49,6 +49,7 @@ class AgentHost:
             "openvswitch": f"""
                 datapath_type = netdev
                 ovsdb_connection = {self.host.ovs.remote}
+                ovsdb_timeout = 5
                 {switch}""",
             "agent": f"""
                 status_file = {self.status_file}
@@ -110,8 +111,8 @@ class AgentHost:
         path = Path(f"{self.directory}/said.{self.host.name}.l2.json")
         return json.loads(path.read_text()) if path.exists() else {}
 
-    def once(self) -> Any:
-        return self.host.attempt([*AGENT, *self.arguments, "--once", "--timeout", "20"])
+    def once(self, seconds: float = 20) -> Any:
+        return self.host.attempt([*AGENT, *self.arguments, "--once", "--timeout", str(seconds)])
 
     def plan(self, *more: str) -> Any:
         return self.host.attempt([*PLAN, *self.arguments, *more])

@@ -204,3 +204,22 @@ def test_a_hangup_reloads_what_may_change(cloud, host):
     host.process.send_signal(signal.SIGHUP)
     until(lambda: "agent.audit_interval is now '123'" in host.log.read_text())
     assert host.status()["ready"]
+
+
+@pytest.mark.spec("L2-41", "L2-44")
+def test_once_says_why_a_host_did_not_become_ready(cloud, host):
+    host.host.ovs.stop_switch()
+    host.host.ovs.stop_database()
+    done = host.once(seconds=2)
+    assert done.status == 1
+    assert "netfw-ovs-agent: the host: " in done.error
+    assert "Traceback" not in done.error
+
+
+@pytest.mark.spec("L2-18", "L2-41")
+def test_an_agent_that_waits_for_its_switch_can_be_stopped(cloud, host):
+    host.host.ovs.stop_switch()
+    host.host.ovs.stop_database()
+    host.start()
+    host.wait(lambda status: "the host" in status["troubles"])
+    host.stop()
