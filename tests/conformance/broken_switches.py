@@ -4,7 +4,8 @@ The file has no name that pytest looks for: `test_broken_switches` runs it.
 """
 
 from attrs import evolve
-from imaginary_switch import GoodSwitch, ImaginarySwitchConformance
+from imaginary_switch import GoodSwitch
+from imaginary_switch_world import ImaginarySwitchConformance
 
 from netfw.drivers.events import FeedLost
 from netfw.drivers.keys import NetworkKey, PortKey
