@@ -35,7 +35,17 @@ from netfw.flows.action import (
     to_local,
 )
 from netfw.flows.conntrack import Ct, Nat, Side, ct, nat
-from netfw.flows.field import FIELD, FIELDS, IN_PORT_WIDE, REGISTERS, VLAN_TCI, Bits, MatchField
+from netfw.flows.field import (
+    FIELD,
+    FIELDS,
+    IN_PORT_WIDE,
+    ND_OPTIONS_TYPE,
+    ND_RESERVED,
+    REGISTERS,
+    VLAN_TCI,
+    Bits,
+    MatchField,
+)
 from netfw.flows.flow import Action, Flow, Identity
 from netfw.flows.jump import goto, goto_table, resubmit
 from netfw.flows.learning import (
@@ -127,6 +137,8 @@ __all__ = [
     "FIELDS",
     "IN_PORT_WIDE",
     "LOCAL",
+    "ND_OPTIONS_TYPE",
+    "ND_RESERVED",
     "REGISTERS",
     "VLAN_TCI",
     "Action",

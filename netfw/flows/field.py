@@ -259,5 +259,8 @@ REGISTERS = tuple(FIELD[f"reg{number}"] for number in range(16))
 
 VLAN_TCI = _field("vlan_tci", "NXM_OF_VLAN_TCI", 16, (NXM, 4))
 """The whole tag; only ``load``, ``move`` and ``learn`` use it, which need no tag to be there."""
+ND_RESERVED = _field("nd_reserved", "ERICOXM_OF_ICMPV6_ND_RESERVED", 32, (0x1000, 1))
+ND_OPTIONS_TYPE = _field("nd_options_type", "ERICOXM_OF_ICMPV6_ND_OPTIONS_TYPE", 8, (0x1000, 2))
+"""Flags of a neighbour advertisement, and what its option means; for ``load`` alone."""
 IN_PORT_WIDE = _field("in_port_oxm", "OXM_OF_IN_PORT", 32, (OXM, 0), form=Form.PORT)
 """The port in OpenFlow's 32 bits, as ``learn`` outputs to it."""

@@ -25,17 +25,18 @@ from netfw.drivers.switch_values import (
 from netfw.errors import ConfigError, NetfwError
 from netfw.model.ids import PortId, SegmentId
 from netfw.ovs.openflow import EVERYBODY, CookieSpace, Drift, FlowBook, FlowPlan
+from netfw.ovs.openflow.encode import Key, State
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.ovs.ovsdb_state import Switch
-from netfw.plan import Plan
+from netfw.plan import Plan, Update
 from netfw_drivers.ovs.bridge_flows import BridgeFlows, shared_flows
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.integration import admission_key
-from netfw_drivers.ovs.pipeline import FLOOD, SPACE_MASK, SWITCH_SPACE, UNICAST
+from netfw_drivers.ovs.pipeline import FLOOD, RESPONDER, SPACE_MASK, SWITCH_SPACE, UNICAST
 from netfw_drivers.ovs.switch_apply import Executor
 from netfw_drivers.ovs.switch_book import Book
 from netfw_drivers.ovs.switch_groups import BASE, SWITCH
-from netfw_drivers.ovs.switch_held import entries_held, held
+from netfw_drivers.ovs.switch_held import entries_held, held, recollected
 from netfw_drivers.ovs.switch_members import Members
 from netfw_drivers.ovs.switch_observed import Observed
 from netfw_drivers.ovs.switch_options import OPTIONS, openflow_directory, settings_from
@@ -82,7 +83,8 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         self._layout = Layout()
         self._book = Book()
         self._members = Members()
-        self._numbers: tuple[object, Vlans] = (None, Vlans({}))
+        self._recollected = False
+        self._numbers: tuple[object, Vlans] = (None, Vlans({}, {}))
         self._bridges: dict[str, BridgeFlows] = {}
         self._sinks: list[Sink] = []
         self._endings: list[Callable[[], None]] = []
@@ -143,11 +145,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
 
     def held(self) -> frozenset[SwitchKey]:
         observed = self.observe(None)
-        flows = self._bridges.get(self._settings.tunnel)
-        entries = (
-            [] if flows is None else [*flows.table(UNICAST.number), *flows.table(FLOOD.number)]
-        )
-        return frozenset(held(observed, self._settings) | entries_held(entries, observed))
+        return frozenset(held(observed, self._settings) | self._entries(observed).keys())
 
     def observe(self, scope: SwitchUpdate | None) -> Observed:
         if scope is None:
@@ -157,7 +155,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             if name in snapshot.bridges:
                 self._current(name, audit=scope is None)
         bridge = snapshot.bridges.get(self._settings.integration)
-        return Observed(
+        observed = Observed(
             snapshot=snapshot,
             plugged=self._plugged.ports(),
             admitted=self._admitted,
@@ -166,6 +164,9 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             book=self._book,
             members=self._members,
         )
+        if not self._recollected and (scope is None or not scope.complete or scope.keep):
+            self._recollect(observed)
+        return observed
 
     def plan(self, update: SwitchUpdate, observed: Observed) -> Plan:
         if not update:
@@ -201,6 +202,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             self._members.commit(plan.outline.live, plan.outline.concerned)
             if plan.outline.sweep:
                 self._to_empty.clear()
+                self._recollected = True
 
     def watch(self, sink: Sink) -> None:
         self._sinks.append(sink)
@@ -237,6 +239,33 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
     def _admitted(self, number: int) -> bool:
         flows = self._bridges.get(self._settings.integration)
         return flows is not None and admission_key(number) in flows.mirror
+
+    def _recollect(self, observed: Observed) -> None:
+        """Learn from the machine what an earlier run was told, and which flows are whose.
+
+        An update that says everything does not need it; any other must not harm what it does
+        not mention.
+        """
+        values = {**self._entries(observed, all_of_them=True)}
+        found = outline(Update(put=values), observed, self._settings, {})
+        for bridge, groups in found.groups.put.items():
+            if bridge in self._bridges:
+                self._bridges[bridge].mirror.adopt(groups)
+        self._book.commit(found.put, ())
+        self._members.commit(found.live, ())
+        self._recollected = True
+
+    def _entries(
+        self, observed: Observed, *, all_of_them: bool = False
+    ) -> dict[SwitchKey, SwitchValue]:
+        """What the machine says of entries of population, or of everything."""
+        flows = self._bridges.get(self._settings.tunnel)
+        read: list[tuple[Key, State]] = []
+        if flows is not None:
+            read = [e for table in (UNICAST, FLOOD, RESPONDER) for e in flows.table(table.number)]
+        if all_of_them:
+            return recollected(read, observed, self._settings)
+        return entries_held(read, observed)
 
     def _misconfigured(self) -> list[str]:
         """What contradicts the machine, and what to do about each."""
@@ -288,7 +317,15 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             found.groups.drop.get(bridge, ()),
             complete=space if found.sweep else None,
             keep=found.kept,
+            erase=self._orphaned(found) if bridge == self._settings.integration else None,
         )
+
+    def _orphaned(self, found: Outline) -> CookieSpace | None:
+        """The flows of an extension that is dropped before anybody said what it had."""
+        for owner in found.orphans & self._layout.grants.keys():
+            grant = self._layout.grants[owner]
+            return CookieSpace(grant.cookie, grant.cookie_mask)
+        return None
 
     def _mirror_plan(self, bridge: str, plan: SwitchPlan) -> tuple[BridgeFlows, FlowPlan]:
         """Where to carry out the flows of *plan*, planned again when they could be outdated."""

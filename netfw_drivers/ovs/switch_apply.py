@@ -43,7 +43,11 @@ class Executor:
             self._commit(stage)
 
     def settle(self) -> None:
-        """Note what was as it should be already, so that it costs nothing next time."""
+        """Note what was as it should be already, so that it costs nothing next time.
+
+        :raises OperationRefused: the switch numbered a port otherwise than the plan relies on.
+        """
+        self._check_numbers()
         for bridge, plan in self._plan.flows.items():
             if bridge not in self._done and (plan.holds or plan.gone):
                 flows, now = self._mirror_plan(bridge, self._plan)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Set
 
 from netfw.drivers.keys import NetworkKey
 from netfw.model.ids import NetworkId
+from netfw.model.segment import Segment
 from netfw.ovs.operations import SetColumns, Table
 from netfw.plan import Operation
 from netfw_drivers.ovs.switch_book import Wanted
@@ -35,13 +36,13 @@ class Numbering:
             network = self._wanted.network(key.network)
             if network is None:
                 continue
-            domains = {Domain(key.network, segment.id) for segment in network.segments}
             try:
-                for domain in sorted(domains - self.numbers.keys(), key=str):
-                    self._record(draft, key, domain)
+                for segment in network.segments:
+                    self._record(draft, key, segment)
             except VlansExhausted as error:
                 draft.refused[key] = error
                 continue
+            domains = {Domain(key.network, segment.id) for segment in network.segments}
             self._release(draft, key, self._observed.vlans.of(key.network).keys() - domains)
 
     def take(self, draft: Draft, keys: Iterable[NetworkKey]) -> None:
@@ -49,18 +50,22 @@ class Numbering:
         for key in keys:
             self._release(draft, key, self._observed.vlans.of(key.network).keys())
 
-    def _record(self, draft: Draft, key: NetworkKey, domain: Domain) -> None:
-        vlan = free_vlan(self._taken, self._hints(domain.network))
-        self._taken.add(vlan)
-        self.numbers[domain] = vlan
-        name, value = record_of(vlan, domain)
+    def _record(self, draft: Draft, key: NetworkKey, segment: Segment) -> None:
+        domain = Domain(key.network, segment.id)
+        known = self._observed.vlans.segments.get(domain)
+        if known is None:
+            self.numbers[domain] = free_vlan(self._taken, self._hints(key.network))
+            self._taken.add(self.numbers[domain])
+        name, value = record_of(self.numbers[domain], segment)
+        before = None if known is None else record_of(self.numbers[domain], known)[1]
         self.records[name] = value
-        if self._bridge in draft.snapshot.bridges:
-            draft.prepare.append(self._change(key, name, None, value))
+        if before != value and self._bridge in draft.snapshot.bridges:
+            draft.prepare.append(self._change(key, name, before, value))
 
     def _release(self, draft: Draft, key: NetworkKey, domains: Set[Domain]) -> None:
         for domain in sorted(domains, key=str):
-            name, value = record_of(self.numbers.pop(domain), domain)
+            segment = self._observed.vlans.segments[domain]
+            name, value = record_of(self.numbers.pop(domain), segment)
             draft.release.append(self._change(key, name, value, None))
 
     def _change(

@@ -23,6 +23,8 @@ ENDPOINT_MARK = "netfw-endpoint"
 MESH_MARK = "netfw-mesh"
 """Keys of a tunnel's ``external_ids``: the host that it leads to, that host's address, and whether
 every network floods into it."""
+ATTACHED_MAC = "attached-mac"
+"""Key of an interface's ``external_ids``: the address of the instance behind it."""
 EXTENSION_MARK = "netfw-extension-"
 """Keys of ``br-int``'s ``external_ids``: extensions with flows that belong to no port."""
 PARKED: Mapping[str, Value] = {"tag": DEAD_VLAN, "vlan_mode": None, "trunks": ()}

@@ -51,6 +51,8 @@ class Outline:
     """The ports that take part in their networks, of those that were looked at."""
     sweep: bool
     """Flows of ours that nobody wants are removed."""
+    orphans: frozenset[str]
+    """Extensions that are dropped though nobody knows which flows they had."""
 
 
 def outline(
@@ -108,6 +110,11 @@ class _Outliner:
             live,
             concerned.keys(),
             self._update.complete and self._knows_kept(),
+            frozenset(
+                key.owner
+                for key in _of(self._drop, ExtensionKey)
+                if key not in self._observed.book.values
+            ),
         )
 
     def _leaving(self) -> frozenset[SwitchKey]:

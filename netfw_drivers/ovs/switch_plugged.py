@@ -13,7 +13,7 @@ from netfw.model.address import Mac
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb_state import Bridge, Changed, Connected, Disconnected, Port, SwitchEvent
 from netfw_drivers.ovs.switch_ground import PROTOCOLS, SECURE
-from netfw_drivers.ovs.switch_observed import endpoint_of, ofport_of, port_id_of
+from netfw_drivers.ovs.switch_observed import ATTACHED_MAC, endpoint_of, ofport_of, port_id_of
 from netfw_drivers.ovs.switch_settings import Settings
 from netfw_drivers.ovs.vlans import no_record
 
@@ -179,7 +179,7 @@ def _device(port: Port, integration: str) -> SwitchDevice:
 def _mac(port: Port) -> Mac | None:
     """The address of the instance behind it, as whoever plugged it says."""
     interface = port.interface
-    text = interface.external_ids.get("attached-mac") or interface.mac_in_use or ""
+    text = interface.external_ids.get(ATTACHED_MAC) or interface.mac_in_use or ""
     try:
         return Mac(text)
     except ValueError:

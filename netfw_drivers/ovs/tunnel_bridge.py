@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 from netfw import flows as of
+from netfw.flows.field import ADVERTISEMENT, SOLICITATION
 from netfw.flows.vocabulary import mac_number
 from netfw.model.address import IpAddress, Mac
 from netfw.model.segment import NetworkType
@@ -19,6 +20,7 @@ from netfw_drivers.ovs.pipeline import (
     LEARN,
     LEARNS,
     LEARNT,
+    NEIGHBOUR,
     PATCH_TO_TUNNEL,
     RESPONDER,
     SENT,
@@ -33,6 +35,9 @@ LEARNT_FOR = 300
 _GROUP = "01:00:00:00:00:00/01:00:00:00:00:00"
 _ALL = "ff:ff:ff:ff:ff:ff"
 _REQUEST, _REPLY = 1, 2
+_SOLICITED_OVERRIDE = 0x60000000
+_TARGET_ADDRESS = 2
+"""The option of an advertisement that says who has the address."""
 
 
 def base_flows(to_host: int, *, responder: bool) -> Iterator[of.Flow]:
@@ -45,6 +50,7 @@ def base_flows(to_host: int, *, responder: bool) -> Iterator[of.Flow]:
     if responder:
         question = of.arp() & of.arp_op(_REQUEST) & of.eth_dst(_ALL)
         yield PATCH_TO_TUNNEL.flow(question, of.goto(RESPONDER), priority=3, cookie=COOKIE)
+        yield from _neighbour_base()
     # A learnt flow outlives what it was learnt from.  So it names neither local VLAN nor action,
     # only the tunnel: whether the network is here, and the tunnel still in the mesh, others say.
     lesson = of.learn(
@@ -131,6 +137,8 @@ def forwarding_flows(
     for address in addresses:
         if isinstance(address, IPv4Address):
             yield _arp_answer(vlan, mac, address)
+        else:
+            yield _neighbour_answer(vlan, mac, address)
 
 
 def _arp_answer(vlan: int, mac: Mac, address: IPv4Address) -> of.Flow:
@@ -146,6 +154,42 @@ def _arp_answer(vlan: int, mac: Mac, address: IPv4Address) -> of.Flow:
         of.load(of.FIELD["arp_sha"], mac_number(mac)),
         of.load(of.FIELD["arp_spa"], int(address)),
         of.back(),
+        priority=1,
+        cookie=COOKIE,
+    )
+
+
+def _neighbour_base() -> Iterator[of.Flow]:
+    """The way of a neighbour solicitation to its answer."""
+    solicitation = of.icmpv6() & of.icmpv6_type(SOLICITATION)
+    yield PATCH_TO_TUNNEL.flow(
+        solicitation & of.eth_dst(_GROUP), of.goto(RESPONDER), priority=3, cookie=COOKIE
+    )
+    # Who has no address yet asks whether anybody has it: the one who has it answers to all.
+    nobody = solicitation & of.ipv6_src(IPv6Address(0))
+    yield RESPONDER.flow(nobody, of.goto(FLOOD), priority=2, cookie=COOKIE)
+    # The option with the address can be named only when the packet is an advertisement.
+    yield NEIGHBOUR.flow(
+        of.icmpv6() & of.icmpv6_type(ADVERTISEMENT),
+        of.move(of.FIELD["eth_src"], of.FIELD["nd_tll"]),
+        of.back(),
+        priority=1,
+        cookie=COOKIE,
+    )
+
+
+def _neighbour_answer(vlan: int, mac: Mac, address: IPv6Address) -> of.Flow:
+    question = of.vlan(vlan) & of.icmpv6() & of.icmpv6_type(SOLICITATION) & of.nd_target(address)
+    return RESPONDER.flow(
+        question,
+        of.move(of.FIELD["eth_src"], of.FIELD["eth_dst"]),
+        of.set_field("eth_src", mac),
+        of.move(of.FIELD["ipv6_src"], of.FIELD["ipv6_dst"]),
+        of.set_field("ipv6_src", address),
+        of.set_field("icmpv6_type", ADVERTISEMENT),
+        of.load(of.ND_RESERVED, _SOLICITED_OVERRIDE),
+        of.load(of.ND_OPTIONS_TYPE, _TARGET_ADDRESS),
+        of.goto(NEIGHBOUR),
         priority=1,
         cookie=COOKIE,
     )

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from attrs import frozen
 
-from netfw.errors import BackendError
+from netfw.errors import BackendError, InvalidInput
 from netfw.model.ids import NetworkId, SegmentId
-from netfw.model.segment import Segment
+from netfw.model.segment import NetworkType, Provider, Segment
 
 DEAD_VLAN = 4095
 """Tag of a port that nobody admitted yet, or any more."""
@@ -37,14 +37,19 @@ class Domain:
 
 @frozen
 class Vlans:
-    """Who has which number."""
+    """Who has which number, and how each domain is carried."""
 
     numbers: Mapping[Domain, int]
+    segments: Mapping[Domain, Segment]
 
     @classmethod
     def recorded(cls, ids: Mapping[str, str]) -> Vlans:
         """What the bridge's ``external_ids`` say; what is no record is somebody's joke."""
-        return cls(dict(_records(ids)))
+        found = list(_records(ids))
+        return cls(
+            {_domain(segment): vlan for segment, vlan in found},
+            {_domain(segment): segment for segment, _ in found},
+        )
 
     @property
     def networks(self) -> frozenset[NetworkId]:
@@ -56,6 +61,8 @@ class Vlans:
 
 class VlansExhausted(BackendError):
     """Every local VLAN of this host is in use; the text says what to do."""
+
+    retryable = True
 
     def __init__(self) -> None:
         super().__init__(
@@ -76,9 +83,17 @@ def free_vlan(taken: Container[int], hints: Iterable[int] = ()) -> int:
     raise VlansExhausted
 
 
-def record_of(vlan: int, domain: Domain) -> tuple[str, str]:
-    """Key and value of the record."""
-    return f"{RECORD}{vlan}", str(domain)
+def record_of(vlan: int, segment: Segment) -> tuple[str, str]:
+    """Key and value of the record: all that it takes to know the flows again."""
+    provider = segment.provider
+    parts = (
+        segment.network_id,
+        segment.id,
+        provider.network_type,
+        provider.physical_network,
+        provider.segmentation_id,
+    )
+    return f"{RECORD}{vlan}", "/".join("" if part is None else str(part) for part in parts)
 
 
 def port_record(segment: Segment, vlan: int) -> dict[str, str | None]:
@@ -106,13 +121,26 @@ def no_record() -> dict[str, str | None]:
     return dict.fromkeys(keys)
 
 
-def _records(ids: Mapping[str, str]) -> Iterator[tuple[Domain, int]]:
+def _domain(segment: Segment) -> Domain:
+    return Domain(segment.network_id, segment.id)
+
+
+def _records(ids: Mapping[str, str]) -> Iterator[tuple[Segment, int]]:
     for key, value in ids.items():
-        if not key.startswith(RECORD):
-            continue
-        network, _, segment = value.partition("/")
-        try:
-            vlan = int(key.removeprefix(RECORD))
-            yield Domain(NetworkId(UUID(network)), SegmentId(UUID(segment))), vlan
-        except ValueError:
-            continue
+        if key.startswith(RECORD):
+            try:
+                yield _recorded(value), int(key.removeprefix(RECORD))
+            except (ValueError, InvalidInput):
+                continue
+
+
+def _recorded(value: str) -> Segment:
+    network, segment, kind, physical, number = value.split("/")
+    provider = Provider(
+        network_type=NetworkType(kind),
+        physical_network=physical or None,
+        segmentation_id=int(number) if number else None,
+    )
+    return Segment(
+        id=SegmentId(UUID(segment)), network_id=NetworkId(UUID(network)), provider=provider
+    )
