@@ -5,13 +5,14 @@ from __future__ import annotations
 import enum
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2s
 from pathlib import Path
 
 from attrs import field, frozen
 
 from netfw.errors import InvalidInput
+from netfw.model.device import check_namespace_name
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,127}")
 
@@ -50,6 +51,8 @@ class Program:
     A program that daemonises is known by the *pid_file* it writes by itself; one without stays in
     the foreground.  *stop* is its own command for ending it, *log* takes what it says (appended);
     without one, the last run's words are kept beside the pid file.
+
+    :raises InvalidInput: it could never be started.
     """
 
     argv: tuple[str, ...]
@@ -63,14 +66,61 @@ class Program:
     on_death: OnDeath = OnDeath.RESPAWN
 
     def __attrs_post_init__(self) -> None:
-        if not self.argv or any("\0" in word for word in self.argv):
-            raise InvalidInput({"argv": f"{self.argv!r} is empty or has a NUL in it"})
+        check_command("argv", self.argv)
+        if self.stop:
+            check_command("stop", self.stop)
+        for name, value in self.environment.items():
+            _check_text(f"environment {name!r}", name)
+            _check_text(f"environment {name!r}", value)
+            if not name or "=" in name:
+                raise InvalidInput({f"environment {name!r}": "not the name of a variable"})
+        if self.user is not None:
+            _check_text("user", self.user)
+            if not self.user:
+                raise InvalidInput({"user": "is empty; leave it out to stay who we are"})
+        for name, path in (("log", self.log), ("pid_file", self.pid_file)):
+            _check_text(name, str(path))
+        _check_namespace(self.namespace)
 
     def digest(self) -> str:
         """The same for programs of which one need not be restarted to become the other."""
         what = [self.argv, str(self.namespace), sorted(self.environment.items()), self.user,
                 str(self.log), str(self.pid_file)]  # fmt: skip
         return blake2s(json.dumps(what).encode(), digest_size=16).hexdigest()
+
+
+def check_command(path: str, argv: Sequence[str]) -> None:
+    """Refuse what no kernel can execute.
+
+    :raises InvalidInput: no command, or a word that is not text without NUL.
+    """
+    if not argv or not argv[0]:
+        raise InvalidInput({path: f"{argv!r} names no command"})
+    for word in argv:
+        _check_text(path, word)
+
+
+def _check_text(path: str, text: str) -> None:
+    if "\0" in text or not _is_unicode(text):
+        raise InvalidInput({path: f"{text!r} has a NUL in it, or half a character"})
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_namespace(namespace: str | Path | None) -> None:
+    if not isinstance(namespace, str):
+        _check_text("namespace", str(namespace))
+        return
+    try:
+        check_namespace_name(namespace)
+    except ValueError as error:
+        raise InvalidInput({"namespace": str(error)}) from error
 
 
 @frozen(kw_only=True)

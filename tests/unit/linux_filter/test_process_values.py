@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,42 @@ def test_a_key_is_part_of_a_file_name(word):
         ProcessKey("service", word)
     with pytest.raises(InvalidInput):
         ProcessKey(word, "id")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"argv": ()},
+        {"argv": ("",)},
+        {"argv": ("a", "x\0y")},
+        {"argv": ("\ud800",)},
+        {"argv": ("a", "\udc80")},
+        {"stop": ("",)},
+        {"stop": ("a\0",)},
+        {"environment": {"": "x"}},
+        {"environment": {"A=B": "x"}},
+        {"environment": {"A\0": "x"}},
+        {"environment": {"A": "x\0"}},
+        {"environment": {"A": "\ud800"}},
+        {"namespace": "no such"},
+        {"namespace": "../x"},
+        {"namespace": ""},
+        {"namespace": Path("/a\0b")},
+        {"user": ""},
+        {"user": "root\0"},
+        {"user": "\ud800"},
+        {"log": Path("/a\0b")},
+        {"pid_file": Path("/a\ud800")},
+    ],
+    ids=repr,
+)
+def test_a_program_that_could_never_be_started_is_refused_when_it_is_made(bad):
+    with pytest.raises(InvalidInput):
+        Program(**({"argv": ("a",)} | bad))
+
+
+def test_arguments_may_be_empty_and_of_any_language():
+    Program(argv=("a", "", "ä ö"), environment={"A": "", "B": "ü=\n"}, namespace="qdhcp-1")
 
 
 def test_how_a_program_is_stopped_is_no_reason_to_restart_it():
