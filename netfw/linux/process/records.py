@@ -6,13 +6,17 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from attrs import asdict, frozen
 
 from netfw.errors import InvalidInput
 from netfw.linux import netns
 from netfw.linux.process.identity import Identity
-from netfw.linux.process.program import ProcessKey
+from netfw.linux.process.program import ProcessKey, check_command
+
+_PIDS = range(1, (1 << 22) + 1)
+_UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 
 
 @frozen(kw_only=True)
@@ -43,21 +47,8 @@ class Records:
     def read(self, key: ProcessKey) -> Record | None:
         """What is recorded; None when nothing is, or what is there was not written by us."""
         try:
-            data = json.loads(self._path(key).read_text())
-            identity = data["identity"]
-            return Record(
-                identity=Identity(
-                    pid=int(identity["pid"]),
-                    started=int(identity["started"]),
-                    boot=str(identity["boot"]),
-                    namespace=netns.Identity(**identity["namespace"]),
-                    argv=tuple(map(str, identity["argv"])),
-                    mark=str(identity["mark"]),
-                ),
-                digest=str(data["digest"]),
-                stop=tuple(map(str, data["stop"])),
-            )
-        except (OSError, ValueError, KeyError, TypeError):
+            return _parse(json.loads(self._path(key).read_text()))
+        except (OSError, InvalidInput, *_UNREADABLE):
             return None
 
     def write(self, key: ProcessKey, record: Record) -> None:
@@ -82,6 +73,29 @@ class Records:
 
     def _path(self, key: ProcessKey) -> Path:
         return self.directory / key.service / f"{key.id}.json"
+
+
+def _parse(data: Any) -> Record:
+    """The record in *data*, if it says what a process can be; else any of `_UNREADABLE`."""
+    identity = data["identity"]
+    parsed = Record(
+        identity=Identity(
+            pid=int(identity["pid"]),
+            started=int(identity["started"]),
+            boot=str(identity["boot"]),
+            namespace=netns.Identity(**identity["namespace"]),
+            argv=tuple(map(str, identity["argv"])),
+            mark=str(identity["mark"]),
+        ),
+        digest=str(data["digest"]),
+        stop=tuple(map(str, data["stop"])),
+    )
+    if parsed.identity.pid not in _PIDS:
+        raise ValueError(f"{parsed.identity.pid} is no pid")
+    check_command("argv", parsed.identity.argv)
+    if parsed.stop:
+        check_command("stop", parsed.stop)
+    return parsed
 
 
 def _replace(path: Path, text: str) -> None:
