@@ -25,8 +25,7 @@ from netfw.linux.process.identity import MARK, Handle, Identity, boot, hold, obs
 from netfw.linux.process.program import Patience, ProcessKey, Program
 
 _TAIL = 2000
-_DEFAULTS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGCHLD,
-             signal.SIGXFSZ, signal.SIGUSR1, signal.SIGUSR2)  # fmt: skip
+_DEFAULTS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
 @frozen(kw_only=True)
@@ -172,7 +171,16 @@ def _spawn(argv: list[str], environment: dict[str, str], log: Path, flags: int) 
         raise not_runnable(argv[0], error) from error
     finally:
         os.close(output)
-    # A child keeps its pid until it is reaped, so that this is it, dead or alive.
+    try:
+        return _hold_child(pid, argv)
+    except (OSError, NetfwError):
+        os.kill(pid, signal.SIGKILL)  # whom nobody can hold, nobody could end later
+        os.waitpid(pid, 0)
+        raise
+
+
+def _hold_child(pid: int, argv: list[str]) -> Handle:
+    """A child keeps its pid until it is reaped, so that this is it, dead or alive."""
     _, started = stat(pid)
     where = netns.identity(None)
     identity = Identity(pid=pid, started=started, boot=boot(), namespace=where, argv=tuple(argv))

@@ -57,11 +57,12 @@ class Orphans:
 
     def _look(self) -> dict[ProcessKey, list[_Orphan]]:
         if self._found is None:
-            self._found = {}
+            found: dict[ProcessKey, list[_Orphan]] = {}
             head = self._head()
             for mark, pid in marked():
                 if mark.startswith(head) and (key := _key(mark.removeprefix(head))) is not None:
-                    self._found.setdefault(key, []).append(_Orphan(pid, mark))
+                    found.setdefault(key, []).append(_Orphan(pid, mark))
+            self._found = found
         return self._found
 
     def _head(self) -> str:

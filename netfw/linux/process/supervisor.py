@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +15,7 @@ from typing import Self
 from attrs import define, field, frozen
 
 from netfw.drivers.events import Event
-from netfw.errors import BackendBroken, NetfwError
+from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.linux import netns
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
 from netfw.linux.process.identity import Handle, hold, session
@@ -22,6 +24,10 @@ from netfw.linux.process.orphans import Orphans
 from netfw.linux.process.program import Backoff, OnDeath, Patience, ProcessKey, Program
 from netfw.linux.process.records import Record, Records
 from netfw.linux.process.watcher import Watcher
+
+LOG = logging.getLogger(__name__)
+
+_FULL = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT}
 
 
 @frozen
@@ -88,13 +94,13 @@ class Supervisor:
     def start(self, key: ProcessKey, program: Program) -> Process:
         """Make *program* run as *key*, and keep it running.
 
-        :raises BackendBroken: there is no such command.
+        :raises BackendBroken: there is no such command, or the directory can not be written to.
         :raises ConfigError: there is no such user.
         :raises OperationRefused: it ended at once; the message has its last words.
         :raises NotFound: there is no such namespace.
-        :raises BackendUnavailable: what ran before could not be ended.
+        :raises BackendUnavailable: what ran before could not be ended, or the machine is full.
         """
-        with self._exclusive(key) as keeper:
+        with _translated(key), self._exclusive(key) as keeper:
             keeper.turn += 1
             running = self._running(key, keeper)
             if running is not None and self._fits(key, running, program):
@@ -112,8 +118,9 @@ class Supervisor:
         """End the process of *key*, by its own command, TERM or KILL, and forget it.
 
         :raises BackendUnavailable: not even KILL ended it in time.
+        :raises BackendBroken: the directory can not be written to.
         """
-        with self._exclusive(key) as keeper:
+        with _translated(key), self._exclusive(key) as keeper:
             keeper.turn += 1
             running = self._running(key, keeper)
             if running is not None:
@@ -125,9 +132,13 @@ class Supervisor:
             self._records.remove(key)
 
     def held(self) -> frozenset[ProcessKey]:
-        """The keys whose processes run now, whoever started them."""
-        recorded = {key for key in self._records.recorded() if self.pid(key) is not None}
-        return frozenset(recorded) | self._orphans.keys()
+        """The keys whose processes run now, whoever started them.
+
+        :raises BackendBroken: the directory can not be read.
+        """
+        with _translated("the processes that run"):
+            recorded = {key for key in self._records.recorded() if self.pid(key) is not None}
+            return frozenset(recorded) | self._orphans.keys()
 
     def pid(self, key: ProcessKey) -> int | None:
         """The process of *key*, if it runs."""
@@ -190,8 +201,8 @@ class Supervisor:
         self, key: ProcessKey, keeper: _Keeper, program: Program, handle: Handle, *, adopted: bool
     ) -> Process:
         if keeper.handle is not handle:
-            keeper.handle, keeper.since = handle, time.monotonic()
             self._watcher.watch(handle.descriptor, lambda: self._submit(self._died, key, handle))
+            keeper.handle, keeper.since = handle, time.monotonic()
         keeper.program = program
         return Process(handle.pid, adopted)
 
@@ -250,9 +261,15 @@ class Supervisor:
             steady = time.monotonic() - keeper.since >= self._backoff.steady
             keeper.deaths = 1 if steady else keeper.deaths + 1
             last = tail(program.log or self._records.log_path(key))
-            self._sink(ProcessDied(f"{key} {ended}", key, program.on_death, last))
             if program.on_death is OnDeath.RESPAWN:
                 self._respawn_later(key, keeper)
+            self._tell(ProcessDied(f"{key} {ended}", key, program.on_death, last))
+
+    def _tell(self, event: Event) -> None:
+        try:
+            self._sink(event)
+        except Exception:  # an owner's defect must not end the watch over the others
+            LOG.exception("the owner of a process failed when it was told: %s", event.reason)
 
     def _respawn_later(self, key: ProcessKey, keeper: _Keeper) -> float:
         delay, turn = self._backoff.delay(keeper.deaths), keeper.turn
@@ -265,15 +282,22 @@ class Supervisor:
             if keeper.turn != turn or program is None or keeper.handle is not None:
                 return
             try:
-                handle = self._launch(key, program)
-                self._record(key, program, handle)
+                with _translated(key):
+                    process = self._start_again(key, keeper, program)
             except NetfwError as error:
                 keeper.deaths += 1
                 delay = self._respawn_later(key, keeper)
-                self._sink(RespawnFailed(f"{key}: {error}", key, delay))
+                self._tell(RespawnFailed(f"{key}: {error}", key, delay))
                 return
-            self._keep(key, keeper, program, handle, adopted=False)
-            self._sink(ProcessRespawned(f"{key} runs again", key, handle.pid))
+            self._tell(ProcessRespawned(f"{key} runs again", key, process.pid))
+
+    def _start_again(self, key: ProcessKey, keeper: _Keeper, program: Program) -> Process:
+        """Start *program*, unless the last try did so and could only not watch it."""
+        handle = self._running(key, keeper)
+        if handle is None:
+            handle = self._launch(key, program)
+            self._record(key, program, handle)
+        return self._keep(key, keeper, program, handle, adopted=False)
 
     def _found(self, key: ProcessKey, program: Program) -> Handle | None:
         """A process that was started for *key* but not recorded, because we were killed between.
@@ -291,6 +315,19 @@ class Supervisor:
                 end(orphan, (), self._patience)
             orphan.close()
         return found
+
+
+@contextmanager
+def _translated(what: object) -> Iterator[None]:
+    """What the machine refuses while *what* is looked after, as an error of ours."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise BackendUnavailable(f"{what}: {error}") from error
+        raise BackendBroken(
+            f"{what}: {error}; the records need a directory that we may write to"
+        ) from error
 
 
 def _is_main(handle: Handle, program: Program) -> bool:

@@ -25,7 +25,8 @@ def make_supervisor(tmp_path: Path, events: queue.Queue) -> Iterator[Callable[[]
     def make(**options: object) -> Supervisor:
         options.setdefault("backoff", Backoff(first=0.02, most=0.2))
         options.setdefault("patience", Patience(stop=1.0, kill=2.0))
-        made.append(Supervisor(tmp_path / "pids", events.put, **options))
+        sink = options.pop("sink", events.put)
+        made.append(Supervisor(tmp_path / "pids", sink, **options))
         return made[-1]
 
     yield make

@@ -354,16 +354,17 @@ def test_stopping_during_a_respawn_leaves_nothing_running(supervisor, events):
 
 
 def test_a_respawn_that_was_put_off_does_not_cut_a_later_one_short(make_supervisor, events):
-    supervisor = make_supervisor(backoff=Backoff(first=0.4, most=0.4))
+    supervisor = make_supervisor(backoff=Backoff(first=0.6, most=0.6), patience=Patience(settle=0))
     first = supervisor.start(KEY, SLEEP)
     os.kill(first.pid, signal.SIGKILL)
     assert isinstance(events.get(timeout=10), ProcessDied)
+    time.sleep(0.3)  # half of the delay
     second = supervisor.start(KEY, SLEEP)
     killed = time.monotonic()
     os.kill(second.pid, signal.SIGKILL)
     assert isinstance(events.get(timeout=10), ProcessDied)
     assert isinstance(events.get(timeout=10), ProcessRespawned)
-    assert time.monotonic() - killed >= 0.4
+    assert time.monotonic() - killed >= 0.6
 
 
 def test_hundreds_of_processes_have_one_watcher(make_supervisor, events):
