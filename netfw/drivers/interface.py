@@ -13,6 +13,9 @@ from netfw.model.address import Mac
 from netfw.model.device import check_device_name, check_namespace_name
 from netfw.model.ids import PortId
 
+NO_MAC = "00:00:00:00:00:00"
+MTU = (68, 65535)
+
 
 @frozen(kw_only=True)
 class Attachment:
@@ -22,12 +25,18 @@ class Attachment:
     """Name of the device that the port's owner uses, at most 15 characters."""
     mac: Mac = field(converter=Mac)
     mtu: int = 1500
+    """From 68, which every link carries by RFC 791, to 65535, which no IP packet exceeds; a
+    machine may take less."""
     netns: str | None = None
     """Network namespace the device is to be in; it must exist.  ``None``: the host's own."""
     up: bool = True
 
     def __attrs_post_init__(self) -> None:
         check_device_name(self.device)
+        if self.mac == NO_MAC:
+            raise ValueError(f"{self.device}: {NO_MAC} is the address of nobody")
+        if not MTU[0] <= self.mtu <= MTU[1]:
+            raise ValueError(f"{self.device}: an MTU is from {MTU[0]} to {MTU[1]}, not {self.mtu}")
         if self.netns is not None:
             check_namespace_name(self.netns)
 
@@ -50,10 +59,12 @@ class InterfaceDriver(HostDriver[PortId, Attachment]):
 
     1. A port that was put exists as a device of the wanted name, MAC and MTU, in the wanted
        namespace, up or down as asked; a changed attachment is put right in place where it can be.
+       What the machine does not take is an error for that port, and a new port leaves nothing then.
     2. A new port carries no traffic until the switch driver admits it.
     3. A device name that somebody else has is a ``Conflict`` for that port, and is left alone; a
        name may move from one port to another in one update.
-    4. A missing namespace is a ``NotFound`` for that port.
+    4. A missing namespace is a ``NotFound`` for that port; to a driver that does not declare
+       ``Capability.NAMESPACES`` every namespace is ``NotSupported``.
     5. ``devices`` reports what the host has; what appears there is what ``held`` returns.
     """
 

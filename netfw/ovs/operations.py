@@ -80,7 +80,14 @@ class AddPort:
 
     @property
     def text(self) -> str:
-        details = {"type": self.type, "mac": self.mac, "tag": self.tag, **self.options}
+        details = {
+            "type": self.type,
+            "mac": self.mac,
+            "mtu_request": self.mtu_request,
+            "ofport_request": self.ofport_request,
+            "tag": self.tag,
+            **self.options,
+        }
         shown = " ".join(f"{key}={value}" for key, value in details.items() if value)
         return f"add port {self.name} to {self.bridge} {shown}".rstrip()
 

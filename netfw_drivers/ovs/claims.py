@@ -15,6 +15,7 @@ from netfw_drivers.ovs.observed import (
     Place,
     Settings,
     device_of,
+    is_legible,
     is_stranded,
     is_unusable,
     leaving,
@@ -121,6 +122,7 @@ class _Claims:
         there = observed.link(wanted.netns, wanted.device)
         if (
             there is not None
+            and is_legible(port)
             and wanted.netns != place_of(port)
             and observed.link(place_of(port), device_of(port)) is not None
         ):

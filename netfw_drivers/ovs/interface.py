@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Self, cast
 from uuid import UUID
 
+from attrs import evolve
 from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, Host
@@ -18,11 +19,18 @@ from netfw.linux import netns
 from netfw.linux.network import Network
 from netfw.linux.values import Link
 from netfw.model.ids import PortId
-from netfw.ovs.operations import AddPort, RemovePort
+from netfw.ovs.operations import AddPort, SetColumns
 from netfw.ovs.ovsdb import DEFAULT_REMOTE, Ovsdb, share_ovsdb
 from netfw.ovs.ovsdb_state import OWNER, Changed, Connected, Disconnected, Port, SwitchEvent
-from netfw.plan import Plan, Stage, Update
-from netfw_drivers.ovs.observed import Observed, Place, Settings, device_of, place_of
+from netfw.plan import Operation, Plan, Stage, Update
+from netfw_drivers.ovs.observed import (
+    Observed,
+    Place,
+    Settings,
+    device_of,
+    is_namespace_name,
+    place_of,
+)
 from netfw_drivers.ovs.plan import OVSDB, LinkStep, plan_interfaces
 from netfw_drivers.ovs.seconds import Seconds
 
@@ -108,7 +116,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
             return self._observe_slice(scope)
         if scope is None:
             self._ovsdb.sync()
-        wanted = {value.netns for value in scope.put.values()} if scope else netns.names()
+        wanted = {value.netns for value in scope.put.values()} if scope else _namespaces()
         snapshot = self._ovsdb.snapshot()
         ours = self._mine(snapshot.ports.values())
         recorded = {place_of(port) for members in ours.values() for port in members}
@@ -125,10 +133,11 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         with _Networks() as networks:
             for stage in plan.stages:
-                if stage.backend == OVSDB:
-                    self._transact(stage)
-                else:
-                    networks.carry_out(stage)
+                try:
+                    self._carry_out(stage, networks)
+                except OperationRefused as refusal:
+                    self._take_back(_made(plan) & _owners(refusal.reasons), networks)
+                    raise
                 checkpoint(stage)
 
     def watch(self, sink: EventSink) -> None:
@@ -165,31 +174,60 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         self._ovsdb.sync()
         return self._mine(self._ovsdb.snapshot().ports.values())
 
-    def _transact(self, stage: Stage) -> None:
-        by_payload: dict[Any, object] = {o.payload: o for o in stage.operations}
+    def _carry_out(self, stage: Stage, networks: _Networks) -> None:
+        if stage.backend == OVSDB:
+            self._transact(stage, networks)
+        else:
+            networks.carry_out(stage)
+
+    def _take_back(self, owners: frozenset[PortId], networks: _Networks) -> None:
+        """Remove what was made for *owners*: who can not have what he wants has nothing."""
+        drop: Update[PortId, Attachment] = Update(drop=owners)
+        for stage in self.plan(drop, self.observe(drop)).stages:
+            self._carry_out(stage, networks)
+
+    def _transact(self, stage: Stage, networks: _Networks) -> None:
+        by_payload: dict[Any, Operation] = {o.payload: o for o in stage.operations}
+        sizes = {o: self._size_of(o.record) for o in by_payload if _changes_size(o)}
         try:
             self._ovsdb.run(list(by_payload))
-            self._undo_what_did_not_work(by_payload)
         except OperationRefused as refusal:
             reasons = {by_payload.get(key, key): why for key, why in refusal.reasons.items()}
             raise OperationRefused(reasons) from refusal
-
-    def _undo_what_did_not_work(self, operations: Iterable[object]) -> None:
-        """The database takes a port whose device the switch then can not make: a name is taken.
-
-        :raises OperationRefused: so it was, and the ports of the stage were taken back.
-        """
-        added = [o for o in operations if isinstance(o, AddPort) and o.type == "internal"]
-        ports = {o: self._ovsdb.port(o.name) for o in added}
         broken: dict[object, str] = {
-            o: port.interface.error for o, port in ports.items() if port and port.interface.error
+            by_payload[o]: why for o, why in self._ignored(by_payload, networks)
         }
         if broken:
-            expect = [{OWNER: o.port_external_ids[OWNER]} for o in added]
-            self._ovsdb.run(
-                [RemovePort(name=o.name, expect=e) for o, e in zip(added, expect, strict=True)]
-            )
+            self._ovsdb.run([_set_size(change, size) for change, size in sizes.items()])
+            added = (o for payload, o in by_payload.items() if isinstance(payload, AddPort))
+            self._take_back(_owners(added), networks)
             raise OperationRefused(broken)
+
+    def _size_of(self, name: str) -> int | None:
+        port = self._ovsdb.port(name)
+        return port.interface.mtu_request if port else None
+
+    def _ignored(
+        self, operations: Iterable[object], networks: _Networks
+    ) -> Iterator[tuple[object, str]]:
+        """What the database took and the switch then could not do, and why.
+
+        A device whose name is taken it does not make, and a size that is too large it does not set.
+        """
+        for operation in operations:
+            match operation:
+                case AddPort(type="internal", name=name, mtu_request=size):
+                    port = self._ovsdb.port(name)
+                    if port is not None and port.interface.error:
+                        yield operation, port.interface.error
+                        continue
+                case SetColumns(record=name, values={"mtu_request": int() as size}):
+                    pass
+                case _:
+                    continue
+            found = networks.home.link(name) if size is not None else None
+            if found is not None and found.mtu != size:
+                yield operation, f"the switch left the MTU of {name} at {found.mtu}, not {size}"
 
 
 class _Watcher:
@@ -248,6 +286,11 @@ class _Networks:
         except NetfwError as error:
             raise OperationRefused({operation: str(error)}) from error
 
+    @property
+    def home(self) -> Network:
+        """The switch's own."""
+        return self._network(None)
+
     def _network(self, place: Place) -> Network:
         if place not in self._open:
             for other in self._open.keys() - {None}:
@@ -262,6 +305,29 @@ def _owner(port: Port) -> PortId | None:
         return PortId(UUID(port.external_ids.get(OWNER, "")))
     except ValueError:
         return None
+
+
+def _made(plan: Plan) -> frozenset[PortId]:
+    """Whom the plan makes a new port for."""
+    return _owners(operation for operation in plan if isinstance(operation.payload, AddPort))
+
+
+def _owners(operations: Iterable[object]) -> frozenset[PortId]:
+    known = (operation for operation in operations if isinstance(operation, Operation))
+    return frozenset(cast(PortId, owner) for operation in known for owner in operation.owners)
+
+
+def _changes_size(operation: object) -> bool:
+    return isinstance(operation, SetColumns) and "mtu_request" in operation.values
+
+
+def _set_size(change: SetColumns, size: int | None) -> SetColumns:
+    return evolve(change, values={"mtu_request": size})
+
+
+def _namespaces() -> frozenset[str]:
+    """Those that a port can be in; a name that no attachment can have is somebody else's."""
+    return frozenset(name for name in netns.names() if is_namespace_name(name))
 
 
 def _read_links(places: Iterable[Place]) -> dict[Place, dict[str, Link]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from attrs import field, frozen
 
 from netfw.drivers.interface import Attachment
 from netfw.linux.values import Link
-from netfw.model.device import device_name
+from netfw.model.device import check_device_name, check_namespace_name, device_name
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb_state import Bridge, Port
 from netfw.plan import Update
@@ -19,8 +19,9 @@ DEVICE = "netfw-device"
 STATUS = "iface-status"
 ATTACHED_MAC = "attached-mac"
 
-MADE_BY_SWITCH = frozenset({"tun", "openvswitch"})
-"""Kinds of the devices that a switch makes for internal ports."""
+TAP = "tun"
+MADE_BY_SWITCH = frozenset({TAP, "openvswitch"})
+"""Kinds of the devices that a switch makes for internal ports: in userspace, in the kernel."""
 
 Place = str | None
 """A network namespace by name; ``None`` is the switch's own."""
@@ -71,23 +72,55 @@ class Settings:
                 names |= {self.port_name(port_id, wanted), wanted.device}
                 places.add(wanted.netns)
             for place in places:
-                found.setdefault(place, set()).update(names)
+                found.setdefault(place, set()).update(filter(is_device_name, names))
         return found
 
 
 def place_of(port: Port) -> Place:
-    """The namespace that a port's device was put into."""
-    return port.external_ids.get(NETNS)
+    """The namespace that a port's device was put into; a mark that can not be one says nothing."""
+    name = port.external_ids.get(NETNS)
+    return name if name is not None and is_namespace_name(name) else None
 
 
 def device_of(port: Port) -> str:
-    """The device that the owner of a port uses."""
-    return port.external_ids.get(DEVICE, port.name)
+    """The device that the owner of a port uses; a mark that can not be one says nothing."""
+    name = port.external_ids.get(DEVICE)
+    return name if name is not None and is_pair(port) and is_device_name(name) else port.name
+
+
+def is_pair(port: Port) -> bool:
+    """Whether a port of ours is one end of a veth pair."""
+    return DEVICE in port.external_ids and port.interface.type != "internal"
+
+
+def is_legible(port: Port) -> bool:
+    """Whether the marks of a port are such as this driver makes, and can be relied on."""
+    marks = port.external_ids
+    place, device = marks.get(NETNS), marks.get(DEVICE)
+    return (place is None or is_namespace_name(place)) and (
+        device is None or is_device_name(device)
+    )
+
+
+def is_namespace_name(name: str) -> bool:
+    return _passes(check_namespace_name, name)
+
+
+def is_device_name(name: str) -> bool:
+    return _passes(check_device_name, name)
+
+
+def _passes(check: Callable[[str], None], name: str) -> bool:
+    try:
+        check(name)
+    except ValueError:
+        return False
+    return True
 
 
 def is_unusable(port: Port) -> bool:
     """Whether a port of ours never came to have a device."""
-    if DEVICE in port.external_ids:
+    if is_pair(port):
         return STATUS not in port.interface.external_ids
     return port.interface.error is not None
 
@@ -98,7 +131,7 @@ def is_stranded(port: Port, observed: Observed) -> bool:
     home, there = observed.link(None, port.name), observed.link(place, port.name)
     return (
         place is not None
-        and DEVICE not in port.external_ids
+        and not is_pair(port)
         and home is not None
         and home.kind in MADE_BY_SWITCH
         and there is not None

@@ -1,7 +1,8 @@
 """What it takes to plug ports into a bridge.  Pure: values in, values out.
 
 A port is known as ours by a mark on its row in the switch's database, which is made before anything
-else and removed after everything else: whatever a crash leaves behind is found by it again.
+else and removed after everything else: whatever a crash leaves behind is found by it again.  That
+holds for a dead switch too, which would remove no device: it goes before its row.
 Rules found by trying (Open vSwitch 3.1, userspace datapath):
 
 * A switch matches ports by name: one that is removed and added in one transaction keeps its device,
@@ -9,6 +10,8 @@ Rules found by trying (Open vSwitch 3.1, userspace datapath):
 * A device that is deleted, alone or with its namespace, is not made again, and no column says so.
 * A restarted switch makes new devices in its own namespace; those in other namespaces are dead.
 * The switch sets MAC and MTU of devices in its own namespace alone, and there insists on them.
+  An MTU that it can not set it leaves as it is, and no column says so: each is a stage of its own,
+  to be looked at afterwards.
 * When it opens a device it reads and later writes the flags: a device that is set up meanwhile is
   down again.
 """
@@ -51,10 +54,12 @@ from netfw_drivers.ovs.observed import (
     MADE_BY_SWITCH,
     NETNS,
     STATUS,
+    TAP,
     Observed,
     Place,
     Settings,
     device_of,
+    is_pair,
     is_stranded,
     is_unusable,
     leaving,
@@ -101,6 +106,7 @@ class _Draft:
     removals: list[Operation] = field(factory=list)
     additions: list[Operation] = field(factory=list)
     database: list[Operation] = field(factory=list)
+    sizes: list[Operation] = field(factory=list)
     links: list[Operation] = field(factory=list)
     ready: list[Operation] = field(factory=list)
     finishing: list[Operation] = field(factory=list)
@@ -113,26 +119,34 @@ class _Draft:
         for batch in (self.additions, self.database):
             if batch:
                 yield Stage(tuple(batch))
-        yield from (Stage((operation,)) for operation in self.links)
+        yield from (Stage((operation,)) for operation in (*self.sizes, *self.links))
         if self.ready:
             yield Stage(tuple(self.ready))
         yield from (Stage((operation,)) for operation in self.finishing)
 
     def remove(self, port_id: PortId, port: Port) -> None:
-        if DEVICE in port.external_ids:
-            if self.observed.link(None, port.name) is not None:
-                self.clearing.append(_link(port_id, None, DelLink(port.name)))
-        elif self._is_dead(port, place_of(port)):
-            self.clearing.append(_link(port_id, place_of(port), DelLink(port.name)))
+        for place in sorted({None, place_of(port)}, key=str):
+            if self._goes_along(port, place):
+                self.clearing.append(_link(port_id, place, DelLink(port.name)))
         expect = {OWNER: str(port_id)}
         self.removals.append(_ovsdb(port_id, RemovePort(name=port.name, expect=expect)))
+
+    def _goes_along(self, port: Port, place: Place) -> bool:
+        """Whether the device of the port's name in *place* is the port's, and can be deleted."""
+        found = self.observed.link(place, port.name)
+        if found is None:
+            return False
+        if is_pair(port):  # its ends come and go together
+            other = self.observed.link(place_of(port), device_of(port))
+            return place is None and (other is not None or not is_unusable(port))
+        ours = found.kind == TAP and found.mac == port.interface.mac and not is_unusable(port)
+        return ours or self._is_dead(port, place)
 
     def abandon(self, port_id: PortId) -> None:
         """Leave no mark on a name that turned out to be another's."""
         for port in self.observed.ours.get(port_id, ()):
             if is_unusable(port) or is_stranded(port, self.observed):
-                expect = {OWNER: str(port_id)}
-                self.removals.append(_ovsdb(port_id, RemovePort(name=port.name, expect=expect)))
+                self.remove(port_id, port)
 
     def put(self, port_id: PortId, wanted: Attachment) -> None:
         name = self.settings.port_name(port_id, wanted)
@@ -159,7 +173,7 @@ class _Draft:
         return found is not None and (found[0] is None or wanted.netns is not None)
 
     def _veth_can_stay(self, port: Port, wanted: Attachment) -> bool:
-        if DEVICE not in port.external_ids or device_of(port) != wanted.device:
+        if not is_pair(port) or device_of(port) != wanted.device:
             return False
         ends = self.observed.link(None, port.name), self._veth_place(wanted, port)
         if STATUS in port.interface.external_ids:
@@ -250,11 +264,16 @@ class _Draft:
         for other in {wanted.netns, place_of(port)} - {place}:
             if self._is_dead(port, other):
                 self.clearing.append(_link(port_id, other, DelLink(port.name)))
-        columns: dict[str, tuple[Value, Value]] = {
-            "mac": (port.interface.mac, str(wanted.mac)),
-            "mtu_request": (port.interface.mtu_request, self._mtu_request(wanted)),
-        }
-        self._mend_rows(port_id, wanted, port, columns)
+        self._mend_rows(port_id, wanted, port, {"mac": (port.interface.mac, str(wanted.mac))})
+        size = self._mtu_request(wanted)
+        if size != port.interface.mtu_request:
+            change = SetColumns(
+                table=Table.INTERFACE,
+                record=port.name,
+                values={"mtu_request": size},
+                expect={OWNER: str(port_id)},
+            )
+            self.sizes.append(_ovsdb(port_id, change))
         moved = place != wanted.netns
         if moved:
             assert wanted.netns is not None

@@ -34,7 +34,7 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
     USE_VETH: bool
     PLACE: str | None
     """Namespace of the ports: where the switch keeps up its MAC and MTU by itself, or not."""
-    HALF = 1
+    HALF = 1234
     """An MTU that says: part of it is there and part of it is not."""
 
     @pytest.fixture

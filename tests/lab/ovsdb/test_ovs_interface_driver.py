@@ -250,5 +250,5 @@ def test_drivers_that_wait_alike_share_one_connection(ovs):
 def test_a_timeout_that_is_no_time_is_refused_by_the_option(seconds):
     (option,) = (o for o in OvsInterfaceDriver.OPTIONS if o.dest == "ovsdb_timeout")
     assert option.type("2.5") == 2.5
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"Should be|could not|not a number"):
         option.type(seconds)

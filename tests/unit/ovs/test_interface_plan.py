@@ -208,8 +208,53 @@ def test_a_pair_is_removed_before_its_mark():
 
 def test_internal_ports_become_pairs_when_the_option_changes():
     done = lines(Update(put={A: wanted()}), RIGHT, VETH)
-    assert done[0] == "1. ovsdb: remove port tap-a"
-    assert done[1] == f"2. ovsdb: add port {TAP_A} to br-int tag=4095"
+    assert done[0] == "1. links/n1: ip link delete tap-a"
+    assert done[1] == "2. ovsdb: remove port tap-a"
+    assert done[2] == f"3. ovsdb: add port {TAP_A} to br-int tag=4095"
+
+
+@pytest.mark.parametrize("place", [None, "n1"])
+def test_a_device_is_removed_before_its_mark_which_a_dead_switch_would_not_do(place):
+    observed = seen(port(netns=place), links={place: {"tap-a": link()}})
+    where = f"links/{place}" if place else "links"
+    assert lines(Update(complete=True), observed) == [
+        f"1. {where}: ip link delete tap-a",
+        "2. ovsdb: remove port tap-a",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("of", "foreign"),
+    [
+        (port(netns=None), link(mac=OTHER_MAC)),
+        (port(netns=None), link(kind="veth")),
+        (port(netns=None, error="File exists", ofport=-1), link()),
+        (port(netns=None), link(kind="openvswitch")),
+        (veth_port(external_ids={}), link(TAP_A, "veth")),
+    ],
+    ids=["other MAC", "other kind", "not opened", "the kernel's own port", "no other end"],
+)
+def test_a_device_that_is_not_the_ports_or_goes_by_itself_is_left_alone(of, foreign):
+    observed = seen(of, links={None: {foreign.name: foreign}})
+    assert lines(Update(complete=True), observed) == [f"1. ovsdb: remove port {of.name}"]
+
+
+def test_a_new_port_on_the_host_itself_shows_its_size():
+    (first, *_) = lines(Update(put={A: wanted(netns=None, mtu=1400)}), seen())
+    assert first == (
+        f"1. ovsdb: add port tap-a to br-int type=internal mac={MAC} mtu_request=1400 tag=4095"
+    )
+
+
+def test_each_size_is_a_stage_of_its_own_which_can_be_refused_alone():
+    ports = port(netns=None), port("tap-b", B, netns=None)
+    observed = seen(*ports, links={None: {"tap-a": link(), "tap-b": link("tap-b")}})
+    both = {A: wanted(netns=None, mtu=9000), B: wanted("tap-b", netns=None, mtu=9000)}
+    plan = plan_interfaces(Update(put=both), observed, INTERNAL)
+    assert [str(operation) for operation in plan][:2] == [
+        f"ovsdb: set Interface {name} mtu_request=9000" for name in ("tap-a", "tap-b")
+    ]
+    assert {len(stage.operations) for stage in plan.stages} == {1}
 
 
 def test_removals_come_by_tens():
@@ -220,9 +265,9 @@ def test_removals_come_by_tens():
 
 def test_a_name_moves_from_port_to_port():
     update = Update(put={B: wanted(mac=OTHER_MAC, up=False)}, drop=frozenset({A}))
-    assert lines(update, RIGHT)[:2] == [
-        "1. ovsdb: remove port tap-a",
-        f"2. ovsdb: add port tap-a to br-int type=internal mac={OTHER_MAC} tag=4095",
+    assert lines(update, RIGHT)[1:3] == [
+        "2. ovsdb: remove port tap-a",
+        f"3. ovsdb: add port tap-a to br-int type=internal mac={OTHER_MAC} tag=4095",
     ]
 
 
@@ -273,3 +318,15 @@ def test_every_operation_knows_whom_it_is_for():
     )
     assert {operation.owners for operation in plan} == {frozenset({A}), frozenset({B})}
     assert len(set(plan)) == len(plan), "they can be told apart"
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [{"mac": "00:00:00:00:00:00"}, {"mtu": 67}, {"mtu": 0}, {"mtu": -1}, {"mtu": 65536}],
+    ids=str,
+)
+def test_no_driver_is_asked_for_what_no_machine_has(impossible):
+    with pytest.raises(ValueError, match="tap-a"):
+        wanted(**impossible)
+    assert wanted(mtu=68).mtu == 68
+    assert wanted(mtu=65535).mtu == 65535
