@@ -10,7 +10,7 @@ from attrs import define, field
 
 from netfw.drivers.base import Capability, DriverInfo, Host
 from netfw.drivers.interface import Attachment, Device, InterfaceDriver
-from netfw.errors import BackendUnavailable, Conflict, NetfwError
+from netfw.errors import BackendUnavailable, Conflict, NetfwError, NotSupported
 from netfw.model.ids import PortId
 from netfw.plan import Outcome, Update
 
@@ -32,8 +32,8 @@ class ImaginaryMachine:
 class NullInterfaceDriver(InterfaceDriver):
     """Keeps attachments in memory, for programs that need a driver and no network.
 
-    It makes no device, carries no traffic and knows no namespaces: it takes any name of one.  What
-    it holds lives as long as the host object it was made with.
+    It makes no device, carries no traffic and knows no namespaces: it refuses them.  What it holds
+    lives as long as the host object it was made with.
     """
 
     VERSION: ClassVar[int] = 1
@@ -93,16 +93,20 @@ def _leaving(update: Update[PortId, Attachment], machine: ImaginaryMachine) -> I
 def _refusals(
     update: Update[PortId, Attachment], machine: ImaginaryMachine
 ) -> dict[PortId, NetfwError]:
-    """Who wants a name that somebody keeps; whoever is refused keeps his own."""
-    refused: dict[PortId, NetfwError] = {}
+    """Who wants a name that somebody keeps, or a namespace; whoever is refused keeps his own."""
+    refused: dict[PortId, NetfwError] = {
+        key: NotSupported(f"{value.device}: the null driver knows no network namespaces")
+        for key, value in update.put.items()
+        if value.netns is not None
+    }
     while True:
         wanted = {key: value for key, value in update.put.items() if key not in refused}
         staying = {**machine.attachments, **wanted}
-        names = {(value.netns, value.device): key for key, value in reversed(staying.items())}
+        names = {value.device: key for key, value in reversed(staying.items())}
         more = {
             key: Conflict(f"{value.device} belongs to somebody else")
             for key, value in wanted.items()
-            if value.device in machine.foreign or names[value.netns, value.device] != key
+            if value.device in machine.foreign or names[value.device] != key
         }
         if not more:
             return refused

@@ -6,3 +6,28 @@
    alone: a driver is not its own witness.
 4. The suites are themselves tested against drivers that break one promise each.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from netfw.testing.conformance.interface import InterfaceDriverConformance
+    from netfw.testing.conformance.state_source import StateSourceConformance
+    from netfw.testing.conformance.switch import SwitchDriverConformance
+
+__all__ = ["InterfaceDriverConformance", "StateSourceConformance", "SwitchDriverConformance"]
+
+_HOMES = {
+    "InterfaceDriverConformance": "interface",
+    "StateSourceConformance": "state_source",
+    "SwitchDriverConformance": "switch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A suite is loaded when it is asked for: each needs what its own contract needs."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

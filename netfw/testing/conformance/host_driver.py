@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
@@ -20,13 +20,55 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
+def missing_hooks(suite: type) -> list[str]:
+    """The hooks that *suite* neither overrides nor inherits from somebody who did."""
+
+    def found_in(name: str) -> type:
+        return next(base for base in suite.__mro__ if name in vars(base))
+
+    return [
+        name
+        for listing in suite.__mro__
+        for name in vars(listing).get("HOOKS", ())
+        if found_in(name) is listing
+    ]
+
+
+def _say(wrong: Iterable[str]) -> None:
+    sentences = "\n".join(wrong)
+    if sentences:
+        raise AssertionError(sentences)
+
+
 class HostDriverConformance(Generic[K, V]):
     """One test and more per promise of :class:`HostDriver`.
 
     The methods and fixtures up to the first test are hooks.  Every test starts on a host that holds
     nothing of the driver's, and nothing is skipped but for a capability that the driver does not
-    declare.
+    declare.  A ``Test...`` class that lacks hooks is refused when it is defined, with all their
+    names.
     """
+
+    HOOKS: ClassVar[tuple[str, ...]] = (
+        "make_driver",
+        "examples",
+        "changed",
+        "actual",
+        "make_foreign",
+        "foreign_is_intact",
+        "vanish",
+        "outage",
+    )
+    """What a subclass has to override.  A suite lists those that it adds."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        missing = missing_hooks(cls)
+        if missing and cls.__name__.startswith("Test"):
+            raise TypeError(
+                f"{cls.__name__} does not say how to look at the machine: "
+                f"override {', '.join(missing)}; what each is for is in {__name__} and beside it"
+            )
 
     @pytest.fixture
     def make_driver(self) -> Callable[[], HostDriver[K, V]]:
@@ -70,6 +112,13 @@ class HostDriverConformance(Generic[K, V]):
         """Within it the backend does not answer; after it, it does."""
         raise NotImplementedError("override `outage`")
 
+    def awkward(self, value: V) -> Mapping[str, V]:
+        """*value* made possible but unusual, by what is unusual about it: the limits of a field.
+
+        The driver has it or refuses it.  A suite of a contract says which ones there are.
+        """
+        return {}
+
     def require(self, driver: HostDriver[K, V], capability: Capability) -> None:
         """Skip the test when the driver does not claim to be capable of this."""
         if capability not in driver.describe().capabilities:
@@ -77,12 +126,32 @@ class HostDriverConformance(Generic[K, V]):
 
     def assert_so(self, wanted: Mapping[K, V]) -> None:
         """The machine has what is *wanted*."""
-        assert {key: self.actual(key, value) for key, value in wanted.items()} == dict(wanted)
+        found = {key: self.actual(key, value) for key, value in wanted.items()}
+        _say(
+            f"{key} should be\n  {value}\nand is\n  {found[key] or 'gone'}"
+            for key, value in wanted.items()
+            if found[key] != value
+        )
 
     def assert_gone(self, wanted: Mapping[K, V]) -> None:
         """The machine has nothing of what was *wanted*."""
-        left = {key: self.actual(key, value) for key, value in wanted.items()}
-        assert left == dict.fromkeys(wanted)
+        found = {key: self.actual(key, value) for key, value in wanted.items()}
+        _say(
+            f"{key} should be gone and is still there:\n  {left}"
+            for key, left in found.items()
+            if left is not None
+        )
+
+    def assert_done(self, outcome: Outcome[K]) -> None:
+        """Everything that was asked for is done."""
+        _say(f"{key} should be done and failed: {error!r}" for key, error in outcome.failed.items())
+        _say(f"{key} should be done and waits: {why}" for key, why in outcome.waiting.items())
+
+    def assert_held(self, driver: HostDriver[K, V], keys: Set[K]) -> None:
+        """The driver holds *keys* and nothing else."""
+        held = driver.held()
+        _say(f"{key} should be held and is not" for key in keys - held)
+        _say(f"{key} should not be held and is" for key in held - keys)
 
     @proves(HostDriver, 1)
     def test_what_is_put_is_so_and_what_is_dropped_is_gone(self, driver: HostDriver[K, V]) -> None:
@@ -91,17 +160,17 @@ class HostDriverConformance(Generic[K, V]):
         self.assert_so(wanted)
         assert driver.converge(Update(drop=frozenset(wanted))) == Outcome(done=frozenset(wanted))
         self.assert_gone(wanted)
-        assert driver.held() == frozenset()
+        self.assert_held(driver, frozenset())
 
     @proves(HostDriver, 1)
     def test_repeating_changes_nothing(self, driver: HostDriver[K, V]) -> None:
         wanted = self.examples(2)
         for _ in range(3):
-            assert driver.converge(Update(put=wanted)).ok
+            self.assert_done(driver.converge(Update(put=wanted)))
             self.assert_so(wanted)
-            assert driver.held() == wanted.keys()
+            self.assert_held(driver, wanted.keys())
         for _ in range(3):
-            assert driver.converge(Update(drop=frozenset(wanted))).ok
+            self.assert_done(driver.converge(Update(drop=frozenset(wanted))))
             self.assert_gone(wanted)
 
     @proves(HostDriver, 1)
@@ -109,7 +178,7 @@ class HostDriverConformance(Generic[K, V]):
         wanted = self.examples(2)
         driver.converge(Update(put=wanted))
         changed = {key: self.changed(value) for key, value in wanted.items()}
-        assert driver.converge(Update(put=changed)).ok
+        self.assert_done(driver.converge(Update(put=changed)))
         self.assert_so(changed)
 
     @proves(HostDriver, 1, 3)
@@ -121,9 +190,9 @@ class HostDriverConformance(Generic[K, V]):
         states = [{}, {one: things[one]}, things, changed, {three: things[three]}]
         shuffled = random.Random(1).sample(states * 2, 2 * len(states))
         for state in [*states, *reversed(states), *shuffled]:
-            assert driver.converge(Update(put=state, complete=True)).ok
+            self.assert_done(driver.converge(Update(put=state, complete=True)))
             self.assert_so(state)
-            assert driver.held() == state.keys()
+            self.assert_held(driver, state.keys())
         driver.converge(Update(complete=True))
         self.assert_gone(things)
 
@@ -139,16 +208,16 @@ class HostDriverConformance(Generic[K, V]):
         one, two, three = things
         driver.converge(Update(put=things))
         update = Update(put={one: things[one]}, complete=True, keep=frozenset({two}))
-        assert driver.converge(update).ok
+        self.assert_done(driver.converge(update))
         self.assert_so({one: things[one], two: things[two]})
         self.assert_gone({three: things[three]})
-        assert driver.held() == {one, two}
+        self.assert_held(driver, {one, two})
 
     @proves(HostDriver, 3)
     def test_an_update_that_is_not_complete_leaves_the_rest(self, driver: HostDriver[K, V]) -> None:
         things = self.examples(2)
         for key, value in things.items():
-            assert driver.converge(Update(put={key: value})).ok
+            self.assert_done(driver.converge(Update(put={key: value})))
         self.assert_so(things)
 
     @proves(HostDriver, 3)
@@ -156,8 +225,8 @@ class HostDriverConformance(Generic[K, V]):
         things = self.examples(3)
         driver.converge(Update(put=things))
         kept = next(iter(things))
-        assert driver.gc([kept]).ok
-        assert driver.held() == {kept}
+        self.assert_done(driver.gc([kept]))
+        self.assert_held(driver, {kept})
         self.assert_so({kept: things[kept]})
 
     @proves(HostDriver, 4)
@@ -188,8 +257,8 @@ class HostDriverConformance(Generic[K, V]):
         (key, value), (other, foreign) = things.items()
         driver.converge(Update(put={key: value}))
         self.make_foreign(foreign)
-        assert driver.converge(Update(drop=frozenset({other}))).ok
-        assert driver.converge(Update(complete=True)).ok
+        self.assert_done(driver.converge(Update(drop=frozenset({other}))))
+        self.assert_done(driver.converge(Update(complete=True)))
         self.assert_gone({key: value})
         assert self.foreign_is_intact(foreign)
 
@@ -200,10 +269,10 @@ class HostDriverConformance(Generic[K, V]):
         things = self.examples(2)
         make_driver().converge(Update(put=things))  # and nobody closes it
         successor = make_driver()
-        assert successor.held() == things.keys()
-        assert successor.converge(Update(put=things, complete=True)).ok
+        self.assert_held(successor, things.keys())
+        self.assert_done(successor.converge(Update(put=things, complete=True)))
         self.assert_so(things)
-        assert successor.converge(Update(complete=True)).ok
+        self.assert_done(successor.converge(Update(complete=True)))
         self.assert_gone(things)
         successor.close()
 
@@ -213,10 +282,10 @@ class HostDriverConformance(Generic[K, V]):
         gone, there = things
         driver.converge(Update(put=things))
         self.vanish(gone, things[gone])
-        assert driver.held() == {there}
-        assert driver.converge(Update(put=things)).ok
+        self.assert_held(driver, {there})
+        self.assert_done(driver.converge(Update(put=things)))
         self.assert_so(things)
-        assert driver.held() == things.keys()
+        self.assert_held(driver, things.keys())
 
     @proves(HostDriver, 7)
     def test_a_refused_key_is_not_held(self, driver: HostDriver[K, V]) -> None:
@@ -231,7 +300,7 @@ class HostDriverConformance(Generic[K, V]):
         things = self.examples(1)
         with self.outage(), pytest.raises(BackendUnavailable):
             driver.converge(Update(put=things))
-        assert driver.converge(Update(put=things)).ok
+        self.assert_done(driver.converge(Update(put=things)))
         self.assert_so(things)
 
     @proves_raise(HostDriver, "held", BackendUnavailable)
@@ -240,7 +309,7 @@ class HostDriverConformance(Generic[K, V]):
         driver.converge(Update(put=things))
         with self.outage(), pytest.raises(BackendUnavailable):
             driver.held()
-        assert driver.held() == things.keys()
+        self.assert_held(driver, things.keys())
 
     def test_two_driver_objects_work_on_one_host_at_once(
         self, make_driver: Callable[[], HostDriver[K, V]]
@@ -264,7 +333,7 @@ class HostDriverConformance(Generic[K, V]):
         assert [outcome.failed for outcome in outcomes] == [{}] * len(things)
         self.assert_so(dict(things))
         for driver in drivers:
-            assert driver.held() == dict(things).keys()
+            self.assert_held(driver, dict(things).keys())
             driver.close()
 
     def test_closing_leaves_the_machine_as_it_is(self, driver: HostDriver[K, V]) -> None:
@@ -273,6 +342,21 @@ class HostDriverConformance(Generic[K, V]):
         driver.close()
         driver.close()
         self.assert_so(things)
+
+    @proves(HostDriver, 1, 4)
+    def test_an_awkward_value_is_had_or_refused_and_never_half(
+        self, driver: HostDriver[K, V]
+    ) -> None:
+        (key, value), (other, plain) = self.examples(2).items()
+        for what, awkward in self.awkward(value).items():
+            outcome = driver.converge(Update(put={key: awkward, other: plain}))
+            assert other in outcome.done, f"{what} concerns another key too: {outcome}"
+            if key in outcome.done:
+                self.assert_so({key: awkward})
+            else:
+                assert key in outcome.failed, f"{what} is neither done nor failed: {outcome}"
+                self.assert_gone({key: awkward})
+            self.assert_done(driver.converge(Update(drop=frozenset({key}))))
 
     def test_an_empty_update_is_nothing(self, driver: HostDriver[K, V]) -> None:
         assert driver.converge(Update()) == Outcome()

@@ -85,7 +85,20 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
             reconciler.apply(self.plan(reconciler, update), no_checkpoint)
             left = self.plan(reconciler, update)
             assert not left, f"there is still to do: {left}"
-        assert reconciler.held() == frozenset()
+        self.assert_held(reconciler, frozenset())
+
+    @proves(Reconciler, 2)
+    def test_nothing_is_left_to_do_for_an_awkward_value_either(
+        self, driver: HostDriver[K, V]
+    ) -> None:
+        reconciler = self.reconciler(driver)
+        ((key, value),) = self.examples(1).items()
+        for what, awkward in self.awkward(value).items():
+            update = Update(put={key: awkward})
+            if reconciler.converge(update).ok:
+                left = reconciler.plan(update, reconciler.observe(None))
+                assert not left, f"{what} is said to be done, and there is still to do: {left}"
+            reconciler.converge(Update(drop=frozenset({key})))
 
     @proves(Reconciler, 3)
     def test_dying_after_any_stage_of_making_is_safe(
@@ -118,13 +131,13 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
         stage, died = 0, True
         while died:
             victim = self.reconciler(make_driver())
-            assert victim.converge(Update(put=before, complete=True)).ok
+            self.assert_done(victim.converge(Update(put=before, complete=True)))
             died = dies_at(victim, update, stage)
             successor = make_driver()
-            assert successor.converge(update).ok
+            self.assert_done(successor.converge(update))
             self.assert_so(update.put)
-            assert successor.held() == update.put.keys()
-            assert successor.converge(Update(complete=True)).ok
+            self.assert_held(successor, update.put.keys())
+            self.assert_done(successor.converge(Update(complete=True)))
             self.assert_gone({**before, **update.put})
             successor.close()
             victim.close()
@@ -205,7 +218,8 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
             spoil(key, things[key])
             noticed = reconciler.plan(update, reconciler.observe(None))
             assert noticed, f"{name}: it goes unnoticed"
-            assert reconciler.converge(update).ok, name
+            outcome = reconciler.converge(update)
+            assert outcome.ok, f"{name}: it is not repaired: {outcome}"
             self.assert_so(things)
             left = self.plan(reconciler, update)
             assert not left, f"{name}: there is still to do: {left}"

@@ -6,6 +6,7 @@ The file has no name that pytest looks for: `test_broken_drivers` runs it.
 from attrs import evolve
 from imaginary import GoodDriver, ImaginaryConformance
 
+from netfw.drivers.base import Capability
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.reconciler import Reconciler
@@ -336,6 +337,111 @@ class DoesNotNoticeDrift(GoodDriver):
         verb, key, value = operation.payload
         if verb == "put":
             self.made[key] = value
+
+
+@breaks(HostDriver, 1)
+class NeverChanges(GoodDriver):
+    """What was made once stays as it was made."""
+
+    def plan(self, update, observed):
+        put = {key: observed.devices.get(key, value) for key, value in update.put.items()}
+        return super().plan(evolve(update, put=put), observed)
+
+
+@breaks(HostDriver, 1)
+class SaysItIsGone(GoodDriver):
+    """What is dropped by its name stays, and is said to be gone."""
+
+    def leaving(self, update, observed):
+        return [key for key in super().leaving(update, observed) if key not in update.drop]
+
+
+@breaks(HostDriver, 3)
+class TakesAllForComplete(GoodDriver):
+    """What an update does not speak of is removed."""
+
+    def leaving(self, update, observed):
+        return super().leaving(evolve(update, complete=True), observed)
+
+
+class CleansUpWhenClosed(GoodDriver):
+    """Who ends takes along what he made."""
+
+    def close(self):
+        self.machine.devices.clear()
+
+
+class BearsNobodyBeside(GoodDriver):
+    """While one driver object lives, another one gets nothing."""
+
+    def converge(self, update):
+        if not update:
+            return Outcome()
+        if getattr(self.machine, "master", self) is not self:
+            return Outcome(failed=dict.fromkeys(update, Conflict("another driver is at work")))
+        self.machine.master = self
+        return super().converge(update)
+
+
+class ComplainsOfNothing(GoodDriver):
+    """An update without keys is thought to be a mistake."""
+
+    def converge(self, update):
+        if not update.put and not update.drop and not update.complete:
+            raise ValueError("nothing to do")
+        return super().converge(update)
+
+
+@breaks(InterfaceDriver, 1)
+class IsAlwaysUp(GoodDriver):
+    """Down is not thought of."""
+
+    def plan(self, update, observed):
+        put = {key: evolve(value, up=True) for key, value in update.put.items()}
+        return super().plan(evolve(update, put=put), observed)
+
+
+@breaks(InterfaceDriver, 1)
+class MakesNamesPretty(GoodDriver):
+    """A name is changed to what the machine is thought to like."""
+
+    def plan(self, update, observed):
+        put = {k: evolve(v, device=v.device.replace(".", "-")) for k, v in update.put.items()}
+        return super().plan(evolve(update, put=put), observed)
+
+
+@breaks(Reconciler, 2)
+class TakesLessSilently(GoodDriver):
+    """What is too large for the machine is cut, and said to be done."""
+
+    def carry_out(self, operation):
+        verb, key, value = operation.payload
+        if value is not None:
+            value = evolve(value, mtu=min(value.mtu, 1500))
+        super().carry_out(evolve(operation, payload=(verb, key, value)))
+
+
+@breaks(InterfaceDriver, 1)
+class LeavesHalfOfIt(GoodDriver):
+    """That the size is refused is found out when the device is there, and it stays there."""
+
+    def carry_out(self, operation):
+        verb, key, value = operation.payload
+        if value is not None and value.mtu > 9000:
+            super().carry_out(evolve(operation, payload=(verb, key, evolve(value, mtu=1500))))
+            raise OperationRefused({operation: "too large"})
+        super().carry_out(operation)
+
+
+@breaks(InterfaceDriver, 4)
+class PassesOverNamespaces(GoodDriver):
+    """It does not know namespaces, and puts everything where it puts everything."""
+
+    CAPABILITIES = (Capability.PLAN, Capability.MTU_CHANGE)
+
+    def plan(self, update, observed):
+        put = {key: evolve(value, netns=None) for key, value in update.put.items()}
+        return super().plan(evolve(update, put=put), observed)
 
 
 DRIVERS = {

@@ -18,7 +18,7 @@ from netfw.plan import Operation, Plan, Stage, Update
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 
 
-@define
+@define(slots=False)
 class Machine:
     devices: dict[PortId, Attachment] = field(factory=dict)
     admitted: set[PortId] = field(factory=set)
@@ -145,7 +145,7 @@ class ImaginaryConformance(InterfaceDriverConformance):
     def actual(self, key: PortId, value: Attachment) -> Attachment | None:
         found = self.machine.devices.get(key)
         if found is None and self.machine.junk:
-            return evolve(value, mtu=1)
+            return evolve(value, mtu=1234)
         return found if found is not None and found.device == value.device else None
 
     def make_foreign(self, value: Attachment) -> None:
