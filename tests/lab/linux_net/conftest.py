@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from netfw.linux import netns
+from netfw.linux.network import Network
+from netfw.linux.operations import AddVeth, SetUp
 from netfw.testing.lab import sandbox
 
 
@@ -32,3 +34,14 @@ def ip() -> Callable[..., Any]:
         return json.loads(done.stdout or "null")
 
     return run
+
+
+@pytest.fixture
+def blue() -> Iterator[Network]:
+    """A namespace with a device e0, up, whose other end o0 is in a namespace ``outside``."""
+    netns.create("blue")
+    netns.create("outside")
+    with Network("blue") as network, Network("outside") as outside:
+        network.apply([AddVeth(name="e0", peer="o0", peer_namespace="outside"), SetUp("e0")])
+        outside.apply([SetUp("o0")])
+        yield network

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from netfw.linux.process.identity import observe
+from netfw.linux.process.identity import observe, stat
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> None:
@@ -20,3 +21,15 @@ def running(*argv: str) -> list[int]:
     """The pids of everything with that command line."""
     pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
     return [pid for pid in pids if (now := observe(pid)) is not None and now.argv == argv]
+
+
+def state(pid: int) -> str | None:
+    try:
+        return stat(pid)[0]
+    except OSError:
+        return None
+
+
+def zombies() -> set[int]:
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return {pid for pid in pids if state(pid) == "Z"}
