@@ -32,12 +32,17 @@ class Bundles:
         self._one_at_a_time = threading.Lock()
         self._numbers = itertools.count(1)
         self._xids = range(0)
-        self._confirmed = False
+        self._by: object = None
         self._refusals: dict[int, str] = {}
         connection.on_message(Type.ERROR, self._refused)
 
-    def commit(self, changes: FlowChanges, committed: Callable[[], None] | None = None) -> None:
-        """Do all of *changes*, or nothing.
+    def commit(
+        self,
+        changes: FlowChanges,
+        committed: Callable[[], None] | None = None,
+        by: object = None,
+    ) -> None:
+        """Do all of *changes*, or nothing, for *by*.
 
         *committed* is called on the connection's thread, after everything that the switch told
         before the commit and before everything that it tells later.
@@ -46,11 +51,11 @@ class Bundles:
         :raises BackendUnavailable: nobody knows whether it is done; read the switch again.
         """
         with self._one_at_a_time:
-            self._confirmed = committed is not None
+            self._by = by
             try:
                 self._carry_out(next(self._numbers), changes, committed)
             except BackendUnavailable:
-                self._confirmed = False  # if it is done late, nobody is told
+                self._by = None  # if it is done late, nobody is told
                 raise
 
     def _carry_out(
@@ -69,9 +74,9 @@ class Bundles:
         if not_done is not None:
             raise self._operation_refused(changes, not_done) from not_done
 
-    def confirms(self, xid: int) -> bool:
-        """Whether *xid* belongs to the latest bundle, and somebody is told when it is committed."""
-        return self._confirmed and xid in self._xids
+    def is_by(self, who: object, xid: int) -> bool:
+        """Whether *xid* belongs to the latest bundle, and *who* is told when it is committed."""
+        return self._by is who and xid in self._xids
 
     def _control(
         self, number: int, step: int, done: Callable[[], None] | None = None

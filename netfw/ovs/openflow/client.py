@@ -77,16 +77,21 @@ class OpenFlow:
                 for entry in wire.read_dump(part.data)
             ]
 
-    def commit(self, changes: FlowChanges, committed: Callable[[], None] | None = None) -> None:
+    def commit(
+        self,
+        changes: FlowChanges,
+        committed: Callable[[], None] | None = None,
+        by: object = None,
+    ) -> None:
         """Do all of *changes* as one; see :meth:`~netfw.ovs.openflow.bundle.Bundles.commit`."""
         if changes:
-            self._bundles.commit(changes, committed)
+            self._bundles.commit(changes, committed, by)
         elif committed is not None:
             committed()
 
-    def confirms(self, xid: int) -> bool:
-        """Whether *xid* belongs to a commit that tells somebody when it is done."""
-        return self._bundles.confirms(xid)
+    def is_by(self, who: object, xid: int) -> bool:
+        """Whether *xid* belongs to the latest commit, and that told *who*, or will."""
+        return self._bundles.is_by(who, xid)
 
     def send_packet(self, data: bytes, *actions: Action, in_port: int = CONTROLLER) -> None:
         """Do *actions* with the packet *data*, as if it had come in by *in_port*."""

@@ -22,6 +22,8 @@ _OUTDATED = "planned before another plan of the same flows was carried out; plan
 class FlowMirror:
     """What a bridge holds, without asking it; shared by all who put flows on that bridge.
 
+    A client has one mirror at most.
+
     1. It follows the switch's flow monitor: what anybody changes is known within milliseconds.
     2. What somebody else did to our flows is told to *on_drift*, on the client's thread; the
        next plan of those owners puts it right.
@@ -111,7 +113,7 @@ class FlowMirror:
             if outdated:
                 raise OperationRefused(dict.fromkeys(outdated, _OUTDATED))
             try:
-                self._client.commit(plan.changes, committed)
+                self._client.commit(plan.changes, committed, by=self)
             except BackendUnavailable:
                 self._doubt(plan)
                 raise
@@ -211,7 +213,7 @@ class FlowMirror:
                 drift = self._book.hear(event)
                 owners |= drift.owners
                 strays |= drift.strays
-            elif event.event is Event.OWN and not self._client.confirms(event.xid):
+            elif event.event is Event.OWN and not self._client.is_by(self, event.xid):
                 self._read_all()
                 break
         return Drift(frozenset(owners), frozenset(strays))

@@ -76,10 +76,26 @@ def test_what_was_put_needs_nothing_more(mirror, client, watch) -> None:
     assert mirror._monitor == 1, "read again without need"
 
 
-def test_what_the_client_does_past_the_mirror_is_read_again(mirror, client, until) -> None:
-    client.commit(FlowChanges(tuple(encode_flows([flow(1, 1)]).values())))
+@pytest.mark.parametrize("committed", [None, lambda: None])
+def test_what_the_client_does_past_the_mirror_is_read_again(
+    mirror, client, until, committed
+) -> None:
+    client.commit(FlowChanges(tuple(encode_flows([flow(1, 1)]).values())), committed)
     until(lambda: len(mirror) == 1)
     assert is_true(mirror, client)
+
+
+def test_a_late_commit_past_the_mirror_is_read_too(bridge, connected_to, until) -> None:
+    relay = Relay(bridge)
+    _, client = connected_to(relay, timeout=0.3)
+    mirror = FlowMirror(client)
+    mirror.wait_current(10)
+    relay.may_commit.clear()
+    changes = FlowChanges(tuple(encode_flows([flow(1, 1)]).values()))
+    with pytest.raises(BackendUnavailable):
+        client.commit(changes, lambda: None, by=mirror)
+    relay.may_commit.set()
+    until(lambda: len(mirror) == 1)
 
 
 def test_an_unchanged_source_is_not_even_turned_into_flows(mirror) -> None:

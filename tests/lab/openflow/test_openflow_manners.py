@@ -219,6 +219,23 @@ def test_numbers_of_messages_start_again_before_they_run_out() -> None:
         nobody.close()
 
 
+def test_a_peer_that_does_not_read_is_hung_up_on(connected_to, until) -> None:
+    done = threading.Event()
+
+    def reads_nothing(sock: socket.socket) -> None:
+        sock.sendall(HELLO)
+        done.wait(10)
+
+    _, client = connected_to(reads_nothing, timeout=0.3, probe=30)
+    states: list[bool] = []
+    client.on_state(states.append)
+    client.wait_connected(10)
+    with pytest.raises(BackendUnavailable):
+        client.connection.send(bytes(1 << 24))
+    until(lambda: states[:2] == [True, False])
+    done.set()
+
+
 class Monitored:
     """Reports an empty switch to each monitor, but not before it is told to."""
 

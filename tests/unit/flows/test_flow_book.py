@@ -239,6 +239,14 @@ def test_a_doubtful_removal_is_settled_too() -> None:
         assert len(switch.book.plan({}, drop=[1]).changes.removed) == (2 if there else 0)
 
 
+def test_a_doubt_is_settled_once() -> None:
+    switch = Switch()
+    switch.converge({1: group(flow(1))})
+    switch.book.doubt(switch.book.plan({}, drop=[1]))
+    switch.book.load(dict(switch.book.observed))
+    assert switch.book.load({}) == Drift(frozenset({1})), "somebody else has deleted it"
+
+
 def test_a_doubtful_plan_does_not_undo_a_newer_one() -> None:
     switch = Switch()
     older = switch.book.plan({1: group(flow(1))})
