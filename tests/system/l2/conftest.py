@@ -1,0 +1,47 @@
+"""Sites that tests share: each is a lab whose hosts run agents."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from l2_site import PHYSNET, Flavour, Site
+
+from netfw.testing.lab import sandbox
+from netfw.testing.lab.lab import Lab
+
+MESH4, POPULATED4 = Flavour(), Flavour(population=True)
+MESH6, POPULATED6 = Flavour(ip=6), Flavour(ip=6, population=True)
+ALL = [MESH4, POPULATED4, MESH6, POPULATED6]
+
+
+@pytest.fixture(scope="session")
+def shared_site(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Three hosts with agents, set up as the parameter says, for all tests of that parameter."""
+    sandbox.require()
+    with ExitStack() as stack:
+        lab = stack.enter_context(Lab(hosts=3, bridges=["br-int"], provider=[PHYSNET]))
+        site = Site(lab, tmp_path_factory.mktemp("site"), request.param, agents=3)
+        site.start()
+        yield site
+        for host in site.hosts.values():
+            assert host.stop() == 0
+
+
+@pytest.fixture
+def site(shared_site: Site) -> Iterator[Site]:
+    """A site without networks; what a test makes is gone without a trace afterwards."""
+    with shared_site.tidy():
+        yield shared_site
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """``@pytest.mark.flavours(...)``: the sites that a test runs on."""
+    if "shared_site" in metafunc.fixturenames:
+        marker = metafunc.definition.get_closest_marker("flavours")
+        flavours = marker.args if marker is not None else ALL
+        metafunc.parametrize("shared_site", flavours, ids=str, indirect=True, scope="session")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "flavours(...): the kinds of sites that a test runs on")

@@ -1,0 +1,93 @@
+"""What an instance hears, frame by frame."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.place import Place
+
+_EVERYTHING = 0x0003
+_IPV4, _ARP, _IPV6, _VLAN = 0x0800, 0x0806, 0x86DD, 0x8100
+_ICMPV6, _SOLICITATION = 58, 135
+
+
+@frozen
+class Frame:
+    """A frame as it arrived."""
+
+    content: bytes
+
+    @property
+    def source(self) -> str:
+        return self.content[6:12].hex(":")
+
+    @property
+    def is_ipv4(self) -> bool:
+        return int.from_bytes(self.content[12:14]) in (_ARP, _IPV4)
+
+    @property
+    def is_question(self) -> bool:
+        """Whether it asks everybody for somebody's MAC address."""
+        if not self.content[0] & 1:
+            return False
+        kind = int.from_bytes(self.content[12:14])
+        if kind == _ARP:
+            return self.content[20:22] == b"\x00\x01"
+        return kind == _IPV6 and self.content[20] == _ICMPV6 and self.content[54] == _SOLICITATION
+
+
+class Ears:
+    """Listens at a device from now on."""
+
+    def __init__(self, place: Place, device: str) -> None:
+        self._socket = place.call(_listen, device)
+
+    def heard(self) -> list[Frame]:
+        """The frames that came in since this was last asked."""
+        found = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                content, address = self._socket.recvfrom(65536)
+                if address[2] != socket.PACKET_OUTGOING:  # type: ignore[attr-defined]
+                    found.append(Frame(content))
+        return found
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@contextlib.contextmanager
+def listening(*instances: Instance) -> Iterator[list[Ears]]:
+    """Ears in all of these instances."""
+    ears = [Ears(instance.place, instance.device or "eth0") for instance in instances]
+    try:
+        yield ears
+    finally:
+        for each in ears:
+            each.close()
+
+
+def _listen(device: str) -> socket.socket:
+    ears = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_EVERYTHING))
+    ears.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    ears.bind((device, 0))
+    ears.setblocking(False)
+    return ears
+
+
+def shout(place: Place, device: str, *, source: bytes, vlan: int | None) -> None:
+    """Send a broadcast frame of nobody's protocol."""
+    tag = b"" if vlan is None else _VLAN.to_bytes(2) + vlan.to_bytes(2)
+    frame = (b"\xff" * 6 + source + tag + b"\x88\xb5" + b"netfw").ljust(64, b"\0")
+
+    def send() -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as mouth:
+            mouth.bind((device, 0))
+            mouth.send(frame)
+
+    place.call(send)

@@ -1,0 +1,130 @@
+"""The topology file that all agents of a site read, and what is in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from attrs import define, field
+
+from netfw.messaging.file import read_topology
+from netfw.model.network import Network
+
+CIDR4, CIDR6 = "10.0.0.0/16", "fd00:a::/64"
+
+
+@define(eq=False)
+class Net:
+    """A network.  All have the same addresses: whatever leaks is answered by a stranger."""
+
+    name: str
+    body: dict[str, Any]
+    ports: int = 0
+
+
+@define(eq=False)
+class Port:
+    """A port of the file, the *index*-th of its network."""
+
+    net: Net
+    index: int
+    number: int
+    host: str
+    more: dict[str, Any] = field(factory=dict)
+
+    @property
+    def id(self) -> str:
+        return str(UUID(int=0xE1_0000_0000 + self.number))
+
+    @property
+    def device(self) -> str:
+        return f"tap{self.number}"
+
+    @property
+    def mac(self) -> str:
+        text = (0xFA163E000000 + self.number).to_bytes(6).hex(":")
+        return str(self.more.get("mac_address", text))
+
+    @property
+    def v4(self) -> str:
+        return str(IPv4Address("10.0.0.0") + self.index)
+
+    @property
+    def v6(self) -> str:
+        return str(IPv6Address("fd00:a::") + self.index)
+
+
+class Topology:
+    """What hosts should be: changed here, in force once it is written."""
+
+    def __init__(self, path: Path, hosts: dict[str, Any]) -> None:
+        self.path = path
+        self.hosts = hosts
+        self.nets: list[Net] = []
+        self.ports: list[Port] = []
+        self._numbers = 0
+
+    def network(self, kind: str, **provider: Any) -> Net:
+        self._numbers += 1
+        body = {"network_type": kind, **provider}
+        if kind not in ("flat", "local"):
+            body.setdefault("segmentation_id", self._numbers + 100)
+        net = Net(f"net{self._numbers}", body)
+        self.nets.append(net)
+        return net
+
+    def port(self, net: Net, host: str, **more: Any) -> Port:
+        self._numbers += 1
+        net.ports += 1
+        port = Port(net, net.ports, self._numbers, host, more)
+        self.ports.append(port)
+        return port
+
+    def write(self) -> None:
+        """Put it in force, all at once."""
+        fresh = self.path.with_suffix(".new")
+        fresh.write_text(json.dumps(self._content()))
+        fresh.rename(self.path)
+
+    def mtu(self, net: Net) -> int:
+        """The MTU that the file source gives the network."""
+        found = [
+            item.mtu
+            for item in read_topology(self.path).items
+            if isinstance(item, Network) and item.name == net.name
+        ]
+        return found[0]
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """The file can not be found for a while."""
+        hidden = self.path.with_suffix(".hidden")
+        self.path.rename(hidden)
+        try:
+            yield
+        finally:
+            hidden.rename(self.path)
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "hosts": self.hosts,
+            "networks": [{"name": net.name, **net.body} for net in self.nets],
+            "subnets": [
+                {"name": f"{net.name}-v{version}", "network": net.name, "cidr": cidr}
+                for net in self.nets
+                for version, cidr in ((4, CIDR4), (6, CIDR6))
+            ],
+            "ports": [
+                {
+                    "name": f"port{port.number}", "id": port.id, "network": port.net.name,
+                    "host": port.host, "mac_address": port.mac, "fixed_ips": [port.v4, port.v6],
+                    **port.more,
+                }
+                for port in self.ports
+            ],
+        }  # fmt: skip

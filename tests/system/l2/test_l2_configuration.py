@@ -1,0 +1,45 @@
+"""Configurations that can not be: refused at once, with a sentence, and nothing is touched."""
+
+import pytest
+from conftest import MESH4
+from l2_site import BIN, Site
+
+from netfw.cli.l2_parts import PROGRAM
+
+pytestmark = pytest.mark.flavours(MESH4)
+
+
+@pytest.mark.spec("L2-01")
+@pytest.mark.parametrize(
+    ("switch", "agent", "sentence"),
+    [
+        ("", "enable_distributed_routing = true", "l2_population"),
+        ("bridge_mappings = physnet1:br-none", "", "there is no bridge br-none"),
+        ("overlay_ip_version = 6", "", "is not IPv6"),
+        ("local_ip = 198.18.0.x", "", "local_ip"),
+        ("local_ip =", "", "local_ip"),
+        ("arp_responder = true", "", "l2_population"),
+        ("tunnel_types = stt", "", "vxlan"),
+        ("datapath_type = ebpf", "", "datapath_type"),
+        ("bridge_mappings = physnet1:br-int", "", "br-int"),
+        ("", "switch_driver = openvswich", "openvswitch"),
+        ("", "state_source =", "state_source"),
+    ],
+)
+def test_an_impossible_configuration_is_refused(
+    site: Site, switch: str, agent: str, sentence: str
+):
+    host = site["host1"]
+    flows, rows = host.flows(), host.rows()
+    running = host.conf.read_text()
+    try:
+        conf = host.configure(switch, agent).rename(host.directory / "wrong.conf")
+    finally:
+        host.conf.write_text(running)
+    done = host.host.attempt([str(BIN / PROGRAM), "--config-file", str(conf)], timeout=30)
+    assert done.status == 2, done
+    said = done.error.strip()
+    assert sentence in said
+    assert "Traceback" not in said
+    assert len(said.splitlines()) <= 2, said
+    assert (host.flows().keys(), host.rows()) == (flows.keys(), rows)
