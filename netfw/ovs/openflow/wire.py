@@ -106,7 +106,7 @@ ADD, DELETE_STRICT = b"\0", b"\4"
 OPEN, CLOSE, COMMIT, DISCARD = 0, 2, 4, 6
 _ATOMIC_ORDERED = 3
 _ADD_HEAD = Struct("!BBHIIxxHBBHI")
-_NO_MASK, _WHOLE = bytes(8), b"\xff" * 8
+_NO_MASK, _SAME_COOKIE = bytes(8), b"\x7f" + b"\xff" * 7
 _ANY = Struct("!IIIHH").pack(0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0)
 """No buffer, any port, any group, no flags, no importance."""
 _MATCH_TYPE = b"\0\x01"
@@ -124,8 +124,13 @@ def bundled_add(xid: int, bundle: int, key: Key, state: State) -> bytes:
 
 
 def bundled_delete(xid: int, bundle: int, key: Key, cookie: int) -> bytes:
-    """Delete the flow with exactly this key, if it still has this cookie, as part of a bundle."""
-    return _bundled(xid, bundle, DELETE_STRICT, _WHOLE, key, cookie.to_bytes(8, "big") + bytes(4))
+    """Delete the flow with exactly this key, if it still has this cookie, as part of a bundle.
+
+    The highest bit is not compared: asked for one whole cookie, the switch looks at all flows that
+    have it, for each of the deletions, instead of at the one with the key.
+    """
+    state = cookie.to_bytes(8, "big") + bytes(4)
+    return _bundled(xid, bundle, DELETE_STRICT, _SAME_COOKIE, key, state)
 
 
 def _bundled(  # noqa: PLR0917 - called ten thousand times in a row
