@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import chain, repeat
 from typing import Any
 
@@ -16,6 +16,10 @@ def _owners(owners: Iterable[Hashable]) -> frozenset[Hashable]:
     return frozenset(owners)
 
 
+def _said(text: str | Callable[[], str]) -> str:
+    return text if isinstance(text, str) else text()
+
+
 def _operations(operations: Iterable[Operation]) -> tuple[Operation, ...]:
     return tuple(operations)
 
@@ -26,19 +30,30 @@ def _stages(stages: Iterable[Stage]) -> tuple[Stage, ...]:
 
 @frozen
 class Operation:
-    """One thing to do on one backend, and the line that a dry run shows for it."""
+    """One thing to do on one backend, and the line that a dry run shows for it.
+
+    ``text`` may be given as a function that makes it: thousands of lines that nobody reads cost
+    more than many a plan.
+    """
 
     backend: str
     """Which backend carries it out: ``ovsdb``, ``flows/br-int``, ``iptables/qrouter-x``."""
-    text: str
-    """What it does, in one line for a person."""
+    _text: str | Callable[[], str] = field(eq=_said)
     owners: frozenset[Hashable] = field(converter=_owners)
     """Whom to degrade when this operation is refused."""
     payload: object = field(repr=False)
     """What the backend's toolbox understands."""
 
+    @property
+    def text(self) -> str:
+        """What it does, in one line for a person."""
+        return _said(self._text)
+
     def __str__(self) -> str:
         return f"{self.backend}: {self.text}"
+
+    def __repr__(self) -> str:
+        return f"Operation({self.backend!r}, {self.text!r}, owners={set(self.owners) or '{}'})"
 
 
 @frozen

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from attrs import field, frozen
 
 from netfw.drivers.switch_values import SwitchKey
+from netfw.flows import Flow
 from netfw.ovs.openflow.book import FlowPlan
 from netfw.ovs.openflow.encode import Key, describe_key
 from netfw.ovs.operations import SetColumns, Table
@@ -18,11 +19,24 @@ FLOWS = "flows/"
 
 
 @frozen
-class FlowStep:
-    """One flow to add, change or remove; ``subject`` is how the toolbox names it."""
+class UnwantedFlow:
+    """A flow that is known by its key only."""
 
-    line: str
-    subject: object = field(eq=False)
+    key: Key
+
+    def __str__(self) -> str:
+        return describe_key(self.key)
+
+
+@frozen
+class FlowStep:
+    """One flow to add, change or remove; ``subject`` is what the toolbox names as the text says."""
+
+    lead: str
+    subject: Flow | UnwantedFlow
+
+    def __str__(self) -> str:
+        return self.lead + str(self.subject)
 
 
 @frozen(kw_only=True)
@@ -61,18 +75,18 @@ def _steps(bridge: str, plan: FlowPlan) -> Iterator[Operation]:
     changes = plan.changes
     owners = {key: owner for owner, held in plan.holds.items() for key in held.flows}
 
-    def step(line: str, key: Key, subject: object) -> Operation:
+    def step(lead: str, key: Key, subject: Flow | UnwantedFlow) -> Operation:
         mine = owners.get(key)
         named = frozenset({mine[1]}) if isinstance(mine, tuple) and mine[1] != BASE else frozenset()
-        return Operation(FLOWS + bridge, line, named, FlowStep(line, subject))
+        done = FlowStep(lead, subject)
+        return Operation(FLOWS + bridge, done.__str__, named, done)
 
     for key, cookie in changes.removed.items():
-        text = describe_key(key)
-        yield step(f"remove cookie={cookie:#x},{text}", key, text)
+        yield step(f"remove cookie={cookie:#x},", key, UnwantedFlow(key))
     for encoded in changes.added:
-        yield step(f"add {encoded.flow}", encoded.key, encoded.flow)
+        yield step("add ", encoded.key, encoded.flow)
     for encoded in changes.changed:
-        yield step(f"change {encoded.flow}", encoded.key, encoded.flow)
+        yield step("change ", encoded.key, encoded.flow)
 
 
 def _changed_bridges(rows: list[Operation]) -> Iterator[str]:
