@@ -24,6 +24,11 @@ SUITES = {
         "core_netlink",
         "core_filter",
     ),
+    "l2": (
+        "l2_plug",
+        "l2_restart",
+        "l2_steady",
+    ),
 }
 RESULTS = Path(__file__).parent / "results"
 

@@ -1,0 +1,132 @@
+"""A restart of the agent with wired ports, against what no restart can do without.
+
+That is: a process that imports the same modules and ends, one dump of the flows of both bridges,
+and one of the database, one after the other.  The agent's clock runs from its start until it says
+that it is ready.  No flow may be made again meanwhile, and no ping may be lost.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from attrs import frozen
+
+from benchmarks.figure import Figure, ratio
+from benchmarks.l2_rig import Rig, environment, rig, run_alone, seconds, until
+
+SIZES = (50, 200, 500, 1000)
+ROUNDS = 5
+TARGET = 3.0
+CHOSEN = (200, 1000)
+_CLOSE = 0.5
+"""Seconds by which two dumps may differ about when a flow was made."""
+_LIST = """
+import json, sys
+from netfw.cli.ovs_agent import main
+status = main(sys.argv[2:])
+names = [name for name, module in sys.modules.items() if module and name != "__main__"]
+open(sys.argv[1], "w").write(json.dumps(names))
+sys.exit(status)
+"""
+_IMPORT = """
+import importlib, json, sys
+names = json.load(open(sys.argv[1]))
+if "eventlet" not in names:
+    sys.modules["eventlet"] = None
+for name in ["netfw.cli.ovs_agent", *sorted(names)]:
+    try:
+        importlib.import_module(name)
+    except (ImportError, AttributeError):
+        pass
+"""
+
+
+@frozen(kw_only=True)
+class Restart:
+    """The shortest times of either side, and what the restarts did to the switch."""
+
+    raw: float
+    own: float
+    changed: int
+    lost: int
+
+
+def figures(sizes: tuple[int, ...] = SIZES) -> Iterator[Figure]:
+    """The figures of this file."""
+    found = {size: _measure(size) for size in sizes}
+    times = {size: (one.raw, one.own) for size, one in found.items()}
+    for size, one in found.items():
+        if size in CHOSEN:
+            yield ratio(
+                f"l2: restart with {size} wired ports until ready",
+                own=one.own,
+                raw=one.raw,
+                target=TARGET,
+                sizes=times if size == max(found) else None,
+            )
+            yield _none(f"l2: flows changed by {ROUNDS} restarts with {size} ports", one.changed)
+            yield _none(f"l2: pings lost in {ROUNDS} restarts with {size} ports", one.lost)
+
+
+def _none(name: str, count: int) -> Figure:
+    return Figure(name=name, measured=count, target=0, unit="", raw_seconds=0.0, own_seconds=0.0)
+
+
+def _measure(size: int) -> Restart:
+    numbers = range(1, size + 1)
+    raw, own = [], []
+    with rig() as (host, instance, target):
+        host.want(numbers)
+        start = host.mark()
+        host.plug(numbers)
+        until(lambda: host.passed(start)[0] >= size, "the wiring")
+        time.sleep(3)
+        host.stop()
+        modules = _modules(host)
+        before = host.since()
+        with instance.pinging(target) as ping:
+            for _ in range(ROUNDS):
+                raw.append(seconds(partial(_least, host, modules)))
+                own.append(host.start())
+                host.stop()
+            lost = ping.stop().lost
+        changed = _changed(before, host.since())
+    return Restart(raw=min(raw), own=min(own), changed=changed, lost=lost)
+
+
+def _modules(host: Rig) -> Path:
+    """A file with the names of all modules that the agent has imported when it is ready."""
+    path = host.directory / "modules.json"
+    arguments = ["--config-file", str(host.conf), "--once"]
+    process = host.host.spawn(
+        [sys.executable, "-c", _LIST, str(path), *arguments], env=environment()
+    )
+    if process.wait():
+        raise RuntimeError(f"the agent ended with {process.returncode}")
+    return path
+
+
+def _least(host: Rig, modules: Path) -> None:
+    ovs = host.host.ovs
+    argv = [sys.executable, "-c", _IMPORT, str(modules)]
+    subprocess.run(argv, env=environment(), check=True)
+    for bridge in ("br-int", "br-tun"):
+        ovs.ofctl("-O", "OpenFlow13", "dump-flows", ovs.management(bridge))
+    ovs.run("ovsdb-client", "dump", ovs.remote)
+
+
+def _changed(before: Mapping[str, float], after: Mapping[str, float]) -> int:
+    """Flows that came, went, or were made again."""
+    both = before.keys() & after.keys()
+    again = sum(abs(before[flow] - after[flow]) > _CLOSE for flow in both)
+    return len(before.keys() ^ after.keys()) + again
+
+
+if __name__ == "__main__":
+    chosen = tuple(map(int, sys.argv[1:]))
+    run_alone("benchmarks.l2_restart", partial(figures, chosen or SIZES))
