@@ -15,9 +15,9 @@ from pathlib import Path
 from attrs import asdict, frozen
 
 from netfw.errors import BackendBroken, ConfigError
+from netfw.linux.process import identity
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @frozen(kw_only=True)
@@ -35,7 +35,7 @@ class Record:
 
     def alive(self) -> bool:
         """Whether the process still runs."""
-        return started_at(self.pid) == self.started and _BOOT.read_text() == self.boot
+        return _started_at(self.pid) == self.started and identity.boot() == self.boot
 
     def open_process(self) -> int | None:
         """A descriptor of the process, None when it has ended; it can not become another's."""
@@ -149,19 +149,18 @@ def _choose() -> Path:
 
 def identify(name: str, pid: int) -> Record:
     """The record of a lab whose process is *pid*, which runs."""
-    started = started_at(pid)
+    started = _started_at(pid)
     assert started is not None
-    return Record(name=name, pid=pid, started=started, boot=_BOOT.read_text())
+    return Record(name=name, pid=pid, started=started, boot=identity.boot())
 
 
-def started_at(pid: int) -> int | None:
-    """When the process started, in ticks since boot; None when there is none."""
+def _started_at(pid: int) -> int | None:
+    """When the process started; None when there is none, or it has ended."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        state, started = identity.stat(pid)
     except (FileNotFoundError, ProcessLookupError):
         return None
-    state, *fields = text.rpartition(")")[2].split()
-    return None if state in "ZX" else int(fields[18])
+    return None if state in "ZX" else started
 
 
 def end_process(descriptor: int, number: int = signal.SIGTERM) -> None:
