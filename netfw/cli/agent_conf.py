@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from netfw.conf.agent import GROUP
 from netfw.conf.reading import Groups, read
-from netfw.drivers.base import Driver, Host
+from netfw.drivers.base import Driver, Host, Kind
 from netfw.drivers.loader import create, load
 
 if TYPE_CHECKING:
@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 
 D = TypeVar("D", bound=Driver)
 
-Kinds = Mapping[str, Callable[..., Driver]]
-"""Options of the agent that name drivers, one or several, and the contract of each.
-
-A contract is abstract, which mypy does not take for a ``type``; hence ``Callable``, here and below.
-"""
+Kinds = Mapping[str, Kind[Driver]]
+"""Options of the agent that name drivers, one or several, and the contract of each."""
 
 
 def groups_of(program: str, argv: Sequence[str], options: Sequence[Opt], kinds: Kinds) -> Groups:
@@ -31,7 +28,7 @@ def groups_of(program: str, argv: Sequence[str], options: Sequence[Opt], kinds: 
     groups: dict[str | None, Sequence[Opt]] = {GROUP: options}
     for option, kind in kinds.items():
         for name in names(conf, option):
-            driver = load(cast(type[Driver], kind), name)
+            driver = load(kind, name)
             if driver.OPTIONS:
                 groups[name] = (*groups.get(name, ()), *driver.OPTIONS)
     return groups
@@ -44,15 +41,15 @@ def names(conf: ConfigOpts, option: str) -> list[str]:
     return [name for name in listed if name]
 
 
-def make(conf: ConfigOpts, kind: Callable[..., D], name: str, host: Host) -> D:
+def make(conf: ConfigOpts, kind: Kind[D], name: str, host: Host) -> D:
     """The driver, with the values that its group has in *conf*.
 
     :raises ConfigError: its options are impossible together.
     """
-    return create(cast(type[D], kind), name, values(conf, kind, name), host)
+    return create(kind, name, values(conf, kind, name), host)
 
 
-def values(conf: ConfigOpts, kind: Callable[..., Driver], name: str) -> Mapping[str, Any]:
+def values(conf: ConfigOpts, kind: Kind[Driver], name: str) -> Mapping[str, Any]:
     """What the files say about a driver's options."""
-    options = load(cast(type[Driver], kind), name).OPTIONS
+    options = load(kind, name).OPTIONS
     return {option.dest: conf[name][option.dest] for option in options}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 from netfw.agents.agenda import Pauses
 from netfw.agents.l2.agent import L2Agent, L2Settings
@@ -15,7 +15,7 @@ from netfw.conf import core, ovs_agent
 from netfw.conf.agent import COMMON
 from netfw.conf.ovs_agent import L2
 from netfw.conf.reading import Groups
-from netfw.drivers.base import Capability, Driver
+from netfw.drivers.base import Capability
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.host import LocalHost
 from netfw.drivers.l2_extension import L2Extension
@@ -48,7 +48,7 @@ def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
     drivers = [
         (found.name, found.driver.OPTIONS)
         for kind in KINDS.values()
-        for found in catalogue(cast(type[Driver], kind))
+        for found in catalogue(kind)
         if found.driver is not None and found.driver.OPTIONS
     ]
     return [*core.list_opts(), *ovs_agent.list_opts(), *drivers]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 D = TypeVar("D", bound="Driver")
+
+
+Kind: TypeAlias = Callable[..., D]
+"""A contract, as an argument.  ``type[D]`` would let a type checker take concrete classes only."""
 
 
 class Capability(enum.StrEnum):
@@ -76,7 +80,7 @@ class Host(Protocol):
         One OVSDB connection and one OpenFlow connection and mirror per bridge serve all drivers.
         """
 
-    def driver(self, kind: type[D]) -> D:
+    def driver(self, kind: Kind[D]) -> D:
         """Return the collaborator of this *kind*: the router driver's ``InterfaceDriver``.
 
         :raises ConfigError: this host has none.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from contextlib import ExitStack
 from typing import Any, Self, TypeVar, cast
 
-from netfw.drivers.base import Driver
+from netfw.drivers.base import Driver, Kind
 from netfw.errors import ConfigError
 
 T = TypeVar("T")
@@ -37,12 +37,13 @@ class LocalHost:
         with self._lock:
             self._drivers.append(driver)
 
-    def driver(self, kind: type[D]) -> D:
+    def driver(self, kind: Kind[D]) -> D:
+        contract = cast(type[D], kind)
         with self._lock:
             for candidate in self._drivers:
-                if isinstance(candidate, kind):
+                if isinstance(candidate, contract):
                     return candidate
-        raise ConfigError(f"this host has no {kind.__name__}; configure one ({kind.GROUP})")
+        raise ConfigError(f"this host has no {contract.__name__}; configure one ({contract.GROUP})")
 
     def close(self) -> None:
         """Close what was shared; one that can not be closed does not keep the others open."""

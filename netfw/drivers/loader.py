@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from attrs import frozen
 
-from netfw.drivers.base import Driver, Host
+from netfw.drivers.base import Driver, Host, Kind
 from netfw.drivers.signatures import mismatches
 from netfw.errors import (
     ConfigError,
@@ -40,25 +40,26 @@ class Installed(Generic[D]):
     error: DriverError | None = None
 
 
-def load(kind: type[D], name: str) -> type[D]:
+def load(kind: Kind[D], name: str) -> type[D]:
     """Return the driver class that is registered as *name* for this *kind* of driver.
 
     :raises DriverNotFound: nothing is registered under that name; says what is.
     :raises DriverInvalid: it can not be imported, is not a complete *kind* of the right version,
         or two distributions claim the name.
     """
+    group = _group(kind)
     points = sorted(
-        (point for point in entry_points(group=kind.GROUP) if point.name == name), key=_origin
+        (point for point in entry_points(group=group) if point.name == name), key=_origin
     )
     if not points:
-        raise DriverNotFound(kind.GROUP, name, installed(kind))
+        raise DriverNotFound(group, name, installed(kind))
     if len({point.value for point in points}) > 1:
         claims = ", ".join(f"{_origin(point)} ({point.value})" for point in points)
-        raise DriverInvalid(f"{kind.GROUP}: {name!r} is claimed by {claims}; uninstall all but one")
+        raise DriverInvalid(f"{group}: {name!r} is claimed by {claims}; uninstall all but one")
     return check(kind, name, _import(points[0]), _origin(points[0]))
 
 
-def create(kind: type[D], name: str, options: Mapping[str, Any], host: Host) -> D:
+def create(kind: Kind[D], name: str, options: Mapping[str, Any], host: Host) -> D:
     """Load a driver and make it from *options*, which are checked against what it declares.
 
     :raises DriverError: see :func:`load`.
@@ -72,19 +73,19 @@ def create(kind: type[D], name: str, options: Mapping[str, Any], host: Host) -> 
         raise
     except Exception as exc:
         raise DriverInvalid(
-            f"{kind.GROUP}: {name!r} can not be made: {type(exc).__name__}: {exc}"
+            f"{_group(kind)}: {name!r} can not be made: {type(exc).__name__}: {exc}"
         ) from exc
 
 
-def installed(kind: type[Driver]) -> list[str]:
+def installed(kind: Kind[Driver]) -> list[str]:
     """Names of every installed driver of this *kind*, without importing them."""
-    return sorted(entry_points(group=kind.GROUP).names)
+    return sorted(entry_points(group=_group(kind)).names)
 
 
-def catalogue(kind: type[D]) -> Iterator[Installed[D]]:
+def catalogue(kind: Kind[D]) -> Iterator[Installed[D]]:
     """Every installed driver of this *kind*, the unusable ones with the reason."""
     for name in installed(kind):
-        points = [point for point in entry_points(group=kind.GROUP) if point.name == name]
+        points = [point for point in entry_points(group=_group(kind)) if point.name == name]
         origins = sorted({_origin(point) for point in points})
         distribution, _, version = origins[0].partition(" ")
         try:
@@ -108,11 +109,12 @@ def list_opts() -> list[tuple[str, Sequence[Opt]]]:
     ]
 
 
-def check(kind: type[D], name: str, found: object, origin: str = "this program") -> type[D]:
+def check(contract: Kind[D], name: str, found: object, origin: str = "this program") -> type[D]:
     """Refuse early what would fail late; also for classes that are no entry point.
 
     :raises DriverInvalid: says what the author has to change.
     """
+    kind = cast(type[D], contract)
 
     def refuse(why: str) -> NoReturn:
         raise DriverInvalid(f"{kind.GROUP}: {name!r} from {origin} can not be used: {why}")
@@ -165,6 +167,10 @@ def check_options(name: str, driver: type[Driver], options: Mapping[str, Any]) -
     if faults:
         raise ConfigError(f"driver {name!r}: {'; '.join(faults)}")
     return values
+
+
+def _group(kind: Kind[Driver]) -> str:
+    return cast(type[Driver], kind).GROUP
 
 
 def _are_options(options: object) -> bool:

@@ -42,4 +42,4 @@ def test_the_last_made_is_closed_first_and_none_keeps_another_open() -> None:
 
 def test_a_collaborator_that_is_missing_is_a_matter_of_configuration() -> None:
     with pytest.raises(ConfigError, match="no InterfaceDriver; configure one"):
-        LocalHost().driver(InterfaceDriver)  # type: ignore[type-abstract]
+        LocalHost().driver(InterfaceDriver)
