@@ -224,7 +224,7 @@ def test_a_peer_that_does_not_read_is_hung_up_on(connected_to, until) -> None:
 
     def reads_nothing(sock: socket.socket) -> None:
         sock.sendall(HELLO)
-        done.wait(10)
+        done.wait(60)
 
     _, client = connected_to(reads_nothing, timeout=0.3, probe=30)
     states: list[bool] = []
