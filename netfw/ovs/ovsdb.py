@@ -43,7 +43,8 @@ class Ovsdb:
 
     Making one does no I/O: it connects when it is first used, and again by itself after the
     database went away.  Any thread may use it.  What is read is what the database last said; while
-    it does not answer, reading waits and then raises `BackendUnavailable`.
+    it does not answer, reading waits and then raises `BackendUnavailable`.  How many seconds is its
+    ``timeout``, which may be changed at any time for the calls after that.
     """
 
     def __init__(self, remote: str = DEFAULT_REMOTE, *, timeout: float = 10.0) -> None:
@@ -216,7 +217,7 @@ class Ovsdb:
         if not self._transacting.acquire(timeout=self.timeout):
             raise BackendUnavailable(f"{self.remote}: an earlier transaction is not answered")
         try:
-            return api.carry_out(rendered, count)
+            return api.carry_out(rendered, count, self.timeout)
         finally:
             self._transacting.release()
 

@@ -217,14 +217,14 @@ class Api(Backend):  # type: ignore[misc]
 
     schema = DATABASE
 
-    def carry_out(self, render: Callable[[], Rendered], count: bool) -> int | None:
+    def carry_out(self, render: Callable[[], Rendered], count: bool, timeout: float) -> int | None:
         """One transaction; the number that the switch confirms once it has taken it in, if *count*.
 
         :raises OperationRefused: nothing of it was done, and why.
         :raises BackendUnavailable: no answer; it was done as a whole or not at all.
         """
         link = self.ovsdb_connection
-        transaction = Transaction(self, link, link.timeout, check_error=True, log_errors=False)
+        transaction = Transaction(self, link, timeout, check_error=True, log_errors=False)
         command = transaction.add(Execute(self, render, count))
         self.idl.take_refusal()
         try:
@@ -232,7 +232,7 @@ class Api(Backend):  # type: ignore[misc]
         except TimeoutException as error:
             transaction.given_up = True
             raise BackendUnavailable(
-                f"{self.idl.session_name()}: no answer to a transaction within {link.timeout:g} s"
+                f"{self.idl.session_name()}: no answer to a transaction within {timeout:g} s"
             ) from error
         except RuntimeError as error:
             raise self._translated(command) from error

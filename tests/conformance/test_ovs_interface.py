@@ -2,8 +2,10 @@
 
 import json
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +15,9 @@ from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import Attachment
 from netfw.model.device import device_name
 from netfw.model.ids import PortId
+from netfw.ovs.ovsdb import share_ovsdb
 from netfw.testing.conformance.interface import InterfaceDriverConformance
-from netfw.testing.lab.openvswitch import PrivateOvs
+from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 
 
@@ -28,42 +31,64 @@ def link(name: str, netns: str | None) -> dict[str, Any] | None:
     return found[0] if found else None
 
 
+@pytest.fixture(scope="module")
+def bridge() -> Iterator[PrivateOvs]:
+    """One switch for all tests, each of which has to leave it as it was."""
+    switch = PrivateOvs(Path(tempfile.mkdtemp(prefix="ovs-", dir="/run")))
+    try:
+        yield switch.start(*bridge_setup("br-int"))
+    finally:
+        switch.stop()
+
+
+def left_on(switch: PrivateOvs) -> set[str]:
+    """The ports and devices there are, in any namespace."""
+    places = [[], *(["-n", entry["name"]] for entry in json.loads(ip("-j", "netns") or "[]"))]
+    devices = (json.loads(ip(*place, "-j", "link")) for place in places)
+    names = {entry["ifname"] for found in devices for entry in found}
+    return names | set(switch.vsctl("list-ports", "br-int").split())
+
+
 class OvsInterfaceDriverConformance(InterfaceDriverConformance):
     """What both ways to plug have in common."""
 
     USE_VETH: bool
     PLACE: str | None
     """Namespace of the ports: where the switch keeps up its MAC and MTU by itself, or not."""
+    PATIENCE = 5.0
     HALF = 1234
     """An MTU that says: part of it is there and part of it is not."""
 
     @pytest.fixture
-    def make_driver(self, ovs: PrivateOvs) -> Iterator[Callable[[], OvsInterfaceDriver]]:
-        self.ovs = ovs
-        ovs.add_bridge("br-int")
+    def make_driver(self, bridge: PrivateOvs) -> Iterator[Callable[[], OvsInterfaceDriver]]:
+        self.ovs = bridge
+        before = left_on(bridge)
         options = {
             "integration_bridge": "br-int",
-            "ovsdb_connection": ovs.remote,
-            "ovsdb_timeout": 3.0,
+            "ovsdb_connection": bridge.remote,
+            "ovsdb_timeout": self.PATIENCE,
             "ovs_use_veth": self.USE_VETH,
         }
-        hosts: list[LocalHost] = []
+        self.hosts: list[LocalHost] = []
 
         def make() -> OvsInterfaceDriver:
-            hosts.append(LocalHost())
-            return OvsInterfaceDriver.from_conf(options, hosts[-1])
+            self.hosts.append(LocalHost())
+            return OvsInterfaceDriver.from_conf(options, self.hosts[-1])
 
         self.namespaces: set[str] = set()
         self.foreign: list[Attachment] = []
         if self.PLACE:
             self.make_namespace(self.PLACE)
         yield make
-        for host in hosts:
+        make().gc(())
+        for host in self.hosts:
             host.close()
         for value in self.foreign:
             self.ip_at(value, "link", "delete", value.device)
+        left = left_on(bridge) - before
         for name in self.namespaces:
             ip("netns", "delete", name)
+        assert not left, "a driver that was told to remove everything left this"
 
     def row(self, key: PortId) -> str | None:
         """The OVS port that claims to be *key*."""
@@ -115,9 +140,15 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
         # The switch goes too, which would else ask for the database's return in its own time.
         self.ovs.stop_switch()
         self.ovs.stop_database()
+        self.wait_at_most(0.2)
         yield
+        self.wait_at_most(self.PATIENCE)
         self.ovs.start_database()
         self.ovs.start_switch()
+
+    def wait_at_most(self, seconds: float) -> None:
+        for host in self.hosts:
+            share_ovsdb(host, self.ovs.remote, self.PATIENCE).timeout = seconds
 
     def make_namespace(self, name: str) -> None:
         ip("netns", "add", name)
