@@ -114,8 +114,13 @@ def _blamed(refusal: OperationRefused, operations: Iterable[Operation]) -> dict[
 
 
 def _needs_switch(payload: object) -> bool:
-    """Whether the switch acts on it; what is only written down needs no waiting."""
-    return not isinstance(payload, SetColumns) or bool(payload.values) or "options" in payload.keys
+    """Whether later stages rely on what the switch makes of it.
+
+    On a port's row they do not: its tag tells people and tools what the flows do.
+    """
+    if not isinstance(payload, SetColumns) or payload.table is Table.INTERFACE:
+        return True
+    return payload.table is Table.BRIDGE and bool(payload.values)
 
 
 def _after(port: Port, change: SetColumns) -> Port:
