@@ -201,10 +201,17 @@ class Supervisor:
         self, key: ProcessKey, keeper: _Keeper, program: Program, handle: Handle, *, adopted: bool
     ) -> Process:
         if keeper.handle is not handle:
-            self._watcher.watch(handle.descriptor, lambda: self._submit(self._died, key, handle))
+            try:
+                self._watch(key, handle)
+            except OSError:
+                handle.close()  # it is on record, and found there by the next try
+                raise
             keeper.handle, keeper.since = handle, time.monotonic()
         keeper.program = program
         return Process(handle.pid, adopted)
+
+    def _watch(self, key: ProcessKey, handle: Handle) -> None:
+        self._watcher.watch(handle.descriptor, lambda: self._submit(self._died, key, handle))
 
     def _launch(self, key: ProcessKey, program: Program) -> Handle:
         self._records.prepare(key)
@@ -282,7 +289,7 @@ class Supervisor:
             if keeper.turn != turn or program is None or keeper.handle is not None:
                 return
             try:
-                with _translated(key):
+                with _translated("starting it again"):
                     process = self._start_again(key, keeper, program)
             except NetfwError as error:
                 keeper.deaths += 1

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import resource
+import selectors
 import shutil
 import signal
 import time
@@ -105,6 +106,25 @@ def test_a_child_that_can_not_be_held_is_not_left_running(supervisor, monkeypatc
             supervisor.start(KEY, SLEEP)
     assert running("sleep", "1000") == []
     supervisor.start(KEY, SLEEP)
+
+
+def test_a_process_that_can_not_be_watched_is_taken_over_by_the_next_try(
+    supervisor, events, monkeypatch
+):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(selectors.DefaultSelector, "register", full)
+        before = os.listdir("/proc/self/fd")
+        with pytest.raises(BackendUnavailable, match="No space left"):
+            supervisor.start(KEY, SLEEP)
+        assert os.listdir("/proc/self/fd") == before
+    process = supervisor.start(KEY, SLEEP)
+    assert process.adopted
+    assert running("sleep", "1000") == [process.pid]
+    os.kill(process.pid, signal.SIGKILL)
+    assert isinstance(events.get(timeout=10), ProcessDied)
 
 
 def test_whichever_step_of_a_start_lacks_descriptors_nothing_is_left_running(supervisor):
