@@ -1,6 +1,6 @@
 """Rows of the database to change, by the stage they belong to.  Pure.
 
-The stages of a plan, each safe to die after:
+The stages of a plan, each safe to die after; of many rows, a stage becomes several:
 
 1. *prepare*: bridges, cables that are not joined yet, local VLANs, tunnels, records of ports; what
    is to be dead, or changes its network, is parked here
@@ -26,6 +26,8 @@ from netfw_drivers.ovs.switch_observed import ofport_of
 OVSDB = "ovsdb"
 _CABLES, _TUNNELS = 0x7F00, 0x4000
 """Where the numbers begin that the driver asks the switch for, so that flows can be planned."""
+CHANGE_AT_ONCE = 250
+"""How many rows change in one step: while the switch takes them in, it forwards nothing."""
 
 
 @define
@@ -45,16 +47,13 @@ class Draft:
 
     def before(self) -> Iterator[Stage]:
         """The stages before the flows."""
-        if self.prepare:
-            yield Stage(tuple(self.prepare))
+        yield from _stages(self.prepare, CHANGE_AT_ONCE)
 
     def after(self) -> Iterator[Stage]:
         """The stages after the flows."""
-        for batch in (self.admit, self.release):
-            if batch:
-                yield Stage(tuple(batch))
-        for start in range(0, len(self.removals), REMOVE_AT_ONCE):
-            yield Stage(tuple(self.removals[start : start + REMOVE_AT_ONCE]))
+        yield from _stages(self.admit, CHANGE_AT_ONCE)
+        yield from _stages(self.release, CHANGE_AT_ONCE)
+        yield from _stages(self.removals, REMOVE_AT_ONCE)
 
     def number(self, name: str) -> int | None:
         """The switch's number of a port that is there, or that this plan adds."""
@@ -78,6 +77,11 @@ class Draft:
         taken.add(number)
         self.requested[name] = number
         return number
+
+
+def _stages(operations: list[Operation], size: int) -> Iterator[Stage]:
+    for start in range(0, len(operations), size):
+        yield Stage(tuple(operations[start : start + size]))
 
 
 def row(operation: OvsdbOperation, owners: Iterable[SwitchKey] = ()) -> Operation:

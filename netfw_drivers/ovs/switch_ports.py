@@ -27,6 +27,10 @@ from netfw_drivers.ovs.switch_observed import (
 )
 from netfw_drivers.ovs.vlans import DEAD_VLAN, Domain, dead_record, no_record, port_record
 
+Row = tuple[Mapping[str, str | None], int]
+"""What the database says of a port: its record, and its VLAN."""
+_DEAD: Row = (no_record(), DEAD_VLAN)
+
 
 @frozen(kw_only=True)
 class Wired:
@@ -77,9 +81,11 @@ class Ports:
             return
         vlan = self._numbers.get(Domain(wiring.network, segment.id))
         number = ofport_of(port)
-        if vlan is None or number is None:
-            why = port.interface.error or "the switch has not numbered its device yet"
-            self._wait(key, port, why if vlan is not None else "its network has no local VLAN")
+        if vlan is None:
+            self._wait(key, port, "its network has no local VLAN")
+            return
+        if number is None:
+            self._wait_for_number(key, port, wiring, (port_record(segment, vlan), vlan))
             return
         member = Member(Domain(wiring.network, segment.id), number, _is_open(wiring))
         live = wiring.admission is Admission.LIVE or self._is_live(port, segment, vlan, number)
@@ -95,10 +101,19 @@ class Ports:
         for port in self._observed.plugged.get(key.port, ()):
             self._prepare(key, port, no_record(), DEAD_VLAN)
 
-    def _wait(self, key: PortKey, port: Port, why: str) -> None:
+    def _wait(self, key: PortKey, port: Port, why: str, row: Row = _DEAD) -> None:
         """It stays dead as long as it waits."""
         self._draft.waiting[key] = why
-        self._prepare(key, port, no_record(), DEAD_VLAN)
+        self._prepare(key, port, *row)
+
+    def _wait_for_number(self, key: PortKey, port: Port, wiring: Wiring, row: Row) -> None:
+        """Without a number it has no flows, and nothing passes; its row can be written already.
+
+        Not that of one that is held back: by its record, and the flows of whoever had the number
+        that it gets, it would seem to be live.
+        """
+        why = port.interface.error or "the switch has not numbered its device yet"
+        self._wait(key, port, why, row if wiring.admission is Admission.LIVE else _DEAD)
 
     def _prepare(
         self, key: PortKey, port: Port, record: Mapping[str, str | None], vlan: int
