@@ -10,6 +10,7 @@ from netfw.ovs.openflow import Drift, FlowMirror, OpenFlow
 from netfw.ovs.openflow.encode import Key, State
 
 Listener = Callable[[Drift], None]
+OnState = Callable[[bool], None]
 
 
 class BridgeFlows:
@@ -21,15 +22,27 @@ class BridgeFlows:
         self._client = OpenFlow(target, timeout=timeout)
         self.mirror = FlowMirror(self._client, self._tell)
 
-    def watch(self, listener: Listener) -> Callable[[], None]:
+    def watch(self, listener: Listener, on_state: OnState | None = None) -> Callable[[], None]:
         """Tell *listener*, on the connection's thread, what somebody else did to our flows.
 
-        Returns what ends it.
+        *on_state* is told False when the switch is lost, and True once it answers again.  Returns
+        what ends both.
         """
+        ended = threading.Event()
+        was_lost = False
+
+        def state(up: bool) -> None:
+            nonlocal was_lost
+            if on_state is not None and not ended.is_set() and (was_lost or not up):
+                was_lost = not up
+                on_state(up)
+
+        self._client.on_state(state)
         with self._lock:
             self._listeners.append(listener)
 
         def end() -> None:
+            ended.set()
             with self._lock:
                 if listener in self._listeners:
                     self._listeners.remove(listener)

@@ -211,6 +211,10 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         for sink in list(self._sinks):
             sink(event)
 
+    def _answers(self, bridge: str, up: bool) -> None:
+        """The switch is lost or there again: whether anything is as wanted is to be seen."""
+        self._tell(FeedLost(f"{bridge} {'answers again' if up else 'does not answer'}"))
+
     def _drifted(self, bridge: str, drift: Drift) -> None:
         """Somebody changed flows of ours."""
         keys: set[object] = set()
@@ -300,7 +304,9 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         """
         if name not in self._bridges:
             found = self._bridges[name] = self._connect(name)
-            self._endings.append(found.watch(partial(self._drifted, name)))
+            self._endings.append(
+                found.watch(partial(self._drifted, name), partial(self._answers, name))
+            )
         elif audit:
             self._bridges[name].mirror.wait_current()
             self._bridges[name].mirror.audit()
