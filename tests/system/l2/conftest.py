@@ -5,14 +5,10 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from l2_site import PHYSNET, Flavour, Site
+from l2_site import ALL_FLAVOURS, PHYSNET, Site
 
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.lab import Lab
-
-MESH4, POPULATED4 = Flavour(), Flavour(population=True)
-MESH6, POPULATED6 = Flavour(ip=6), Flavour(ip=6, population=True)
-ALL = [MESH4, POPULATED4, MESH6, POPULATED6]
 
 
 @pytest.fixture(scope="session")
@@ -39,9 +35,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """``@pytest.mark.flavours(...)``: the sites that a test runs on."""
     if "shared_site" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker("flavours")
-        flavours = marker.args if marker is not None else ALL
+        flavours = marker.args if marker is not None else ALL_FLAVOURS
         metafunc.parametrize("shared_site", flavours, ids=str, indirect=True, scope="session")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "flavours(...): the kinds of sites that a test runs on")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Tell what faults cost, also where that is allowed."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            test = report.nodeid.rpartition("::")[2]
+            terminalreporter.write_line(f"{test}: {name}: {value}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 from attrs import field, frozen
@@ -32,7 +33,9 @@ class Control:
         instances = [
             host.instance(
                 f"control{number}",
-                Plug(bridge="br-control", device=f"ctl{number}", addresses=(f"10.9.0.{number}/24",)),
+                Plug(
+                    bridge="br-control", device=f"ctl{number}", addresses=(f"10.9.0.{number}/24",)
+                ),
             )
             for number in (1, 2)
         ]
@@ -47,8 +50,10 @@ class Pings:
     results: dict[str, Ping] = field(factory=dict)
 
     def stop(self) -> dict[str, Ping]:
-        for name, ping in self.running.items():
-            self.results.setdefault(name, ping.stop())
+        if not self.results:
+            with ThreadPoolExecutor(len(self.running)) as pool:
+                stopped = pool.map(BackgroundPing.stop, self.running.values())
+                self.results.update(zip(self.running, stopped, strict=True))
         return self.results
 
     def lost(self) -> dict[str, int]:

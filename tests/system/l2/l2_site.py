@@ -56,6 +56,11 @@ class Flavour:
         return f"{'population' if self.population else 'mesh'}-ipv{self.ip}"
 
 
+MESH4, POPULATED4 = Flavour(), Flavour(population=True)
+MESH6, POPULATED6 = Flavour(ip=6), Flavour(ip=6, population=True)
+ALL_FLAVOURS = (MESH4, POPULATED4, MESH6, POPULATED6)
+
+
 class AgentHost:
     """A host and its agent."""
 

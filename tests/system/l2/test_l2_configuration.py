@@ -1,8 +1,7 @@
 """Configurations that can not be: refused at once, with a sentence, and nothing is touched."""
 
 import pytest
-from conftest import MESH4
-from l2_site import BIN, Site
+from l2_site import BIN, MESH4, Site
 
 from netfw.cli.l2_parts import PROGRAM
 
@@ -26,9 +25,7 @@ pytestmark = pytest.mark.flavours(MESH4)
         ("", "state_source =", "state_source"),
     ],
 )
-def test_an_impossible_configuration_is_refused(
-    site: Site, switch: str, agent: str, sentence: str
-):
+def test_an_impossible_configuration_is_refused(site: Site, switch: str, agent: str, sentence: str):
     host = site["host1"]
     flows, rows = host.flows(), host.rows()
     running = host.conf.read_text()

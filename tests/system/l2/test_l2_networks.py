@@ -3,9 +3,10 @@
 from itertools import permutations
 
 import pytest
-from conftest import MESH4, MESH6, POPULATED4, POPULATED6
 from l2_ears import listening, shout
-from l2_site import PHYSNET, PROVIDER, TUNNELS, Site, until
+from l2_site import MESH4, MESH6, PHYSNET, POPULATED4, POPULATED6, PROVIDER, TUNNELS, Site, until
+
+from netfw.testing.lab.instance import Instance
 
 KINDS = ("vxlan", "gre", "geneve", "vlan", "flat")
 
@@ -25,11 +26,15 @@ def test_networks_of_all_kinds_join_three_hosts_and_do_not_hear_each_other(site:
     with listening(*instances.values()) as ears:
         for group in ports.values():
             for one, two in permutations(group, 2):
-                until(lambda: not instances[one].ping(two.v4, count=1).lost, lambda: (one, two))
-                until(lambda: not instances[one].ping(two.v6, count=1).lost, lambda: (one, two))
+                assert_reached(instances[one], two.v4)
+                assert_reached(instances[one], two.v6)
         for port, each in zip(everybody, ears, strict=True):
             friends = {other.mac for other in ports[_kind(ports, port)]}
             assert {frame.source for frame in each.heard()} <= friends
+
+
+def assert_reached(instance: Instance, address: str) -> None:
+    until(lambda: not instance.ping(address, count=1).lost, lambda: (instance.name, address))
 
 
 def _kind(ports, port):
@@ -143,9 +148,9 @@ def test_full_size_packets_pass_and_larger_ones_do_not(site: Site):
 
 def _passes(couple, size: int) -> bool:
     """Whether a packet of this size gets there and back in one piece."""
-    one, two = couple.ports
+    target = couple.ports[1].v4
     argv = ["ping", "-n", "-q", "-c", "3", "-i", "0.05", "-W", "1", "-M", "do"]
-    done = couple.instances[0].attempt([*argv, "-s", str(size - 28), two.v4])
+    done = couple.instances[0].attempt([*argv, "-s", str(size - 28), target])
     return " 0% packet loss" in done.output
 
 
