@@ -1,0 +1,256 @@
+"""The flows of each bridge, by value."""
+
+from ipaddress import ip_address, ip_network
+
+import pytest
+
+from netfw import flows as of
+from netfw.drivers.addition import SwitchAddition
+from netfw.drivers.claim import Claim, Place, TableClaim
+from netfw.drivers.source import Source
+from netfw.model.address import Mac
+from netfw.model.segment import NetworkType, Provider
+from netfw.ovs.openflow import encode_flows
+from netfw.ovs.openflow.decode import output_ports, written_eth_src
+from netfw_drivers.ovs import integration, physical_bridge, tunnel_bridge
+from netfw_drivers.ovs.grants import Layout
+from netfw_drivers.ovs.integration import WiredPort, port_flows
+from netfw_drivers.ovs.pipeline import COOKIE, INTEGRATION, LEARNT, PHYSICAL, TUNNELS
+
+MAC = Mac("fa:16:3e:00:00:01")
+PLAIN = Layout()
+WATCHED = Layout().granted(
+    Claim(
+        owner="ears",
+        tables=(
+            TableClaim(name="from", place=Place.FROM_PORT),
+            TableClaim(name="to", place=Place.TO_PORT),
+            TableClaim(name="sent", place=Place.SENT),
+            TableClaim(name="dropped", place=Place.DROPPED),
+        ),
+    )
+)
+VLAN = Provider(network_type=NetworkType.VLAN, physical_network="p", segmentation_id=200)
+FLAT = Provider(network_type=NetworkType.FLAT, physical_network="p")
+SOURCES = frozenset(
+    {
+        Source(MAC, ip_network("10.0.0.1/32")),
+        Source(MAC, ip_network("fd00::1/128")),
+        Source("fa:16:3e:00:00:02", ip_network("0.0.0.0/0")),
+    }
+)
+
+
+def port(guard: frozenset[Source] | None = None, layout: Layout = PLAIN) -> WiredPort:
+    return WiredPort(number=5, vlan=7, mac=MAC, guard=guard, layout=layout)
+
+
+def texts(flows) -> list[str]:
+    return [str(flow).removeprefix(f"cookie={COOKIE:#x}, ") for flow in flows]
+
+
+@pytest.mark.spec("L2-20")
+def test_a_port_has_one_flow_to_send_and_one_to_receive():
+    assert texts(port_flows(port())) == [
+        "priority=9,in_port=5,vlan_tci=0x0000/0x1fff actions="
+        "load:0x5->NXM_NX_REG5[0..15],load:0x7->NXM_NX_REG6[0..15],resubmit(,30)",
+        "table=61, priority=12,reg6=0x7/0xffff,dl_dst=fa:16:3e:00:00:01 actions=output:5",
+    ]
+
+
+@pytest.mark.spec("L2-26")
+def test_a_guarded_port_is_led_through_the_guards():
+    flows = texts(port_flows(port(SOURCES)))
+    assert [line for line in flows if line.startswith("priority")] == [
+        "priority=9,in_port=5,vlan_tci=0x0000/0x1fff actions="
+        "load:0x5->NXM_NX_REG5[0..15],load:0x7->NXM_NX_REG6[0..15],resubmit(,25)",
+        "priority=10,arp,in_port=5,vlan_tci=0x0000/0x1fff actions="
+        "load:0x5->NXM_NX_REG5[0..15],load:0x7->NXM_NX_REG6[0..15],resubmit(,24)",
+        "priority=10,icmp6,in_port=5,vlan_tci=0x0000/0x1fff,icmp_type=136 actions="
+        "load:0x5->NXM_NX_REG5[0..15],load:0x7->NXM_NX_REG6[0..15],resubmit(,24)",
+    ]
+    guards = [line for line in flows if line.startswith("table=24")]
+    assert (
+        "table=24, priority=2,arp,in_port=5,arp_spa=10.0.0.1,arp_sha=fa:16:3e:00:00:01 "
+        "actions=resubmit(,25)" in guards
+    )
+    assert (
+        "table=24, priority=2,icmp6,in_port=5,dl_src=fa:16:3e:00:00:01,icmp_type=136,"
+        "nd_target=fd00::1 actions=resubmit(,25)" in guards
+    )
+    macs = [line for line in flows if line.startswith("table=25")]
+    assert sorted(macs) == [
+        f"table=25, priority=2,in_port=5,dl_src=fa:16:3e:00:00:0{n} actions=resubmit(,30)"
+        for n in (1, 2)
+    ]
+
+
+def test_broadcast_goes_to_the_chunks_of_a_network_and_then_to_other_hosts():
+    flows = texts(integration.domain_flows(7, (0, 3), (9,), 32512, PLAIN))
+    assert flows == [
+        "table=61, priority=10,reg6=0x7/0xffff,dl_dst=01:00:00:00:00:00/01:00:00:00:00:00 actions="
+        "load:0->NXM_NX_REG8[16..31],resubmit(,63),load:0x3->NXM_NX_REG8[16..31],resubmit(,63),"
+        "resubmit(,62)",
+        "table=61, priority=3,reg6=0x7/0xffff actions=output:9,resubmit(,62)",
+        "table=62, priority=1,reg6=0x7/0xffff actions="
+        "push_vlan:0x8100,set_field:4103->vlan_vid,output:32512",
+    ]
+    assert texts(integration.chunk_flows(7, 3, (200, 201), PLAIN)) == [
+        "table=63, priority=1,reg6=0x7/0xffff,reg8=0x30000/0xffff0000 actions=output:200,output:201"
+    ]
+
+
+@pytest.mark.spec("L2-25")
+def test_what_is_delivered_is_shown_to_the_extensions_that_want_to_see_it():
+    (entry,) = (step.table for step in WATCHED.steps if step.place is Place.TO_PORT)
+    (chunk,) = texts(integration.chunk_flows(7, 0, (5, 6), WATCHED))
+    assert chunk.endswith(
+        f"load:0x5->NXM_NX_REG8[0..15],resubmit(,{entry}),"
+        f"load:0x6->NXM_NX_REG8[0..15],resubmit(,{entry})"
+    )
+
+
+@pytest.mark.spec("L2-23")
+def test_a_physical_network_has_its_own_name_on_its_bridge_and_the_local_one_here():
+    assert texts(physical_bridge.network_flows(7, VLAN, 3)) == [
+        "priority=4,in_port=3,dl_vlan=7 actions=set_field:4296->vlan_vid,NORMAL"
+    ]
+    assert texts(physical_bridge.network_flows(8, FLAT, 3)) == [
+        "priority=4,in_port=3,dl_vlan=8 actions=pop_vlan,NORMAL"
+    ]
+    assert texts(integration.network_flows(7, VLAN, 4)) == [
+        "priority=3,in_port=4,dl_vlan=200 actions="
+        "pop_vlan,load:0x7->NXM_NX_REG6[0..15],resubmit(,58)"
+    ]
+    assert texts(integration.network_flows(8, FLAT, 4)) == [
+        "priority=3,in_port=4,vlan_tci=0x0000/0x1fff actions="
+        "load:0x8->NXM_NX_REG6[0..15],resubmit(,58)"
+    ]
+
+
+@pytest.mark.spec("L2-03")
+def test_what_has_no_name_on_a_physical_bridge_is_dropped():
+    assert "priority=2,in_port=3 actions=drop" in texts(physical_bridge.base_flows(3))
+
+
+@pytest.mark.spec("L2-22")
+def test_a_tunnelled_network_floods_to_its_peers():
+    assert texts(tunnel_bridge.network_flows(7, NetworkType.VXLAN, 100, (22, 21))) == [
+        "table=4, priority=1,tun_id=0x64 actions="
+        "push_vlan:0x8100,set_field:4103->vlan_vid,resubmit(,10)",
+        "table=2, priority=1,dl_vlan=7 actions=set_field:0x64->tun_id,"
+        "load:0x2->NXM_NX_REG0[1..3],resubmit(,20),resubmit(,19)",
+        "table=22, priority=1,dl_vlan=7 actions="
+        "pop_vlan,set_field:0x64->tun_id,output:21,output:22",
+    ]
+    assert len(texts(tunnel_bridge.network_flows(7, NetworkType.GRE, 100, ()))) == 2
+
+
+@pytest.mark.spec("L2-24")
+def test_an_entry_is_one_flow_and_one_answer_for_each_address():
+    addresses = [ip_address("10.0.0.1"), ip_address("fd00::1")]
+    flows = list(tunnel_bridge.forwarding_flows(7, 100, MAC, 21, addresses))
+    assert texts(flows)[0] == (
+        "table=20, priority=2,dl_vlan=7,dl_dst=fa:16:3e:00:00:01 actions="
+        "load:0xffff->NXM_NX_REG1[0..15],pop_vlan,set_field:0x64->tun_id,output:21"
+    )
+    assert [flow.table for flow in flows] == [20, 21, 21]
+
+
+def test_a_flow_says_where_it_sends_and_as_whom():
+    addresses = [ip_address("10.0.0.1"), ip_address("fd00::1")]
+    flows = tunnel_bridge.forwarding_flows(7, 100, MAC, 21, addresses)
+    states = [encoded.state for encoded in encode_flows(flows).values()]
+    assert output_ports(states[0]) == {21}
+    assert [written_eth_src(state) for state in states[1:]] == [0xFA163E000001] * 2
+    (flood,) = encode_flows(
+        [list(tunnel_bridge.network_flows(7, NetworkType.VXLAN, 100, (22, 21)))[2]]
+    ).values()
+    assert output_ports(flood.state) == {21, 22}
+
+
+def everything(layout: Layout) -> dict[of.Pipeline, list[of.Flow]]:
+    grant = layout.grants.get("ears")
+    extension = [] if grant is None else integration.extension_flows(grant, None)
+    return {
+        INTEGRATION: [
+            *integration.base_flows(32512, layout),
+            *port_flows(port(SOURCES, layout)),
+            *port_flows(WiredPort(number=6, vlan=8, mac=MAC, guard=None, layout=layout)),
+            *integration.domain_flows(7, (0, 1), (5,), 32512, layout),
+            *integration.chunk_flows(7, 0, (5,), layout),
+            *integration.network_flows(7, VLAN, 4),
+            *integration.network_flows(8, FLAT, 4),
+            *extension,
+        ],
+        TUNNELS: [
+            *tunnel_bridge.base_flows(1, responder=True),
+            *tunnel_bridge.tunnel_flows(2, NetworkType.VXLAN, learns=True),
+            *tunnel_bridge.tunnel_flows(3, NetworkType.GRE, learns=False),
+            *tunnel_bridge.network_flows(7, NetworkType.VXLAN, 9, (2,)),
+            *tunnel_bridge.network_flows(8, NetworkType.GENEVE, 9, ()),
+            *tunnel_bridge.forwarding_flows(7, 9, MAC, 2, [ip_address("fd00::1")]),
+        ],
+        PHYSICAL: [
+            *physical_bridge.base_flows(3),
+            *physical_bridge.network_flows(7, VLAN, 3),
+            *physical_bridge.network_flows(8, FLAT, 3),
+        ],
+    }
+
+
+@pytest.mark.spec("L2-21", "L2-22", "L2-23")
+def test_every_flow_keeps_to_what_its_table_declares():
+    for pipeline, flows in everything(PLAIN).items():
+        pipeline.check(flows)
+
+
+@pytest.mark.parametrize("layout", [PLAIN, WATCHED])
+def test_only_the_rest_of_a_table_has_no_priority(layout: Layout):
+    """Of two flows with one priority that match a packet, the switch takes any."""
+    for flows in everything(layout).values():
+        for flow in flows:
+            assert flow.priority or flow.match == of.ANYTHING, flow
+
+
+def test_no_two_flows_of_a_table_with_one_priority_match_one_packet_differently():
+    for flows in everything(PLAIN).values():
+        ranks = {}
+        for flow in flows:
+            ranks.setdefault((flow.table, flow.priority), []).append(flow)
+        for rivals in ranks.values():
+            for place, one in enumerate(rivals):
+                assert not any(compatible(one.match, two.match) for two in rivals[place + 1 :])
+
+
+def compatible(one: of.Match, two: of.Match) -> bool:
+    try:
+        (one & two).check()
+    except ValueError:
+        return False
+    return not (guards(one) and guards(two))
+
+
+def guards(match: of.Match) -> bool:
+    """Guards of one port lead to the same place, whichever of them matches."""
+    return match.get("in_port") is not None and (match.get("arp_sha") or match.get("nd_target"))
+
+
+@pytest.mark.spec("L2-20")
+def test_what_is_learnt_is_told_apart_from_what_is_made():
+    flows = tunnel_bridge.base_flows(1, responder=False)
+    (lesson,) = (a for flow in flows for a in flow.actions if isinstance(a, of.Learn))
+    assert (lesson.table, lesson.cookie) == (20, LEARNT)
+    assert not any(isinstance(part.target, int) for part in lesson.lessons)
+    assert "vlan" not in str([part.target for part in lesson.lessons])
+
+
+@pytest.mark.spec("L2-25")
+def test_an_extension_may_say_itself_what_happens_to_the_rest():
+    grant = WATCHED.grants["ears"]
+    number = grant.tables["from"].number
+    own = of.Flow(table=number, priority=0, match=of.ANYTHING, cookie=grant.cookie)
+    addition = SwitchAddition(owner="ears", flows=(own,))
+    flows = list(integration.extension_flows(grant, addition))
+    assert [flow for flow in flows if flow.table == number] == [own]
+    assert len({flow.identity for flow in flows}) == len(flows) == 4

@@ -1,0 +1,89 @@
+"""What extensions are given, by value; what they may do with it is in the conformance suite."""
+
+import pytest
+
+from netfw import flows as of
+from netfw.drivers.addition import SwitchAddition
+from netfw.drivers.claim import BitsClaim, Claim, Place, TableClaim
+from netfw.errors import ConfigError, NotSupported
+from netfw_drivers.ovs.grants import Layout, trespass
+from netfw_drivers.ovs.pipeline import OWNER_MASK, SPACE_MASK, SWITCH_SPACE
+
+
+def claim(owner: str, *places: Place | None, bits: int = 0) -> Claim:
+    tables = tuple(TableClaim(name=f"t{n}", place=place) for n, place in enumerate(places))
+    return Claim(owner=owner, tables=tables, registers=(BitsClaim("bits", bits),) if bits else ())
+
+
+def walk(layout: Layout, place: Place) -> list[int]:
+    """The tables that a packet meets that no extension says anything of."""
+    hops = dict(layout.hops())
+    thens = {t.number: t.then for g in layout.grants.values() for t in g.tables.values()}
+    path = [layout.entry(place)]
+    while (after := thens.get(path[-1]) or hops.get(path[-1])) is not None:
+        path.append(after)
+    return path
+
+
+@pytest.mark.spec("L2-25")
+def test_extensions_of_one_place_are_met_in_the_order_of_the_configuration():
+    layout = Layout().granted(claim("a", Place.FROM_PORT)).granted(claim("b", Place.FROM_PORT))
+    assert walk(layout, Place.FROM_PORT) == [100, 101, 102, 103, 30]
+    assert layout.grants["a"] == Layout().granted(claim("a", Place.FROM_PORT)).grants["a"]
+
+
+def test_without_extensions_packets_go_straight_on():
+    assert walk(Layout(), Place.FROM_PORT) == [30]
+    assert walk(Layout(), Place.SENT) == [91]
+    assert not Layout().delivers
+
+
+def test_what_is_delivered_passes_both_places_and_then_leaves():
+    layout = Layout().granted(claim("a", Place.RECEIVED)).granted(claim("b", Place.TO_PORT))
+    assert walk(layout, Place.TO_PORT) == [102, 103, 100, 101, 64]
+    assert layout.delivers
+
+
+def test_every_cookie_is_in_the_space_of_the_switch_driver():
+    layout = Layout().granted(claim("a")).granted(claim("b"))
+    cookies = [grant.cookie for grant in layout.grants.values()]
+    assert len({cookie & OWNER_MASK for cookie in cookies}) == 2
+    assert {cookie & SPACE_MASK for cookie in cookies} == {SWITCH_SPACE}
+
+
+def test_bits_of_one_claim_are_in_one_register_and_nobody_elses():
+    layout = Layout()
+    for owner in "abcdefgh":
+        layout = layout.granted(claim(owner, bits=20))
+        if len(layout.claims) == 7:
+            break
+    taken = [grant.registers["bits"] for grant in layout.grants.values()]
+    assert [bits.register for bits in taken] == [9, 10, 11, 12, 13, 14, 15]
+    layout = layout.granted(claim("small", bits=12))
+    small = layout.grants["small"].registers["bits"]
+    assert (small.register, small.first) == (9, 20)
+    with pytest.raises(ConfigError, match="a has 0 tables and 20 bits"):
+        layout.granted(claim("large", bits=20))
+
+
+def test_what_a_switch_has_not_is_refused():
+    with pytest.raises(NotSupported, match="meters"):
+        Layout().granted(Claim(owner="a", meters=1))
+    with pytest.raises(ConfigError, match="two extensions are called a"):
+        Layout().granted(claim("a")).granted(claim("a", Place.SENT))
+
+
+def test_an_addition_may_go_on_where_its_grant_says_and_write_what_it_has():
+    layout = Layout().granted(claim("a", Place.FROM_PORT, bits=4))
+    grant = layout.grants["a"]
+    table = grant.tables["t0"]
+    assert table.then is not None
+    mark = of.RegisterField(9, 0, 3, "ours")
+    flow = of.Flow(
+        table=table.number,
+        priority=1,
+        match=of.in_port(5),
+        actions=(of.load(mark, 1), of.goto(table.then), of.output(7)),
+        cookie=grant.cookie | 77,
+    )
+    assert trespass(SwitchAddition(owner="a", flows=(flow,)), layout) is None
