@@ -2,6 +2,7 @@
 
 docs/contracts/*.md        a page per contract, from its docstrings
 docs/contracts/index.md    the list of them
+docs/pipeline.md           the way of a packet through the bridges of the Open vSwitch driver
 samples/conf/netfw.conf    every option of netfw and of the installed reference drivers
 samples/conf/ovs-agent.conf  those that netfw-ovs-agent reads
 """
@@ -19,8 +20,10 @@ from oslo_config import cfg, generator
 
 from netfw.drivers.base import Driver
 from netfw.drivers.contracts import all_contracts
+from netfw_drivers.ovs import pipeline, pipeline_costs
 
 CONTRACTS = Path("docs/contracts")
+PIPELINE = Path("docs/pipeline.md")
 SAMPLES = {
     Path("samples/conf/netfw.conf"): ("netfw", "netfw.agents", "netfw.drivers"),
     Path("samples/conf/ovs-agent.conf"): ("netfw.ovs_agent",),
@@ -120,11 +123,29 @@ def sample(namespaces: Iterable[str]) -> str:
     return text.getvalue()
 
 
+def pipeline_page() -> str:
+    bridges = (pipeline.INTEGRATION, pipeline.TUNNELS, pipeline.PHYSICAL)
+    lines = [
+        "# The way of a packet",
+        "",
+        "Made from `netfw_drivers.ovs.pipeline`; `tools/generate_docs.py` writes this page.",
+        "",
+        markdown(pipeline.__doc__),
+        "",
+        "Tables are listed in the order in which a packet meets them.",
+    ]
+    for bridge in bridges:
+        lines += ["", f"## {bridge.bridge}", "", bridge.describe().rstrip()]
+    lines += ["", "## What costs how many flows", "", pipeline_costs.describe().rstrip()]
+    return "\n".join(lines) + "\n"
+
+
 def wanted() -> dict[Path, str]:
     kinds = all_contracts()
     pages = {CONTRACTS / page_name(kind): contract_page(kind) for kind in kinds}
     samples = {path: sample(namespaces) for path, namespaces in SAMPLES.items()}
-    return {**pages, CONTRACTS / "index.md": index_page(kinds), **samples}
+    pages |= {CONTRACTS / "index.md": index_page(kinds), PIPELINE: pipeline_page()}
+    return {**pages, **samples}
 
 
 def main(arguments: list[str]) -> int:

@@ -104,11 +104,7 @@ class Database:
             uuid=uuid5(SPACE, name),
             name=name,
             bridge="br-int",
-            interfaces=(
-                Interface(
-                    uuid=uuid5(SPACE, f"i{name}"), name=name, ofport=ofport, external_ids=ids
-                ),
-            ),
+            interfaces=(interface,),
             **columns,
         )
 

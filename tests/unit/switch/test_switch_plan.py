@@ -108,13 +108,11 @@ def test_a_bridge_that_somebody_opened_is_closed_again(ground: Scene):
 
 @pytest.mark.spec("L2-13")
 def test_a_number_is_recorded_before_anything_uses_it_and_given_back_after(ground: Scene):
-    found = ground.do(
-        Update(put=network(2, "vlan", physical_network="physnet1", segmentation_id=9))
-    )
-    key = network_key(2).network
+    provider = {"physical_network": "physnet1", "segmentation_id": 9}
+    found = ground.do(Update(put=network(2, "vlan", **provider)))
     assert rows(found) == [
-        "set Bridge br-int external_ids:netfw-vlan-2="
-        f"{key}/{Domain(key, key).segment.__class__(int=(2 << 64) | 1)}/vlan/physnet1/9"
+        "set Bridge br-int external_ids:netfw-vlan-2=00000000-0000-0002-0000-000000000000/"
+        "00000000-0000-0002-0000-000000000001/vlan/physnet1/9"
     ]
     assert found.draft.release == []
     gone = ground.outline(Update(drop=frozenset({network_key(2)})))
