@@ -182,6 +182,8 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
 
     def _take_back(self, owners: frozenset[PortId], networks: _Networks) -> None:
         """Remove what was made for *owners*: who can not have what he wants has nothing."""
+        if not owners:
+            return
         drop: Update[PortId, Attachment] = Update(drop=owners)
         for stage in self.plan(drop, self.observe(drop)).stages:
             self._carry_out(stage, networks)
