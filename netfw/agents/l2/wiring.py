@@ -59,6 +59,7 @@ def judge(
         admission=Admission.DEAD if reason else Admission.LIVE,
         segment=_segment(port, reachable, subnets),
         guard=sources(port) if view.guard and not is_trusted(port) else None,
+        open=hosts_others(port),
     )
     return Verdict(wiring, reason, fault)
 
@@ -93,6 +94,14 @@ def _segment(
 def is_trusted(port: Port) -> bool:
     """Whether nobody guards or filters the port."""
     return not port.port_security or port.device_owner.startswith(SERVICE_OWNER)
+
+
+def hosts_others(port: Port) -> bool:
+    """Whether other MAC addresses than its own may be behind the port."""
+    if port.device_owner.startswith(SERVICE_OWNER):
+        return False
+    pairs = port.allowed_address_pairs
+    return not port.port_security or any(pair.mac not in (None, port.mac) for pair in pairs)
 
 
 def sources(port: Port) -> frozenset[Source]:

@@ -61,7 +61,12 @@ def desired(*resources, plugged=(PORT,), facts=FACTS, **options):
 def wiring(of, admission=Admission.LIVE, **kwargs):
     addresses = frozenset(fixed.address for fixed in of.fixed_ips)
     return Wiring(
-        network=of.network_id, mac=of.mac, addresses=addresses, admission=admission, **kwargs
+        network=of.network_id,
+        mac=of.mac,
+        addresses=addresses,
+        admission=admission,
+        open=not of.port_security,
+        **kwargs,
     )
 
 
@@ -222,6 +227,34 @@ def test_a_guarded_port_may_use_its_own_addresses_and_its_pairs():
 )
 def test_a_trusted_port_is_not_guarded(trusted):
     assert desired(NET, SEGMENT, trusted, guard=True).values[PortKey(PORT.id)].guard is None
+
+
+@pytest.mark.parametrize(
+    ("port", "hosts"),
+    [
+        (PORT, True),
+        (evolve(PORT, port_security=True), False),
+        (evolve(PORT, device_owner="network:router_interface"), False),
+        (
+            evolve(
+                PORT,
+                port_security=True,
+                allowed_address_pairs=(AddressPair(prefix="10.9.0.0/24"),),
+            ),
+            False,
+        ),
+        (
+            evolve(
+                PORT,
+                port_security=True,
+                allowed_address_pairs=(AddressPair(prefix="10.9.0.0/24", mac="00:00:5e:00:01:07"),),
+            ),
+            True,
+        ),
+    ],
+)
+def test_what_is_for_an_unknown_mac_goes_where_one_may_be(port, hosts):
+    assert desired(NET, SEGMENT, port).values[PortKey(PORT.id)].open is hosts
 
 
 @pytest.mark.spec("L2-30", "L2-31")
