@@ -276,9 +276,9 @@ def test_a_topology_that_is_wrong_is_refused_before_anything_starts(
     told = lab_command("up", "--topology", str(file), status=1)
     assert "hosts: a lab has 1 to 250 hosts" in told
     assert "colour: there is no such setting" in told
-    missing = lab_command("up", "--topology", str(tmp_path / "nosuch"), status=1)
+    missing = lab_command("up", "--topology", str(tmp_path / "nosuch"), status=2)
     assert "can not be read" in missing
-    both = lab_command("up", "--topology", str(file), "--hosts", "2", status=1)
+    both = lab_command("up", "--topology", str(file), "--hosts", "2", status=2)
     assert "either --hosts or --topology" in both
 
 
