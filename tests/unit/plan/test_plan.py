@@ -56,6 +56,24 @@ def test_an_update_that_asks_nothing_is_falsy_but_an_empty_complete_one_is_not()
     assert Update(complete=True)
 
 
+def test_a_text_may_be_made_when_it_is_asked_for() -> None:
+    made: list[str] = []
+
+    def text() -> str:
+        made.append("add a")
+        return made[-1]
+
+    late = Operation("ovsdb", text, {"p1"}, payload=None)
+    stage = Stage((late,))
+    assert not made
+    assert (late, hash(late), repr(late)) == (
+        operation("add a"),
+        hash(operation("add a")),
+        repr(operation("add a")),
+    )
+    assert str(Plan((stage,))) == "1. ovsdb: add a"
+
+
 def test_a_stage_is_one_step_on_one_backend() -> None:
     with pytest.raises(ValueError, match="one backend"):
         Stage((operation("x", "ovsdb"), operation("y", "flows/br-int")))

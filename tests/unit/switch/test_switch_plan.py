@@ -21,6 +21,7 @@ from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
 from netfw.ovs.openflow.book import FlowBook
 from netfw.plan import Update
 from netfw_drivers.ovs.switch_book import Book
+from netfw_drivers.ovs.switch_draft import CHANGE_AT_ONCE
 from netfw_drivers.ovs.switch_members import Members
 from netfw_drivers.ovs.switch_plan import Outline, outline
 from netfw_drivers.ovs.switch_settings import Settings
@@ -209,6 +210,34 @@ def test_ports_wait_for_what_they_need_and_say_what(ground: Scene):
         port_key(2): "the switch has not numbered its device yet",
         port_key(3): f"network {network_key(9).network} is not on this host yet",
     }
+
+
+def test_the_row_of_a_port_is_written_while_the_switch_numbers_it(ground: Scene):
+    ground.database.plug(1)
+    ground.database.plug(2)
+    ground.do(Update(put={**wiring(1, 1), **wiring(2, 1, Admission.HOLD)}))
+    assert (ground.database.ports["tap1"].tag, ground.database.ports["tap2"].tag) == (1, 4095)
+    assert "net_uuid" not in ground.database.ports["tap2"].other_config
+    for number, ofport in ((1, 5), (2, 6)):
+        port = ground.database.ports[f"tap{number}"]
+        numbered = (evolve(port.interface, ofport=ofport),)
+        ground.database.ports[port.name] = evolve(port, interfaces=numbered)
+    ground.database.live = {6}  # flows of whoever had the number before
+    found = ground.outline(Update(put={**wiring(1, 1), **wiring(2, 1, Admission.HOLD)}))
+    assert found.live.keys() == {port_key(1)}
+    assert [line.split()[2] for line in rows(found)] == ["tap2"]
+
+
+def test_many_rows_change_in_portions(ground: Scene):
+    many: dict[SwitchKey, SwitchValue] = {}
+    for number in range(1, 256):
+        ground.database.plug(number, number)
+        many |= wiring(number, 1)
+    found = ground.outline(Update(put=many))
+    assert [len(stage.operations) for stage in found.draft.before()] == [
+        CHANGE_AT_ONCE,
+        255 - CHANGE_AT_ONCE,
+    ]
 
 
 def test_a_port_that_waited_is_wired_when_its_network_comes(ground: Scene):
