@@ -65,9 +65,8 @@ from netfw_drivers.ovs.observed import (
     leaving,
     place_of,
 )
+from netfw_drivers.ovs.vlans import DEAD_VLAN
 
-DEAD_VLAN = 4095
-"""Tag of a port that nobody admitted yet; the switch driver drops what comes from it."""
 OVSDB = "ovsdb"
 
 

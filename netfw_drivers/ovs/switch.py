@@ -120,6 +120,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
 
     def devices(self) -> Mapping[PortId, SwitchDevice]:
         self._ovsdb.bridge(self._settings.integration)
+        self._plugged.listed()
         return self._plugged.devices
 
     def facts(self) -> SwitchFacts:
@@ -151,6 +152,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         if scope is None:
             self._ovsdb.sync()
         snapshot = self._ovsdb.snapshot()
+        self._plugged.listed()
         for name in self._settings.bridges:
             if name in snapshot.bridges:
                 self._current(name, audit=scope is None)

@@ -52,6 +52,10 @@ class Plugged:
         with self._lock:
             return dict(self._ports)
 
+    def listed(self) -> None:
+        """Whoever reads now knows what there is; from now on what comes is news."""
+        self._listed = True
+
     def expect(self, name: str, port: Port | None) -> None:
         """The driver is about to make this of the port *name*."""
         with self._lock:

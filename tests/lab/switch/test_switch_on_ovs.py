@@ -168,6 +168,15 @@ def test_what_the_driver_did_itself_is_no_news(trio, until):
     until(lambda: heard.keys == {PortKey(port_id(4))})
 
 
+@pytest.mark.spec("L2-10")
+def test_the_first_thing_that_ever_comes_is_news(one, until):
+    assert dict(one.driver.devices()) == {}
+    heard = Heard(one.driver)
+    one.ovs.add_bridge("br-int")
+    one.instance(1)
+    until(lambda: heard.keys == {PortKey(port_id(1))})
+
+
 @pytest.mark.spec("L2-20")
 def test_strangers_flows_stay_unless_one_starts_from_empty_tables(one):
     put = Update(put=network(1), complete=True)
