@@ -49,7 +49,7 @@ class Mirror:
         self.ports: dict[str, Port] = {}
         self._claims: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._bridge_names: dict[UUID, str] = {}
-        self._bridge_ports: dict[UUID, frozenset[UUID]] = {}
+        self._bridge_ports: dict[UUID, frozenset[Any]] = {}
         self._port_bridge: dict[UUID, UUID] = {}
         self._port_names: dict[UUID, str] = {}
         self._interface_port: dict[UUID, UUID] = {}
@@ -93,16 +93,18 @@ class Mirror:
         for uuid in sorted(dirty, key=rows.__contains__):  # what went before what came
             row = rows.get(uuid)
             before = self._bridge_ports.get(uuid, frozenset())
-            after = frozenset(_members(row, "ports")) if row else frozenset()
-            moved |= before ^ after
-            for port in before - after:
+            after = _atoms(row, "ports") if row else frozenset()
+            came = [atom.value for atom in after - before]
+            went = [atom.value for atom in before - after]
+            moved.update(came, went)
+            for port in went:
                 if self._port_bridge.get(port) == uuid:
                     del self._port_bridge[port]
             if row is None:
                 gone |= self._forget_bridge(uuid)
                 continue
             self._bridge_ports[uuid] = after
-            self._port_bridge.update(dict.fromkeys(after, uuid))
+            self._port_bridge.update(dict.fromkeys(came, uuid))
             put |= self._put_bridge(uuid, row)
         return put, frozenset(gone - put.keys() - self.bridges.keys()), moved
 
@@ -182,6 +184,11 @@ def _value(datum: Any) -> Any:
     for atom in values:
         return atom.value
     return None
+
+
+def _atoms(row: Any, name: str) -> frozenset[Any]:
+    """The same as the replica holds it, which knows their hashes: a UUID works its out anew."""
+    return frozenset(row._data[name].values)
 
 
 def _members(row: Any, name: str) -> list[UUID]:
