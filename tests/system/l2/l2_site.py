@@ -105,6 +105,7 @@ local_ip = {self.local_ip}
 bridge_mappings = {PHYSNET}:{PROVIDER}
 arp_responder = {flavour.population}
 ovsdb_connection = {self.host.ovs.remote}
+ovsdb_timeout = 5
 {switch}
 [file]
 path = {self.topology.path}

@@ -85,6 +85,9 @@ class Topology:
         self.ports.append(port)
         return port
 
+    def clear(self) -> None:
+        self.nets, self.ports = [], []
+
     def write(self) -> None:
         """Put it in force, all at once."""
         fresh = self.path.with_suffix(".new")

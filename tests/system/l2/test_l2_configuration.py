@@ -1,7 +1,7 @@
 """Configurations that can not be: refused at once, with a sentence, and nothing is touched."""
 
 import pytest
-from l2_site import BIN, MESH4, Site
+from l2_site import BIN, MESH4, Site, until
 
 from netfw.cli.l2_parts import PROGRAM
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.flavours(MESH4)
 @pytest.mark.parametrize(
     ("switch", "agent", "sentence"),
     [
-        ("", "enable_distributed_routing = true", "l2_population"),
+        ("", "enable_distributed_routing = true", "enable_distributed_routing = false"),
         ("bridge_mappings = physnet1:br-none", "", "there is no bridge br-none"),
         ("overlay_ip_version = 6", "", "is not IPv6"),
         ("local_ip = 198.18.0.x", "", "local_ip"),
@@ -40,3 +40,17 @@ def test_an_impossible_configuration_is_refused(site: Site, switch: str, agent: 
     assert "Traceback" not in said
     assert len(said.splitlines()) <= 2, said
     assert (host.flows().keys(), host.rows()) == (flows.keys(), rows)
+
+
+@pytest.mark.spec("DRV-40")
+def test_a_plan_tells_and_touches_nothing(site: Site):
+    host = site["host1"]
+    couple = site.couple("vxlan", "host1", "host2")
+    site.settle()
+    until(lambda: host.said(couple.ports[0]).get("status") == "ACTIVE")
+    flows, rows = host.flows(), host.rows()
+    done = host.host.attempt([str(BIN / "netfw"), "plan", "--config-file", str(host.conf)])
+    assert (done.status, done.output) == (0, "switch: nothing to be done\n")
+    assert host.said(couple.ports[0]).get("status") == "ACTIVE"
+    assert host.flows().keys() == flows.keys()
+    assert host.rows() == rows

@@ -45,9 +45,12 @@ class Stage:
         }
         site.settle()
 
+    def await_reach(self) -> None:
+        await_reach(self.couples, self.control)
+
     @contextmanager
     def pinging(self) -> Iterator[Pings]:
-        await_reach(self.couples, self.control)
+        self.await_reach()
         with pinging(self.couples, self.control) as pings:
             yield pings
 
@@ -128,7 +131,12 @@ def test_a_hangup_reloads_and_comparing_everything_changes_nothing(stage: Stage)
 
 
 @pytest.mark.spec("L2-40", "L2-13")
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize(
+    ("whole_stage", "seed"),
+    [((POPULATED4, MESH4)[seed % 2], seed) for seed in range(SEEDS)],
+    ids=[f"{(POPULATED4, MESH4)[seed % 2]}-{seed}" for seed in range(SEEDS)],
+    indirect=["whole_stage"],
+)
 def test_an_agent_is_killed_again_and_again_while_it_wires_others(stage: Stage, seed: int):
     chance = random.Random(seed)
     site, host = stage.site, stage.host
@@ -155,19 +163,27 @@ def test_the_switch_is_restarted(stage: Stage, record_property):
     host = stage.host
     flows, rows = host.flows().keys(), host.rows()
     with stage.pinging() as pings:
-        host.host.ovs.stop_switch()
-        until(lambda: not host.status()["ready"], host.last_words)
-        until(lambda: host.status()["troubles"] or host.status()["degraded"], host.status)
-        host.host.ovs.start_switch()
-        host.host.address_underlay()
+        host.host.restart_switch()
         began = time.monotonic()
-        host.await_ready()
-        took = time.monotonic() - began
-        for couple in stage.couples.values():
-            couple.await_reach()
-        record_property("ready after the switch", f"{took:.2f} s")
+        until(lambda: host.flows().keys() == flows, host.last_words)
+        record_property("flows are back after", f"{time.monotonic() - began:.2f} s")
+        stage.await_reach()
         record_property("loss", pings.report())
         assert "control" not in pings.lost(), pings.report()
+    assert host.rows() == rows
+
+
+@pytest.mark.spec("L2-41", "L2-44")
+@populated_only
+def test_the_switch_is_away_and_the_agent_says_so(stage: Stage):
+    host = stage.host
+    flows, rows = host.flows().keys(), host.rows()
+    host.host.ovs.kill_switch()
+    until(lambda: not host.status()["ready"] and host.status()["troubles"], host.last_words)
+    host.host.ovs.start_switch()
+    host.host.address_underlay()
+    host.await_ready()
+    stage.await_reach()
     assert (host.flows().keys(), host.rows()) == (flows, rows)
 
 
@@ -187,6 +203,7 @@ def test_the_database_is_restarted(stage: Stage, way: str):
 
 
 @pytest.mark.spec("L2-42", "L2-10", "L2-44")
+@populated_only
 def test_the_database_is_away_and_what_is_plugged_meanwhile_is_wired(stage: Stage):
     site, host = stage.site, stage.host
     port = site.port(site.network("vxlan"), "host1")
@@ -259,8 +276,7 @@ def test_all_flows_are_deleted_by_hand(stage: Stage, record_property):
         for bridge in ("br-int", "br-tun", "br-phys"):
             host.ofctl("del-flows", bridge)
         until(lambda: host.flows().keys() == flows, host.last_words)
-        for couple in stage.couples.values():
-            couple.await_reach()
+        stage.await_reach()
         record_property("loss", pings.report())
 
 
@@ -314,6 +330,7 @@ def test_many_ports_are_admitted_and_dismissed_at_once(stage: Stage):
 
 
 @pytest.mark.spec("L2-10", "L2-13", "L2-15", "L2-44")
+@populated_only
 def test_many_ports_are_plugged_and_unplugged_at_once(stage: Stage, record_property):
     site, host = stage.site, stage.host
     crowd = make_crowd(site)
