@@ -21,7 +21,6 @@ from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
 from netfw.ovs.openflow.book import FlowBook
 from netfw.plan import Update
 from netfw_drivers.ovs.switch_book import Book
-from netfw_drivers.ovs.switch_draft import CHANGE_AT_ONCE
 from netfw_drivers.ovs.switch_members import Members
 from netfw_drivers.ovs.switch_plan import Outline, outline
 from netfw_drivers.ovs.switch_settings import Settings
@@ -234,10 +233,7 @@ def test_many_rows_change_in_portions(ground: Scene):
         ground.database.plug(number, number)
         many |= wiring(number, 1)
     found = ground.outline(Update(put=many))
-    assert [len(stage.operations) for stage in found.draft.before()] == [
-        CHANGE_AT_ONCE,
-        255 - CHANGE_AT_ONCE,
-    ]
+    assert [len(stage.operations) for stage in found.draft.before()] == [100, 100, 55]
 
 
 def test_a_port_that_waited_is_wired_when_its_network_comes(ground: Scene):
