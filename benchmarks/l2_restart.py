@@ -20,7 +20,7 @@ from benchmarks.figure import Figure, ratio
 from benchmarks.l2_rig import Rig, environment, rig, run_alone, seconds, until
 
 SIZES = (50, 200, 500, 1000)
-ROUNDS = 5
+ROUNDS = 3
 TARGET = 3.0
 CHOSEN = (200, 1000)
 _CLOSE = 0.5
