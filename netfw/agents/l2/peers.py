@@ -7,7 +7,7 @@ from the ports of others: a tunnel exists while something is sent through it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from ipaddress import ip_address
+from ipaddress import IPv4Address, ip_address
 from typing import TypeVar
 
 from netfw.agents.l2.view import View
@@ -21,6 +21,7 @@ from netfw.drivers.switch_values import (
     SwitchValue,
     Tunnel,
 )
+from netfw.model.address import IpAddress
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId, NetworkId, PortId
 from netfw.model.port import Port
@@ -30,6 +31,8 @@ DISTRIBUTED_LEG = "network:router_interface_distributed"
 MOVING_LEG = "network:ha_router_replicated_interface"
 """Its MAC is wherever the active router is: peers flood to it, and learn nothing fixed."""
 
+_BROADCAST = IPv4Address("255.255.255.255")
+
 K = TypeVar("K")
 V = TypeVar("V")
 Put = Callable[[SwitchKey, SwitchValue | None], None]
@@ -38,19 +41,26 @@ Put = Callable[[SwitchKey, SwitchValue | None], None]
 def endpoints_of(agent: Agent, view: View) -> frozenset[Endpoint]:
     """The far ends that *agent* offers and this host can use; none for its own."""
     content = agent.configurations.content()
-    try:
-        address = ip_address(str(content.get("tunneling_ip")))
-        types = {NetworkType(str(name)) for name in content.get("tunnel_types") or ()}
-    except (ValueError, TypeError):
-        return frozenset()
-    if agent.host == view.host:
+    address, names = _address(content.get("tunneling_ip")), content.get("tunnel_types")
+    if address is None or not isinstance(names, list | tuple) or agent.host == view.host:
         return frozenset()
     usable = set()
-    for type in types:
+    for type in {type for type in NetworkType if type in names}:
         own = view.own(type)
         if own is not None and own.address != address and own.address.version == address.version:
             usable.add(Endpoint(type, address))
     return frozenset(usable)
+
+
+def _address(said: object) -> IpAddress | None:
+    """What a peer says of its address, if that can be the address of another host."""
+    try:
+        address = ip_address(str(said))
+    except ValueError:
+        return None
+    nobody = address.is_unspecified or address.is_loopback
+    many = address.is_multicast or address == _BROADCAST
+    return None if nobody or many or getattr(address, "scope_id", None) else address
 
 
 class Peers:

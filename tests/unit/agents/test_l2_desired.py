@@ -267,6 +267,32 @@ def test_without_population_every_peer_is_meshed():
 
 
 @pytest.mark.spec("L2-30")
+def test_a_tunnel_type_that_nobody_here_knows_does_not_hide_the_others():
+    made = desired(agent(THERE, "192.0.2.2", ("stt", "vxlan", "")), plugged=())
+    assert made.values == {END: Tunnel(THERE, mesh=True)}
+
+
+@pytest.mark.spec("L2-30")
+@pytest.mark.parametrize(
+    ("own", "address"),
+    [
+        ("192.0.2.1", "0.0.0.0"),
+        ("192.0.2.1", "127.0.0.1"),
+        ("192.0.2.1", "224.0.0.1"),
+        ("192.0.2.1", "255.255.255.255"),
+        ("192.0.2.1", None),
+        ("2001:db8::1", "::"),
+        ("2001:db8::1", "::1"),
+        ("2001:db8::1", "ff02::1"),
+        ("2001:db8::1", "fe80::2%eth0"),
+    ],
+)
+def test_no_tunnel_leads_to_what_is_not_the_address_of_one_host(own, address):
+    facts = evolve(FACTS, endpoints=frozenset({Endpoint(VXLAN, ip_address(own))}))
+    assert desired(agent(THERE, address), plugged=(), facts=facts).values == {}
+
+
+@pytest.mark.spec("L2-30")
 def test_an_endpoint_that_moved_to_another_host_or_address_is_followed():
     made = desired(AGENT_THERE, plugged=())
     made.learn([agent(THERE, "192.0.2.9", revision=2)])
