@@ -14,7 +14,9 @@ from netfw.drivers.keys import ExtensionKey
 from netfw.drivers.l2_extension import ExtendedPort, L2Extension
 from netfw.drivers.switch import SwitchDriver
 from netfw.errors import DriverCrashed, NetfwError
+from netfw.flows.flow import Flow
 from netfw.model.ids import PortId
+from netfw.model.qos import QosRule
 
 LOG = logging.getLogger(__name__)
 
@@ -70,7 +72,7 @@ class Contributions:
         base: dict[ExtensionKey, SwitchAddition] = {}
         for owner, extension in self._extensions.items():
             self._grants[owner] = switch.grant(extension.claim())
-            addition = extension.base(self._grants[owner])
+            addition = _checked(owner, extension.base(self._grants[owner]))
             if addition is not None:
                 base[ExtensionKey(owner)] = addition
         return base
@@ -118,7 +120,8 @@ class Contributions:
     def _call(self, part: PartKey) -> None:
         extension, grant = self._extensions[part.owner], self._grants[part.owner]
         try:
-            self._additions[part] = extension.contribute(part.port, self._shown[part], grant)
+            addition = extension.contribute(part.port, self._shown[part], grant)
+            self._additions[part] = _checked(part.owner, addition)
         except NetfwError as exc:
             self.failed[part] = exc
         except Exception as exc:
@@ -130,6 +133,26 @@ class Contributions:
     def _forget(self, part: PartKey) -> None:
         for book in (self._shown, self._additions, self.failed):
             book.pop(part, None)
+
+
+def _checked(owner: str, addition: SwitchAddition | None) -> SwitchAddition | None:
+    """*addition*, which a stranger wrote, if it is one.
+
+    :raises DriverCrashed: it is something else.
+    """
+    if addition is None:
+        return None
+    if not isinstance(addition, SwitchAddition):
+        raise DriverCrashed(f"{owner}: it returned {addition!r}, which is no SwitchAddition")
+    if addition.owner != owner:
+        raise DriverCrashed(f"{owner}: it returned an addition of {addition.owner!r}")
+    for name, kind in (("flows", Flow), ("qos", QosRule)):
+        given = getattr(addition, name)
+        if not isinstance(given, tuple) or not all(isinstance(each, kind) for each in given):
+            raise DriverCrashed(
+                f"{owner}: the {name} of its addition are no tuple of them: {given!r}"
+            )
+    return addition
 
 
 def _signed(owner: str, sink: Sink) -> Sink:

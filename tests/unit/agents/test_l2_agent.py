@@ -123,6 +123,30 @@ def test_a_raising_extension_degrades_its_part_of_that_port_alone(error):
     assert levels(world, ONE) == {"marker": 1, "other": 1}
 
 
+@pytest.mark.spec("L2-16", "L2-25")
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        "a text",
+        SwitchAddition(owner="other"),
+        SwitchAddition(owner="marker", flows=("a text",)),
+        SwitchAddition(owner="marker", flows=[]),
+        SwitchAddition(owner="marker", qos=("a text",)),
+    ],
+)
+def test_an_extension_that_returns_nonsense_degrades_its_part_alone(nonsense):
+    marker, other = Marker(), Marker("other")
+    contribute = marker.contribute
+    marker.contribute = lambda key, value, grant: (
+        nonsense if key == ONE.id else contribute(key, value, grant)
+    )
+    world = extended(marker, other)
+    assert world.switch.live() == {ONE.id, TWO.id}
+    assert levels(world, ONE) == {"other": 1}
+    assert levels(world, TWO) == {"marker": 1, "other": 1}
+    assert list(world.status.degraded) == [f"extension marker on port {ONE.id}"]
+
+
 def test_what_an_extension_added_before_stays_while_it_fails():
     marker = Marker()
     world = extended(marker)
