@@ -17,6 +17,7 @@ class Chore(enum.StrEnum):
     """Each says, when it fails, what the agent is waiting for."""
 
     BEGIN = "the host"
+    WATCH = "the source's hints"
     PULL = "the source"
     LOOK = "the devices"
     EVERYTHING = "a complete pass"
@@ -112,7 +113,7 @@ class Chores:
         """When there is something to do, given what has been done."""
         possible = set(self._agenda)
         if not begun:
-            possible &= {Chore.BEGIN}
+            possible &= {Chore.BEGIN, Chore.WATCH}
         elif not known:
             possible -= {Chore.EVERYTHING}
         times = [self._agenda.when(chore) for chore in possible]

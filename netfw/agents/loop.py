@@ -79,6 +79,7 @@ class Loop(Generic[K]):
         self._stopped = self._ended = False
         self._begun = self._started = False
         self._reread = False
+        self._unwatch: Callable[[], None] = lambda: None
         self._passes, self._last, self._total = 0, Counts(), Counts()
         self._status = AgentStatus(binary=work.binary, host=work.interest.host)
         self._published: tuple[float, AgentStatus] | None = None
@@ -118,7 +119,7 @@ class Loop(Generic[K]):
         :raises ConfigError: the host contradicts the configuration.
         """
         self._work.watch(self._inbox.event)
-        unwatch = self._source.watch(self._work.interest, self._inbox.hint)
+        self._chores.add(Chore.WATCH, self._clock.now())
         try:
             while not self._stopped:
                 self.turn()
@@ -126,7 +127,7 @@ class Loop(Generic[K]):
                     self._clock.wait(self._inbox.news, self._pause())
             self._send()
         finally:
-            unwatch()
+            self._unwatch()
             with self._told:
                 self._ended = True
                 self._told.notify_all()
@@ -136,6 +137,7 @@ class Loop(Generic[K]):
 
         :raises ConfigError: the host contradicts the configuration.
         """
+        self._do(Chore.WATCH, self._watch)
         self._note(self._inbox.take())
         if self._begun or self._do(Chore.BEGIN, self._begin):
             self._do(Chore.PULL, self._pull)
@@ -185,6 +187,10 @@ class Loop(Generic[K]):
             self._chores.add_new(Chore.EVERYTHING, now)
         else:
             self._agenda.nudge(keys, now)
+
+    def _watch(self) -> None:
+        self._unwatch = self._source.watch(self._work.interest, self._inbox.hint)
+        self._inbox.hint()  # what came before went unheard
 
     def _begin(self) -> None:
         self._work.begin()

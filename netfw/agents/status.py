@@ -76,7 +76,10 @@ class StatusFile:
 
     def remove(self) -> None:
         """The agent ends on purpose."""
-        self._path.unlink(missing_ok=True)
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as exc:
+            LOG.warning("the status file can not be removed, and is left behind: %s", exc)
 
 
 def _now() -> str:

@@ -15,7 +15,7 @@ from netfw.agents.thread import running
 from netfw.agents.work import Counts
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.errors import ConfigError, Conflict, DriverCrashed
+from netfw.errors import BackendUnavailable, ConfigError, Conflict, DriverCrashed
 from netfw.messaging.memory import MemorySource
 from netfw.model.binding import Binding
 from netfw.model.resource import ref
@@ -434,6 +434,43 @@ def test_polling_finds_what_no_event_announced():
     assert world.switch.live() == {ONE.id}
 
 
+def test_events_that_can_not_be_looked_at_have_all_devices_looked_at(world):
+    world.turn()
+    hear = world.work.hear
+
+    def unanswered(events):
+        world.work.hear = hear
+        raise BackendUnavailable("the switch does not answer")
+
+    world.work.hear = unanswered
+    world.switch.unplug(ONE.id)
+    world.turn()
+    assert world.switch.live() == {TWO.id, THREE.id}
+    assert reported(world)[ONE.id] is Status.DOWN
+
+
+@pytest.mark.parametrize("error", [BackendUnavailable("no answer"), RuntimeError("a defect")])
+def test_a_source_that_can_not_be_watched_is_tried_again(error):
+    world = World(*ALL)
+    watch, tries = world.source.watch, []
+
+    def fails_twice(interest, hint):
+        tries.append(interest)
+        if len(tries) < 3:
+            raise error
+        return watch(interest, hint)
+
+    world.source.watch = fails_twice
+    timing = Timing(report=0, audit=0, pull=0, pauses=Pauses(0.01, 0.02))
+    loop = Loop(world.source, world.work, lambda: timing)
+    world.switch.plug(ONE.id, quiet=True)
+    with running(loop):
+        assert loop.wait_for(lambda status: status.ready and not status.troubles, 10)
+        assert len(tries) == 3
+        world.source.put(evolve(ONE, binding=Binding(host=THERE)))
+        assert loop.wait_for(lambda status: status.total.removed == 1, 10)
+
+
 def test_a_configuration_that_the_host_contradicts_ends_the_loop(world):
     def facts():
         raise ConfigError("bridge br-ex does not exist: ovs-vsctl add-br br-ex")
@@ -482,6 +519,12 @@ def test_the_status_file_says_what_a_monitor_needs(tmp_path, caplog):
     assert list(tmp_path.iterdir()) == [path]
     StatusFile(path / "impossible")(status)
     assert "can not be written" in caplog.text
+
+
+def test_a_status_file_that_can_not_be_removed_is_complained_about_and_no_more(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    StatusFile(tmp_path / "file" / "agent.json").remove()
+    assert "can not be removed" in caplog.text
 
 
 def test_the_status_is_written_once_a_second_at_most_but_ready_at_once(world):
