@@ -115,3 +115,11 @@ class StateSource(Driver):
     @abstractmethod
     def watch(self, interest: Interest, hint: Hint) -> Stop:
         """Call *hint* after commits that concern *interest*, until stopped or closed."""
+
+    def troubles(self) -> tuple[str, ...]:
+        """Why what is in force is not what was said last, such as faults of a file; cheap.
+
+        Agents show them.  A hint follows when they change.  What does not answer at all raises
+        in ``changes`` instead.
+        """
+        return ()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, cast
 
+from attrs import asdict
 from oslo_config.cfg import FloatOpt, StrOpt
 
 from netfw.drivers.base import DriverInfo, Host
@@ -82,6 +83,9 @@ class FileSource(StateSource):
         self._board = StatusBoard(prefix)
         self._board_lock = threading.Lock()
         self._unwritten: str = ""
+        self._attended = False
+        """Somebody watches or reports, and so the status files are this source's to write."""
+        self._hints: list[Hint] = []
         self._in_force: dict[str, Any] = {"path": name, "in_force_since": None, "digest": None}
         self._last: Reading | None = None
         self._loaded = threading.Event()
@@ -137,6 +141,7 @@ class FileSource(StateSource):
         :raises BackendUnavailable: they can not be written; it is tried again.
         """
         with self._board_lock:
+            self._attended = True
             self._write()
             if self._unwritten:
                 raise BackendUnavailable(self._unwritten)
@@ -171,13 +176,19 @@ class FileSource(StateSource):
     def watch(self, interest: Interest, hint: Hint) -> Stop:
         self._note(interest)
         stop = self._memory.watch(interest, hint)
+        with self._board_lock:
+            self._attended = True
+            self._hints.append(hint)
         with self._reading:
             if not self._watching and not self._ended.is_set():
                 self._thread = threading.Thread(
                     target=self._keep_looking, name="netfw-file-source", daemon=True
                 )
                 self._thread.start()
-        return stop
+        return lambda: self._unwatch(hint, stop)
+
+    def troubles(self) -> tuple[str, ...]:
+        return tuple(map(str, self._faults)) if self._loaded.is_set() else ()
 
     def close(self) -> None:
         self._ended.set()
@@ -186,7 +197,14 @@ class FileSource(StateSource):
             thread.join()
         self._memory.close()
         with self._board_lock:
+            self._hints.clear()
             self._write()
+
+    def _unwatch(self, hint: Hint, stop: Stop) -> None:
+        with self._board_lock:
+            if hint in self._hints:
+                self._hints.remove(hint)
+        stop()
 
     @property
     def _watching(self) -> bool:
@@ -237,15 +255,19 @@ class FileSource(StateSource):
         former, self._last = self._last, reading
         topology = reading.topology
         if topology.faults:
-            self._tell(logging.ERROR, topology.faults, "what was in force stays so")
+            self._tell(logging.ERROR, topology.faults, "has faults; what was in force stays so")
         else:
             self._commit(topology.items, anew)
             if former is None or former.digest != reading.digest:
-                self._tell(logging.WARNING, topology.cautions, "it is in force")
+                so = "is in force, and may not be what is meant"
+                self._tell(logging.WARNING, topology.cautions, so)
         with self._board_lock:
             self._describe(reading)
             self._board.look_over(self._memory.resources(), self._memory.serves)
             self._write()
+            if former is not None and former.topology.faults != topology.faults:
+                for hint in self._hints:
+                    hint()  # whoever watches asks for the troubles
 
     def _commit(self, items: Sequence[Item], anew: bool) -> None:
         if anew:
@@ -262,17 +284,14 @@ class FileSource(StateSource):
                 "in_force_since": now(),
                 "digest": reading.digest,
                 "items": len(topology.items),
-                "cautions": [str(caution) for caution in topology.cautions],
+                "cautions": [asdict(caution) for caution in topology.cautions],
             }
-        self._in_force["faults"] = [
-            {"file": each.file, "line": each.line, "path": each.path, "problem": each.problem}
-            for each in topology.faults
-        ]
+        self._in_force["faults"] = [asdict(fault) for fault in topology.faults]
 
     def _tell(self, level: int, found: Sequence[Fault], so: str) -> None:
         if found:
             said = "".join(f"\n  {each}" for each in found)
-            LOG.log(level, "the topology %s has faults; %s:%s", self._watched.path, so, said)
+            LOG.log(level, "the topology %s %s:%s", self._watched.path, so, said)
 
     def _note(self, interest: Interest) -> None:
         with self._board_lock:
@@ -285,7 +304,12 @@ class FileSource(StateSource):
             self._board.hear(report, resource)
 
     def _write(self) -> None:
-        """Write what changed; note, and say once, that it can not be."""
+        """Write what changed; note, and say once, that it can not be.
+
+        Whoever only reads writes nothing: the files may be those of an agent that runs.
+        """
+        if not self._attended:
+            return
         try:
             self._board.write(self._in_force)
         except OSError as exc:

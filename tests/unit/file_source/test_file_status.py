@@ -158,8 +158,71 @@ def test_the_place_of_the_files_can_be_chosen(path: Path, tmp_path: Path) -> Non
     (tmp_path / "run").mkdir()
     source = FileSource(path, tmp_path / "run" / "netfw", settle=0)
     list(source.snapshot(Interest("h1", {Service.L2})))
+    source.flush()
     source.close()
     assert [each.name for each in (tmp_path / "run").iterdir()] == ["netfw.h1.l2.json"]
+
+
+@pytest.mark.spec("DRV-40")
+def test_whoever_only_reads_changes_no_file(path: Path, source: FileSource) -> None:
+    source.report([said(source, P, "h1", Status.ACTIVE)])
+    before = {each: each.read_bytes() for each in path.parent.iterdir()}
+    reader = FileSource(path, settle=0)
+    for host in ("h1", "h2"):
+        list(reader.snapshot(Interest(host, {Service.L2})))
+    path.touch()  # read once more
+    reader.refresh()
+    reader.close()
+    assert {each: each.read_bytes() for each in path.parent.iterdir()} == before
+
+
+def test_an_agent_that_watches_begins_its_file_anew(path: Path) -> None:
+    Path(f"{path}.status.h1.l2.json").write_text("of a former agent")
+    source = FileSource(path, settle=0, poll=0.05)
+    source.watch(Interest("h1", {Service.L2}), lambda: None)
+    source.close()
+    assert written(path, "h1")["resources"] == []
+
+
+def test_cautions_stand_in_the_file_as_faults_do(
+    path: Path, source: FileSource, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.write_text(TEXT + "hosts: {h1: {}}\n")
+    source.refresh()
+    source.report([heartbeat("h1"), said(source, P, "h1", Status.ACTIVE)])
+    about = written(path, "h1")["source"]
+    assert about["faults"] == []
+    assert about["cautions"] == [
+        {
+            "file": str(path),
+            "line": 6,
+            "path": "ports[1].host",
+            "problem": "h2 is not among the hosts",
+        }
+    ]
+    assert "is in force, and may not be what is meant" in caplog.text
+    assert "fault" not in caplog.text
+
+
+def test_faults_are_troubles_and_a_hint_tells_of_them(path: Path, source: FileSource) -> None:
+    hints: list[int] = []
+    stop = source.watch(Interest("h1", {Service.L2}), lambda: hints.append(1))
+    assert source.troubles() == ()
+    del hints[:]
+    path.write_text("{ nonsense")
+    (fault,) = source.refresh()
+    assert source.troubles() == (str(fault),)
+    assert hints
+    del hints[:]
+    path.write_text(TEXT)
+    source.refresh()
+    assert source.troubles() == ()
+    assert hints
+    stop()
+    path.write_text("{ nonsense")
+    del hints[:]
+    source.refresh()
+    assert not hints
 
 
 def test_a_file_that_can_not_be_written_is_told_to_who_reports(path: Path, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def source(path: Path) -> Iterator[FileSource]:
     source = FileSource(path, settle=0, poll=0.02)
+    source.flush()  # as somebody who reports: it writes status files from now on
     yield source
     source.close()
 
@@ -227,6 +228,7 @@ def test_a_directory_is_all_of_its_files(tmp_path: Path) -> None:
     assert names(source) == {"n", "p", "q"}
     (place / "20-port.json").unlink()
     assert names(source) == {"n", "q"}
+    source.flush()
     assert Path(f"{place}.status.h1.l2.json").exists()
 
 
@@ -238,6 +240,7 @@ def test_before_a_first_good_file_the_source_is_out_of_reach(path: Path) -> None
         list(source.snapshot(HERE))
     with pytest.raises(BackendUnavailable, match=told):
         source.ask(FindPorts(address="10.0.0.1", network=NetworkId(id_of(Kind.NETWORK, "n"))))
+    source.flush()
     assert problems(path) == ["not a list: 1"]
     replace(path, ONE)
     assert names(source) == {"n", "p"}
