@@ -53,7 +53,6 @@ def test_a_plan_tells_and_touches_nothing(site: Site):
     assert host.rows() == rows
 
 
-@pytest.mark.xfail(strict=True, reason="a plan begins the status file of the agent anew")
 def test_a_plan_leaves_the_reports_of_the_agent_alone(site: Site):
     host = site["host1"]
     couple = site.couple("vxlan", "host1", "host2")
