@@ -26,7 +26,7 @@ from netfw_drivers.ovs.switch_observed import ofport_of
 OVSDB = "ovsdb"
 _CABLES, _TUNNELS = 0x7F00, 0x4000
 """Where the numbers begin that the driver asks the switch for, so that flows can be planned."""
-CHANGE_AT_ONCE = 100
+CHANGE_AT_ONCE = 250
 """How many rows change in one step: while the switch takes them in, it forwards nothing."""
 
 

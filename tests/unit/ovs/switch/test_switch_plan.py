@@ -233,7 +233,7 @@ def test_many_rows_change_in_portions(ground: Scene):
         ground.database.plug(number, number)
         many |= wiring(number, 1)
     found = ground.outline(Update(put=many))
-    assert [len(stage.operations) for stage in found.draft.before()] == [100, 100, 55]
+    assert [len(stage.operations) for stage in found.draft.before()] == [250, 5]
 
 
 def test_a_port_that_waited_is_wired_when_its_network_comes(ground: Scene):
@@ -253,6 +253,33 @@ def test_of_two_devices_for_one_port_one_is_wired(ground: Scene):
     found = ground.outline(Update(put=wiring(1, 1)))
     assert {member.number for member in found.live.values()} == {9}
     assert [line.split()[2:4] for line in rows(found)] == [["tap1", "tag=4095"], ["tap9", "tag=1"]]
+
+
+@pytest.mark.parametrize("form", ["{}", "{{{}}}", "urn:uuid:{}", " {}"])
+def test_a_device_with_the_id_of_a_port_in_other_words_is_nobodys(ground: Scene, form: str):
+    said = form.format(port_key(1).port)
+    said = said.upper() if said == str(port_key(1).port) else said
+    ground.database.plug(1, ofport=1)
+    device = ground.database.ports["tap1"]
+    other = evolve(device.interface, name="aaa", ofport=9, external_ids={"iface-id": said})
+    ground.database.ports["aaa"] = evolve(device, name="aaa", interfaces=(other,))
+    found = ground.outline(Update(put=wiring(1, 1)))
+    assert {member.number for member in found.live.values()} == {1}
+    assert [line.split()[2] for line in rows(found)] == ["tap1"]
+
+
+def test_the_device_that_is_wired_stays_so_when_another_claims_its_port(ground: Scene):
+    ground.database.plug(1, ofport=1)
+    ground.do(Update(put=wiring(1, 1)))
+    device = ground.database.ports["tap1"]
+    other = evolve(device.interface, name="aaa", ofport=9)
+    ground.database.ports["aaa"] = evolve(
+        device, name="aaa", tag=1, other_config={}, interfaces=(other,)
+    )
+    found = ground.do(Update(put=wiring(1, 1)))
+    assert {member.number for member in found.live.values()} == {1}
+    assert [line.split()[2:4] for line in rows(found)] == [["aaa", "tag=4095"]]
+    assert rows(ground.outline(Update(put=wiring(1, 1)))) == []
 
 
 @pytest.mark.spec("L2-32")
@@ -343,3 +370,13 @@ def test_what_is_kept_but_unknown_protects_flows_from_the_sweep(ground: Scene):
     keep = frozenset({network_key(1)})
     assert not ground.outline(Update(put=network(2), complete=True, keep=keep)).sweep
     assert ground.outline(Update(put=network(2), complete=True)).sweep
+
+
+def test_without_a_sweep_no_number_is_given_back(ground: Scene):
+    ground.database.plug(1, 5)
+    ground.wired(networks={**network(1), **network(2)}, ports=wiring(1, 1))
+    restarted = Scene()
+    restarted.database = ground.database
+    found = restarted.outline(Update(put=network(1), keep=frozenset({port_key(1)}), complete=True))
+    assert (found.blind, found.sweep, found.draft.release) == (True, False, [])
+    assert len(restarted.outline(Update(put=network(1), complete=True)).draft.release) == 1
