@@ -69,6 +69,9 @@ class Executor:
             self._plugged.expect(payload.name, None)
         if not isinstance(payload, SetColumns):
             return
+        if payload.table is Table.BRIDGE:
+            self._plugged.expect_records(payload.keys.get("external_ids", {}))
+            return
         port = self._ovsdb.port(payload.record)
         if port is not None and payload.table is Table.PORT:
             self._plugged.expect(port.name, _after(port, payload))

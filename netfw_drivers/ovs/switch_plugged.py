@@ -13,9 +13,15 @@ from netfw.model.address import Mac
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb_state import Bridge, Changed, Connected, Disconnected, Port, SwitchEvent
 from netfw_drivers.ovs.switch_ground import PROTOCOLS, SECURE
-from netfw_drivers.ovs.switch_observed import ATTACHED_MAC, endpoint_of, ofport_of, port_id_of
+from netfw_drivers.ovs.switch_observed import (
+    ATTACHED_MAC,
+    EXTENSION_MARK,
+    endpoint_of,
+    ofport_of,
+    port_id_of,
+)
 from netfw_drivers.ovs.switch_settings import Settings
-from netfw_drivers.ovs.vlans import no_record
+from netfw_drivers.ovs.vlans import RECORD, no_record
 
 Fingerprint = tuple[object, ...]
 """All of a row that this driver cares about."""
@@ -37,7 +43,10 @@ class Plugged:
         self._devices: dict[PortId, SwitchDevice] = {}
         self._known: dict[str, tuple[Port, Fingerprint]] = {}
         self._names = frozenset(settings.bridges)
+        self._physical = frozenset(settings.mappings.values())
         self._bridges: dict[str, Fingerprint] = {}
+        self._records: dict[str, str] = {}
+        self._recording: dict[str, str | None] = {}
         self._expected: dict[str, Fingerprint | None] = {}
         self._listed = False
         self._lost = False
@@ -60,6 +69,11 @@ class Plugged:
         """The driver is about to make this of the port *name*."""
         with self._lock:
             self._expected[name] = None if port is None else self._fingerprint(port)
+
+    def expect_records(self, records: Mapping[str, str | None]) -> None:
+        """The driver is about to write these into the ``external_ids`` of ``br-int``."""
+        with self._lock:
+            self._recording.update(records)
 
     def __call__(self, event: SwitchEvent) -> None:
         match event:
@@ -107,11 +121,21 @@ class Plugged:
         self._note(port)
         if self._expected.get(name, ()) == now:
             del self._expected[name]
-        elif before is not None and before[1] != now:
+        elif before is not None and before[1] != now and not self._numbered(before[0], now):
             yield from self._keys(before[0])
             yield from self._keys(port)
-        elif before is None and name not in self._cables and endpoint_of(port) is None:
+        elif before is None and not self._is_made(port):
             yield from self._keys(port)
+
+    def _numbered(self, before: Port, now: Fingerprint) -> bool:
+        """Whether a cable or tunnel only got its number; who made it looks at that himself."""
+        if not self._is_made(before) or ofport_of(before) is not None:
+            return False
+        bridge, kind, _, options = self._fingerprint(before)
+        return (bridge, kind, options) == (now[0], now[1], now[-1])
+
+    def _is_made(self, port: Port) -> bool:
+        return port.name in self._cables or endpoint_of(port) is not None
 
     def _keys(self, port: Port) -> Iterator[SwitchKey | None]:
         """Whom a change of *port* concerns; ``None``: everybody."""
@@ -147,24 +171,41 @@ class Plugged:
                 del self._devices[port_id]
 
     def _bridge(self, name: str, bridge: Bridge | None) -> Iterator[None]:
-        """Whether somebody removed a bridge, made it anew, or made it speak otherwise."""
+        """Whether somebody removed a bridge, made it anew, made it speak otherwise, or forget."""
         before = self._bridges.pop(name, None)
         if bridge is not None:
             now = self._bridges[name] = bridge.uuid, bridge.fail_mode, bridge.protocols
             kept = before == now or (before is not None and before[0] == now[0] and _fits(bridge))
         else:
             kept = False
-        if before is not None and not kept:
+        recorded = name != self._settings.integration or self._recorded(bridge)
+        if before is None:
+            kept, recorded = name not in self._physical, True
+        if not kept or not recorded:
             yield None
+
+    def _recorded(self, bridge: Bridge | None) -> bool:
+        """Whether the records of ``br-int`` are those from before, but for what was expected."""
+        before, now = self._records, {} if bridge is None else _records(bridge)
+        self._records = now
+        changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
+        expected = {k: self._recording.pop(k) for k in changed & self._recording.keys()}
+        return expected == {key: now.get(key) for key in changed}
 
     def _fingerprint(self, port: Port) -> Fingerprint:
         interface = port.interface
-        if port.name in self._cables or endpoint_of(port) is not None:
-            return port.bridge, interface.type, tuple(sorted(interface.options.items()))
+        if self._is_made(port):
+            options = tuple(sorted(interface.options.items()))
+            return port.bridge, interface.type, ofport_of(port), options
         record = tuple(port.other_config.get(key) for key in _RECORD)
         number = ofport_of(port)
         wiring = port.tag, port.vlan_mode, port.trunks, record
         return port_id_of(port), port.bridge, number, interface.error, *wiring
+
+
+def _records(bridge: Bridge) -> dict[str, str]:
+    """What ``br-int`` says of networks and extensions, for a driver that starts anew."""
+    return {k: v for k, v in bridge.external_ids.items() if k.startswith((RECORD, EXTENSION_MARK))}
 
 
 def _fits(bridge: Bridge) -> bool:
