@@ -1,0 +1,81 @@
+"""What people do to bridges, cables and tunnels while the switch driver works."""
+
+import pytest
+from switch_host import network, port
+
+from netfw.drivers.events import FeedLost, KeysChanged
+from netfw.drivers.switch_values import Endpoint, Tunnel
+from netfw.model.address import as_address
+from netfw.model.segment import NetworkType
+from netfw.plan import Update
+
+PEER = Endpoint(NetworkType.VXLAN, as_address("192.0.2.77"))
+
+
+@pytest.fixture
+def wired(make_lab, hosts):
+    """A VXLAN and a VLAN network with a port each, and a tunnel."""
+    (host,) = make_lab(hosts=1).hosts.values()
+    host.ovs.vsctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev")
+    there = hosts(
+        host,
+        tunnel_types=["vxlan"],
+        local_ip=str(host.address.ip),
+        bridge_mappings={"physnet1": "br-ex"},
+    )
+    there.overlay = {
+        **network(1, network_type="vxlan", segmentation_id=5),
+        PEER: Tunnel("peer", mesh=True),
+    }
+    there.underlay = network(
+        2, network_type="vlan", physical_network="physnet1", segmentation_id=500
+    )
+    networks = {**there.overlay, **there.underlay}
+    assert there.driver.converge(Update(put=networks)).ok
+    there.instance(1), there.instance(2)
+    there.everything = Update(put={**networks, **port(1, 1), **port(2, 2)}, complete=True)
+    assert there.driver.converge(there.everything).ok
+    there.driver.observe(None)
+    there.heard = []
+    there.driver.watch(there.heard.append)
+    return there
+
+
+def lost(host) -> bool:
+    return any(isinstance(event, FeedLost) for event in host.heard)
+
+
+def records(host) -> str:
+    return host.ovs.vsctl("get", "Bridge", "br-int", "external_ids")
+
+
+def test_records_that_somebody_removed_are_noticed_and_written_again(wired, until):
+    before = records(wired)
+    assert "netfw-vlan-1" in before
+    wired.ovs.vsctl("clear", "Bridge", "br-int", "external_ids")
+    until(lambda: lost(wired))
+    assert wired.driver.converge(wired.everything).ok
+    assert records(wired) == before
+    wired.driver.observe(None)
+    wired.heard.clear()
+    assert wired.driver.converge(Update(put=network(3))).ok
+    assert wired.driver.converge(Update(drop=frozenset(network(3)))).ok
+    wired.driver.observe(None)
+    assert wired.heard == []
+
+
+def test_a_tunnel_that_somebody_renumbered_is_noticed_and_used_again(wired, until):
+    name = f"vxlan-{int(PEER.address):08x}"
+    wired.ovs.vsctl("set", "Interface", name, "ofport_request=77")
+    until(lambda: any(isinstance(e, KeysChanged) and PEER in e.keys for e in wired.heard))
+    until(lambda: wired.ovs.vsctl("get", "Interface", name, "ofport").strip() == "77")
+    assert wired.driver.converge(wired.everything).ok
+    assert any("in_port=77" in flow for flow in wired.flows("br-tun"))
+
+
+def test_a_cable_that_somebody_renumbered_is_noticed_and_used_again(wired, until):
+    wired.ovs.vsctl("set", "Interface", "patch-tun", "ofport_request=77")
+    until(lambda: lost(wired))
+    until(lambda: wired.ovs.vsctl("get", "Interface", "patch-tun", "ofport").strip() == "77")
+    assert wired.driver.converge(wired.everything).ok
+    assert any("in_port=77" in flow for flow in wired.flows("br-int"))
