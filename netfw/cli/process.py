@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from netfw.cli.signals import Signals
 from netfw.conf.reading import Groups, Settings, read, unknown_options
 from netfw.errors import ConfigError
 
@@ -38,11 +38,8 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
         return 2
     for sentence in unknown_options(conf):
         LOG.warning("%s", sentence)
-    stop, hangup = threading.Event(), threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    signal.signal(signal.SIGINT, lambda *_: stop.set())
-    signal.signal(signal.SIGHUP, lambda *_: hangup.set())
-    threading.Thread(target=_reload_forever, args=(settings, log, hangup), daemon=True).start()
+    stop = threading.Event()
+    Signals(on_stop=stop.set, on_hangup=lambda: _reload(settings, log))
     serve(conf, stop)
     return 0
 
@@ -88,17 +85,14 @@ def _standard_error() -> logging.Handler:
     return logging.StreamHandler()
 
 
-def _reload_forever(settings: Settings, log: LogSettings, hangup: threading.Event) -> None:
-    """Reload for every hangup, off the signal handler, where locks may be taken."""
-    while hangup.wait():
-        hangup.clear()
-        try:
-            changed = settings.reload()
-            log.apply(settings.conf)
-        except ConfigError as exc:
-            LOG.error("not reloaded: %s", exc)
-            continue
-        LOG.info("reloaded: %s", _changes(changed) or "nothing that may change has changed")
+def _reload(settings: Settings, log: LogSettings) -> None:
+    try:
+        changed = settings.reload()
+        log.apply(settings.conf)
+    except ConfigError as exc:
+        LOG.error("not reloaded: %s", exc)
+        return
+    LOG.info("reloaded: %s", _changes(changed) or "nothing that may change has changed")
 
 
 def _changes(changed: Mapping[str, tuple[object, object]]) -> str:

@@ -115,3 +115,17 @@ def test_a_wrong_configuration_ends_with_a_sentence_and_status_2(tmp_path: Path)
     assert done.returncode == 2
     assert done.stderr.startswith("acme: ")
     assert "Traceback" not in done.stderr
+
+
+def test_a_storm_of_signals_neither_hangs_nor_ends_a_process(
+    start: Callable[[str], Running],
+) -> None:
+    acme = start("[acme]\nmode = a\n")
+    for _ in range(300):
+        for _ in range(3):
+            acme.process.send_signal(signal.SIGHUP)
+        time.sleep(0.002)
+    acme.write("[acme]\nmode = b\n")
+    acme.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: acme.logged("acme.mode is now 'b', was 'a'"))
+    assert acme.end() == (0, "stopped\n")

@@ -1,0 +1,40 @@
+"""Signals, told to a thread of their own: handlers take no lock, so no storm can hang a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+
+class Signals:
+    """Calls *on_stop* for SIGTERM and SIGINT and *on_hangup* for SIGHUP, each on its own thread.
+
+    Many signals of one kind that come together are one call.  Must be made by the main thread.
+    """
+
+    def __init__(self, on_stop: Callable[[], None], on_hangup: Callable[[], None]) -> None:
+        self._calls = {
+            signal.SIGTERM: on_stop,
+            signal.SIGINT: on_stop,
+            signal.SIGHUP: on_hangup,
+        }
+        self._came: dict[int, bool] = {}
+        self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(self._read, True)
+        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        for number in self._calls:
+            signal.signal(number, self._note)
+        threading.Thread(target=self._listen, name="signals", daemon=True).start()
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._came[number] = True  # in case there was no room left in the pipe
+
+    def _listen(self) -> None:
+        """The interpreter writes the number of each signal into the pipe, before `_note` runs."""
+        while numbers := os.read(self._read, 4096):
+            for number, call in self._calls.items():
+                if self._came.pop(number, False) or number in numbers:
+                    call()
