@@ -47,8 +47,11 @@ def copy(target: Path, *names: str) -> Path:
 
 
 def is_a_drivers_own(test: Path) -> bool:
-    """Unit tests of a driver are in the folder of its backend; all others are the framework's."""
-    return test.parent.name in BACKENDS and bool(KNOWS_DRIVERS.search(test.read_text()))
+    """Unit tests of a driver are in its backend's folder, or in one of its own below it."""
+    folders = test.parts[test.parts.index("unit") + 1 : -1]
+    if not folders or folders[0] not in BACKENDS:
+        return False
+    return len(folders) > 1 or bool(KNOWS_DRIVERS.search(test.read_text()))
 
 
 def test_the_framework_stands_without_any_driver(tmp_path: Path) -> None:
