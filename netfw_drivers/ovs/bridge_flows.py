@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from netfw.drivers.base import Host
+from netfw.errors import BackendUnavailable
 from netfw.ovs.openflow import Drift, FlowMirror, OpenFlow
 from netfw.ovs.openflow.encode import Key, State
 
@@ -48,6 +50,23 @@ class BridgeFlows:
                     self._listeners.remove(listener)
 
         return end
+
+    def wait_answer(self) -> None:
+        """Wait until the switch answers, on a new connection where it has hung up on this one.
+
+        :raises BackendUnavailable: it did not in time.
+        """
+        deadline = time.monotonic() + self._client.connection.timeout
+        while True:
+            try:
+                self._client.barrier()
+            except BackendUnavailable:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise
+                self._client.wait_connected(left)
+            else:
+                return
 
     def table(self, number: int) -> list[tuple[Key, State]]:
         """The flows of one table, read from the switch now.

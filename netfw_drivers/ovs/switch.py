@@ -24,9 +24,9 @@ from netfw.drivers.switch_values import (
 )
 from netfw.errors import ConfigError, NetfwError
 from netfw.model.ids import PortId, SegmentId
-from netfw.ovs.openflow import EVERYBODY, CookieSpace, Drift, FlowBook, FlowPlan
+from netfw.ovs.openflow import EVERYBODY, CookieSpace, Drift, FlowBook, FlowMirror, FlowPlan
 from netfw.ovs.openflow.encode import Key, State
-from netfw.ovs.ovsdb import Ovsdb
+from netfw.ovs.ovsdb import Ovsdb, share_ovsdb
 from netfw.ovs.ovsdb_state import Switch
 from netfw.plan import Plan, Update
 from netfw_drivers.ovs.bridge_flows import BridgeFlows, shared_flows
@@ -35,6 +35,7 @@ from netfw_drivers.ovs.integration import admission_key
 from netfw_drivers.ovs.pipeline import FLOOD, RESPONDER, SPACE_MASK, SWITCH_SPACE, UNICAST
 from netfw_drivers.ovs.switch_apply import Executor
 from netfw_drivers.ovs.switch_book import Book
+from netfw_drivers.ovs.switch_ground import can_speak
 from netfw_drivers.ovs.switch_groups import BASE, SWITCH
 from netfw_drivers.ovs.switch_held import entries_held, held, recollected
 from netfw_drivers.ovs.switch_members import Members
@@ -43,7 +44,7 @@ from netfw_drivers.ovs.switch_options import OPTIONS, openflow_directory, settin
 from netfw_drivers.ovs.switch_plan import Outline, SwitchUpdate, outline
 from netfw_drivers.ovs.switch_plugged import Plugged
 from netfw_drivers.ovs.switch_settings import Settings
-from netfw_drivers.ovs.switch_steps import SwitchPlan, compose
+from netfw_drivers.ovs.switch_steps import PlannedBlindly, SwitchPlan, compose
 from netfw_drivers.ovs.vlans import Domain, Vlans
 
 _CAPABILITIES = (
@@ -97,7 +98,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         remote, timeout = options["ovsdb_connection"], options["ovsdb_timeout"]
         directory = openflow_directory(options)
         return cls(
-            host.share(("ovsdb", remote), lambda: Ovsdb(remote, timeout=timeout)),
+            share_ovsdb(host, remote, timeout),
             settings_from(options),
             lambda bridge: shared_flows(host, directory, bridge, timeout),
             drop_flows_on_start=options["drop_flows_on_start"],
@@ -154,7 +155,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         snapshot = self._ovsdb.snapshot()
         self._plugged.listed()
         for name in self._settings.bridges:
-            if name in snapshot.bridges:
+            if can_speak(snapshot.bridges.get(name)):
                 self._current(name, audit=scope is None)
         bridge = snapshot.bridges.get(self._settings.integration)
         observed = Observed(
@@ -177,7 +178,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         while True:
             found = outline(update, observed, self._settings, unwilling)
             flows = {
-                bridge: self._plan_flows(bridge, found)
+                bridge: self._plan_flows(bridge, found, self._flow_book(bridge, found))
                 for bridge in self._settings.bridges
                 if bridge in found.groups.put or bridge in found.groups.drop
             }
@@ -194,6 +195,8 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         if not isinstance(plan, SwitchPlan):
             return
+        if plan.outline is not None and plan.outline.blind and not self._recollected:
+            raise PlannedBlindly
         executor = Executor(self._ovsdb, self._plugged, self._mirror_plan, plan)
         for stage in plan.stages:
             executor.carry_out(stage)
@@ -315,10 +318,14 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         self._bridges[name].mirror.wait_current()
         return self._bridges[name]
 
-    def _plan_flows(self, bridge: str, found: Outline) -> FlowPlan:
-        """What to change on *bridge*; one that does not exist yet has no flows."""
+    def _flow_book(self, bridge: str, found: Outline) -> FlowBook | FlowMirror:
+        """What *bridge* holds; of one that is still to be made, or to speak, it is nothing."""
         flows = self._bridges.get(bridge)
-        book = FlowBook() if flows is None else flows.mirror
+        speaks = can_speak(found.draft.snapshot.bridges.get(bridge))
+        return flows.mirror if flows is not None and speaks else FlowBook()
+
+    def _plan_flows(self, bridge: str, found: Outline, book: FlowBook | FlowMirror) -> FlowPlan:
+        """What to change on *bridge*, which holds what *book* says."""
         space = EVERYBODY if bridge in self._to_empty else _OURS
         return book.plan(
             found.groups.put.get(bridge, {}),
@@ -337,9 +344,11 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
 
     def _mirror_plan(self, bridge: str, plan: SwitchPlan) -> tuple[BridgeFlows, FlowPlan]:
         """Where to carry out the flows of *plan*, planned again when they could be outdated."""
-        known = bridge in self._bridges
+        known = self._bridges.get(bridge)
+        if known is not None and bridge in plan.unsettled:
+            known.wait_answer()
         flows = self._current(bridge)
-        if known and bridge not in plan.unsettled:
+        if known is not None and bridge not in plan.unsettled:
             return flows, plan.flows[bridge]
         assert plan.outline is not None
-        return flows, self._plan_flows(bridge, plan.outline)
+        return flows, self._plan_flows(bridge, plan.outline, flows.mirror)

@@ -36,6 +36,11 @@ def plan_ground(draft: Draft, settings: Settings, records: Mapping[str, str]) ->
                 _plan_end(draft, end, other)
 
 
+def can_speak(bridge: Bridge | None) -> bool:
+    """Whether flows of *bridge* can be read: it is there, and speaks our version of OpenFlow."""
+    return bridge is not None and (not bridge.protocols or PROTOCOLS[-1] in bridge.protocols)
+
+
 def _add_bridge(draft: Draft, settings: Settings, name: str, records: Mapping[str, str]) -> None:
     bridge = AddBridge(
         name=name,

@@ -12,6 +12,7 @@ from netfw.errors import ConfigError
 from netfw.model.address import IpAddress
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb import DEFAULT_REMOTE
+from netfw_drivers.ovs.seconds import Seconds
 from netfw_drivers.ovs.switch_settings import VXLAN_PORT, Settings
 
 _TUNNELS = sorted(str(kind) for kind in NetworkType if kind.is_tunnel)
@@ -78,10 +79,10 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         default=DEFAULT_REMOTE,
         help="Where the switch's database listens: unix:PATH, tcp:ADDRESS:PORT or ssl:...",
     ),
-    cfg.FloatOpt(
+    cfg.Opt(
         "ovsdb_timeout",
+        type=Seconds(min=0.1),
         default=10.0,
-        min=0.1,
         help="Seconds to wait for an answer of the database or an act of the switch.",
     ),
     cfg.StrOpt(

@@ -1,0 +1,76 @@
+"""What the switch driver finds when it starts: bridges of others, and other drivers."""
+
+import threading
+
+import pytest
+from switch_host import network, port
+
+from netfw.drivers.host import LocalHost
+from netfw.drivers.loader import check_options
+from netfw.drivers.reconciler import no_checkpoint
+from netfw.plan import Update
+from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from netfw_drivers.ovs.switch import OvsSwitchDriver
+
+
+def made(kind, host, ovs):
+    options = check_options("openvswitch", kind, {"ovsdb_connection": ovs.remote})
+    return kind.from_conf(options, host)
+
+
+def test_interface_and_switch_driver_of_one_host_share_one_connection(ovs):
+    with LocalHost() as host:
+        before = threading.active_count()
+        for kind in (OvsInterfaceDriver, OvsSwitchDriver):
+            made(kind, host, ovs).faults()
+        assert threading.active_count() == before + 1
+
+
+@pytest.mark.parametrize("versions", ["", "OpenFlow10,OpenFlow13,OpenFlow14", "OpenFlow15"])
+@pytest.mark.spec("L2-02")
+def test_a_bridge_that_was_there_before_is_taken_over_in_one_call(one, versions):
+    setting = [f"protocols={versions}"] if versions else []
+    one.ovs.vsctl(
+        "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type=netdev", *setting
+    )
+    one.instance(1)
+    wanted = Update(put={**network(1), **port(1, 1)}, complete=True)
+    outcome = one.driver.converge(wanted)
+    assert outcome.ok, outcome
+    assert "priority=0 actions=NORMAL" not in "\n".join(one.flows("br-int"))
+    assert one.driver.plan(wanted, one.driver.observe(None)).stages == ()
+    kept = one.ovs.vsctl("get", "Bridge", "br-int", "fail_mode", "protocols")
+    assert "secure" in kept
+    assert "OpenFlow14" in kept
+
+
+def test_a_bridge_that_somebody_makes_speak_otherwise_is_put_right_in_one_call(one, until):
+    """The switch hangs up when the row changes; it may take a while until this side sees it."""
+    wanted = Update(put=network(1), complete=True)
+    assert one.driver.converge(wanted).ok
+    heard = []
+    one.driver.watch(heard.append)
+    for versions in ("OpenFlow14", "OpenFlow13,OpenFlow14", "OpenFlow14", "OpenFlow15"):
+        heard.clear()
+        one.ovs.vsctl("set", "Bridge", "br-int", f"protocols={versions}", "fail_mode=standalone")
+        until(lambda: any("the bridges" in event.reason for event in heard))
+        assert one.driver.converge(wanted).ok
+        assert one.driver.plan(wanted, one.driver.observe(None)).stages == ()
+
+
+def test_a_switch_that_hangs_up_unnoticed_is_spoken_with_anew(one, until):
+    """The row's change ends our own connection; here nobody hears it before the flows are due."""
+    assert one.driver.converge(Update(put=network(1), complete=True)).ok
+    one.instance(1)
+    wanted = Update(put={**network(1), **port(1, 1)}, complete=True)
+    one.ovs.vsctl("set", "Bridge", "br-int", "protocols=OpenFlow14")
+    until(lambda: len(one.driver.observe(None).snapshot.bridges["br-int"].protocols) == 1)
+    plan = one.driver.plan(wanted, one.driver.observe(None))
+    deaf, hears = threading.Event(), threading.Event()
+    one.driver.watch(lambda _: (deaf.set(), hears.wait(5)))
+    one.ovs.ofctl("-OOpenFlow14", "del-flows", one.ovs.management("br-int"), "table=23")
+    assert deaf.wait(5)
+    threading.Timer(0.3, hears.set).start()
+    one.driver.apply(plan, no_checkpoint)
+    assert hears.is_set()
+    assert one.driver.plan(wanted, one.driver.observe(None)).stages == ()
