@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 
 from netfw.agents.replica import Change
 from netfw.drivers.events import Event, Sink
@@ -35,6 +35,10 @@ class Counts:
             failed=self.failed + other.failed,
             waiting=self.waiting + other.waiting,
         )
+
+    def __str__(self) -> str:
+        some = [f"{number} {name}" for name, number in asdict(self).items() if number]
+        return ", ".join(some) or "nothing changed"
 
 
 @frozen(kw_only=True)
@@ -128,4 +132,8 @@ class Work(ABC, Generic[K]):
 
     def counts(self) -> Mapping[str, int]:
         """What it has, for a monitor."""
+        return {}
+
+    def cautions(self) -> Mapping[str, str]:
+        """What an operator should know although nothing failed, each under a name; cheap."""
         return {}

@@ -113,6 +113,9 @@ class FloodKey:
     network: NetworkId
     endpoint: Endpoint
 
+    def __str__(self) -> str:
+        return f"flood of network {self.network} to {self.endpoint}"
+
 
 @frozen
 class Flood:
@@ -125,6 +128,9 @@ class ForwardingKey:
 
     network: NetworkId
     mac: Mac = field(converter=Mac)
+
+    def __str__(self) -> str:
+        return f"forwarding to {self.mac} of network {self.network}"
 
 
 @frozen
