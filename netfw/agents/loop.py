@@ -83,6 +83,8 @@ class Loop(Generic[K]):
         self._passes, self._last, self._total = 0, Counts(), Counts()
         self._status = AgentStatus(binary=work.binary, host=work.interest.host)
         self._published: tuple[float, AgentStatus] | None = None
+        self._complaints: tuple[str, ...] = ()
+        self._cautioned: set[str] = set()
         self._told = threading.Condition()
 
     # For other threads.
@@ -201,6 +203,7 @@ class Loop(Generic[K]):
 
     def _pull(self) -> None:
         change = self._replica.pull()
+        self._complaints = self._source.troubles()
         now = self._clock.now()
         if change.snapshot:
             self._work.say_again()
@@ -277,13 +280,13 @@ class Loop(Generic[K]):
     def _tell(self) -> None:
         now = self._clock.now()
         oldest = self._agenda.oldest()
-        troubles = self._chores.troubles()
         status = AgentStatus(
             binary=self._work.binary,
             host=self._work.interest.host,
             ready=self._replica.known and oldest is None and Chore.EVERYTHING not in self._chores,
             lag=0.0 if oldest is None else now - oldest,
-            troubles=troubles,
+            troubles=self._troubles(),
+            cautions=self._work.cautions() if self._replica.known else {},
             degraded=_texts(self._agenda.degraded),
             waiting=_texts(self._agenda.waiting),
             passes=self._passes,
@@ -292,12 +295,22 @@ class Loop(Generic[K]):
             counts=self._work.counts(),
             unsent=len(self._outbox),
         )
+        for name in status.cautions.keys() - self._cautioned:
+            LOG.warning("%s: %s", name, status.cautions[name])
+            self._cautioned.add(name)
         if status.ready and not self._status.ready:
             LOG.info("ready: everything that is wanted here is so")
         with self._told:
             self._status = status
             self._told.notify_all()
         self._publish_at(now)
+
+    def _troubles(self) -> dict[str, str]:
+        found = dict(self._chores.troubles())
+        if said := self._complaints:
+            more = f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
+            found.setdefault(Chore.PULL, f"{'; '.join(said[:_SHOWN])}{more}")
+        return found
 
     def _publish_at(self, now: float) -> None:
         """Once a second at most, except that becoming ready, or not, is told at once."""

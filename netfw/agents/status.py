@@ -28,7 +28,10 @@ class AgentStatus:
     lag: float = 0.0
     """Seconds since the oldest thing that is not converged began to differ from what is wanted."""
     troubles: Mapping[str, str] = field(factory=dict)
-    """What keeps the agent as a whole from its work, such as a source that does not answer."""
+    """What keeps the agent as a whole from its work, such as a source that does not answer or
+    whose last word is faulty: an agent that is ready then is so by what was in force before."""
+    cautions: Mapping[str, str] = field(factory=dict)
+    """What an operator should know although nothing failed, such as ports that are not filtered."""
     degraded: Mapping[str, str] = field(factory=dict)
     """What failed and is tried again, with the reason."""
     waiting: Mapping[str, str] = field(factory=dict)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from netfw.agents.l2.announce import L2Settings, announce, check, check_tunnels
+from netfw.agents.l2.cautions import caution
 from netfw.agents.l2.contributions import Contributions, PartKey, PartsChanged
 from netfw.agents.l2.desired import Desired
 from netfw.agents.l2.filters import Filters
@@ -165,6 +166,11 @@ class L2Agent(Work[L2Key]):
             "ports": len(self._held),
             "strays": len(desired.strays),
         }
+
+    def cautions(self) -> Mapping[str, str]:
+        if self._wanted is None:
+            return {}
+        return caution(self._wanted.desired, filters=self._firewall is not None)
 
     def _ready(self) -> Wanted:
         assert self._wanted is not None, "begin comes first"

@@ -13,7 +13,7 @@ from typing import cast
 from netfw.agents.l2.book import Book, ports_of
 from netfw.agents.l2.peers import Peers, reachable_port
 from netfw.agents.l2.view import View
-from netfw.agents.l2.wiring import Verdict, judge
+from netfw.agents.l2.wiring import Verdict, is_trusted, judge
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.l2_extension import ExtendedPort
 from netfw.drivers.switch_values import (
@@ -51,6 +51,7 @@ class Desired:
         self._changed: set[SwitchKey] = set()
         self._touched: set[PortId] = set()
         self._strays: set[PortId] = set()
+        self._distrusted: set[PortId] = set()
         self._peers = Peers(view, self._set)
 
     @property
@@ -83,6 +84,11 @@ class Desired:
     def strays(self) -> Set[PortId]:
         """The ports that are plugged here, and that the source does not bind to this host."""
         return self._strays
+
+    @property
+    def distrusted(self) -> Set[PortId]:
+        """The ports that are plugged here and are to be filtered."""
+        return self._distrusted
 
     def wired(self, network: NetworkId) -> frozenset[PortId]:
         """The ports of this host for which the network is here."""
@@ -166,6 +172,9 @@ class Desired:
         device = self.device(id)
         stray = verdict is None and device is not None and not device.ancillary
         (self._strays.add if stray else self._strays.discard)(id)
+        port = None if verdict is None else self.port(id)
+        distrusted = port is not None and not is_trusted(port)
+        (self._distrusted.add if distrusted else self._distrusted.discard)(id)
         self._redo_uses(id)
         before, after = _network(former), _network(verdict)
         if before == after:
