@@ -47,11 +47,16 @@ class Observed:
 
 
 def port_id_of(port: Port) -> PortId | None:
-    """The port that a device was plugged for; an id that is none is somebody's joke."""
+    """The port that a device was plugged for; an id that is none is somebody's joke.
+
+    Written otherwise than all write it, it is none: two texts must not mean one port.
+    """
+    text = port.interface.external_ids.get(IFACE_ID, "")
     try:
-        return PortId(UUID(port.interface.external_ids.get(IFACE_ID, "")))
+        port_id = UUID(text)
     except ValueError:
         return None
+    return PortId(port_id) if str(port_id) == text else None
 
 
 def ofport_of(port: Port) -> int | None:
