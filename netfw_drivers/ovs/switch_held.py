@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from ipaddress import IPv4Address, IPv6Address
+from uuid import UUID
 
 from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
 from netfw.drivers.switch_values import (
@@ -33,6 +34,7 @@ from netfw_drivers.ovs.switch_observed import (
     TUNNEL_MARK,
     Observed,
     endpoint_of,
+    is_recorded,
     ofport_of,
 )
 from netfw_drivers.ovs.switch_ports import leftovers
@@ -120,8 +122,10 @@ def recollected(
 
 
 def _wiring(port: Port, observed: Observed) -> Wiring | None:
-    """What a port was wired as: it stays as it is."""
+    """What a port was wired as, or that it was dead: it stays as it is."""
     tag, mac = port.other_config.get("tag", ""), port.interface.external_ids.get(ATTACHED_MAC, "")
+    if not tag and is_recorded(port):
+        return _dead(port, mac)
     for domain, vlan in observed.vlans.numbers.items():
         if str(vlan) == tag and str(domain.network) == port.other_config.get(NET_UUID):
             try:
@@ -134,6 +138,14 @@ def _wiring(port: Port, observed: Observed) -> Wiring | None:
             except ValueError:
                 return None
     return None
+
+
+def _dead(port: Port, mac: str) -> Wiring | None:
+    try:
+        network = NetworkId(UUID(port.other_config[NET_UUID]))
+        return Wiring(network=network, mac=mac, admission=Admission.DEAD)
+    except ValueError:
+        return None
 
 
 def _peers(observed: Observed) -> tuple[dict[int, Endpoint], set[Endpoint]]:

@@ -51,6 +51,8 @@ class Outline:
     """The ports that take part in their networks, of those that were looked at."""
     sweep: bool
     """Flows of ours that nobody wants are removed."""
+    blind: bool
+    """They should be, but nobody could tell them from the flows of what is kept."""
     orphans: frozenset[str]
     """Extensions that are dropped though nobody knows which flows they had."""
 
@@ -101,6 +103,9 @@ class _Outliner:
         ports.plan(concerned)
         live = {key: wired.member for key, wired in ports.wired.items() if wired.live}
         groups = self._flows(numbering, ports, concerned, live)
+        blind = self._update.complete and not self._knows_kept()
+        if blind:
+            self._draft.release.clear()  # flows that nobody knows may use those numbers
         return Outline(
             self._draft,
             groups,
@@ -109,7 +114,8 @@ class _Outliner:
             frozenset(owner for key in self._keep for owner in _owners(key)),
             live,
             concerned.keys(),
-            self._update.complete and self._knows_kept(),
+            self._update.complete and not blind,
+            blind,
             frozenset(
                 key.owner
                 for key in _of(self._drop, ExtensionKey)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from attrs import field, frozen
 
 from netfw.drivers.switch_values import SwitchKey
+from netfw.errors import OperationRefused
 from netfw.flows import Flow
 from netfw.ovs.openflow.book import FlowPlan
 from netfw.ovs.openflow.encode import Key, describe_key
@@ -47,6 +48,14 @@ class SwitchPlan(Plan):
     flows: Mapping[str, FlowPlan] = field(factory=dict, eq=False, repr=False)
     unsettled: frozenset[str] = field(default=frozenset(), eq=False, repr=False)
     """Bridges whose flows are planned again once their rows are done."""
+
+
+class PlannedBlindly(OperationRefused):
+    """A plan that would leave garbage alive, made before the machine was asked what it has."""
+
+    def __init__(self) -> None:
+        super().__init__({})  # nobody is to blame
+        self.args = ("what is refused has flows that are not known yet: observe all, plan again",)
 
 
 def compose(
