@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from netfw.cli.signals import Signals
@@ -34,7 +34,7 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
         log = LogSettings()
         log.apply(conf)
     except ConfigError as exc:
-        print(exc, file=sys.stderr)
+        print(f"{program}: {exc}", file=sys.stderr)
         return 2
     for sentence in unknown_options(conf):
         LOG.warning("%s", sentence)
@@ -92,8 +92,6 @@ def _reload(settings: Settings, log: LogSettings) -> None:
     except ConfigError as exc:
         LOG.error("not reloaded: %s", exc)
         return
-    LOG.info("reloaded: %s", _changes(changed) or "nothing that may change has changed")
-
-
-def _changes(changed: Mapping[str, tuple[object, object]]) -> str:
-    return ", ".join(f"{name} is now {new!r}, was {old!r}" for name, (old, new) in changed.items())
+    for each in changed:
+        LOG.log(logging.INFO if each.at_once else logging.WARNING, "%s", each)
+    LOG.info("reloaded" if changed else "reloaded: nothing has changed")

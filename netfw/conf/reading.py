@@ -6,12 +6,29 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from attrs import frozen
 from oslo_config import cfg
 
 from netfw.conf.core import list_opts
 from netfw.errors import ConfigError, nearest
 
 Groups = Mapping[str | None, Sequence[cfg.Opt]]
+
+
+@frozen
+class Changed:
+    """An option that the files have otherwise than before."""
+
+    name: str
+    old: object
+    new: object
+    at_once: bool
+    """It is in force now; else it needs a restart."""
+
+    def __str__(self) -> str:
+        if self.at_once:
+            return f"{self.name} is now {self.new!r}, was {self.old!r}"
+        return f"{self.name} needs a restart to become {self.new!r}, and stays {self.old!r}"
 
 
 class Settings:
@@ -24,16 +41,27 @@ class Settings:
         self._source = program, argv, groups
         self.conf = _read(*self._source)
 
-    def reload(self) -> dict[str, tuple[object, object]]:
+    def reload(self) -> tuple[Changed, ...]:
         """Read the files again and take over the options that may change in a running process.
 
-        Returns each changed option with its old and new value.
+        Returns every option that the files have otherwise, also those that need a restart.
 
         :raises ConfigError: a file can not be parsed, or a value is impossible; nothing changed.
         """
-        _read(*self._source)  # oslo.config takes impossible values over without a look
-        changed = self.conf.mutate_config_files()
-        return {_full_name(group, name): change for (group, name), change in changed.items()}
+        fresh = _read(*self._source)  # oslo.config takes impossible values over without a look
+        changed = tuple(self._differences(fresh))
+        self.conf.mutate_config_files()
+        return changed
+
+    def _differences(self, fresh: cfg.ConfigOpts) -> Iterator[Changed]:
+        for group, option in _all_options(self._source[2]):
+            name = option.dest
+            old = (self.conf if group is None else self.conf[group])[name]
+            new = (fresh if group is None else fresh[group])[name]
+            if old != new:
+                if option.secret:
+                    old = new = "***"
+                yield Changed(_full_name(group, name), old, new, bool(option.mutable))
 
 
 def read(program: str, argv: Sequence[str], groups: Groups | None = None) -> Settings:
@@ -82,22 +110,37 @@ def _read(program: str, argv: Sequence[str], groups: Groups) -> cfg.ConfigOpts:
     try:
         conf(list(argv), project="netfw", prog=program)
         _read_everything(conf, groups)
+    except cfg.RequiredOptError as exc:
+        raise ConfigError(_missing(exc, groups)) from exc
     except cfg.Error as exc:
-        raise ConfigError(f"{program}: {exc}") from exc
+        raise ConfigError(str(exc)) from exc
     return conf
+
+
+def _missing(error: cfg.RequiredOptError, groups: Groups) -> str:
+    """What to write where a value must be given and is not."""
+    name, group = error.opt_name, getattr(error.group, "name", error.group)
+    known = ((of, option) for of, option in _all_options(groups) if option.name == name)
+    help = next((f"  {option.help}" for of, option in known if of == group and option.help), "")
+    where = f"[{group or 'DEFAULT'}]"
+    return f"{where} {name} is missing: write '{name} = ...' under {where}.{help}"
+
+
+def _all_options(groups: Groups) -> Iterator[tuple[str | None, cfg.Opt]]:
+    for group, options in [*list_opts(), *groups.items()]:
+        for option in options:
+            yield group, option
 
 
 def _read_everything(conf: cfg.ConfigOpts, groups: Groups) -> None:
     """Have every value looked at now: oslo.config would do it on first use, in mid-flight."""
-    for group, options in [*list_opts(), *groups.items()]:
-        values = conf if group is None else conf[group]
-        for option in options:
-            try:
-                values[option.dest]
-            except ValueError as exc:
-                reason = str(exc).rpartition("is not valid: ")[2]
-                where = f"[{group or 'DEFAULT'}] {option.dest}"
-                raise ConfigError(f"{conf.prog}: {_origin(exc)}{where}: {reason}") from exc
+    for group, option in _all_options(groups):
+        try:
+            (conf if group is None else conf[group])[option.dest]
+        except ValueError as exc:
+            reason = str(exc).rpartition("is not valid: ")[2]
+            where = f"[{group or 'DEFAULT'}] {option.dest}"
+            raise ConfigError(f"{_origin(exc)}{where}: {reason}") from exc
 
 
 def _origin(error: ValueError) -> str:

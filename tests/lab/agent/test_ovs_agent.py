@@ -202,7 +202,7 @@ def test_a_hangup_reloads_what_may_change(cloud, host):
         f"tunnel_types = vxlan\nlocal_ip = {host.host.address.ip}", "audit_interval = 123"
     )
     host.process.send_signal(signal.SIGHUP)
-    until(lambda: "agent.audit_interval is now '123'" in host.log.read_text())
+    until(lambda: "agent.audit_interval is now 123.0, was 600.0" in host.log.read_text())
     assert host.status()["ready"]
 
 

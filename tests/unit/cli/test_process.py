@@ -23,7 +23,7 @@ def serve(conf, stop):
         logging.getLogger("acme").debug("mode %s", conf.acme.mode)
     print("stopped", flush=True)
 
-options = {"acme": [cfg.StrOpt("mode", default="a", mutable=True)]}
+options = {"acme": [cfg.StrOpt("mode", default="a", mutable=True), cfg.IntOpt("size", default=1)]}
 sys.exit(run("acme", sys.argv[1:], serve, options))
 """
 
@@ -76,8 +76,9 @@ def start(tmp_path: Path) -> Iterator[Callable[[str], Running]]:
 @pytest.mark.spec("DRV-14")
 def test_hangup_reloads_options_and_log_levels(start: Callable[[str], Running]) -> None:
     acme = start("[acme]\nmode = a\n")
-    acme.write("log_levels = acme:debug\n[acme]\nmode = b\n")
+    acme.write("log_levels = acme:debug\n[acme]\nmode = b\nsize = 2\n")
     acme.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: acme.logged("acme.size needs a restart to become 2, and stays 1"))
     wait_for(lambda: acme.logged("acme.mode is now 'b', was 'a'"))
     wait_for(lambda: acme.logged("DEBUG acme mode b"))
     assert acme.end() == (0, "stopped\n")
@@ -114,6 +115,7 @@ def test_a_wrong_configuration_ends_with_a_sentence_and_status_2(tmp_path: Path)
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("acme: ")
+    assert done.stderr.count("acme: ") == 1
     assert "Traceback" not in done.stderr
 
 

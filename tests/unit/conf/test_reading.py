@@ -58,8 +58,33 @@ def test_reload_takes_over_what_may_change_and_nothing_else(tmp_path: Path) -> N
     path = tmp_path / "a.conf"
     settings = read("t", ["--config-file", write(path, "[acme]\nsize=1\nmode=a\n")], GROUPS)
     write(path, "[acme]\nsize=2\nmode=b\n")
-    assert settings.reload() == {"acme.mode": ("a", "b")}
+    assert [str(each) for each in settings.reload()] == [
+        "acme.size needs a restart to become 2, and stays 1",
+        "acme.mode is now 'b', was 'a'",
+    ]
     assert (settings.conf.acme.size, settings.conf.acme.mode) == (1, "b")
+
+
+def test_reload_knows_defaults_and_keeps_secrets(tmp_path: Path) -> None:
+    secret = cfg.StrOpt("key", secret=True, mutable=True)
+    path = tmp_path / "a.conf"
+    groups = {"acme": [*GROUPS["acme"], secret]}
+    settings = read("t", ["--config-file", write(path, "[acme]\n")], groups)
+    write(path, "[acme]\nmode=b\nkey=hush\n")
+    assert [str(each) for each in settings.reload()] == [
+        "acme.mode is now 'b', was 'a'",
+        "acme.key is now '***', was '***'",
+    ]
+    assert settings.conf.acme.key == "hush"
+
+
+def test_what_must_be_given_is_asked_for(tmp_path: Path) -> None:
+    groups = {"acme": [cfg.StrOpt("path", required=True, help="Where it is.")]}
+    with pytest.raises(ConfigError) as caught:
+        read("t", ["--config-file", write(tmp_path / "a.conf", "[acme]\n")], groups)
+    assert str(caught.value) == (
+        "[acme] path is missing: write 'path = ...' under [acme].  Where it is."
+    )
 
 
 @pytest.mark.parametrize("text", ["[acme\nmode=b\n", "[acme]\nmode=b\nsize=many\n"])
