@@ -93,7 +93,17 @@ class BitsGrant:
 
 @frozen(kw_only=True)
 class Grant:
-    """What a claim was given.  The same claims give the same grants, also after a restart."""
+    """What a claim was given.  The same claims give the same grants, also after a restart.
+
+    On a switch, flows of the extension are in its tables and carry its cookie.  Their packets go
+    on to its tables and to where ``TableGrant.then`` says; flows that they learn keep to the same.
+    They may change the packet itself and the bits that were granted, and send it to a port that
+    they name, to the one it came by, or to the controller.  They may use connection tracking,
+    queues, and conjunctions, whose ids mean something within a table only.  All else that goes
+    along with a packet is not theirs to write (other registers, metadata, marks, the tunnel, the
+    port that it came by), nor are meters, nor outputs that stand for many ports: ``NORMAL``,
+    ``FLOOD`` and ``ALL`` do not know whose network a packet belongs to.
+    """
 
     owner: str
     cookie: int

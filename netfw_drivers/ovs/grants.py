@@ -7,7 +7,7 @@ comes next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
@@ -24,6 +24,9 @@ from netfw.drivers.claim import (
 )
 from netfw.errors import ConfigError, InvalidInput, NetfwError, NotSupported
 from netfw.flows.action import NO_TABLE
+from netfw.flows.field import FIELD, IN_PORT_WIDE
+from netfw.flows.learning import Lesson
+from netfw.flows.port import ALL, FLOOD, NORMAL, RESERVED
 from netfw_drivers.ovs.pipeline import (
     ACCEPTED_EGRESS,
     COOKIE,
@@ -38,6 +41,13 @@ _REGISTER_BITS = 32
 _MOST_EXTENSIONS = 255
 _HOOKED = (Place.FROM_PORT, Place.TO_PORT, Place.RECEIVED, Place.SENT)
 """Where packets go on after the extension has seen them."""
+_CROWDS = frozenset({NORMAL, FLOOD, ALL})
+_CAME_BY = frozenset({FIELD["in_port"].name, IN_PORT_WIDE.name})
+_NOT_OF_THE_PACKET = _CAME_BY | {
+    *("tun_id", "tun_src", "tun_dst", "tun_ipv6_src", "tun_ipv6_dst"),
+    *("pkt_mark", "ct_state", "ct_mark", "ct_label", "metadata"),
+}
+"""What goes along with a packet, besides registers, and is granted to nobody."""
 
 
 @frozen(kw_only=True)
@@ -193,28 +203,55 @@ def trespass(addition: SwitchAddition, layout: Layout) -> NetfwError | None:
 
 
 def _fault(flow: of.Flow, grant: Grant) -> str:
-    own = {table.number for table in grant.tables.values()}
-    if flow.table not in own:
+    if flow.table not in {table.number for table in grant.tables.values()}:
         return f"table {flow.table} is not its own"
     if not _ours(flow.cookie, grant):
         return f"cookie {flow.cookie:#x} is not its own"
+    return next(_faults(flow, grant), "")
+
+
+def _faults(flow: of.Flow, grant: Grant) -> Iterator[str]:
+    """What *flow*, which is in its own table, does elsewhere."""
+    own = {table.number for table in grant.tables.values()}
     onward = own | {table.then for table in grant.tables.values()} | {NO_TABLE}
-    return next(filter(None, (_wrong(action, grant, own, onward) for action in flow.actions)), "")
+    for action in flow.actions:
+        match action:
+            case of.Resubmit(port=int(port)):
+                yield f"port {port} is not where the packet came in"
+            case of.Resubmit(table=number) | of.GotoTable(table=number) | of.Ct(table=number):
+                if number not in onward:
+                    yield f"table {number}, where it goes on, is not its own"
+            case of.Learn(table=number, cookie=cookie, lessons=lessons):
+                if number not in own or not _ours(cookie, grant):
+                    yield "it learns what is not its own"
+                for lesson in lessons:
+                    yield from _excesses(lesson, grant)
+            case _:
+                yield from _excesses(action, grant)
 
 
-def _wrong(action: of.Action, grant: Grant, own: Set[int], onward: Set[int | None]) -> str:
+def _excesses(action: of.Action | Lesson, grant: Grant) -> Iterator[str]:
+    """What *action* writes, or where it sends, beyond *grant*."""
     match action:
-        case of.Resubmit(table=number) | of.GotoTable(table=number) | of.Ct(table=number):
-            return "" if number in onward else f"table {number}, where it goes on, is not its own"
-        case of.Load(bits=bits) | of.Move(target=bits):
-            return "" if _writable(bits, grant) else f"{bits}, which it writes, is not its own"
+        case of.Load(bits=bits) | of.Move(target=bits) | of.LearnLoad(target=bits):
+            if not _writable(bits, grant):
+                yield f"{bits}, which it writes, is not its own"
         case of.SetField(field=where):
-            whole = of.Bits(where, 0, where.nxm_width - 1)
-            return "" if _writable(whole, grant) else f"{where.name} is not its own to write"
-        case of.Learn(table=number, cookie=cookie):
-            known = number in own and _ours(cookie, grant)
-            return "" if known else "it learns what is not its own"
-    return ""
+            if not _writable(of.Bits(where, 0, where.nxm_width - 1), grant):
+                yield f"{where.name} is not its own to write"
+        case of.Output(port=port) if port in _CROWDS:
+            yield f"{RESERVED[port]} stands for ports that it does not name"
+        case of.OutputTo(bits=bits) | of.LearnOutput(source=bits):
+            if not _names_port(bits, grant):
+                yield f"{bits} is not its own to name a port"
+        case of.Meter(id=number):
+            yield f"meter {number} is not its own"
+
+
+def _names_port(bits: of.Bits, grant: Grant) -> bool:
+    """Whether it says itself what these bits hold, or they are the port that a packet came by."""
+    own = bits.field in of.REGISTERS and _writable(bits, grant)
+    return own or bits.field.name in _CAME_BY
 
 
 def _ours(cookie: int, grant: Grant) -> bool:
@@ -223,7 +260,7 @@ def _ours(cookie: int, grant: Grant) -> bool:
 
 def _writable(bits: of.Bits, grant: Grant) -> bool:
     if bits.field not in of.REGISTERS:
-        return True
+        return bits.field.name not in _NOT_OF_THE_PACKET
     number = of.REGISTERS.index(bits.field)
     return any(
         given.register == number

@@ -5,7 +5,8 @@ import pytest
 from netfw import flows as of
 from netfw.drivers.addition import SwitchAddition
 from netfw.drivers.claim import BitsClaim, Claim, Place, TableClaim
-from netfw.errors import ConfigError, NotSupported
+from netfw.errors import ConfigError, InvalidInput, NotSupported
+from netfw.flows.learning import Lesson
 from netfw_drivers.ovs.grants import Layout, trespass
 from netfw_drivers.ovs.pipeline import OWNER_MASK, SPACE_MASK, SWITCH_SPACE
 
@@ -87,3 +88,73 @@ def test_an_addition_may_go_on_where_its_grant_says_and_write_what_it_has():
         cookie=grant.cookie | 77,
     )
     assert trespass(SwitchAddition(owner="a", flows=(flow,)), layout) is None
+
+
+NETWORK = of.RegisterField(6, 0, 11, "not its own")
+MARK = of.RegisterField(9, 0, 3, "its own")
+IN_PORT = of.Bits(of.FIELD["in_port"], 0, 15)
+
+
+def lesson(*lessons: Lesson, table: int = 100) -> of.Learn:
+    cookie = Layout().granted(claim("a", Place.FROM_PORT, bits=20)).grants["a"].cookie
+    return of.learn(table, of.learn_match(of.FIELD["eth_src"]), *lessons, cookie=cookie)
+
+
+def verdict(*actions: of.Action) -> object:
+    """What is said to an extension that has table 100 and 20 bits, and does this."""
+    layout = Layout().granted(claim("a", Place.FROM_PORT, bits=20))
+    cookie = layout.grants["a"].cookie
+    flow = of.Flow(table=100, priority=1, match=of.ipv4(), actions=actions, cookie=cookie)
+    return trespass(SwitchAddition(owner="a", flows=(flow,)), layout)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        of.output(7),
+        of.back(),
+        of.to_local(),
+        of.controller(),
+        of.output(of.RegisterField(9, 0, 15, "its own")),
+        of.output(IN_PORT),
+        of.Conjunction(id=1, clause=1, clauses=2),
+        of.SetQueue(1),
+        of.PushVlan(),
+        of.set_field("ip_dscp", 5),
+        of.move(of.FIELD["eth_src"], of.FIELD["eth_dst"]),
+        of.ct(of.load(of.FIELD["ct_mark"], 1), commit=True, zone=1, table=101),
+        lesson(of.learn_load(MARK, 7), of.learn_output(IN_PORT)),
+        lesson(of.learn_load(of.FIELD["eth_dst"], of.FIELD["eth_src"])),
+    ],
+)
+def test_an_extension_may_change_packets_and_send_them_by_ports_that_it_names(action: of.Action):
+    assert verdict(action) is None
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        of.normal(),
+        of.flood(),
+        of.to_all(),
+        of.output(of.RegisterField(5, 0, 15, "not its own")),
+        of.output(of.RegisterField(9, 8, 23, "not all its own")),
+        of.Meter(3),
+        of.load(NETWORK, 7),
+        of.load(IN_PORT, 7),
+        of.set_field("metadata", 5),
+        of.set_field("pkt_mark", 5),
+        of.set_tunnel(5),
+        of.set_field("reg6", 5),
+        of.resubmit(101, 7),
+        of.goto(30),
+        of.ct(table=30),
+        lesson(table=30),
+        lesson(of.learn_load(NETWORK, 7)),
+        lesson(of.learn_load(of.FIELD["metadata"], 7)),
+        lesson(of.learn_load(IN_PORT, 7)),
+        lesson(of.learn_output(of.RegisterField(5, 0, 15, "not its own"))),
+    ],
+)
+def test_an_extension_may_not_reach_beyond_its_grant_by_whatever_action(action: of.Action):
+    assert isinstance(verdict(action), InvalidInput)
