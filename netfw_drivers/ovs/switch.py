@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar, Self
 from uuid import UUID
@@ -22,7 +23,7 @@ from netfw.drivers.switch_values import (
     SwitchKey,
     SwitchValue,
 )
-from netfw.errors import ConfigError, NetfwError
+from netfw.errors import BackendUnavailable, ConfigError, NetfwError
 from netfw.model.ids import PortId, SegmentId
 from netfw.ovs.openflow import EVERYBODY, CookieSpace, Drift, FlowBook, FlowMirror, FlowPlan
 from netfw.ovs.openflow.encode import Key, State
@@ -35,7 +36,7 @@ from netfw_drivers.ovs.integration import admission_key
 from netfw_drivers.ovs.pipeline import FLOOD, RESPONDER, SPACE_MASK, SWITCH_SPACE, UNICAST
 from netfw_drivers.ovs.switch_apply import Executor
 from netfw_drivers.ovs.switch_book import Book
-from netfw_drivers.ovs.switch_ground import can_speak
+from netfw_drivers.ovs.switch_ground import can_speak, silence
 from netfw_drivers.ovs.switch_groups import BASE, SWITCH
 from netfw_drivers.ovs.switch_held import entries_held, held, recollected
 from netfw_drivers.ovs.switch_members import Members
@@ -155,7 +156,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         snapshot = self._ovsdb.snapshot()
         self._plugged.listed()
         for name in self._settings.bridges:
-            if can_speak(snapshot.bridges.get(name)):
+            if can_speak(snapshot.bridges.get(name), self._settings):
                 self._current(name, audit=scope is None)
         bridge = snapshot.bridges.get(self._settings.integration)
         observed = Observed(
@@ -181,6 +182,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
                 bridge: self._plan_flows(bridge, found, self._flow_book(bridge, found))
                 for bridge in self._settings.bridges
                 if bridge in found.groups.put or bridge in found.groups.drop
+                if bridge in observed.snapshot.bridges or bridge in self._settings.made
             }
             more = {
                 owner[1]: conflict
@@ -312,16 +314,28 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             self._endings.append(
                 found.watch(partial(self._drifted, name), partial(self._answers, name))
             )
-        elif audit:
+            audit = False
+        with self._answering(name):
             self._bridges[name].mirror.wait_current()
-            self._bridges[name].mirror.audit()
-        self._bridges[name].mirror.wait_current()
+            if audit:
+                self._bridges[name].mirror.audit()
+                self._bridges[name].mirror.wait_current()
         return self._bridges[name]
+
+    @contextmanager
+    def _answering(self, name: str) -> Iterator[None]:
+        """Say what may be wrong when the switch does not answer for a bridge."""
+        try:
+            yield
+        except BackendUnavailable as error:
+            bridge = self._ovsdb.snapshot().bridges.get(name)
+            why = silence(bridge) if bridge is not None else ""
+            raise BackendUnavailable(f"{error}{why}") from error
 
     def _flow_book(self, bridge: str, found: Outline) -> FlowBook | FlowMirror:
         """What *bridge* holds; of one that is still to be made, or to speak, it is nothing."""
         flows = self._bridges.get(bridge)
-        speaks = can_speak(found.draft.snapshot.bridges.get(bridge))
+        speaks = can_speak(found.draft.snapshot.bridges.get(bridge), self._settings)
         return flows.mirror if flows is not None and speaks else FlowBook()
 
     def _plan_flows(self, bridge: str, found: Outline, book: FlowBook | FlowMirror) -> FlowPlan:
@@ -346,7 +360,8 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         """Where to carry out the flows of *plan*, planned again when they could be outdated."""
         known = self._bridges.get(bridge)
         if known is not None and bridge in plan.unsettled:
-            known.wait_answer()
+            with self._answering(bridge):
+                known.wait_answer()
         flows = self._current(bridge)
         if known is not None and bridge not in plan.unsettled:
             return flows, plan.flows[bridge]

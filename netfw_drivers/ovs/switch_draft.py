@@ -43,6 +43,10 @@ class Draft:
     refused: dict[SwitchKey, NetfwError] = field(factory=dict)
     requested: dict[str, int] = field(factory=dict)
     """Numbers of ports that this plan adds."""
+    blocked: dict[str, str] = field(factory=dict)
+    """Bridges that no cable leads to, and what to do about it."""
+    foreign: set[str] = field(factory=set)
+    """Ports of others that have the names of cables."""
     _taken: dict[str, set[int]] = field(factory=dict)
 
     def before(self) -> Iterator[Stage]:
@@ -60,7 +64,7 @@ class Draft:
         port = self.snapshot.ports.get(name)
         if name in self.requested:
             return self.requested[name]
-        return None if port is None else ofport_of(port)
+        return None if port is None or name in self.foreign else ofport_of(port)
 
     def request_cable(self, bridge: str, name: str) -> int:
         return self._request(bridge, name, _CABLES)

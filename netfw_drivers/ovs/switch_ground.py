@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from netfw.ovs.operations import AddBridge, AddPort, SetColumns, Table, Value
 from netfw.ovs.ovsdb_state import Bridge
 from netfw_drivers.ovs.switch_draft import Draft, row
-from netfw_drivers.ovs.switch_settings import End, Settings
+from netfw_drivers.ovs.switch_settings import Cable, End, Settings
 
 PROTOCOLS = ("OpenFlow10", "OpenFlow11", "OpenFlow12", "OpenFlow13", "OpenFlow14")
 SECURE = "secure"
+PATCH = "patch"
 NOT_JOINED = "not-joined-yet"
 
 
@@ -32,13 +33,33 @@ def plan_ground(draft: Draft, settings: Settings, records: Mapping[str, str]) ->
             _mend_bridge(draft, settings, bridge)
     for cable in settings.cables():
         if cable.far.bridge in draft.snapshot.bridges or cable.far.bridge in settings.made:
-            for end, other in cable.ends:
-                _plan_end(draft, end, other)
+            _plan_cable(draft, cable)
 
 
-def can_speak(bridge: Bridge | None) -> bool:
-    """Whether flows of *bridge* can be read: it is there, and speaks our version of OpenFlow."""
-    return bridge is not None and (not bridge.protocols or PROTOCOLS[-1] in bridge.protocols)
+def can_speak(bridge: Bridge | None, settings: Settings) -> bool:
+    """Whether flows of *bridge* can be read and stay: it is there, and speaks our OpenFlow.
+
+    One of another datapath type loses its flows when it gets the right one; it may not even work.
+    """
+    return (
+        bridge is not None
+        and (not bridge.protocols or PROTOCOLS[-1] in bridge.protocols)
+        and _datapath_type(bridge) == settings.datapath_type
+    )
+
+
+def silence(bridge: Bridge) -> str:
+    """Why a bridge that is in the database may not answer, and what to do; else nothing."""
+    if _datapath_type(bridge) != "system":
+        return ""
+    return (
+        f"; if ovs-vswitchd runs, it did not make {bridge.name} with datapath_type=system: load "
+        "the kernel module of Open vSwitch, or set datapath_type = netdev where there is none"
+    )
+
+
+def _datapath_type(bridge: Bridge) -> str:
+    return bridge.datapath_type or "system"
 
 
 def _add_bridge(draft: Draft, settings: Settings, name: str, records: Mapping[str, str]) -> None:
@@ -58,11 +79,26 @@ def _mend_bridge(draft: Draft, settings: Settings, bridge: Bridge) -> None:
         values["fail_mode"] = SECURE
     if not set(PROTOCOLS) <= set(bridge.protocols):
         values["protocols"] = tuple(sorted({*bridge.protocols, *PROTOCOLS}))
-    if (bridge.datapath_type or "system") != settings.datapath_type:
+    if _datapath_type(bridge) != settings.datapath_type:
         values["datapath_type"] = settings.datapath_type
     if values:
         change = SetColumns(table=Table.BRIDGE, record=bridge.name, values=values)
         draft.prepare.append(row(change))
+
+
+def _plan_cable(draft: Draft, cable: Cable) -> None:
+    """Make both ends; where somebody else has the name of one, nothing is joined."""
+    for end, _ in cable.ends:
+        port = draft.snapshot.ports.get(end.name)
+        if port is not None and (port.bridge != end.bridge or port.interface.type != PATCH):
+            draft.foreign.update((cable.near.name, cable.far.name))
+            draft.blocked[cable.far.bridge] = (
+                f"{end.name} on {port.bridge} is no patch port of {end.bridge}: remove it "
+                f"(ovs-vsctl del-port {port.bridge} {end.name}), or give it another name"
+            )
+    if cable.far.bridge not in draft.blocked:
+        for end, other in cable.ends:
+            _plan_end(draft, end, other)
 
 
 def _plan_end(draft: Draft, end: End, other: End) -> None:
@@ -74,7 +110,7 @@ def _plan_end(draft: Draft, end: End, other: End) -> None:
                 AddPort(
                     bridge=end.bridge,
                     name=end.name,
-                    type="patch",
+                    type=PATCH,
                     ofport_request=number,
                     options={"peer": NOT_JOINED},
                 )

@@ -23,6 +23,7 @@ from netfw.drivers.switch_values import (
     SwitchKey,
     Tunnel,
 )
+from netfw.errors import Conflict
 from netfw.model.ids import NetworkId
 from netfw.model.segment import NetworkType, Segment
 from netfw.ovs.openflow.book import FlowGroup
@@ -123,6 +124,9 @@ class Flooring:
             layout=layout,
         )
         groups.set(bridge, owner_of(key), port, partial(integration.port_flows, port))
+        for segment in self._segments(wired.member.domain.network):
+            if segment.id == wired.member.domain.segment:
+                self._wait_for_bridge(key, segment)
 
     def members(self, membership: Membership, chunks: Set[Chunk], layout: Layout) -> None:
         """What brings packets to the ports of *chunks*."""
@@ -151,8 +155,7 @@ class Flooring:
 
     def _uplink(self, domain: Domain) -> int | None:
         """The number of the patch that leads to the network's other hosts."""
-        network = self._wanted.network(domain.network)
-        for segment in network.segments if network is not None else ():
+        for segment in self._segments(domain.network):
             if segment.id == domain.segment:
                 kind, physical = segment.provider.network_type, segment.provider.physical_network
                 if kind.is_tunnel:
@@ -165,6 +168,11 @@ class Flooring:
     def network(self, key: NetworkKey) -> None:
         """The flows of a network on every bridge; none where it is not carried."""
         network = self._wanted.network(key.network)
+        for segment in self._segments(key.network):
+            self._wait_for_bridge(key, segment)
+            blocked = self._draft.blocked.get(self._far_bridge(segment) or "")
+            if blocked:
+                self._draft.refused[key] = Conflict(blocked)
         made: dict[str, list[tuple[object, Flows]]] = {name: [] for name in self._settings.bridges}
         if network is not None:
             for bridge, source, make in self._parts(key, network):
@@ -177,6 +185,27 @@ class Flooring:
                 )
             else:
                 self.groups.unset(bridge, owner_of(key))
+
+    def _wait_for_bridge(self, key: SwitchKey, segment: Segment) -> None:
+        """Say that *key* is cut off from other hosts while nobody makes the physical bridge."""
+        bridge, physical = self._far_bridge(segment), segment.provider.physical_network
+        if (
+            bridge in self._settings.mappings.values()
+            and bridge not in self._draft.snapshot.bridges
+        ):
+            self._draft.waiting[key] = (
+                f"there is no bridge {bridge} for {physical}: make it (ovs-vsctl add-br {bridge})"
+            )
+
+    def _far_bridge(self, segment: Segment) -> str | None:
+        """The bridge that leads to the other hosts of *segment*."""
+        if segment.provider.network_type.is_tunnel:
+            return self._settings.tunnel
+        return self._settings.mappings.get(segment.provider.physical_network or "")
+
+    def _segments(self, network: NetworkId) -> tuple[Segment, ...]:
+        held = self._wanted.network(network)
+        return () if held is None else held.segments
 
     def tunnel(self, key: Endpoint) -> None:
         tunnel = self._wanted.get(key, Tunnel)
@@ -265,8 +294,7 @@ class Flooring:
         return ""
 
     def _segment(self, network: NetworkId, kind: NetworkType) -> Segment | None:
-        held = self._wanted.network(network)
-        for segment in held.segments if held is not None else ():
+        for segment in self._segments(network):
             known = Domain(network, segment.id) in self._numbers
             if segment.provider.network_type is kind and known:
                 return segment

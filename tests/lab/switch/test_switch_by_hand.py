@@ -5,6 +5,7 @@ from switch_host import network, port
 
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.switch_values import Endpoint, Tunnel
+from netfw.errors import BackendUnavailable
 from netfw.model.address import as_address
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
@@ -79,3 +80,49 @@ def test_a_cable_that_somebody_renumbered_is_noticed_and_used_again(wired, until
     until(lambda: wired.ovs.vsctl("get", "Interface", "patch-tun", "ofport").strip() == "77")
     assert wired.driver.converge(wired.everything).ok
     assert any("in_port=77" in flow for flow in wired.flows("br-int"))
+
+
+@pytest.mark.spec("L2-03")
+def test_work_goes_on_without_a_physical_bridge_and_it_is_wired_again_when_it_is_back(wired, until):
+    before = len(wired.flows("br-ex"))
+    wired.ovs.vsctl("del-br", "br-ex")
+    until(lambda: lost(wired))
+    wired.instance(3)
+    more = Update(put={**wired.everything.put, **port(3, 1)}, complete=True)
+    outcome = wired.driver.converge(more)
+    assert not outcome.failed, outcome
+    assert outcome.waiting.keys() == {*wired.underlay, *port(2, 2)}
+    assert all("ovs-vsctl add-br br-ex" in why for why in outcome.waiting.values())
+    assert wired.tag(3) == wired.tag(1)
+    wired.ovs.ofctl("del-flows", wired.ovs.management("br-int"))
+    assert not wired.driver.converge(more).failed
+    assert wired.driver.converge(Update(drop=frozenset(port(3, 1)))).ok
+    wired.heard.clear()
+    wired.ovs.vsctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev")
+    until(lambda: lost(wired))
+    until(lambda: wired.driver.converge(wired.everything).ok)
+    assert len(wired.flows("br-ex")) == before
+
+
+@pytest.mark.spec("L2-02")
+def test_own_bridges_that_somebody_removed_are_made_again_in_one_call(wired, until):
+    before = {name: len(wired.flows(name)) for name in ("br-int", "br-tun")}
+    wired.ovs.vsctl("del-br", "br-tun")
+    until(lambda: lost(wired))
+    until(lambda: wired.driver.converge(wired.everything).ok)
+    assert {name: len(wired.flows(name)) for name in before} == before
+
+
+@pytest.mark.spec("L2-03")
+def test_after_a_start_with_the_wrong_datapath_the_right_one_puts_all_right(wired):
+    """There is no kernel module here: a bridge of the type system is none."""
+    wired.configure(datapath_type="system", ovsdb_timeout=1.0)
+    for _ in range(2):
+        with pytest.raises(BackendUnavailable, match=r"br-int .* set datapath_type = netdev"):
+            wired.start().converge(wired.everything)
+    wired.configure(datapath_type="netdev", ovsdb_timeout=5.0)
+    driver = wired.start()
+    assert driver.plan(wired.everything, driver.observe(None)).stages
+    outcome = driver.converge(wired.everything)
+    assert outcome.ok, outcome
+    assert driver.plan(wired.everything, driver.observe(None)).stages == ()

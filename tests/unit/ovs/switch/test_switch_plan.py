@@ -19,6 +19,7 @@ from switch_scene import (
 from netfw.drivers.switch_values import Admission, Flood, FloodKey, SwitchKey, SwitchValue
 from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
 from netfw.ovs.openflow.book import FlowBook
+from netfw.ovs.operations import AddPort
 from netfw.plan import Update
 from netfw_drivers.ovs.switch_book import Book
 from netfw_drivers.ovs.switch_members import Members
@@ -379,3 +380,37 @@ def test_without_a_sweep_no_number_is_given_back(ground: Scene):
     found = restarted.outline(Update(put=network(1), keep=frozenset({port_key(1)}), complete=True))
     assert (found.blind, found.sweep, found.draft.release) == (True, False, [])
     assert len(restarted.outline(Update(put=network(1), complete=True)).draft.release) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "bridge", "kind"),
+    [("patch-tun", "br-ex", "patch"), ("patch-tun", "br-int", ""), ("patch-int", "br-ex", "")],
+)
+def test_a_cable_is_not_told_by_its_name_alone(scene: Scene, name: str, bridge: str, kind: str):
+    stranger = AddPort(bridge=bridge, name=name, type=kind, ofport_request=3)
+    scene.database.add_port(stranger)
+    before = scene.database.ports[name]
+    overlay = network(2, "vxlan", segmentation_id=5)
+    found = scene.do(Update(put={**network(1), **overlay}))
+    assert found.draft.refused.keys() == overlay.keys()
+    (conflict,) = found.draft.refused.values()
+    assert isinstance(conflict, Conflict)
+    assert f"ovs-vsctl del-port {bridge} {name}" in str(conflict)
+    assert scene.database.ports[name] == before
+    assert scene.database.ports.keys() == {name, "int-br-ex", "phy-br-ex"}
+    del scene.database.ports[name]
+    assert not scene.do(Update(put=overlay)).draft.refused
+    assert scene.database.ports["patch-tun"].interface.options == {"peer": "patch-int"}
+
+
+@pytest.mark.spec("L2-03")
+def test_networks_and_ports_wait_for_a_physical_bridge_that_is_gone(ground: Scene):
+    ground.database.plug(2, ofport=2)
+    put = {**network(2, "vlan", physical_network="physnet1", segmentation_id=5), **wiring(2, 2)}
+    assert not ground.do(Update(put=put)).draft.waiting
+    del ground.database.bridges["br-ex"], ground.database.ports["phy-br-ex"]
+    found = ground.outline(Update(put={**network(1), **put}, complete=True))
+    assert found.draft.waiting == dict.fromkeys(
+        put, "there is no bridge br-ex for physnet1: make it (ovs-vsctl add-br br-ex)"
+    )
+    assert rows(found) == []
