@@ -81,7 +81,7 @@ class Numbering:
 
     def _hints(self, network: NetworkId) -> Iterator[int]:
         """The VLAN that ports of this network have already, by whoever wired them."""
-        for key in self._wanted.ports(network):
+        for key in sorted(self._wanted.ports(network), key=str):
             for port in self._observed.plugged.get(key.port, ()):
                 tag = port.other_config.get("tag", "")
                 if port.other_config.get(NET_UUID) == str(network) and tag.isdecimal():

@@ -84,8 +84,9 @@ class _Outliner:
         refused: Mapping[SwitchKey, NetfwError],
     ) -> None:
         self._update, self._observed, self._settings = update, observed, settings
+        self._held = held(observed, settings) if update.complete else frozenset()
         self._keep = update.keep | refused.keys()
-        self._put = {key: value for key, value in update.put.items() if key not in refused}
+        self._put = {key: update.put[key] for key in self._ranked() if key not in refused}
         self._drop = self._leaving()
         self._wanted = Wanted(observed.book, self._put, self._drop)
         self._draft = Draft(observed.snapshot)
@@ -123,18 +124,23 @@ class _Outliner:
             ),
         )
 
+    def _ranked(self) -> Iterable[SwitchKey]:
+        """What is asked for, with what is there already before what contradicts it."""
+        known = self._observed.book.values
+        return sorted(self._update.put, key=lambda key: not (key in known or key in self._held))
+
     def _leaving(self) -> frozenset[SwitchKey]:
         """The keys that this update removes."""
         drop = {key for key in self._update.drop if key not in self._keep}
         if self._update.complete:
-            everything = self._observed.book.values.keys() | held(self._observed, self._settings)
+            everything = self._observed.book.values.keys() | self._held
             drop |= everything - self._put.keys() - self._keep
         return frozenset(drop)
 
     def _knows_kept(self) -> bool:
         """Whether the flows of what is kept are known; else nobody could tell them from garbage."""
         unknown = self._keep - self._observed.book.values.keys()
-        return not unknown & held(self._observed, self._settings)
+        return not unknown & self._held
 
     def _networks(self) -> Numbering:
         numbering = Numbering(self._observed, self._wanted, self._settings.integration)
@@ -142,18 +148,18 @@ class _Outliner:
         numbering.give(self._draft, _of(self._put, NetworkKey))
         return numbering
 
-    def _changed_networks(self) -> set[NetworkKey]:
+    def _changed_networks(self) -> list[NetworkKey]:
         """The networks whose ports and entries have to be looked at again."""
-        return {
+        return [
             key
             for key in (*_of(self._put, NetworkKey), *_of(self._drop, NetworkKey))
             if self._update.complete or self._put.get(key) != self._wanted.before(key)
-        }
+        ]
 
     def _ports(self) -> dict[PortKey, None]:
         concerned = dict.fromkeys([*_of(self._put, PortKey), *_of(self._drop, PortKey)])
         for key in self._changed_networks():
-            concerned.update(dict.fromkeys(self._wanted.ports(key.network)))
+            concerned.update(dict.fromkeys(sorted(self._wanted.ports(key.network), key=str)))
         return {key: None for key in concerned if key not in self._keep}
 
     def _flows(
@@ -184,22 +190,27 @@ class _Outliner:
     def _endpoints(self) -> Set[Endpoint]:
         return {*_of(self._put, Endpoint), *_of(self._drop, Endpoint)}
 
-    def _entries(self, kind: type[K]) -> Set[K]:
+    def _entries(self, kind: type[K]) -> Iterable[K]:
         """The entries that were asked about, or whose network or tunnel changed."""
-        found = {*_of(self._put, kind), *_of(self._drop, kind)}
+        found = set[K]()
         for key in self._changed_networks():
             found |= {*_of(self._wanted.affected(key.network), kind)}
         for endpoint in self._endpoints():
             found |= {*_of(self._wanted.affected(endpoint), kind)}
-        return found - self._keep
+        return self._asked_first(found, kind)
 
-    def _flooding_networks(self) -> Set[NetworkKey]:
+    def _flooding_networks(self) -> Iterable[NetworkKey]:
         """The networks that changed, or that flood into what changed."""
-        found = {*_of(self._put, NetworkKey), *_of(self._drop, NetworkKey)}
-        found |= {NetworkKey(key.network) for key in self._entries(FloodKey)}
+        found = {NetworkKey(key.network) for key in self._entries(FloodKey)}
         for endpoint in self._endpoints():
             found |= {*_of(self._wanted.affected(carried_by(endpoint.type)), NetworkKey)}
-        return found - self._keep
+        return self._asked_first(found, NetworkKey)
+
+    def _asked_first(self, others: Set[K], kind: type[K]) -> Iterable[K]:
+        """What was asked about and *others*, in an order that is the same in every run."""
+        asked = dict.fromkeys([*_of(self._put, kind), *_of(self._drop, kind)])
+        rest = sorted(others - asked.keys() - self._keep, key=str)
+        return [*(key for key in asked if key not in self._keep), *rest]
 
     def _extensions(self) -> None:
         """Say on ``br-int`` which extensions have flows that belong to no port."""

@@ -92,8 +92,11 @@ class Wanted:
         return value
 
     def switch_values(self, keys: frozenset[SwitchKey]) -> dict[SwitchKey, SwitchValue]:
-        """What the switch should hold of *keys*; ports come after what they need."""
-        ordered = sorted(keys, key=lambda key: isinstance(key, PortKey))
+        """What the switch should hold of *keys*; ports come after what they need.
+
+        The order is the same in every run: of two that contradict each other, the first is held.
+        """
+        ordered = sorted(keys, key=lambda key: (isinstance(key, PortKey), str(key)))
         values = {key: self.switch_value(key) for key in ordered}
         return {key: value for key, value in values.items() if value is not None}
 

@@ -281,11 +281,19 @@ class FlowBook:
     def _claims(
         self, encoded: Mapping[Owner, Mapping[Key, Encoded]], gone: set[Owner]
     ) -> tuple[dict[Key, Encoded], dict[Owner, Conflict]]:
-        """Every flow of *encoded* by key, without owners who want what somebody else has."""
+        """Every flow of *encoded* by key, without owners who want what somebody else has.
+
+        Who wants what another has comes last: perhaps the other gives it up, perhaps not.
+        """
         claims: dict[Key, Encoded] = {}
         claimed: dict[Key, Owner] = {}
         refused: dict[Owner, Conflict] = {}
-        for owner, flows in encoded.items():
+
+        def covets(owner: Owner) -> bool:
+            return any(self._holder.get(key, owner) != owner for key in encoded[owner])
+
+        for owner in sorted(encoded, key=covets):
+            flows = encoded[owner]
             for key in flows:
                 other = claimed.get(key, self._holder.get(key, owner))
                 if other != owner and (key in claimed or not (other in gone or other in encoded)):

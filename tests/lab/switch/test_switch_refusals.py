@@ -56,3 +56,15 @@ def test_a_dead_port_that_is_refused_after_a_restart_shields_nobody(two_networks
     assert outcome.failed.keys() == {key(2)}
     assert (leaves(host, 1), leaves(host, 2), leaves(host, 3)) == (set(), set(), set())
     assert host.driver.held() == {NetworkKey(network_id(1)), key(1), key(2)}
+
+
+@pytest.mark.parametrize(("taker", "owner"), [(1, 2), (2, 1)])
+def test_who_has_an_address_keeps_it(two_networks, taker, owner):
+    host = two_networks
+    for _ in ("running", "restarted"):
+        outcome = host.driver.converge(
+            Update(put={**host.wanted, **with_mac_of(taker, owner)}, complete=True)
+        )
+        assert outcome.failed.keys() == {key(taker)}
+        assert leaves(host, taker, f"dl_dst={mac(owner)},dl_type=0x9999") == {f"tap{owner}"}
+        host.start()

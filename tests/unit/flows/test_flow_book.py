@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw import flows as of
-from netfw.ovs.openflow import CookieSpace, Drift, FlowBook, FlowGroup, difference, encode_flows
+from netfw.ovs.openflow import (
+    CookieSpace,
+    Drift,
+    FlowBook,
+    FlowGroup,
+    difference,
+    encode_flows,
+    group_of,
+)
 from netfw.ovs.openflow.book import digest
 from netfw.ovs.openflow.encode import Encoded, canonical, describe_key
 from netfw.ovs.openflow.wire import Event, FlowEvent, Framer, read_dump, read_monitor
@@ -279,3 +287,11 @@ def test_a_plan_reads_as_what_it_does() -> None:
     ]
     assert str(plan).startswith(f"{plan.changes}\n")
     assert repr(plan.changes.added) == f"(Encoded({flow(3, of.output(3))}),)"
+
+
+def test_who_has_a_flow_keeps_it_whoever_asks_first() -> None:
+    book = FlowBook()
+    book.confirm(book.plan({"a": group_of(flow(1)), "b": group_of(flow(2))}))
+    keeping, giving_up = group_of(flow(2), flow(3)), group_of(flow(1))
+    assert book.plan({"a": group_of(flow(2)), "b": keeping}).refused.keys() == {"a"}
+    assert book.plan({"a": group_of(flow(2)), "b": giving_up}).refused == {}
