@@ -370,5 +370,13 @@ class Couple:
 
     def await_reach(self) -> None:
         """The first packet on a path may be lost to a neighbour that is still looked for."""
-        until(self.reach)
-        until(lambda: self.reach(6))
+        until(self.reach, self._underlay)
+        until(lambda: self.reach(6), self._underlay)
+
+    def _underlay(self) -> str:
+        """What the switches of both ends know of the way between them."""
+        asked = ("tnl/neigh/show", "tnl/ports/show", "ovs/route/show", "dpctl/dump-flows")
+        hosts = {port.host: self.site[port.host].host.ovs for port in self.ports}
+        return "\n".join(
+            f"{name} {ask}: {ovs.appctl(ask)}" for name, ovs in hosts.items() for ask in asked
+        )
