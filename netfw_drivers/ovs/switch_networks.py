@@ -28,7 +28,7 @@ class Numbering:
         self.numbers: dict[Domain, int] = dict(observed.vlans.numbers)
         self.records: dict[str, str] = {}
         self._observed, self._wanted, self._bridge = observed, wanted, bridge
-        self._taken = set(self.numbers.values())
+        self._taken = observed.vlans.taken
 
     def give(self, draft: Draft, keys: Iterable[NetworkKey]) -> None:
         """Give numbers to the segments of *keys* that have none, and take those of others."""
@@ -50,6 +50,11 @@ class Numbering:
         for key in keys:
             self._release(draft, key, self._observed.vlans.of(key.network).keys())
 
+    def tidy(self, draft: Draft) -> None:
+        """Remove what is no record, though it is where records are."""
+        for name, value in self._observed.vlans.garbage.items():
+            draft.release.append(self._change((), name, value, None))
+
     def _record(self, draft: Draft, key: NetworkKey, segment: Segment) -> None:
         domain = Domain(key.network, segment.id)
         known = self._observed.vlans.segments.get(domain)
@@ -60,16 +65,16 @@ class Numbering:
         before = None if known is None else record_of(self.numbers[domain], known)[1]
         self.records[name] = value
         if before != value and self._bridge in draft.snapshot.bridges:
-            draft.prepare.append(self._change(key, name, before, value))
+            draft.prepare.append(self._change([key], name, before, value))
 
     def _release(self, draft: Draft, key: NetworkKey, domains: Set[Domain]) -> None:
         for domain in sorted(domains, key=str):
             segment = self._observed.vlans.segments[domain]
             name, value = record_of(self.numbers.pop(domain), segment)
-            draft.release.append(self._change(key, name, value, None))
+            draft.release.append(self._change([key], name, value, None))
 
     def _change(
-        self, key: NetworkKey, name: str, before: str | None, after: str | None
+        self, owners: Iterable[NetworkKey], name: str, before: str | None, after: str | None
     ) -> Operation:
         change = SetColumns(
             table=Table.BRIDGE,
@@ -77,7 +82,7 @@ class Numbering:
             keys={"external_ids": {name: after}},
             expect={name: before},
         )
-        return row(change, [key])
+        return row(change, owners)
 
     def _hints(self, network: NetworkId) -> Iterator[int]:
         """The VLAN that ports of this network have already, by whoever wired them."""

@@ -146,6 +146,8 @@ class _Outliner:
         numbering = Numbering(self._observed, self._wanted, self._settings.integration)
         numbering.take(self._draft, sorted(_of(self._drop, NetworkKey), key=str))
         numbering.give(self._draft, _of(self._put, NetworkKey))
+        if self._update.complete and not self._keep & self._held:
+            numbering.tidy(self._draft)  # flows that are kept may use such a number
         return numbering
 
     def _changed_networks(self) -> list[NetworkKey]:

@@ -6,10 +6,10 @@ removed after everything that used it; a port has a copy for people and tools to
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from uuid import UUID
 
-from attrs import frozen
+from attrs import field, frozen
 
 from netfw.errors import BackendError, InvalidInput
 from netfw.model.ids import NetworkId, SegmentId
@@ -20,6 +20,7 @@ DEAD_VLAN = 4095
 LOCAL_VLANS = range(1, 4095)
 RECORD = "netfw-vlan-"
 """Keys of ``br-int``'s ``external_ids``, followed by the number; values name whom it is for."""
+_NUMBERS: Mapping[str, int] = {f"{RECORD}{vlan}": vlan for vlan in LOCAL_VLANS}
 NET_UUID = "net_uuid"
 """Key of a port's ``other_config``: the network it is wired to."""
 
@@ -41,15 +42,27 @@ class Vlans:
 
     numbers: Mapping[Domain, int]
     segments: Mapping[Domain, Segment]
+    garbage: Mapping[str, str] = field(factory=dict)
+    """What is where records are, and is none, or a second one of its domain."""
 
     @classmethod
     def recorded(cls, ids: Mapping[str, str]) -> Vlans:
-        """What the bridge's ``external_ids`` say; what is no record is somebody's joke."""
-        found = list(_records(ids))
-        return cls(
-            {_domain(segment): vlan for segment, vlan in found},
-            {_domain(segment): segment for segment, _ in found},
-        )
+        """What the bridge's ``external_ids`` say; what nobody would write is no record."""
+        numbers: dict[Domain, int] = {}
+        segments: dict[Domain, Segment] = {}
+        garbage = {name: value for name, value in ids.items() if name.startswith(RECORD)}
+        for name in sorted(garbage.keys() & _NUMBERS.keys(), key=_NUMBERS.__getitem__):
+            segment = _recorded(_NUMBERS[name], garbage[name])
+            if segment is not None and _domain(segment) not in numbers:
+                numbers[_domain(segment)], segments[_domain(segment)] = _NUMBERS[name], segment
+                del garbage[name]
+        return cls(numbers, segments, garbage)
+
+    @property
+    def taken(self) -> set[int]:
+        """The numbers that can not be given to anybody."""
+        unclear = (_NUMBERS[name] for name in self.garbage if name in _NUMBERS)
+        return {*self.numbers.values(), *unclear}
 
     @property
     def networks(self) -> frozenset[NetworkId]:
@@ -125,16 +138,16 @@ def _domain(segment: Segment) -> Domain:
     return Domain(segment.network_id, segment.id)
 
 
-def _records(ids: Mapping[str, str]) -> Iterator[tuple[Segment, int]]:
-    for key, value in ids.items():
-        if key.startswith(RECORD):
-            try:
-                yield _recorded(value), int(key.removeprefix(RECORD))
-            except (ValueError, InvalidInput):
-                continue
+def _recorded(vlan: int, value: str) -> Segment | None:
+    """Whom *value* gives the number to, if it says so in the words of a record."""
+    try:
+        segment = _parsed(value)
+    except (ValueError, InvalidInput):
+        return None
+    return segment if record_of(vlan, segment)[1] == value else None
 
 
-def _recorded(value: str) -> Segment:
+def _parsed(value: str) -> Segment:
     network, segment, kind, physical, number = value.split("/")
     provider = Provider(
         network_type=NetworkType(kind),

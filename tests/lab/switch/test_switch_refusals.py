@@ -1,5 +1,7 @@
 """Whoever is refused after a restart stays as it was, and shields nobody else."""
 
+import re
+
 import pytest
 from attrs import evolve
 from switch_host import mac, network, network_id, port, port_id
@@ -68,3 +70,16 @@ def test_who_has_an_address_keeps_it(two_networks, taker, owner):
         assert outcome.failed.keys() == {key(taker)}
         assert leaves(host, taker, f"dl_dst={mac(owner)},dl_type=0x9999") == {f"tap{owner}"}
         host.start()
+
+
+def test_what_is_no_record_harms_nobody_and_is_removed(two_networks):
+    host = two_networks
+    ids = host.ovs.vsctl("get", "Bridge", "br-int", "external_ids:netfw-vlan-1").strip().strip('"')
+    host.ovs.vsctl("remove", "Bridge", "br-int", "external_ids", "netfw-vlan-1")
+    for number in ("5000", "-3", "0", "4095", "02"):
+        host.ovs.vsctl("set", "Bridge", "br-int", f'external_ids:netfw-vlan-{number}="{ids}"')
+    outcome = host.start().converge(Update(put=host.wanted, complete=True))
+    assert outcome.ok, outcome
+    assert (leaves(host, 1), leaves(host, 3)) == ({"tap2"}, set())
+    left = host.ovs.vsctl("get", "Bridge", "br-int", "external_ids")
+    assert re.findall(r"netfw-vlan-[^=]*=", left) == ["netfw-vlan-1="]
