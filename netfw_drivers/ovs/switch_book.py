@@ -10,6 +10,7 @@ from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.switch_values import (
     Endpoint,
     FloodKey,
+    Forwarding,
     ForwardingKey,
     LocalNetwork,
     SwitchKey,
@@ -17,6 +18,7 @@ from netfw.drivers.switch_values import (
     Tunnel,
     Wiring,
 )
+from netfw.model.address import IpAddress
 from netfw.model.ids import NetworkId
 from netfw.model.segment import NetworkType
 
@@ -44,7 +46,7 @@ class Book:
                 self._users[used].add(key)
 
     def users(self, used: object) -> Set[SwitchKey]:
-        """The keys that depend on *used*: a network, an endpoint, or a type of tunnel."""
+        """The keys that depend on *used*: a network, an endpoint, a type of tunnel, an address."""
         return self._users.get(used, frozenset())
 
 
@@ -77,6 +79,23 @@ class Wanted:
         """The keys that depend on *used* before or after this update."""
         return {*self._fresh.users(used), *self._book.users(used)}
 
+    def rivals(self, key: ForwardingKey) -> set[SwitchKey]:
+        """The entries that have an address in common with *key*, before or after this update."""
+        values = self._book.values.get(key), self._fresh.values.get(key)
+        entries = [value for value in values if isinstance(value, Forwarding)]
+        addresses = {address for entry in entries for address in entry.addresses}
+        return {
+            rival
+            for address in addresses
+            for rival in self.affected(address_on(key.network, address))
+        }
+
+    def is_answered_for(self, key: ForwardingKey, address: IpAddress) -> bool:
+        """Whether *address* is said to be at *key*: of several that have it, the lowest MAC."""
+        users = self.users(address_on(key.network, address))
+        rivals = [other.mac for other in users if isinstance(other, ForwardingKey)]
+        return key.mac == min(rivals, key=str, default=None)
+
     def network(self, network: NetworkId) -> LocalNetwork | None:
         return self.get(NetworkKey(network), LocalNetwork)
 
@@ -105,6 +124,11 @@ def carried_by(kind: NetworkType) -> object:
     return "carried by", kind
 
 
+def address_on(network: NetworkId, address: IpAddress) -> object:
+    """What to ask for the entries of a network that have an address."""
+    return network, address
+
+
 def _uses(key: SwitchKey, value: SwitchValue) -> Iterator[object]:
     match key, value:
         case PortKey(), Wiring():
@@ -117,6 +141,8 @@ def _uses(key: SwitchKey, value: SwitchValue) -> Iterator[object]:
         case FloodKey(), _:
             yield key.network
             yield key.endpoint
-        case ForwardingKey(), _:
+        case ForwardingKey(), Forwarding():
             yield key.network
-            yield getattr(value, "endpoint", None)
+            yield value.endpoint
+            for address in value.addresses:
+                yield address_on(key.network, address)

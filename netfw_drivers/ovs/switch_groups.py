@@ -24,6 +24,7 @@ from netfw.drivers.switch_values import (
     Tunnel,
 )
 from netfw.errors import Conflict
+from netfw.model.address import IpAddress
 from netfw.model.ids import NetworkId
 from netfw.model.segment import NetworkType, Segment
 from netfw.ovs.openflow.book import FlowGroup
@@ -237,7 +238,7 @@ class Flooring:
             self.groups.unset(bridge, owner_of(key))
             return
         vlan, number = self._numbers[Domain(key.network, segment.id)], segment.provider
-        addresses = tuple(sorted(entry.addresses, key=str)) if self._settings.responder else ()
+        addresses = self._answered(key, entry) if self._settings.responder else ()
         source = vlan, number.segmentation_id, tunnel, addresses
         make = partial(
             tunnel_bridge.forwarding_flows,
@@ -248,6 +249,11 @@ class Flooring:
             addresses,
         )
         self.groups.set(bridge, owner_of(key), source, make)
+
+    def _answered(self, key: ForwardingKey, entry: Forwarding) -> tuple[IpAddress, ...]:
+        """The addresses that are answered for with this MAC, and not with another that has them."""
+        mine = (each for each in entry.addresses if self._wanted.is_answered_for(key, each))
+        return tuple(sorted(mine, key=str))
 
     def _parts(self, key: NetworkKey, network: LocalNetwork) -> Iterator[tuple[str, object, Flows]]:
         """Bridge, source and maker of what each segment needs there."""

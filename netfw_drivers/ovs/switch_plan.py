@@ -181,7 +181,7 @@ class _Outliner:
         if self._settings.has_tunnels:
             for endpoint in self._endpoints():
                 flows.tunnel(endpoint)
-            for entry in self._entries(ForwardingKey):
+            for entry in self._forwardings():
                 flows.forwarding(entry)
             for flood in _of(self._put, FloodKey):
                 flows.flood(flood, flood.network, flood.endpoint)
@@ -200,6 +200,14 @@ class _Outliner:
         for endpoint in self._endpoints():
             found |= {*_of(self._wanted.affected(endpoint), kind)}
         return self._asked_first(found, kind)
+
+    def _forwardings(self) -> Iterable[ForwardingKey]:
+        """The entries of peers' ports, and those with which they have an address in common."""
+        entries = dict.fromkeys(self._entries(ForwardingKey))
+        for key in list(entries):
+            rivals = _of(self._wanted.rivals(key), ForwardingKey)
+            entries |= dict.fromkeys(sorted(rivals, key=str))
+        return [key for key in entries if key not in self._keep]
 
     def _flooding_networks(self) -> Iterable[NetworkKey]:
         """The networks that changed, or that flood into what changed."""
