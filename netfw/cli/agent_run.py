@@ -26,20 +26,30 @@ def run_loop(
 ) -> int:
     """Run an agent until *stop*, or until it is ready, *within* so many seconds; the exit status.
 
+    One that only becomes ready leaves the status file alone: it is that of an agent that stays.
+
     :raises ConfigError: the host contradicts the configuration.
     """
+    if within is not None:
+        loop = Loop(source, work, timing)
+        _obey(stop, loop)
+        return _become_ready(loop, within)
     publish = StatusFile(status)
     loop = Loop(source, work, timing, publish=publish)
-    threading.Thread(target=_stop_after, args=(stop, loop.stop), daemon=True).start()
-    if within is None:
+    _obey(stop, loop)
+    try:
         loop.run()
+    finally:
         publish.remove()
-        return 0
+    return 0
+
+
+def _become_ready(loop: Loop[Any], within: float) -> int:
     with running(loop):
         if loop.wait_for(lambda status: status.ready, within):
             return 0
     for what, reason in _obstacles(loop.status):
-        print(f"{work.binary}: {what}: {reason}", file=sys.stderr)
+        print(f"{loop.status.binary}: {what}: {reason}", file=sys.stderr)
     return 1
 
 
@@ -51,6 +61,11 @@ def _obstacles(status: AgentStatus) -> Iterator[tuple[str, str]]:
         yield what, f"waits for {reason}"
 
 
-def _stop_after(stop: threading.Event, end: Callable[[], None]) -> None:
-    stop.wait()
-    end()
+def _obey(stop: threading.Event, loop: Loop[Any]) -> None:
+    """Have *loop* end when *stop* is set."""
+
+    def end() -> None:
+        stop.wait()
+        loop.stop()
+
+    threading.Thread(target=end, daemon=True).start()

@@ -93,6 +93,15 @@ class L2Parts:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def __str__(self) -> str:
+        firewall = "none" if self.firewall is None else self.firewall.describe().name
+        extensions = ", ".join(each.describe().name for each in self.extensions) or "none"
+        return (
+            f"host {self._conf.host}, source {self.source.describe().name}, "
+            f"switch driver {self.switch.describe().name}, firewall driver {firewall}, "
+            f"extensions {extensions}"
+        )
+
     def timing(self) -> Timing:
         """How often things are done, as the options say now."""
         options = self._conf.agent

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import threading
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from netfw.cli.agent_run import run_loop
@@ -16,6 +18,8 @@ from netfw.errors import ConfigError
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
+
+LOG = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def serve(conf: ConfigOpts, stop: threading.Event) -> None:
         nonlocal status
         with L2Parts(conf) as parts:
+            LOG.info("%s %s begins: %s", PROGRAM, version("netfw"), parts)
             status = run_loop(
                 parts.source,
                 parts.agent,
@@ -44,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 stop=stop,
                 within=within,
             )
+        LOG.info("%s has ended, and leaves the host as it is", PROGRAM)
 
     try:
         return run(PROGRAM, files, serve, l2_groups(files)) or status

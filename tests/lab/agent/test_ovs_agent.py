@@ -223,3 +223,73 @@ def test_an_agent_that_waits_for_its_switch_can_be_stopped(cloud, host):
     host.start()
     host.wait(lambda status: "the host" in status["troubles"])
     host.stop()
+
+
+@pytest.mark.spec("DRV-40")
+def test_a_plan_changes_no_file(cloud, host):
+    host.instance(1)
+    host.start_ready()
+    until(lambda: "ACTIVE" in str(host.said()))
+    host.kill()  # so that it does not write either, and leaves all that it wrote
+    place = cloud.topology.path.parent
+    other = place / "other.json"
+    other.write_text("{}")
+    before = _files(place)
+    assert host.plan().status == 0
+    assert _files(place) == before
+    host.configure(file=f"path = {other}\nsettle = 0")
+    before = _files(place)
+    assert host.plan().status == 3
+    assert _files(place) == before
+
+
+def _files(place):
+    return {each: each.read_bytes() for each in place.rglob("*") if each.is_file()}
+
+
+def test_a_plan_warns_of_misspelt_options_and_groups(cloud, host):
+    host.configure("locl_ip = 192.0.2.1", agents="l2_population = true")
+    told = host.plan().error
+    assert "[openvswitch] locl_ip is not an option, did you mean 'local_ip'?" in told
+    assert "[agents] is not a group, did you mean 'agent'?" in told
+
+
+@pytest.mark.parametrize("command", ["once", "plan"])
+def test_a_configuration_without_a_topology_is_told_what_to_write(cloud, host, command):
+    host.configure(file="")
+    done = getattr(host, command)()
+    assert done.status == 2
+    program = {"once": "netfw-ovs-agent", "plan": "netfw"}[command]
+    assert done.error == (
+        f"{program}: [file] path is missing: write 'path = ...' under [file].  "
+        "The topology: a YAML or JSON file, or a directory.\n"
+    )
+
+
+def test_an_agent_logs_what_it_is_when_it_begins_and_that_it_ended(cloud, host):
+    host.start_ready()
+    host.stop()
+    log = host.log.read_text()
+    assert "begins: host host1, source file, switch driver openvswitch, firewall driver none" in log
+    assert "netfw-ovs-agent has ended, and leaves the host as it is" in log.splitlines()[-1]
+
+
+@pytest.mark.spec("L2-44")
+@pytest.mark.parametrize("seconds", [0, 20])
+def test_once_leaves_no_status_file(cloud, host, seconds):
+    assert host.once(seconds).status == (0 if seconds else 1)
+    assert not host.status_file.exists()
+
+
+@pytest.mark.spec("L2-43", "DRV-21")
+def test_faults_of_the_topology_and_ports_that_nobody_filters_are_in_the_status(cloud, host):
+    host.instance(1)
+    host.instance(9)
+    host.start_ready()
+    host.wait(lambda status: "of 1 port are not" in str(status["cautions"]))
+    assert host.status()["cautions"]["strays"].endswith(": tap9")
+    cloud.topology.path.write_text("{ nonsense")
+    host.wait(lambda status: "topology.json" in status["troubles"].get("the source", ""))
+    assert host.status()["ready"]
+    cloud.topology.write()
+    host.wait(lambda status: status["troubles"] == {})
