@@ -27,3 +27,9 @@ def test_the_program_wires_what_is_plugged(ovs: PrivateOvs) -> None:
     tags = {ovs.vsctl("get", "Port", f"tap{number}", "tag").strip() for number in (1, 2)}
     assert len(tags) == 1
     assert tags != {"4095"}
+
+
+def test_the_program_says_how_it_is_called() -> None:
+    done = subprocess.run([sys.executable, PROGRAM], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("usage: python wire.py OVSDB")

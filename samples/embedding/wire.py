@@ -57,4 +57,7 @@ def show(report: object) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) != 2:
+        print("usage: python wire.py OVSDB, such as unix:/run/openvswitch/db.sock", file=sys.stderr)
+        sys.exit(2)
+    main(sys.argv[1])
