@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 LOG = logging.getLogger(__name__)
 DEFAULT_REMOTE = "unix:/run/openvswitch/db.sock"
+DEFAULT_PAUSE = 0.5
 Sink = Callable[[SwitchEvent], None]
 """Takes an event and only enqueues it: it runs on the mirror's thread, so it neither blocks, nor
 raises, nor changes the database.  What it raises all the same is logged, and nobody else's loss."""
@@ -44,12 +45,20 @@ class Ovsdb:
     Making one does no I/O: it connects when it is first used, and again by itself after the
     database went away.  Any thread may use it.  What is read is what the database last said; while
     it does not answer, reading waits and then raises `BackendUnavailable`.  How many seconds is its
-    ``timeout``, which may be changed at any time for the calls after that.
+    ``timeout``, which may be changed at any time for the calls after that.  Attempts to reconnect
+    are at most ``pause`` seconds apart.
     """
 
-    def __init__(self, remote: str = DEFAULT_REMOTE, *, timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        remote: str = DEFAULT_REMOTE,
+        *,
+        timeout: float = 10.0,
+        pause: float = DEFAULT_PAUSE,
+    ) -> None:
         self.remote = remote
         self.timeout = timeout
+        self._pause = pause
         self._news = threading.Condition()
         self._connecting = threading.Lock()
         self._transacting = threading.Lock()
@@ -255,7 +264,7 @@ class Ovsdb:
             if self._closed:
                 raise BackendUnavailable(f"{self.remote}: this connection was closed")
             if self._api is None:
-                self._api = _session().connect(self.remote, self.timeout, self)
+                self._api = _session().connect(self.remote, self.timeout, self, self._pause)
             return self._api
 
     def _refuse_own_thread(self, api: Api) -> None:
@@ -263,12 +272,13 @@ class Ovsdb:
             raise RuntimeError("a sink only enqueues: it can not change the database it hears from")
 
 
-def share_ovsdb(host: Host, remote: str, timeout: float) -> Ovsdb:
+def share_ovsdb(host: Host, remote: str, timeout: float, pause: float = DEFAULT_PAUSE) -> Ovsdb:
     """The connection of *host* to *remote* for all who are as patient.
 
     Who waits otherwise has one of his own: neither is made to wait as another one was told to.
     """
-    return host.share(("ovsdb", remote, timeout), lambda: Ovsdb(remote, timeout=timeout))
+    key = "ovsdb", remote, timeout, pause
+    return host.share(key, lambda: Ovsdb(remote, timeout=timeout, pause=pause))
 
 
 def _session() -> ModuleType:

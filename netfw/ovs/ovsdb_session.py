@@ -30,8 +30,8 @@ from netfw.ovs.ovsdb_wire import Rendered, explain
 
 DATABASE = "Open_vSwitch"
 _PIECE = 1 << 18
-_BACKOFF = (20, 500)
-"""Milliseconds between attempts to reconnect, the first and the longest."""
+_FIRST_PAUSE = 20
+"""Milliseconds between the first attempts to reconnect; each pause is twice the one before."""
 
 
 class JsonConnection(ovs.jsonrpc.Connection):  # type: ignore[misc]
@@ -118,12 +118,13 @@ class Idl(connection.OvsdbIdl):  # type: ignore[misc]
     are gone, so that everything counts as changed then, and the observer compares.
     """
 
-    def __init__(self, remote: str, helper: Any, observer: Observer) -> None:
+    def __init__(self, remote: str, helper: Any, observer: Observer, pause: float) -> None:
         super().__init__(remote, helper)
         made: Any = self._session  # type: ignore[has-type]
         self._session = JsonSession(made.reconnect, None, made.remotes)
         # The setter takes no less than a second; a local socket can be asked more often.
-        made.reconnect.min_backoff, made.reconnect.max_backoff = _BACKOFF
+        made.reconnect.min_backoff = _FIRST_PAUSE
+        made.reconnect.max_backoff = max(_FIRST_PAUSE, int(pause * 1000))
         self._observer = observer
         self._dirty = Dirty()
         self._alive = False
@@ -256,8 +257,8 @@ class Api(Backend):  # type: ignore[misc]
         return OperationRefused(explain(refusal[command.counted :], command.rendered))
 
 
-def connect(remote: str, timeout: float, observer: Observer) -> Api:
-    """Connect, fill the replica and start its thread.
+def connect(remote: str, timeout: float, observer: Observer, pause: float) -> Api:
+    """Connect, fill the replica and start its thread; *pause*: see `Ovsdb`.
 
     :raises BackendUnavailable: nobody answers at *remote* in time.
     """
@@ -266,7 +267,7 @@ def connect(remote: str, timeout: float, observer: Observer) -> Api:
     for table, columns in COLUMNS.items():
         helper.register_columns(table, list(columns))
     try:
-        idl = Idl(remote, helper, observer)
+        idl = Idl(remote, helper, observer, pause)
     except ovs.db.error.Error as error:
         raise BackendBroken(f"{remote}: the schema is not that of a switch: {error}") from error
     own = type("Api", (Api,), {})

@@ -99,7 +99,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         remote, timeout = options["ovsdb_connection"], options["ovsdb_timeout"]
         directory = openflow_directory(options)
         return cls(
-            share_ovsdb(host, remote, timeout),
+            share_ovsdb(host, remote, timeout, options["ovsdb_monitor_respawn_interval"]),
             settings_from(options),
             lambda bridge: shared_flows(host, directory, bridge, timeout),
             drop_flows_on_start=options["drop_flows_on_start"],
@@ -223,7 +223,12 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         self._tell(FeedLost(f"{bridge} {'answers again' if up else 'does not answer'}"))
 
     def _drifted(self, bridge: str, drift: Drift) -> None:
-        """Somebody changed flows of ours."""
+        """Somebody changed flows of ours, or added some that bear our cookie.
+
+        What is there before anybody said what is wanted is no news.
+        """
+        if self._recollected and self._pretended(bridge, drift):
+            self._tell(FeedLost(f"{bridge} has flows with our cookie that nobody wants"))
         keys: set[object] = set()
         for owner in drift.owners:
             if isinstance(owner, tuple) and owner[0] == SWITCH:
@@ -232,6 +237,12 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             self._tell(FeedLost(f"{bridge} has lost flows that everybody needs"))
         elif keys:
             self._tell(KeysChanged(f"somebody changed their flows on {bridge}", keys))
+
+    def _pretended(self, bridge: str, drift: Drift) -> bool:
+        """Whether flows came that only a complete pass tells from ours, and removes."""
+        mirror = self._bridges[bridge].mirror
+        cookies = map(mirror.cookie, drift.strays)
+        return any(cookie is not None and cookie in _OURS for cookie in cookies)
 
     def _concerned(self, owner: tuple[object, ...]) -> Iterable[object]:
         """The keys to converge again, to have the flows of *owner* put right."""

@@ -11,7 +11,7 @@ from oslo_config import cfg
 from netfw.errors import ConfigError
 from netfw.model.address import IpAddress
 from netfw.model.segment import NetworkType
-from netfw.ovs.ovsdb import DEFAULT_REMOTE
+from netfw.ovs.ovsdb import DEFAULT_PAUSE, DEFAULT_REMOTE
 from netfw_drivers.ovs.seconds import Seconds
 from netfw_drivers.ovs.switch_settings import VXLAN_PORT, Settings
 
@@ -84,6 +84,13 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         type=Seconds(min=0.1),
         default=10.0,
         help="Seconds to wait for an answer of the database or an act of the switch.",
+    ),
+    cfg.Opt(
+        "ovsdb_monitor_respawn_interval",
+        type=Seconds(min=0.1, max=3600),
+        default=DEFAULT_PAUSE,
+        help="Seconds between two attempts to reach a database that went away, at most; the first "
+        "attempts come sooner.",
     ),
     cfg.StrOpt(
         "openflow_directory",

@@ -86,3 +86,10 @@ def test_making_a_driver_touches_nothing():
     assert driver.describe().name == "openvswitch"
     assert "/nowhere/db.sock" in driver.faults()[0]
     driver.close()
+
+
+@pytest.mark.parametrize("option", ["ovsdb_timeout", "ovsdb_monitor_respawn_interval"])
+@pytest.mark.parametrize("seconds", ["nan", "inf", "0", "ten"])
+def test_a_time_that_is_none_is_refused(option, seconds):
+    with pytest.raises(ConfigError, match=option):
+        made(**{option: seconds})
