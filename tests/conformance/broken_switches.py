@@ -19,7 +19,7 @@ from netfw.drivers.switch_values import (
     Wiring,
 )
 from netfw.errors import BackendUnavailable, ConfigError, NotSupported
-from netfw.plan import Outcome
+from netfw.plan import Outcome, Stage
 from netfw.testing.conformance.promises import proves as breaks
 from netfw.testing.conformance.promises import proves_raise as breaks_raise
 
@@ -111,6 +111,18 @@ class MixesOnTheWay(GoodSwitch):
         comers = {o.payload[1] for o in admitting}
         dying = tuple(o for o in parting if o not in leaving and o.payload[1] not in comers)
         return [leaving + dying, making, admitting, breaking]
+
+
+@breaks(SwitchDriver, 3)
+class SparesTheGone(GoodSwitch):
+    """Where somebody is refused, who is gone goes on."""
+
+    def plan(self, update, observed):
+        plan = super().plan(update, observed)
+        if not (plan.refused and update.complete):
+            return plan
+        stages = ([o for o in stage.operations if o.payload[0] != "shut"] for stage in plan.stages)
+        return evolve(plan, stages=tuple(Stage(tuple(stage)) for stage in stages if stage))
 
 
 @breaks(SwitchDriver, 3)

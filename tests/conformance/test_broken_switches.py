@@ -27,6 +27,7 @@ REFUSED_BY: dict[str, set[str]] = {
         "test_networks_do_not_mix_at_any_moment",
         "test_no_tag_leads_out_of_a_port_that_does_not_live",
         "test_physical_networks_join_the_hosts_and_not_the_networks",
+        "test_who_is_refused_by_the_next_driver_keeps_nobody_else_alive",
     },
     "TakesTagsForGranted": {
         "test_no_tag_leads_into_another_network",
@@ -62,9 +63,13 @@ REFUSED_BY: dict[str, set[str]] = {
     "MixesOnTheWay": {
         "test_two_networks_swap_their_numbers",
     },
+    "SparesTheGone": {
+        "test_who_is_refused_by_the_next_driver_keeps_nobody_else_alive",
+    },
     "LetsNetworksShare": {
         "test_a_value_that_does_not_fit_its_key_concerns_that_key_alone",
         "test_two_networks_can_not_have_one_segment",
+        "test_who_is_refused_by_the_next_driver_keeps_nobody_else_alive",
     },
     "FloodsEverywhere": {
         "test_a_changed_value_is_put_right",
@@ -97,6 +102,7 @@ REFUSED_BY: dict[str, set[str]] = {
         "test_an_addition_that_belongs_to_no_port",
         "test_dying_at_any_stage_loses_nothing_of_the_others",
         "test_tunnels_lose_nothing_when_everything_is_converged_again",
+        "test_who_is_refused_by_the_next_driver_keeps_nobody_else_alive",
     },
     "DisturbsTheOthers": {
         "test_a_new_driver_holds_what_lives_and_what_is_dead",

@@ -139,6 +139,25 @@ class SwitchNetworksConformance(SwitchSuite):
         assert outcome.ok, outcome
         assert driver.held() == {heir.key}
 
+    @proves(SwitchDriver, 3)
+    def test_who_is_refused_by_the_next_driver_keeps_nobody_else_alive(
+        self, driver: SwitchDriver, make_driver: MakeDriver
+    ) -> None:
+        """Not even while it stays as it was: what is gone would meet whoever comes after it."""
+        net, gone, new = a_network(), a_network(), a_network()
+        one, two = self.stations(net, 2)
+        three, four = self.stations(gone, 2)
+        (five,) = self.stations(new, 1)
+        self.wire(driver, net, gone, one, two, three, four)
+        following = make_driver()
+        put: State = {**wanted(net, one), two.key: net.value}
+        outcome = following.converge(Update(put=put, complete=True))
+        assert outcome.failed.keys() == {two.key}
+        assert following.held() == put.keys()
+        self.wire(following, new, five)
+        with self.world.gossip(one, two, three, four, five) as gossip:
+            self.assert_exchange(gossip, among(one, two))
+
     @proves(SwitchDriver, 4)
     @pytest.mark.parametrize("kind", [*NetworkType])
     def test_a_dropped_network_leaves_no_trace(
