@@ -124,7 +124,9 @@ class FlowBook:
             if any(self.observed.get(key) != wanted for key, wanted in held.flows.items())
         }
         self._dirty |= wrong
-        return Drift(frozenset(wrong), frozenset(self._strays))
+        taught = self._taught(self._held)
+        strays = (k for k in self._strays if (k[0], cookie_of(self.observed[k])) not in taught)
+        return Drift(frozenset(wrong), frozenset(strays))
 
     def hear(self, event: FlowEvent) -> Drift:
         """Take in one change that somebody else made."""

@@ -11,7 +11,7 @@ from netfw.ovs.openflow import wire
 from netfw.ovs.openflow.book import Digest, Drift, FlowBook, FlowGroup, FlowPlan, Owner, digest
 from netfw.ovs.openflow.client import OpenFlow
 from netfw.ovs.openflow.difference import CookieSpace
-from netfw.ovs.openflow.encode import Key, canonical
+from netfw.ovs.openflow.encode import Key, canonical, cookie_of
 from netfw.ovs.openflow.fault import reason
 from netfw.ovs.openflow.wire import Event, Message
 
@@ -62,6 +62,11 @@ class FlowMirror:
 
     def __contains__(self, key: Key) -> bool:
         return canonical(key) in self._book.observed
+
+    def cookie(self, key: Key) -> int | None:
+        """The cookie of a flow that the switch holds."""
+        found = self._book.observed.get(canonical(key))
+        return None if found is None else cookie_of(found)
 
     def plan(
         self,

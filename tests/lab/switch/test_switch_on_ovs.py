@@ -14,6 +14,7 @@ from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.switch_values import Admission, Endpoint, Tunnel
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
+from netfw_drivers.ovs.pipeline import COOKIE
 
 BROADCAST = "dl_dst=ff:ff:ff:ff:ff:ff,dl_type=0x9999"
 PHYSICAL = {"bridge_mappings": {"physnet1": "br-ex"}}
@@ -152,6 +153,25 @@ def test_a_lost_canary_has_everything_looked_at_again(trio, until):
     heard = Heard(trio.driver)
     trio.ovs.ofctl("del-flows", trio.ovs.management("br-int"), "table=23")
     until(lambda: heard.lost)
+
+
+@pytest.mark.spec("L2-20", "L2-41")
+def test_a_flow_that_bears_our_cookie_and_is_not_ours_is_noticed_and_removed(trio, until):
+    heard = Heard(trio.driver)
+    before = set(trio.flows("br-int"))
+    switch, cut = trio.ovs.management("br-int"), "table=0,priority=60000,actions=drop"
+    trio.ovs.ofctl("add-flow", switch, "cookie=7,table=200,actions=drop")
+    trio.ovs.ofctl("add-flow", switch, f"cookie={COOKIE:#x},{cut}")
+    assert leaves(trio, "tap1", f"dl_src={mac(1)},{BROADCAST}") == set()
+    until(lambda: heard.lost)
+    (event,) = heard.events
+    assert event.reason.startswith("br-int has flows with our cookie")
+    assert trio.driver.converge(Update(put=trio.wanted, complete=True)).ok
+    (stranger,) = set(trio.flows("br-int")) ^ before
+    assert "cookie=0x7," in stranger
+    heard.events.clear()
+    trio.driver.observe(None)
+    assert heard.events == []
 
 
 @pytest.mark.spec("L2-11")

@@ -265,6 +265,15 @@ def test_a_doubtful_plan_does_not_undo_a_newer_one() -> None:
     assert not switch.book.plan({1: group(flow(2))})
 
 
+def test_what_was_learnt_is_no_stray_when_everything_is_read() -> None:
+    switch = Switch()
+    switch.converge({1: group(flow(1, of.learn(5, cookie=0x11)))})
+    learnt, stranger = Encoded(flow(2, cookie=0x11)), Encoded(flow(3, cookie=0x12))
+    there = {each.key: digest(each.state) for each in (learnt, stranger)}
+    drift = switch.book.load({**switch.book.observed, **there})
+    assert drift == Drift(strays=frozenset({stranger.key}))
+
+
 def test_a_plan_is_outdated_for_those_whose_flows_were_planned_anew() -> None:
     switch = Switch()
     older = switch.book.plan({1: group(flow(1)), 2: group(flow(2))})
