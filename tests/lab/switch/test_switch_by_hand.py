@@ -34,6 +34,7 @@ def wired(make_lab, hosts):
     networks = {**there.overlay, **there.underlay}
     assert there.driver.converge(Update(put=networks)).ok
     there.instance(1), there.instance(2)
+    there.driver.observe(None)  # what was plugged is known
     there.everything = Update(put={**networks, **port(1, 1), **port(2, 2)}, complete=True)
     assert there.driver.converge(there.everything).ok
     there.driver.observe(None)
@@ -88,6 +89,7 @@ def test_work_goes_on_without_a_physical_bridge_and_it_is_wired_again_when_it_is
     wired.ovs.vsctl("del-br", "br-ex")
     until(lambda: lost(wired))
     wired.instance(3)
+    wired.driver.observe(None)  # what was plugged is known
     more = Update(put={**wired.everything.put, **port(3, 1)}, complete=True)
     outcome = wired.driver.converge(more)
     assert not outcome.failed, outcome
