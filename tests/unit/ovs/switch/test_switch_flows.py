@@ -213,6 +213,17 @@ def test_only_the_rest_of_a_table_has_no_priority(layout: Layout):
             assert flow.priority or flow.match == of.ANYTHING, flow
 
 
+@pytest.mark.parametrize("layout", [PLAIN, WATCHED])
+def test_a_tag_that_only_says_how_urgent_it_is_is_gone_before_anybody_looks(layout: Layout):
+    first = [flow for flow in everything(layout)[INTEGRATION] if flow.table == 0]
+    first.sort(key=lambda flow: -flow.priority)
+    assert texts(first[:2]) == [
+        "priority=65535,dl_vlan=4095 actions=drop",
+        "priority=65534,dl_vlan=0 actions=pop_vlan,resubmit(,0)",
+    ]
+    assert first[2].priority < 65534
+
+
 def test_no_two_flows_of_a_table_with_one_priority_match_one_packet_differently():
     for flows in everything(PLAIN).values():
         ranks = {}
