@@ -32,7 +32,7 @@ class Numbering:
 
     def give(self, draft: Draft, keys: Iterable[NetworkKey]) -> None:
         """Give numbers to the segments of *keys* that have none, and take those of others."""
-        for key in keys:
+        for key in sorted(keys, key=self._is_blank):
             network = self._wanted.network(key.network)
             if network is None:
                 continue
@@ -83,6 +83,13 @@ class Numbering:
             expect={name: before},
         )
         return row(change, owners)
+
+    def _is_blank(self, key: NetworkKey) -> bool:
+        """Whether any number will do: none is recorded, and no port of it has one."""
+        network = self._wanted.network(key.network)
+        segments = () if network is None else network.segments
+        recorded = all(Domain(key.network, segment.id) in self.numbers for segment in segments)
+        return not recorded and next(self._hints(key.network), None) is None
 
     def _hints(self, network: NetworkId) -> Iterator[int]:
         """The VLAN that ports of this network have already, by whoever wired them."""

@@ -142,6 +142,19 @@ def test_the_number_that_ports_have_already_is_taken_over(ground: Scene):
     assert "tag=" not in port.partition("other_config")[0]
 
 
+def test_lost_records_are_written_again_as_the_ports_have_it(scene: Scene):
+    """A network without ports does not take the number that ports of another still have."""
+    scene.wired(wired=network(2), blank=network(1))
+    scene.database.plug(2, ofport=2)
+    scene.do(Update(put=wiring(2, 2)))
+    bridge = scene.database.bridges["br-int"]
+    scene.database.bridges["br-int"] = evolve(bridge, external_ids={})
+    put = {**network(1), **network(2), **wiring(2, 2)}
+    found = scene.do(Update(put=put, complete=True))
+    assert scene.database.bridges["br-int"].external_ids == bridge.external_ids
+    assert not any("Port" in line for line in rows(found))
+
+
 @pytest.mark.spec("L2-13")
 def test_exhaustion_concerns_the_network_that_came_too_late(ground: Scene):
     full = {f"netfw-vlan-{n}": f"{network_key(n + 9).network}/{network_key(n).network}/local//"
