@@ -86,12 +86,16 @@ def _standard_error() -> logging.Handler:
 
 
 def _reload(settings: Settings, log: LogSettings) -> None:
+    theirs = logging.getLogger("oslo_config.cfg")
+    theirs.disabled = True  # it tells of the same options, and knows no defaults
     try:
         changed = settings.reload()
         log.apply(settings.conf)
     except ConfigError as exc:
         LOG.error("not reloaded: %s", exc)
         return
+    finally:
+        theirs.disabled = False
     for each in changed:
         LOG.log(logging.INFO if each.at_once else logging.WARNING, "%s", each)
     LOG.info("reloaded" if changed else "reloaded: nothing has changed")

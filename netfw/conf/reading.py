@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from attrs import frozen
 from oslo_config import cfg
@@ -12,10 +13,11 @@ from oslo_config import cfg
 from netfw.conf.core import list_opts
 from netfw.errors import ConfigError, nearest
 
+_HIDDEN = "***"
 Groups = Mapping[str | None, Sequence[cfg.Opt]]
 
 
-@frozen
+@frozen(kw_only=True)
 class Changed:
     """An option that the files have otherwise than before."""
 
@@ -24,6 +26,13 @@ class Changed:
     new: object
     at_once: bool
     """It is in force now; else it needs a restart."""
+
+    @classmethod
+    def of(cls, group: str | None, option: cfg.Opt, old: object, new: object) -> Self:
+        """The values of secrets are not shown."""
+        values = (_HIDDEN, _HIDDEN) if option.secret else (old, new)
+        name = _full_name(group, option.dest)
+        return cls(name=name, old=values[0], new=values[1], at_once=bool(option.mutable))
 
     def __str__(self) -> str:
         if self.at_once:
@@ -48,20 +57,23 @@ class Settings:
 
         :raises ConfigError: a file can not be parsed, or a value is impossible; nothing changed.
         """
+        options = tuple(_all_options(self._source[2]))
+        former = [_value(self.conf, group, option) for group, option in options]
         fresh = _read(*self._source)  # oslo.config takes impossible values over without a look
-        changed = tuple(self._differences(fresh))
-        self.conf.mutate_config_files()
-        return changed
-
-    def _differences(self, fresh: cfg.ConfigOpts) -> Iterator[Changed]:
-        for group, option in _all_options(self._source[2]):
-            name = option.dest
-            old = (self.conf if group is None else self.conf[group])[name]
-            new = (fresh if group is None else fresh[group])[name]
-            if old != new:
-                if option.secret:
-                    old = new = "***"
-                yield Changed(_full_name(group, name), old, new, bool(option.mutable))
+        try:
+            self.conf.mutate_config_files()
+            # It has read the files itself, which may have changed once more since.
+            latest = [
+                _value(self.conf if option.mutable else fresh, group, option)
+                for group, option in options
+            ]
+        except (cfg.Error, ValueError) as exc:
+            raise ConfigError(f"a file changed while it was read: {exc}") from exc
+        return tuple(
+            Changed.of(group, option, old, new)
+            for (group, option), old, new in zip(options, former, latest, strict=True)
+            if old != new
+        )
 
 
 def read(program: str, argv: Sequence[str], groups: Groups | None = None) -> Settings:
@@ -132,11 +144,15 @@ def _all_options(groups: Groups) -> Iterator[tuple[str | None, cfg.Opt]]:
             yield group, option
 
 
+def _value(conf: cfg.ConfigOpts, group: str | None, option: cfg.Opt) -> object:
+    return (conf if group is None else conf[group])[option.dest]
+
+
 def _read_everything(conf: cfg.ConfigOpts, groups: Groups) -> None:
     """Have every value looked at now: oslo.config would do it on first use, in mid-flight."""
     for group, option in _all_options(groups):
         try:
-            (conf if group is None else conf[group])[option.dest]
+            _value(conf, group, option)
         except ValueError as exc:
             reason = str(exc).rpartition("is not valid: ")[2]
             where = f"[{group or 'DEFAULT'}] {option.dest}"

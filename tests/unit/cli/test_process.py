@@ -79,6 +79,7 @@ def test_hangup_reloads_options_and_log_levels(start: Callable[[str], Running]) 
     acme.write("log_levels = acme:debug\n[acme]\nmode = b\nsize = 2\n")
     acme.process.send_signal(signal.SIGHUP)
     wait_for(lambda: acme.logged("acme.size needs a restart to become 2, and stays 1"))
+    assert acme.log.read_text().count("acme.size") == 1
     wait_for(lambda: acme.logged("acme.mode is now 'b', was 'a'"))
     wait_for(lambda: acme.logged("DEBUG acme mode b"))
     assert acme.end() == (0, "stopped\n")

@@ -78,6 +78,22 @@ def test_reload_knows_defaults_and_keeps_secrets(tmp_path: Path) -> None:
     assert settings.conf.acme.key == "hush"
 
 
+def test_a_file_that_changes_during_a_reload_is_told_as_it_was_taken(tmp_path: Path) -> None:
+    path = tmp_path / "a.conf"
+    settings = read("t", ["--config-file", write(path, "[acme]\nmode=a\n")], GROUPS)
+    mutate, texts = settings.conf.mutate_config_files, ["[acme\n", "[acme]\nmode=b\n"]
+
+    def late() -> object:
+        write(path, texts.pop())
+        return mutate()
+
+    settings.conf.mutate_config_files = late  # type: ignore[method-assign]
+    assert [str(each) for each in settings.reload()] == ["acme.mode is now 'b', was 'a'"]
+    with pytest.raises(ConfigError, match="changed while it was read"):
+        settings.reload()
+    assert settings.conf.acme.mode == "b"
+
+
 def test_what_must_be_given_is_asked_for(tmp_path: Path) -> None:
     groups = {"acme": [cfg.StrOpt("path", required=True, help="Where it is.")]}
     with pytest.raises(ConfigError) as caught:
