@@ -42,6 +42,7 @@ def trio(one):
     """One network with three live ports: instances 1, 2 and 3."""
     one.driver.converge(Update(put=network(1)))
     one.machines = [one.instance(number) for number in (1, 2, 3)]
+    one.driver.observe(None)  # what was plugged is known
     one.wanted = {**network(1), **port(1, 1), **port(2, 1), **port(3, 1)}
     outcome = one.driver.converge(Update(put=one.wanted, complete=True))
     assert outcome.ok, outcome
@@ -65,6 +66,21 @@ def test_a_device_plugged_without_a_tag_hears_nothing(trio):
     assert leaves(trio, "tap1", f"dl_src={mac(1)},{BROADCAST}") == {"tap2", "tap3"}
     assert leaves(trio, "tap9", f"dl_src={mac(9)},{BROADCAST}") == set()
     assert leaves(trio, "stray", f"dl_src={mac(9)},{BROADCAST}") == set()
+
+
+@pytest.mark.spec("L2-12")
+def test_devices_that_claim_the_id_of_a_port_take_nothing_from_it(trio):
+    claims = [f"{port_id(1)}", f"{{{port_id(1)}}}", f"urn:uuid:{port_id(1)}"]
+    for number, claim in enumerate(claims):
+        name = f"aaa{number}"
+        trio.ovs.vsctl("add-port", "br-int", name, "--", "set", "Interface", name,
+                       "type=internal", f'external_ids:iface-id="{claim}"')  # fmt: skip
+    assert trio.driver.converge(Update(put=trio.wanted)).ok
+    assert trio.driver.converge(Update(put=trio.wanted, complete=True)).ok
+    assert leaves(trio, "tap2", f"dl_src={mac(2)},{BROADCAST}") == {"tap1", "tap3"}
+    assert trio.start().converge(Update(put=trio.wanted, complete=True)).ok
+    assert leaves(trio, "tap2", f"dl_src={mac(2)},{BROADCAST}") == {"tap1", "tap3"}
+    assert trio.machines[0].ping("10.0.0.2").lost == 0
 
 
 def test_what_is_for_an_unknown_address_goes_to_open_ports_alone(trio):
@@ -291,6 +307,7 @@ def test_what_was_learnt_is_left_alone_and_worth_nothing_without_its_tunnel(lab,
     for number, (here, peer) in enumerate(zip((one, two), peers, strict=True), 1):
         here.driver.converge(Update(put=overlay))
         machines.append(here.instance(number))
+        here.driver.observe(None)  # what was plugged is known
         put = {**overlay, **port(number, 1), peer: Tunnel("peer", mesh=True)}
         assert here.driver.converge(Update(put=put, complete=True)).ok
     machines[0].ping("10.0.0.2", count=10)
