@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from uuid import UUID
 
 from attrs import frozen
@@ -73,6 +73,13 @@ def has_tag(port: Port, vlan: int) -> bool:
 def is_recorded(port: Port) -> bool:
     """Whether somebody wired it, or declared it dead."""
     return NET_UUID in port.other_config
+
+
+def by_rank(ports: Iterable[Port]) -> tuple[Port, ...]:
+    """Devices that claim to be one port: first the one that is wired, or can be."""
+    return tuple(
+        sorted(ports, key=lambda port: (ofport_of(port) is None, not is_recorded(port), port.name))
+    )
 
 
 def endpoint_of(port: Port) -> Endpoint | None:

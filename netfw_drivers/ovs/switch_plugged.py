@@ -16,6 +16,7 @@ from netfw_drivers.ovs.switch_ground import PROTOCOLS, SECURE
 from netfw_drivers.ovs.switch_observed import (
     ATTACHED_MAC,
     EXTENSION_MARK,
+    by_rank,
     endpoint_of,
     ofport_of,
     port_id_of,
@@ -152,8 +153,9 @@ class Plugged:
         if port_id is None:
             return
         if port.bridge == self._settings.integration:
-            self._ports[port_id] = (*self._ports.get(port_id, ()), port)
-        if port_id not in self._devices or port.bridge == self._settings.integration:
+            self._ports[port_id] = by_rank((*self._ports.get(port_id, ()), port))
+            self._devices[port_id] = _device(self._ports[port_id][0], self._settings.integration)
+        elif port_id not in self._devices:
             self._devices[port_id] = _device(port, self._settings.integration)
 
     def _forget(self, port: Port) -> None:

@@ -9,7 +9,6 @@ from attrs import frozen
 from netfw.drivers.keys import PortKey
 from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
 from netfw.errors import InvalidInput
-from netfw.model.ids import PortId
 from netfw.model.segment import Segment
 from netfw.ovs.operations import SetColumns, Table, Value
 from netfw.ovs.ovsdb_state import IFACE_ID, Port
@@ -20,6 +19,7 @@ from netfw_drivers.ovs.switch_members import Member
 from netfw_drivers.ovs.switch_observed import (
     PARKED,
     Observed,
+    by_rank,
     has_tag,
     is_recorded,
     ofport_of,
@@ -61,7 +61,7 @@ class Ports:
                 self._put(key, wiring)
 
     def _put(self, key: PortKey, wiring: Wiring) -> None:
-        ports = self._candidates(key.port)
+        ports = by_rank(self._observed.plugged.get(key.port, ()))
         for surplus in ports[1:]:
             self._prepare(key, surplus, no_record(), DEAD_VLAN)
         if not ports:
@@ -122,11 +122,6 @@ class Ports:
         keys = differing(port.other_config, record)
         if values or keys:
             self._draft.prepare.append(_change(key, port, values, keys))
-
-    def _candidates(self, port_id: PortId) -> list[Port]:
-        """The devices that claim to be it; of several, the one that is wired or can be."""
-        ports = self._observed.plugged.get(port_id, ())
-        return sorted(ports, key=lambda p: (ofport_of(p) is None, not is_recorded(p), p.name))
 
 
 def leftovers(observed: Observed) -> set[PortKey]:
