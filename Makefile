@@ -10,7 +10,7 @@ STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 .DEFAULT_GOAL := help
 
 help: ## this text
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: packages $(READY) ## see netfw at work: two hosts, two instances, a ping; touches nothing of this machine
 	@$(BIN)/netfw demo
