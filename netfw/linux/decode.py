@@ -42,15 +42,18 @@ Names = Callable[[int], str | None]
 
 def link(message: Any, names: Names) -> Link:
     master = message.get_attr("IFLA_MASTER")
+    kind = message.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND")
+    is_whole = kind == "veth" and message.get_attr("IFLA_LINK_NETNSID") is None
     return Link(
         name=message.get_attr("IFLA_IFNAME"),
         index=message["index"],
-        kind=message.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND"),
+        kind=kind,
         mtu=message.get_attr("IFLA_MTU"),
         mac=_mac(message.get_attr("IFLA_ADDRESS")),
         up=bool(message["flags"] & _UP),
         state=str(message.get_attr("IFLA_OPERSTATE") or "unknown").lower(),
         master=names(master) if master else None,
+        peer=message.get_attr("IFLA_LINK") if is_whole else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from socket import AF_INET, AF_INET6
@@ -21,6 +22,15 @@ from netfw.linux.plan import plan_addresses
 from netfw.linux.values import MAIN_TABLE, Address, FoundAddress, Link, Neighbour, Route, Rule
 
 T = TypeVar("T")
+
+
+def device_exists(name: str) -> bool:
+    """Whether the calling thread's namespace has a device of this name; costs next to nothing."""
+    try:
+        socket.if_nametoindex(name)
+    except OSError:
+        return False
+    return True
 
 
 class Network:

@@ -85,6 +85,8 @@ class Link:
     state: str
     """Operational state in lower case: ``up``, ``down``, ``lowerlayerdown``, ``unknown``, ..."""
     master: str | None = None
+    peer: int | None = None
+    """Index of a veth's other end, when that is in the same namespace."""
 
 
 @frozen(kw_only=True)

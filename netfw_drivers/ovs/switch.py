@@ -39,6 +39,7 @@ from netfw_drivers.ovs.switch_book import Book
 from netfw_drivers.ovs.switch_ground import can_speak, silence
 from netfw_drivers.ovs.switch_groups import BASE, SWITCH
 from netfw_drivers.ovs.switch_held import entries_held, held, recollected
+from netfw_drivers.ovs.switch_links import HostLinks, shared_links
 from netfw_drivers.ovs.switch_members import Members
 from netfw_drivers.ovs.switch_observed import Observed
 from netfw_drivers.ovs.switch_options import OPTIONS, openflow_directory, settings_from
@@ -76,11 +77,13 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         ovsdb: Ovsdb,
         settings: Settings,
         connect: Connect,
+        links: HostLinks,
         *,
         drop_flows_on_start: bool = False,
         vhostuser_socket_dir: str | None = None,
     ) -> None:
         self._ovsdb, self._settings, self._connect = ovsdb, settings, connect
+        self._links = links
         self._vhostuser = vhostuser_socket_dir
         self._layout = Layout()
         self._book = Book()
@@ -102,6 +105,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             share_ovsdb(host, remote, timeout, options["ovsdb_monitor_respawn_interval"]),
             settings_from(options),
             lambda bridge: shared_flows(host, directory, bridge, timeout),
+            shared_links(host),
             drop_flows_on_start=options["drop_flows_on_start"],
             vhostuser_socket_dir=options["vhostuser_socket_dir"],
         )
@@ -167,6 +171,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             layout=self._layout,
             book=self._book,
             members=self._members,
+            links=self._links.read(self._settings.physical_ends),
         )
         if not self._recollected and (scope is None or not scope.complete or scope.keep):
             self._recollect(observed)
@@ -199,7 +204,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             return
         if plan.outline is not None and plan.outline.blind and not self._recollected:
             raise PlannedBlindly
-        executor = Executor(self._ovsdb, self._plugged, self._mirror_plan, plan)
+        executor = Executor(self._ovsdb, self._plugged, self._mirror_plan, plan, links=self._links)
         for stage in plan.stages:
             executor.carry_out(stage)
             checkpoint(stage)

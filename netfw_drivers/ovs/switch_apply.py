@@ -14,7 +14,8 @@ from netfw.ovs.ovsdb import Ovsdb
 from netfw.ovs.ovsdb_state import Port
 from netfw.plan import Operation, Stage
 from netfw_drivers.ovs.bridge_flows import BridgeFlows
-from netfw_drivers.ovs.switch_draft import OVSDB
+from netfw_drivers.ovs.switch_draft import LINKS, OVSDB
+from netfw_drivers.ovs.switch_links import HostLinks
 from netfw_drivers.ovs.switch_plugged import Plugged
 from netfw_drivers.ovs.switch_steps import FLOWS, FlowStep, SwitchPlan
 
@@ -25,10 +26,17 @@ class Executor:
     """One plan, stage by stage."""
 
     def __init__(
-        self, ovsdb: Ovsdb, plugged: Plugged, mirror_plan: MirrorPlan, plan: SwitchPlan
+        self,
+        ovsdb: Ovsdb,
+        plugged: Plugged,
+        mirror_plan: MirrorPlan,
+        plan: SwitchPlan,
+        *,
+        links: HostLinks,
     ) -> None:
         self._ovsdb, self._plugged = ovsdb, plugged
         self._mirror_plan, self._plan = mirror_plan, plan
+        self._links = links
         self._done: set[str] = set()
 
     def carry_out(self, stage: Stage) -> None:
@@ -39,6 +47,8 @@ class Executor:
         """
         if stage.backend == OVSDB:
             self._transact(stage)
+        elif stage.backend == LINKS:
+            self._links.carry_out(stage)
         else:
             self._commit(stage)
 

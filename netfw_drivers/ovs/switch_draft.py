@@ -2,10 +2,12 @@
 
 The stages of a plan, each safe to die after; of many rows, a stage becomes several:
 
+0. *links*: the devices of cables are made, or removed; *unplugging*: ends of cables that have to
+   be made anew are removed
 1. *prepare*: bridges, cables that are not joined yet, local VLANs, tunnels, records of ports; what
    is to be dead, or changes its network, is parked here
 2. flows, one bundle for each bridge
-3. *admit*: cables are joined, ports get their tags
+3. *raising*: the devices of cables are set up; *admit*: cables are joined, ports get their tags
 4. *release*: local VLANs that no flow uses any more
 5. tunnels that no flow uses any more are removed, a few at a time
 """
@@ -18,12 +20,14 @@ from attrs import define, field
 
 from netfw.drivers.switch_values import SwitchKey
 from netfw.errors import NetfwError
+from netfw.linux.operations import NetworkOperation
 from netfw.ovs.operations import REMOVE_AT_ONCE, OvsdbOperation
 from netfw.ovs.ovsdb_state import Snapshot
 from netfw.plan import Operation, Stage
 from netfw_drivers.ovs.switch_observed import ofport_of
 
 OVSDB = "ovsdb"
+LINKS = "links"
 _CABLES, _TUNNELS = 0x7F00, 0x4000
 """Where the numbers begin that the driver asks the switch for, so that flows can be planned."""
 CHANGE_AT_ONCE = 250
@@ -35,7 +39,10 @@ class Draft:
     """What is to be done to the database, and what is known about the numbers of ports."""
 
     snapshot: Snapshot
+    links: list[Operation] = field(factory=list)
+    unplugging: list[Operation] = field(factory=list)
     prepare: list[Operation] = field(factory=list)
+    raising: list[Operation] = field(factory=list)
     admit: list[Operation] = field(factory=list)
     release: list[Operation] = field(factory=list)
     removals: list[Operation] = field(factory=list)
@@ -51,10 +58,13 @@ class Draft:
 
     def before(self) -> Iterator[Stage]:
         """The stages before the flows."""
+        yield from _stages(self.links, 1)
+        yield from _stages(self.unplugging, CHANGE_AT_ONCE)
         yield from _stages(self.prepare, CHANGE_AT_ONCE)
 
     def after(self) -> Iterator[Stage]:
         """The stages after the flows."""
+        yield from _stages(self.raising, 1)
         yield from _stages(self.admit, CHANGE_AT_ONCE)
         yield from _stages(self.release, CHANGE_AT_ONCE)
         yield from _stages(self.removals, REMOVE_AT_ONCE)
@@ -67,7 +77,13 @@ class Draft:
         return None if port is None or name in self.foreign else ofport_of(port)
 
     def request_cable(self, bridge: str, name: str) -> int:
-        return self._request(bridge, name, _CABLES)
+        """For one that is made anew, the number that it has: its flows stay as they are."""
+        port = self.snapshot.ports.get(name)
+        number = ofport_of(port) if port is not None else None
+        if number is None:
+            return self._request(bridge, name, _CABLES)
+        self.requested[name] = number
+        return number
 
     def request_tunnel(self, bridge: str, name: str) -> int:
         return self._request(bridge, name, _TUNNELS)
@@ -90,6 +106,10 @@ def _stages(operations: list[Operation], size: int) -> Iterator[Stage]:
 
 def row(operation: OvsdbOperation, owners: Iterable[SwitchKey] = ()) -> Operation:
     return Operation(OVSDB, operation.text, frozenset(owners), operation)
+
+
+def link(operation: NetworkOperation) -> Operation:
+    return Operation(LINKS, operation.text, frozenset(), operation)
 
 
 def differing(have: Mapping[str, str], want: Mapping[str, str | None]) -> dict[str, str | None]:

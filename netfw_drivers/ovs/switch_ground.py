@@ -1,25 +1,20 @@
-"""What must be there before any port: bridges, and the cables between them.  Pure.
-
-A cable is joined only when the flows of both its bridges are in place: until then nothing passes
-it, so that no loop can form at any moment.
-"""
+"""What must be there before any port: bridges, and the cables between them.  Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from netfw.ovs.operations import AddBridge, AddPort, SetColumns, Table, Value
+from netfw.ovs.operations import AddBridge, SetColumns, Table, Value
 from netfw.ovs.ovsdb_state import Bridge
+from netfw_drivers.ovs.switch_cables import Links, plan_cable
 from netfw_drivers.ovs.switch_draft import Draft, row
-from netfw_drivers.ovs.switch_settings import Cable, End, Settings
+from netfw_drivers.ovs.switch_settings import Settings
 
 PROTOCOLS = ("OpenFlow10", "OpenFlow11", "OpenFlow12", "OpenFlow13", "OpenFlow14")
 SECURE = "secure"
-PATCH = "patch"
-NOT_JOINED = "not-joined-yet"
 
 
-def plan_ground(draft: Draft, settings: Settings, records: Mapping[str, str]) -> None:
+def plan_ground(draft: Draft, settings: Settings, records: Mapping[str, str], links: Links) -> None:
     """Make the ground; *records* are what a new ``br-int`` is to say of itself."""
     for name in settings.made:
         bridge = draft.snapshot.bridges.get(name)
@@ -33,7 +28,7 @@ def plan_ground(draft: Draft, settings: Settings, records: Mapping[str, str]) ->
             _mend_bridge(draft, settings, bridge)
     for cable in settings.cables():
         if cable.far.bridge in draft.snapshot.bridges or cable.far.bridge in settings.made:
-            _plan_cable(draft, cable)
+            plan_cable(draft, cable, links)
 
 
 def can_speak(bridge: Bridge | None, settings: Settings) -> bool:
@@ -84,40 +79,3 @@ def _mend_bridge(draft: Draft, settings: Settings, bridge: Bridge) -> None:
     if values:
         change = SetColumns(table=Table.BRIDGE, record=bridge.name, values=values)
         draft.prepare.append(row(change))
-
-
-def _plan_cable(draft: Draft, cable: Cable) -> None:
-    """Make both ends; where somebody else has the name of one, nothing is joined."""
-    for end, _ in cable.ends:
-        port = draft.snapshot.ports.get(end.name)
-        if port is not None and (port.bridge != end.bridge or port.interface.type != PATCH):
-            draft.foreign.update((cable.near.name, cable.far.name))
-            draft.blocked[cable.far.bridge] = (
-                f"{end.name} on {port.bridge} is no patch port of {end.bridge}: remove it "
-                f"(ovs-vsctl del-port {port.bridge} {end.name}), or give it another name"
-            )
-    if cable.far.bridge not in draft.blocked:
-        for end, other in cable.ends:
-            _plan_end(draft, end, other)
-
-
-def _plan_end(draft: Draft, end: End, other: End) -> None:
-    port = draft.snapshot.ports.get(end.name)
-    if port is None:
-        number = draft.request_cable(end.bridge, end.name)
-        draft.prepare.append(
-            row(
-                AddPort(
-                    bridge=end.bridge,
-                    name=end.name,
-                    type=PATCH,
-                    ofport_request=number,
-                    options={"peer": NOT_JOINED},
-                )
-            )
-        )
-    if port is None or port.interface.options.get("peer") != other.name:
-        join = SetColumns(
-            table=Table.INTERFACE, record=end.name, keys={"options": {"peer": other.name}}
-        )
-        draft.admit.append(row(join))

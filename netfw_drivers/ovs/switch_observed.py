@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from uuid import UUID
 
-from attrs import frozen
+from attrs import field, frozen
 
 from netfw.drivers.switch_values import Endpoint
+from netfw.linux.values import Link
 from netfw.model.address import as_address
 from netfw.model.ids import PortId
 from netfw.model.segment import NetworkType
@@ -44,6 +45,8 @@ class Observed:
     layout: Layout
     book: Book
     members: Members
+    links: Mapping[str, Link] = field(factory=dict)
+    """Devices of the host that have the names of cables."""
 
 
 def port_id_of(port: Port) -> PortId | None:

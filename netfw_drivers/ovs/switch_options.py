@@ -10,10 +10,11 @@ from oslo_config import cfg
 
 from netfw.errors import ConfigError
 from netfw.model.address import IpAddress
+from netfw.model.device import check_device_name
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb import DEFAULT_PAUSE, DEFAULT_REMOTE
 from netfw_drivers.ovs.seconds import Seconds
-from netfw_drivers.ovs.switch_settings import VXLAN_PORT, Settings
+from netfw_drivers.ovs.switch_settings import VETH_MTU, VXLAN_PORT, Settings
 
 _TUNNELS = sorted(str(kind) for kind in NetworkType if kind.is_tunnel)
 
@@ -70,6 +71,20 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     ),
     cfg.BoolOpt("tunnel_csum", default=False, help="Fill in the outer checksum of tunnels."),
     cfg.PortOpt("vxlan_udp_port", default=VXLAN_PORT, help="UDP port of VXLAN tunnels."),
+    cfg.BoolOpt(
+        "use_veth_interconnection",
+        default=False,
+        help="Join the integration bridge and the bridges of bridge_mappings by veth pairs "
+        "instead of patch ports, as int-BRIDGE and phy-BRIDGE (cut to 15 characters, the last six "
+        "of them a hash, where that is too long).",
+    ),
+    cfg.IntOpt(
+        "veth_mtu",
+        default=VETH_MTU,
+        min=68,
+        max=65535,
+        help="MTU of those veth pairs: at least that of any network that they carry.",
+    ),
     cfg.StrOpt(
         "vhostuser_socket_dir",
         help="Where a hypervisor finds vhost-user sockets; reported to the server.",
@@ -114,7 +129,7 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
                 "of bridge_mappings must be bridges of their own"
             )
     kinds = frozenset(map(_kind, options["tunnel_types"]))
-    return Settings(
+    settings = Settings(
         integration=options["integration_bridge"],
         tunnel=options["tunnel_bridge"],
         mappings=mappings,
@@ -125,7 +140,12 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
         dont_fragment=options["dont_fragment"],
         csum=options["tunnel_csum"],
         vxlan_port=options["vxlan_udp_port"],
+        use_veth=options["use_veth_interconnection"],
+        veth_mtu=options["veth_mtu"],
     )
+    for name in settings.physical_ends if settings.use_veth else ():
+        _check_end(name)
+    return settings
 
 
 def openflow_directory(options: Mapping[str, Any]) -> str:
@@ -135,6 +155,16 @@ def openflow_directory(options: Mapping[str, Any]) -> str:
     if given:
         return given
     return str(path).rpartition("/")[0] if kind == "unix" else "/run/openvswitch"
+
+
+def _check_end(name: str) -> None:
+    try:
+        check_device_name(name)
+    except ValueError as exc:
+        raise ConfigError(
+            f"bridge_mappings: {exc}: give the bridge another name, or set "
+            "use_veth_interconnection = false"
+        ) from exc
 
 
 def _kind(text: str) -> NetworkType:

@@ -94,7 +94,8 @@ class _Outliner:
     def outline(self) -> Outline:
         self._extensions()
         numbering = self._networks()
-        plan_ground(self._draft, self._settings, {**self._marks(), **numbering.records})
+        records = {**self._marks(), **numbering.records}
+        plan_ground(self._draft, self._settings, records, self._observed.links)
         endpoints = _of(self._put, Endpoint)
         tunnels = {key: self._wanted.get(key, Tunnel) for key in endpoints}
         plan_tunnels(self._draft, self._settings, {k: v for k, v in tunnels.items() if v})

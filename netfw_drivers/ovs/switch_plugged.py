@@ -38,7 +38,9 @@ class Plugged:
 
     def __init__(self, settings: Settings, tell: Callable[[Event], None]) -> None:
         self._settings, self._tell = settings, tell
-        self._cables = {end.name for cable in settings.cables() for end in (cable.near, cable.far)}
+        self._cables = {
+            end.name: cable.veth_mtu for cable in settings.cables() for end, _ in cable.ends
+        }
         self._lock = threading.Lock()
         self._ports: dict[PortId, tuple[Port, ...]] = {}
         self._devices: dict[PortId, SwitchDevice] = {}
@@ -120,6 +122,8 @@ class Plugged:
         now = self._fingerprint(port)
         self._known[name] = port, now
         self._note(port)
+        if before is not None and self._is_sound(before[0]) and not self._is_sound(port):
+            yield None
         if self._expected.get(name, ()) == now:
             del self._expected[name]
         elif before is not None and before[1] != now and not self._numbered(before[0], now):
@@ -127,6 +131,11 @@ class Plugged:
             yield from self._keys(port)
         elif before is None and not self._is_made(port):
             yield from self._keys(port)
+
+    def _is_sound(self, port: Port) -> bool:
+        """Whether a port is a cable's end, of veths that are up and as large as they should be."""
+        mtu, found = self._cables.get(port.name), port.interface
+        return mtu is not None and (found.link_state, found.mtu) == ("up", mtu)
 
     def _numbered(self, before: Port, now: Fingerprint) -> bool:
         """Whether a cable or tunnel only got its number; who made it looks at that himself."""

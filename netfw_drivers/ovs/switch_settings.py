@@ -11,15 +11,16 @@ from attrs import field, frozen
 
 from netfw.drivers.switch_values import Endpoint
 from netfw.model.address import IpAddress
+from netfw.model.device import DEVICE_NAME_LENGTH
 from netfw.model.segment import NetworkType
 
-_LONGEST_NAME = 15
 VXLAN_PORT = 4789
+VETH_MTU = 9000
 
 
 @frozen
 class End:
-    """One end of a patch cable."""
+    """One end of a cable."""
 
     bridge: str
     name: str
@@ -27,10 +28,18 @@ class End:
 
 @frozen
 class Cable:
-    """A patch cable; the near end is on ``br-int``."""
+    """What joins two bridges; the near end is on ``br-int``."""
 
     near: End
     far: End
+    is_physical: bool = False
+    """It leads to a physical network; only such ones are ever made of veths."""
+    veth_mtu: int | None = None
+    """It is a pair of veths of this size; None: of patch ports."""
+
+    @property
+    def is_veth(self) -> bool:
+        return self.veth_mtu is not None
 
     @property
     def ends(self) -> tuple[tuple[End, End], tuple[End, End]]:
@@ -53,6 +62,9 @@ class Settings:
     dont_fragment: bool = True
     csum: bool = False
     vxlan_port: int = VXLAN_PORT
+    use_veth: bool = False
+    """Whether cables to physical bridges are veths."""
+    veth_mtu: int = VETH_MTU
 
     @property
     def has_tunnels(self) -> bool:
@@ -75,13 +87,21 @@ class Settings:
         yield from map(self.physical_cable, self.mappings.values())
 
     @property
+    def physical_ends(self) -> tuple[str, ...]:
+        """The names of ends that devices can have."""
+        cables = map(self.physical_cable, self.mappings.values())
+        return tuple(end.name for cable in cables for end in (cable.near, cable.far))
+
+    @property
     def tunnel_cable(self) -> Cable:
         return Cable(End(self.integration, "patch-tun"), End(self.tunnel, "patch-int"))
 
     def physical_cable(self, bridge: str) -> Cable:
         return Cable(
-            End(self.integration, _patch_name("int-", bridge)),
-            End(bridge, _patch_name("phy-", bridge)),
+            End(self.integration, _end_name("int-", bridge)),
+            End(bridge, _end_name("phy-", bridge)),
+            is_physical=True,
+            veth_mtu=self.veth_mtu if self.use_veth else None,
         )
 
     def tunnel_options(self, endpoint: Endpoint) -> dict[str, str]:
@@ -110,9 +130,10 @@ def tunnel_name(endpoint: Endpoint) -> str:
     return f"{endpoint.type}-{digest}"
 
 
-def _patch_name(prefix: str, bridge: str) -> str:
+def _end_name(prefix: str, bridge: str) -> str:
+    """A name that fits a device: cut, and ended with a hash of the whole, where it is too long."""
     name = prefix + bridge
-    if len(name) <= _LONGEST_NAME:
+    if len(name) <= DEVICE_NAME_LENGTH:
         return name
     digest = blake2b(bridge.encode(), digest_size=3).hexdigest()
-    return f"{name[: _LONGEST_NAME - len(digest)]}{digest}"
+    return f"{name[: DEVICE_NAME_LENGTH - len(digest)]}{digest}"

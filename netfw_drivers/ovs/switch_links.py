@@ -1,0 +1,57 @@
+"""Devices of the host that cables are made of: read and changed.  No policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from netfw.drivers.base import Host
+from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
+from netfw.linux.network import Network, device_exists
+from netfw.linux.operations import NetworkOperation
+from netfw.linux.values import Link
+from netfw.plan import Stage
+
+
+class HostLinks:
+    """The devices of the namespace of whoever uses them first, which must be the switch's.
+
+    Nothing is opened before a device is there or to be made: most hosts have cables of none.
+    """
+
+    def __init__(self) -> None:
+        self._network: Network | None = None
+
+    def close(self) -> None:
+        if self._network is not None:
+            self._network.close()
+        self._network = None
+
+    def read(self, names: Iterable[str]) -> dict[str, Link]:
+        """Those of the devices *names* that there are."""
+        there = [name for name in names if device_exists(name)]
+        found = (self._opened().link(name) for name in there)
+        return {link.name: link for link in found if link is not None}
+
+    def carry_out(self, stage: Stage) -> None:
+        """Change one device.
+
+        :raises OperationRefused: the kernel did not.
+        """
+        (operation,) = stage.operations
+        step: NetworkOperation = operation.payload  # type: ignore[assignment]
+        try:
+            self._opened().apply([step])
+        except BackendUnavailable:
+            raise
+        except NetfwError as error:
+            raise OperationRefused({operation: str(error)}) from error
+
+    def _opened(self) -> Network:
+        if self._network is None:
+            self._network = Network()
+        return self._network
+
+
+def shared_links(host: Host) -> HostLinks:
+    """The one object for all drivers of *host*."""
+    return host.share(("links",), HostLinks)
