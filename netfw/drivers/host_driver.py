@@ -37,7 +37,8 @@ class HostDriver(Driver, Generic[K, V]):
         """Make *update* so.
 
         :raises BackendUnavailable: the backend does not answer at all; nothing can be said of any
-            key, and the caller tries again later.
+            key, and the caller tries again later.  As ``BackendTaken``: another driver is at work
+            on the same, and nothing was touched.
         """
 
     @abstractmethod

@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -20,6 +20,7 @@ from netfw.ovs.ovsdb_state import (
     Changed,
     Connected,
     Disconnected,
+    LockChanged,
     Port,
     Snapshot,
     SwitchEvent,
@@ -34,6 +35,8 @@ T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 DEFAULT_REMOTE = "unix:/run/openvswitch/db.sock"
 DEFAULT_PAUSE = 0.5
+_PARTING = 1.0
+"""Seconds to wait at most for the answer to a word that is said only out of politeness."""
 Sink = Callable[[SwitchEvent], None]
 """Takes an event and only enqueues it: it runs on the mirror's thread, so it neither blocks, nor
 raises, nor changes the database.  What it raises all the same is logged, and nobody else's loss."""
@@ -66,6 +69,8 @@ class Ovsdb:
         self._alive = False
         self._closed = False
         self._sinks: dict[object, Sink] = {}
+        self._holders: dict[str, object] = {}
+        self._locks: dict[str, bool] = {}
         self._api: Api | None = None
 
     def snapshot(self) -> Snapshot:
@@ -110,16 +115,58 @@ class Ovsdb:
             pass
         self._transact(lambda: BARRIER, count=False)
 
-    def run(self, operations: Sequence[OvsdbOperation], *, wait: bool = True) -> None:
+    def hold(self, lock: str, holder: object) -> bool:
+        """Whether *holder* has *lock*, which one at a time can have, in this process or another.
+
+        Who asked once stays in the queue, also after the database went away, until `release`;
+        `LockChanged` says when to ask again.  It ends with the connection, and so with the process.
+        Asking again costs nothing.
+
+        :raises BackendUnavailable: the database does not answer.
+        """
+        with self._current():
+            if self._holders.setdefault(lock, holder) is not holder:
+                return False
+            known = self._locks.get(lock)
+        if known is None:
+            self._transact(lambda: BARRIER, count=False)  # asks on its way, and is answered later
+            with self._news:
+                known = self._locks.get(lock)
+        if known is None:
+            raise BackendUnavailable(f"{self.remote}: no answer to whose the lock {lock} is")
+        return known
+
+    def release(self, lock: str, holder: object) -> None:
+        """Give *lock* back, or ask for it no more; of what is not held nothing is said."""
+        with self._news:
+            if self._holders.get(lock) is not holder:
+                return
+            del self._holders[lock]
+            self._tell(LockChanged(lock))
+            told = self._alive and not self._closed
+        if told:
+            with suppress(BackendUnavailable):  # then it goes with the connection
+                self._transact(lambda: BARRIER, count=False, timeout=min(self.timeout, _PARTING))
+
+    def run(
+        self,
+        operations: Sequence[OvsdbOperation],
+        *,
+        wait: bool = True,
+        locks: Sequence[str] = (),
+    ) -> None:
         """Carry out *operations* in one transaction, and *wait* until the switch has acted.
 
+        The database itself makes sure that all of *locks* are held here.
+
         :raises OperationRefused: some were refused, each with its reason; nothing was done.
+        :raises BackendTaken: somebody else has a lock; nothing was done.
         :raises BackendUnavailable: the database did not answer (all or nothing was done), or the
             switch did not act on it in time (the database has it, and the switch will).
         """
         if not operations:
             return
-        number = self._transact(lambda: self._render(operations), count=wait)
+        number = self._transact(lambda: self._render(operations), count=wait, locks=locks)
         if number is not None:
             self._await_switch(number)
 
@@ -205,7 +252,20 @@ class Ovsdb:
     def lost(self) -> None:
         with self._news:
             self._alive = False
+            self._locks.clear()
             self._tell(Disconnected(self.remote))
+
+    def locks_wanted(self) -> frozenset[str]:
+        with self._news:
+            return frozenset(self._holders)
+
+    def locked(self, lock: str, held: bool | None) -> None:
+        with self._news:
+            before = self._locks.pop(lock, None)
+            if held is not None:
+                self._locks[lock] = held
+            if before is not None and before != held:
+                self._tell(LockChanged(lock))
 
     def _tell(self, event: SwitchEvent) -> None:
         for watch in tuple(self._sinks):  # a sink may end its watch, or another's
@@ -220,13 +280,21 @@ class Ovsdb:
         except Exception:  # the mirror and the other sinks go on
             LOG.exception("%s: a sink did not take %r", self.remote, event)
 
-    def _transact(self, rendered: Callable[[], Rendered], *, count: bool) -> int | None:
+    def _transact(
+        self,
+        rendered: Callable[[], Rendered],
+        *,
+        count: bool,
+        locks: Sequence[str] = (),
+        timeout: float | None = None,
+    ) -> int | None:
         api = self._ready()
         self._refuse_own_thread(api)
-        if not self._transacting.acquire(timeout=self.timeout):
+        limit = self.timeout if timeout is None else timeout
+        if not self._transacting.acquire(timeout=limit):
             raise BackendUnavailable(f"{self.remote}: an earlier transaction is not answered")
         try:
-            return api.carry_out(rendered, count, self.timeout)
+            return api.carry_out(rendered, count, limit, locks)
         finally:
             self._transacting.release()
 

@@ -10,7 +10,7 @@ import errno
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import ovs.db.error
@@ -23,7 +23,13 @@ from ovsdbapp.backend.ovs_idl import transaction as ovsdbapp_transaction
 from ovsdbapp.backend.ovs_idl.command import BaseCommand
 from ovsdbapp.exceptions import TimeoutException
 
-from netfw.errors import BackendBroken, BackendUnavailable, NetfwError, OperationRefused
+from netfw.errors import (
+    BackendBroken,
+    BackendTaken,
+    BackendUnavailable,
+    NetfwError,
+    OperationRefused,
+)
 from netfw.ovs.json_stream import JsonStream
 from netfw.ovs.ovsdb_mirror import COLUMNS, Dirty
 from netfw.ovs.ovsdb_wire import Rendered, explain
@@ -78,10 +84,18 @@ class JsonConnection(ovs.jsonrpc.Connection):  # type: ignore[misc]
 
 
 class JsonSession(ovs.jsonrpc.Session):  # type: ignore[misc]
-    """A session that reconnects, whose connections are `JsonConnection`; keeps the last refusal."""
+    """A session that reconnects, whose connections are `JsonConnection`; keeps the last refusal.
+
+    What is about locks it takes out of the stream: a replica of ``ovs`` has room for one lock only.
+    """
 
     last_refusal: list[Any] | None = None
     """What the database answered to the last transaction that it refused."""
+
+    def __init__(self, reconnect: Any, remotes: Any, on_lock: Callable[[str, bool], None]) -> None:
+        super().__init__(reconnect, None, remotes)
+        self._on_lock = on_lock
+        self._lock_requests: dict[Any, str | None] = {}
 
     @property
     def rpc(self) -> Any:
@@ -92,13 +106,33 @@ class JsonSession(ovs.jsonrpc.Session):  # type: ignore[misc]
         # The session makes its connections itself and keeps them here: the one place to step in.
         self._rpc = None if plain is None else JsonConnection(plain.stream)
 
+    def ask(self, method: str, lock: str) -> None:
+        """Say ``lock`` or ``unlock``; of the latter the answer is no news."""
+        request = ovs.jsonrpc.Message.create_request(method, [lock])
+        self._lock_requests[request.id] = lock if method == "lock" else None
+        self.send(request)
+
     def recv(self) -> Any:
         message = super().recv()
+        while message is not None and self._is_of_locks(message):
+            message = super().recv()
         if message is not None and isinstance(message.result, list):
             failed = [reply for reply in message.result if isinstance(reply, dict)]
             if any("error" in reply for reply in failed):
                 self.last_refusal = message.result
         return message
+
+    def _is_of_locks(self, message: Any) -> bool:
+        if message.type == message.T_NOTIFY and message.method in ("locked", "stolen"):
+            for lock in message.params:
+                self._on_lock(lock, message.method == "locked")
+            return True
+        if message.method is not None or message.id not in self._lock_requests:
+            return False
+        lock = self._lock_requests.pop(message.id)
+        if lock is not None:
+            self._on_lock(lock, isinstance(message.result, dict) and message.result["locked"])
+        return True
 
 
 class Observer(Protocol):
@@ -109,6 +143,12 @@ class Observer(Protocol):
 
     def lost(self) -> None:
         """The database went away."""
+
+    def locks_wanted(self) -> frozenset[str]:
+        """The locks to ask the database for."""
+
+    def locked(self, lock: str, held: bool | None) -> None:
+        """It is held now, or somebody else has it, or nothing is known of it."""
 
 
 class Idl(connection.OvsdbIdl):  # type: ignore[misc]
@@ -121,13 +161,14 @@ class Idl(connection.OvsdbIdl):  # type: ignore[misc]
     def __init__(self, remote: str, helper: Any, observer: Observer, pause: float) -> None:
         super().__init__(remote, helper)
         made: Any = self._session  # type: ignore[has-type]
-        self._session = JsonSession(made.reconnect, None, made.remotes)
+        self._session = JsonSession(made.reconnect, made.remotes, observer.locked)
         # The setter takes no less than a second; a local socket can be asked more often.
         made.reconnect.min_backoff = _FIRST_PAUSE
         made.reconnect.max_backoff = max(_FIRST_PAUSE, int(pause * 1000))
         self._observer = observer
         self._dirty = Dirty()
         self._alive = False
+        self._asked: set[str] = set()
 
     def take_refusal(self) -> list[Any] | None:
         """What the database said to the last transaction that it refused; asked for once."""
@@ -140,7 +181,21 @@ class Idl(connection.OvsdbIdl):  # type: ignore[misc]
     def restart_fsm(self) -> None:
         self._went_away()
         self._dirty = Dirty()
+        for lock in self._asked:
+            self._observer.locked(lock, None)
+        self._asked.clear()
         super().restart_fsm()
+        self.ask_for_locks()
+
+    def ask_for_locks(self) -> None:
+        """Say which locks are wanted, and which no more; only on the replica's thread."""
+        wanted = self._observer.locks_wanted()
+        for lock in wanted - self._asked:
+            self._session.ask("lock", lock)
+        for lock in self._asked - wanted:
+            self._observer.locked(lock, None)
+            self._session.ask("unlock", lock)
+        self._asked = set(wanted)
 
     def notify(self, event: Any, row: Any, updates: Any = None) -> None:
         self._dirty.rows[row._table.name].add(row.uuid)
@@ -186,16 +241,25 @@ class Transaction(ovsdbapp_transaction.Transaction):  # type: ignore[misc]
 
 
 class Execute(BaseCommand):  # type: ignore[misc]
-    """Carries out what *render* says on the replica as it is at each attempt."""
+    """Carries out what *render* says on the replica as it is at each attempt, if *locks* are held.
 
-    def __init__(self, api: Any, render: Callable[[], Rendered], count: bool) -> None:
+    The database answers in turn: what is asked about locks before is answered before.
+    """
+
+    def __init__(
+        self, api: Any, render: Callable[[], Rendered], count: bool, locks: Sequence[str]
+    ) -> None:
         super().__init__(api)
         self._render = render
         self._count = count
+        self._locks = locks
         self.rendered: Rendered | None = None
 
     def run_idl(self, txn: Any) -> None:
+        self.api.idl.ask_for_locks()
         self.rendered = self._render()
+        for lock in self._locks:
+            txn.add_op({"op": "assert", "lock": lock})
         for statement in self.rendered.statements:
             txn.add_op(statement)
         if self._count and self.rendered.statements:
@@ -206,10 +270,14 @@ class Execute(BaseCommand):  # type: ignore[misc]
         if self._count:
             self.result = txn.get_increment_new_value()
 
-    @property
-    def counted(self) -> int:
-        """How many statements the replica puts before ours."""
-        return 2 if self._count else 0
+    def explain(self, refusal: Sequence[Any]) -> NetfwError:
+        """Why the database refused."""
+        assert self.rendered is not None
+        ours = refusal[2 if self._count else 0 :]  # the replica puts its own before
+        for lock, answer in zip(self._locks, ours, strict=False):
+            if isinstance(answer, dict) and "error" in answer:
+                return BackendTaken(f"somebody else has the lock {lock} of the switch's database")
+        return OperationRefused(explain(ours[len(self._locks) :], self.rendered))
 
 
 class Api(Backend):  # type: ignore[misc]
@@ -218,15 +286,22 @@ class Api(Backend):  # type: ignore[misc]
 
     schema = DATABASE
 
-    def carry_out(self, render: Callable[[], Rendered], count: bool, timeout: float) -> int | None:
+    def carry_out(
+        self,
+        render: Callable[[], Rendered],
+        count: bool,
+        timeout: float,
+        locks: Sequence[str] = (),
+    ) -> int | None:
         """One transaction; the number that the switch confirms once it has taken it in, if *count*.
 
         :raises OperationRefused: nothing of it was done, and why.
+        :raises BackendTaken: nothing of it was done, since not all of *locks* are held.
         :raises BackendUnavailable: no answer; it was done as a whole or not at all.
         """
         link = self.ovsdb_connection
         transaction = Transaction(self, link, timeout, check_error=True, log_errors=False)
-        command = transaction.add(Execute(self, render, count))
+        command = transaction.add(Execute(self, render, count, locks))
         self.idl.take_refusal()
         try:
             transaction.commit()
@@ -254,7 +329,7 @@ class Api(Backend):  # type: ignore[misc]
         refusal = self.idl.take_refusal()
         if refusal is None or command.rendered is None:
             return BackendUnavailable(f"{self.idl.session_name()}: a transaction was not answered")
-        return OperationRefused(explain(refusal[command.counted :], command.rendered))
+        return command.explain(refusal)
 
 
 def connect(remote: str, timeout: float, observer: Observer, pause: float) -> Api:

@@ -136,4 +136,11 @@ class Connected:
     remote: str
 
 
-SwitchEvent = Changed | Connected | Disconnected
+@frozen
+class LockChanged:
+    """A lock that somebody here wants came or went: ask `Ovsdb.hold` who has it."""
+
+    lock: str
+
+
+SwitchEvent = Changed | Connected | Disconnected | LockChanged

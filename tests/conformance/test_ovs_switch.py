@@ -11,6 +11,7 @@ import pytest
 
 from netfw.drivers.claim import BitsClaim, Claim
 from netfw.drivers.host import LocalHost
+from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
 from netfw.model.segment import NetworkType
 from netfw.testing.conformance.switch import SwitchDriverConformance
@@ -38,7 +39,7 @@ class OvsWorld(LabWorld):
     def __init__(self, lab: Lab, version: int = 4) -> None:
         super().__init__(lab)
         self._version = version
-        self._places: list[LocalHost] = []
+        self._places: dict[SwitchDriver, LocalHost] = {}
         self.foreign: set[str] = set()
         for host in range(len(self.hosts)):
             self._add_physical(host)
@@ -51,7 +52,7 @@ class OvsWorld(LabWorld):
 
     def _driver(self, host: int, options: Mapping[str, Any]) -> OvsSwitchDriver:
         ovs = self.hosts[host].ovs
-        self._places.append(LocalHost())
+        place = LocalHost()
         values = {opt.dest: opt.default for opt in OvsSwitchDriver.OPTIONS}
         values |= {
             "ovsdb_connection": ovs.remote,
@@ -66,14 +67,19 @@ class OvsWorld(LabWorld):
         }
         known = {opt.dest for opt in OvsSwitchDriver.OPTIONS}
         options = {name: value for name, value in values.items() if name in known}
-        return OvsSwitchDriver.from_conf(options, self._places[-1])
+        driver = OvsSwitchDriver.from_conf(options, place)
+        self._places[driver] = place
+        return driver
+
+    def killed(self, driver: SwitchDriver) -> None:
+        self._places[driver].close()
 
     def clear(self) -> None:
         super().clear()
         while self.foreign:
             self.hosts[0].ovs.vsctl("--if-exists", "del-port", "br-phy", self.foreign.pop())
         while self._places:
-            self._places.pop().close()
+            self._places.popitem()[1].close()
 
     def scrub(self, host: int) -> None:
         ovs = self.hosts[host].ovs

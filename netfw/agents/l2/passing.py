@@ -17,17 +17,18 @@ from attrs import evolve
 from netfw.agents.l2.contributions import Contributions, PartKey
 from netfw.agents.l2.desired import Desired
 from netfw.agents.l2.filters import Filters
+from netfw.agents.l2.support import supported
 from netfw.agents.work import Task
 from netfw.drivers.addition import SwitchAddition
 from netfw.drivers.base import Capability
 from netfw.drivers.containment import converge_contained
-from netfw.drivers.firewall import FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue, Wiring
-from netfw.errors import NetfwError, NotFound
+from netfw.errors import BackendTaken, NetfwError, NotFound
 from netfw.model.ids import PortId
 from netfw.model.resource import Ref, Resource
 from netfw.plan import Outcome, Update
@@ -139,6 +140,9 @@ class Passing:
             put={**put, **held_back}, drop=switch_keys - put.keys(), complete=task.complete
         )
         results = [cast(Outcome[L2Key], _converge(self._switch, update))]
+        for error in results[0].failed.values():
+            if isinstance(error, BackendTaken):
+                raise error  # and the filters are somebody else's as well
         if self._firewall is not None and wanted.filters is not None:
             results.append(self._filter(wanted.filters, keys, results[0], task.complete))
             live = {k: put[k] for k in held_back if all(k in result.done for result in results)}
@@ -153,16 +157,22 @@ class Passing:
         return _merged(results), admissions
 
     def _held_back(self, wanted: Wanted, put: Values) -> dict[SwitchKey, Wiring]:
-        """The ports that are to be live, and whose filters are not there."""
+        """The ports that are to be live, and whose filters are not there.
+
+        One that is not filtered any more needs none: the switch has to know that before the
+        firewall takes them away, or what was allowed would be lost in between.
+        """
         if wanted.filters is None:
             return {}
+        filters = wanted.filters.values
         return {
             key: evolve(value, admission=Admission.HOLD)
             for key, value in put.items()
             if isinstance(key, PortKey)
             and isinstance(value, Wiring)
             and value.admission is Admission.LIVE
-            and self._filtered.get(key) != wanted.filters.values.get(key)
+            and self._filtered.get(key) != filters.get(key)
+            and not _is_trusted(filters.get(key))
         }
 
     def _filter(
@@ -173,17 +183,23 @@ class Passing:
         asked = frozenset(key for key in keys if isinstance(key, get_args(FirewallKey)))
         if complete:
             asked |= frozenset(filters.values)
-        put = {key: filters.values[key] for key in asked if key in filters.values}
+        found = supported(asked, filters.values, self._firewall.describe())
+        put = found.values
         update: Update[FirewallKey, FirewallValue]
         update = Update(put=put, drop=asked - put.keys(), complete=complete)
-        stuck = {key for key in put if key in first.failed or key in first.waiting}
+        stuck = {key for key in (*first.failed, *first.waiting) if isinstance(key, PortKey)}
         outcome = _converge(self._firewall, update.without(stuck))
         for key in asked:
             if isinstance(key, PortKey):
                 self._filtered.pop(key, None)
                 if key in outcome.done and key in put:
                     self._filtered[key] = put[key]
-        return cast(Outcome[L2Key], outcome)
+        refused = cast(Outcome[L2Key], Outcome(failed=found.refused))
+        return _merged([cast(Outcome[L2Key], outcome), refused])
+
+
+def _is_trusted(value: FirewallValue | None) -> bool:
+    return isinstance(value, FilteredPort) and value.trusted
 
 
 def reread(driver: HostDriver[Any, Any]) -> None:

@@ -7,15 +7,19 @@ about tunnels, which are the one thing that a switch driver makes by name.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from ipaddress import IPv4Address
 
+import pytest
 from attrs import evolve
 
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
+from netfw.errors import BackendTaken
 from netfw.model.segment import NetworkType
+from netfw.plan import Update
 from netfw.testing.conformance.reconciler import ReconcilerConformance
 from netfw.testing.conformance.switch_admission import SwitchAdmissionConformance
 from netfw.testing.conformance.switch_constancy import SwitchConstancyConformance
@@ -51,6 +55,26 @@ class SwitchDriverConformance(
 
     def outage(self) -> AbstractContextManager[None]:
         return self.world.outage()
+
+    def test_two_driver_objects_work_on_one_host_at_once(
+        self, make_driver: Callable[[], HostDriver[SwitchKey, SwitchValue]]
+    ) -> None:
+        """Or the second says that it waits, touches nothing, and works when the first is closed."""
+        first, second = make_driver(), self.world.make_driver()
+        things = self.examples(4)
+        half = dict(list(things.items())[::2])
+        self.assert_done(first.converge(Update(put=things, complete=True)))
+        try:
+            self.assert_done(second.converge(Update(put=half)))
+        except BackendTaken:
+            with pytest.raises(BackendTaken):
+                second.converge(Update(complete=True))
+            self.assert_so(things)
+            first.close()
+            self.assert_done(second.converge(Update(put=half)))
+        self.assert_so(things)
+        self.assert_held(second, things.keys())
+        second.close()
 
 
 CONTRACTS = (HostDriver, SwitchDriver)

@@ -24,7 +24,7 @@ from netfw.errors import ConfigError
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
 from netfw.testing.conformance.promises import proves, proves_raise
-from netfw.testing.conformance.switch_suite import SwitchSuite
+from netfw.testing.conformance.switch_suite import MakeDriver, SwitchSuite
 from netfw.testing.conformance.switch_world import (
     NOBODY_THERE,
     Net,
@@ -167,7 +167,7 @@ class SwitchTunnelsConformance(SwitchSuite):
 
     @proves(SwitchDriver, 5)
     def test_tunnels_lose_nothing_when_everything_is_converged_again(
-        self, driver: SwitchDriver, far: SwitchDriver
+        self, driver: SwitchDriver, far: SwitchDriver, make_driver: MakeDriver
     ) -> None:
         self.require(driver, Capability.TUNNELS)
         kind = NetworkType.VXLAN
@@ -179,12 +179,12 @@ class SwitchTunnelsConformance(SwitchSuite):
         with self.world.gossip(near, away) as gossip:
             gossip.until(among(near, away))
         with self.world.gossip(near, away) as gossip:
-            for successor in (self.world.make_driver(), self.world.make_driver()):
+            for _ in range(2):
+                successor = make_driver()
                 self.bring(successor, Update(put=things, complete=True))
-                successor.close()
             other = Endpoint(kind, next(a for a in NOBODY_THERE if a.version == self.version))
-            self.bring(driver, Update(put={other: Tunnel("nowhere", mesh=True)}))
-            self.bring(driver, Update(drop=frozenset({other})))
+            self.bring(successor, Update(put={other: Tunnel("nowhere", mesh=True)}))
+            self.bring(successor, Update(drop=frozenset({other})))
             self.assert_exchange(gossip, among(near, away))
             assert gossip.lost(*among(near, away)) == 0
 

@@ -95,18 +95,20 @@ class SwitchSuite:
     ) -> Iterator[MakeDriver]:
         self.world = shared_world
         made: list[SwitchDriver] = []
-        hosts: set[int] = set()
+        working: dict[int, SwitchDriver] = {}
 
         def make(host: int = 0) -> SwitchDriver:
+            if host in working:  # one at a time works on a switch
+                shared_world.killed(working[host])
             made.append(shared_world.make_driver(host))
-            hosts.add(host)
+            working[host] = made[-1]
             return made[-1]
 
         yield make
         for driver in made:
             driver.close()
         shared_world.clear()
-        for host in hosts:
+        for host in working:
             _check_clean(shared_world, host, blank[host])
 
     @pytest.fixture

@@ -214,6 +214,9 @@ class SwitchWorld(ABC):
     def make_driver(self, host: int = 0) -> SwitchDriver:
         """A new driver object for one of the hosts; the world closes what it shares."""
 
+    def killed(self, driver: SwitchDriver) -> None:  # noqa: B027 - most drivers hold nothing
+        """The process of *driver* is killed: what ends with a process, such as a lock, ends."""
+
     @abstractmethod
     def misconfigured(self) -> SwitchDriver:
         """A driver for host 0 whose configuration contradicts the machine."""

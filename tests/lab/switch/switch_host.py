@@ -63,7 +63,8 @@ class SwitchHost:
         self._options |= options
 
     def start(self) -> OvsSwitchDriver:
-        """A new driver, as after a restart of the agent."""
+        """A new driver, as after a restart of the agent; the one before has ended."""
+        self.close()
         self._hosts.append(LocalHost())
         options = check_options("openvswitch", OvsSwitchDriver, self._options)
         self.driver = OvsSwitchDriver.from_conf(options, self._hosts[-1])
@@ -106,5 +107,6 @@ class SwitchHost:
         return self.ovs.vsctl("get", "Port", f"tap{number}", "tag").strip()
 
     def close(self) -> None:
-        for host in self._hosts:
-            host.close()
+        """End the driver as the end of its process would."""
+        while self._hosts:
+            self._hosts.pop().close()

@@ -1,0 +1,119 @@
+"""Locks of a real switch's database."""
+
+import queue
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from netfw.errors import BackendTaken
+from netfw.ovs.operations import AddPort
+from netfw.ovs.ovsdb import Ovsdb
+from netfw.ovs.ovsdb_state import Connected, Disconnected, LockChanged, SwitchEvent
+from netfw.testing.lab.openvswitch import PrivateOvs
+
+TAP = AddPort(bridge="br-int", name="tap1", type="internal")
+
+
+@pytest.fixture
+def connect(ovs: PrivateOvs) -> Iterator[Callable[[], Ovsdb]]:
+    """Makes connections; each is as good as a process of its own."""
+    ovs.add_bridge("br-int")
+    made: list[Ovsdb] = []
+
+    def make() -> Ovsdb:
+        made.append(Ovsdb(ovs.remote, timeout=5))
+        return made[-1]
+
+    yield make
+    for ovsdb in made:
+        ovsdb.close()
+
+
+class Heard:
+    """What a connection announces, but for rows."""
+
+    def __init__(self, ovsdb: Ovsdb) -> None:
+        self._events: queue.Queue[SwitchEvent] = queue.Queue()
+        ovsdb.watch(self._events.put)
+
+    def until(self, wanted: SwitchEvent) -> None:
+        while self._events.get(timeout=10) != wanted:
+            pass
+
+
+def test_one_has_a_lock_and_the_next_gets_it_when_the_first_is_gone(connect):
+    first, second = connect(), connect()
+    assert first.hold("netfw_a", first)
+    assert first.hold("netfw_a", first)
+    assert not second.hold("netfw_a", second)
+    assert second.hold("netfw_b", second)
+    heard = Heard(second)
+    first.close()
+    heard.until(LockChanged("netfw_a"))
+    assert second.hold("netfw_a", second)
+
+
+def test_who_gives_a_lock_back_can_have_it_again_once_the_other_did(connect):
+    first, second = connect(), connect()
+    assert first.hold("netfw_a", first)
+    assert not second.hold("netfw_a", second)
+    told = Heard(second)
+    first.release("netfw_a", first)
+    told.until(LockChanged("netfw_a"))
+    assert second.hold("netfw_a", second)
+    assert not first.hold("netfw_a", first)
+    heard = Heard(first)
+    second.release("netfw_a", second)
+    heard.until(LockChanged("netfw_a"))
+    assert first.hold("netfw_a", first)
+
+
+def test_two_on_one_connection_do_not_have_the_same_lock(connect):
+    ovsdb, one, two = connect(), object(), object()
+    assert ovsdb.hold("netfw_a", one)
+    assert not ovsdb.hold("netfw_a", two)
+    ovsdb.release("netfw_a", two)
+    assert not ovsdb.hold("netfw_a", two)
+    heard = Heard(ovsdb)
+    ovsdb.release("netfw_a", one)
+    heard.until(LockChanged("netfw_a"))
+    assert ovsdb.hold("netfw_a", two)
+
+
+def test_the_database_itself_refuses_what_is_written_without_the_lock(connect):
+    first, second = connect(), connect()
+    assert first.hold("netfw_a", first)
+    assert first.hold("netfw_b", first)
+    assert not second.hold("netfw_b", second)
+    with pytest.raises(BackendTaken, match="netfw_b"):
+        second.run([TAP], locks=["netfw_b"])
+    assert second.port("tap1") is None
+    first.run([TAP], locks=["netfw_a", "netfw_b"])
+    assert first.port("tap1") is not None
+
+
+def test_a_lock_is_had_again_after_the_database_was_restarted(connect, ovs):
+    ovsdb = connect()
+    assert ovsdb.hold("netfw_a", ovsdb)
+    heard = Heard(ovsdb)
+    ovs.kill_database()
+    heard.until(Disconnected(ovs.remote))
+    ovs.start_database()
+    heard.until(Connected(ovs.remote))
+    assert ovsdb.hold("netfw_a", ovsdb)
+    other = connect()
+    assert not other.hold("netfw_a", other)
+
+
+def test_a_lock_that_was_stolen_is_had_again_when_the_thief_has_ended(connect, ovs):
+    ovsdb = connect()
+    assert ovsdb.hold("netfw_a", ovsdb)
+    heard = Heard(ovsdb)
+    thief = subprocess.Popen(["ovsdb-client", "steal", ovs.remote, "netfw_a"])
+    heard.until(LockChanged("netfw_a"))
+    assert not ovsdb.hold("netfw_a", ovsdb)
+    thief.kill()
+    thief.wait(10)
+    heard.until(LockChanged("netfw_a"))
+    assert ovsdb.hold("netfw_a", ovsdb)
