@@ -58,6 +58,9 @@ class Wiring:
     """The one it is bound to; ``None``: the only one its network has on this host."""
     guard: frozenset[Source] | None = None
     """The only sources it may use; ``None``: not guarded here."""
+    filtered: bool = False
+    """Packets from it and to it pass only as the firewall in the switch lets them: without one
+    nothing passes."""
     open: bool = False
     """Other MAC addresses than its own may be behind it (no port security, allowed pairs): what
     is for an address that nobody knows goes there too."""

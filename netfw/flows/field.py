@@ -65,12 +65,19 @@ class MatchField:
     maskable: bool
     settable: bool
     needs: Need | None
+    tracked: bool = False
+    """Only packets that belong to a connection have it."""
     index: int = -1
 
     @property
     def highest(self) -> int:
         """The highest value; the switch has eight bits for the operation of ARP."""
         return 0xFF if self.name == "arp_op" else self.full
+
+    @property
+    def lowest(self) -> int:
+        """The lowest value; the switch forgets that a connection's protocol is to be 0."""
+        return 1 if self.name == "ct_nw_proto" else 0
 
     @property
     def full(self) -> int:
@@ -136,6 +143,7 @@ _ND = Need(
 )
 _NS = Need("icmpv6_type", frozenset({SOLICITATION}), "icmpv6_type(135)")
 _NA = Need("icmpv6_type", frozenset({ADVERTISEMENT}), "icmpv6_type(136)")
+_CT_PROTO = Need("ct_nw_proto", frozenset(range(1, 256)), "ct_nw_proto()")
 _TAG = Need("vlan", frozenset(range(0x1000, 0x2000)), "vlan() or tagged()")
 
 
@@ -153,11 +161,13 @@ def _field(  # noqa: PLR0917 - one row of the table below
     maskable: bool = False,
     settable: bool = True,
     needs: Need | None = None,
+    tracked: bool = False,
 ) -> MatchField:
     return MatchField(
         name=name, text=text or name, set_name=set_name or name, header=header, width=width,
         oxm=oxm, nxm=nxm or oxm,
         nxm_width=nxm_width or width, form=form, maskable=maskable, settable=settable, needs=needs,
+        tracked=tracked,
     )  # fmt: skip
 
 
@@ -187,6 +197,13 @@ def _type(name: str, header: str, oxm: int, nxm: tuple[int, int], text: str, n: 
 
 def _meta(name: str, header: str, width: int, number: int, form: Form = Form.HEX) -> MatchField:
     return _field(name, header, width, (NX, number), None, form, maskable=True)
+
+
+def _opened(name: str, width: int, number: int, form: Form, n: Need | None) -> MatchField:
+    """Of the packet that opened the connection, whichever way this one goes."""
+    header, maskable = f"NXM_NX_{name.upper()}", width > 8
+    return _field(name, header, width, (NX, number), None, form, maskable=maskable, settable=False,
+                  needs=n, tracked=True)  # fmt: skip
 
 
 def _numbered(fields: Iterable[MatchField]) -> tuple[MatchField, ...]:
@@ -247,6 +264,13 @@ FIELDS = _numbered(
         _field("ct_zone", "NXM_NX_CT_ZONE", 16, (NX, 106), settable=False),
         _meta("ct_mark", "NXM_NX_CT_MARK", 32, 107),
         _meta("ct_label", "NXM_NX_CT_LABEL", 128, 108),
+        _opened("ct_nw_src", 32, 120, Form.IPV4, _V4),
+        _opened("ct_ipv6_src", 128, 122, Form.IPV6, _V6),
+        _opened("ct_nw_dst", 32, 121, Form.IPV4, _V4),
+        _opened("ct_ipv6_dst", 128, 123, Form.IPV6, _V6),
+        _opened("ct_nw_proto", 8, 119, Form.DECIMAL, None),
+        _opened("ct_tp_src", 16, 124, Form.DECIMAL, _CT_PROTO),
+        _opened("ct_tp_dst", 16, 125, Form.DECIMAL, _CT_PROTO),
         _field("metadata", "OXM_OF_METADATA", 64, (OXM, 2), form=Form.HEX, maskable=True),
     ]
 )  # fmt: skip

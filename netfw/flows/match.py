@@ -22,6 +22,9 @@ _NEEDS = tuple(
     for item in FIELDS
 )
 _PROTO, _FRAG = FIELD["ip_proto"].index, FIELD["ip_frag"].index
+_CT_STATE, _TRACKED = FIELD["ct_state"].index, {item.index for item in FIELDS if item.tracked}
+_BELONGS, _INVALID, _IS_TRACKED = 0b1100_1111, 0x10, 0x20
+"""Bits of the connection state: those that only packets of a connection have, and two more."""
 _LATER = 2
 
 
@@ -76,6 +79,19 @@ class Match:
                 raise ValueError(f"{name} is matched without what it needs: {_needed(index)}")
             if need is not None and need[0] == _PROTO and values.get(_FRAG, 0) & _LATER:
                 raise ValueError(f"{FIELDS[index].name} is not there in later fragments")
+            if index in _TRACKED and not self._belongs():
+                raise ValueError(
+                    f"{FIELDS[index].name} is matched without what it needs: "
+                    "add ct_state('+trk-inv'), or a state such as '+est'"
+                )
+
+    def _belongs(self) -> bool:
+        """Whether packets of this match belong to a connection."""
+        for index, value, mask in self.terms:
+            if index == _CT_STATE:
+                valid = value & _IS_TRACKED and mask & _INVALID and not value & _INVALID
+                return bool(value & _BELONGS or valid)
+        return False
 
     def satisfies(self, wanted: MatchField) -> bool:
         """Whether packets of this match have the field *wanted* at all."""
@@ -113,6 +129,8 @@ def matching(where: MatchField, value: int, mask: int | None = None) -> Match:
         mask = full
     if not 0 <= value <= full or not 0 < mask <= full:
         raise ValueError(f"{where.name} has {where.width} bits: {value:#x}/{mask:#x} does not fit")
+    if value < where.lowest:
+        raise ValueError(f"{where.name} is at least {where.lowest}, not {value}")
     if value > where.highest:
         raise ValueError(f"{where.name} is at most {where.highest}, not {value}")
     if value & ~mask:

@@ -13,7 +13,8 @@ from netfw.flows.vocabulary import CT_FLAGS, FRAGMENTS
 Names = Mapping[int, str]
 
 _ORDER = (
-    "pkt_mark", "conj_id", "ct_state", "ct_zone", "ct_mark", "ct_label", "protocol",
+    "pkt_mark", "conj_id", "ct_state", "ct_zone", "ct_mark", "ct_label", "ct_nw_src",
+    "ct_ipv6_src", "ct_nw_dst", "ct_ipv6_dst", "ct_nw_proto", "ct_tp_src", "ct_tp_dst", "protocol",
     *(f"reg{number}" for number in range(16)),
     "tun_id", "tun_src", "tun_dst", "tun_ipv6_src", "tun_ipv6_dst", "metadata", "in_port", "tag",
     "eth_src", "eth_dst", "eth_type", "ipv6_src", "ipv6_dst", "ipv6_label", "arp_spa", "arp_tpa",

@@ -71,6 +71,7 @@ icmpv6_type, icmpv6_code = _number("icmpv6_type"), _number("icmpv6_code")
 ipv6_label, arp_op, vlan_pcp = _number("ipv6_label"), _number("arp_op"), _number("vlan_pcp")
 tun_id, metadata, pkt_mark = _number("tun_id"), _number("metadata"), _number("pkt_mark")
 ct_zone, ct_mark, ct_label = _number("ct_zone"), _number("ct_mark"), _number("ct_label")
+ct_nw_proto, ct_tp_src, ct_tp_dst = map(_number, ("ct_nw_proto", "ct_tp_src", "ct_tp_dst"))
 conj_id = _number("conj_id")
 
 
@@ -171,6 +172,8 @@ ipv6_src, ipv6_dst = _address(FIELD["ipv6_src"]), _address(FIELD["ipv6_dst"])
 arp_spa, arp_tpa = _address(FIELD["arp_spa"]), _address(FIELD["arp_tpa"])
 tun_src, tun_dst = _address(FIELD["tun_src"]), _address(FIELD["tun_dst"])
 tun_ipv6_src, tun_ipv6_dst = _address(FIELD["tun_ipv6_src"]), _address(FIELD["tun_ipv6_dst"])
+ct_nw_src, ct_nw_dst = _address(FIELD["ct_nw_src"]), _address(FIELD["ct_nw_dst"])
+ct_ipv6_src, ct_ipv6_dst = _address(FIELD["ct_ipv6_src"]), _address(FIELD["ct_ipv6_dst"])
 nd_target = _address(FIELD["nd_target"])
 
 

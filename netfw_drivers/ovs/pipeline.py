@@ -26,13 +26,18 @@ SWITCH_SPACE = MAGIC | 0x01 << 40
 SPACE_MASK = 0xFFFFFF << 40
 OWNER_MASK = 0xFFFFFFFF << 32
 """Whose flow exactly; the other half of a cookie is the owner's own."""
+FIREWALL_SPACE = MAGIC | 0x02 << 40
+"""Flows of the firewall in the switch, under `SPACE_MASK`."""
 COOKIE = SWITCH_SPACE
 """Flows of the switch driver itself."""
 LEARNT = COOKIE | 1
 """Flows that packets made by ``learn``."""
 
 PORT = of.RegisterField(5, 0, 15, "number of the port that a packet left; 0: it came from outside")
+FILTERED = of.RegisterField(5, 16, 16, "1: the firewall is asked about what the port sends")
 NETWORK = of.RegisterField(6, 0, 15, "local VLAN of the network")
+POLICY = of.RegisterField(7, 0, 15, "number of the set of groups that a packet is judged by")
+WAY = of.RegisterField(7, 16, 16, "0: a port sends it; 1: a port receives it")
 TARGET = of.RegisterField(8, 0, 15, "number of the port that a packet is for")
 CHUNK = of.RegisterField(8, 16, 31, "which ports of a network are next")
 CHUNK_BITS = 6
@@ -43,7 +48,8 @@ FREE_REGISTERS = tuple(range(9, 16))
 EXTENSION_TABLES = tuple(range(100, 200))
 """Tables of ``br-int`` that are given to extensions."""
 
-_BOTH = (PORT, NETWORK)
+_FROM = (PORT, FILTERED, NETWORK)
+_JUDGED = (POLICY, WAY)
 
 LOCAL_SWITCHING = of.Table(
     number=0,
@@ -54,7 +60,7 @@ LOCAL_SWITCHING = of.Table(
         "spoof-mac", "local-egress", "rate-packets",
     ),
     back_to=("local-switching",),
-    writes=_BOTH,
+    writes=_FROM,
 )  # fmt: skip
 DVR_TUNNEL = of.Table(
     number=1,
@@ -129,40 +135,30 @@ TRANSIENT = of.Table(
     number=60,
     name="transient",
     asks="Is it to be filtered, or just sent on?",
-    leads_to=("base-egress", "base-ingress", "accepted-egress", "accepted"),
-    writes=_BOTH,
+    leads_to=("base-egress", "accepted-egress", "accepted"),
     miss=(of.goto(91),),
 )
 BASE_EGRESS = of.Table(
     number=71,
     name="base-egress",
-    asks="(firewall) May anybody send this?",
-    leads_to=("rules-egress", "accept-or-ingress", "dropped", "accepted"),
+    asks="(firewall) Is the sender who it says it is, and may anybody send this?",
+    leads_to=("rules-egress", "accepted-egress", "dropped"),
+    writes=_JUDGED,
+    miss=(of.goto(93),),
 )
 RULES_EGRESS = of.Table(
     number=72,
     name="rules-egress",
-    asks="(firewall) Does a rule let this port send it?",
-    leads_to=("accept-or-ingress", "accepted", "dropped"),
+    asks="(firewall) Does a rule let a port open this connection?",
+    leads_to=("accept-or-ingress", "rules-ingress", "accepted-egress", "dropped"),
+    back_to=("rules-egress",),
+    miss=(of.goto(93),),
 )
 ACCEPT_OR_INGRESS = of.Table(
     number=73,
     name="accept-or-ingress",
-    asks="(firewall) Is the receiver on this host as well?",
-    leads_to=("base-ingress", "accepted-egress", "accepted"),
-    writes=(PORT, NETWORK),
-)
-BASE_INGRESS = of.Table(
-    number=81,
-    name="base-ingress",
-    asks="(firewall) May anybody receive this?",
-    leads_to=("rules-ingress", "accepted-ingress", "dropped"),
-)
-RULES_INGRESS = of.Table(
-    number=82,
-    name="rules-ingress",
-    asks="(firewall) Does a rule let this port receive it?",
-    leads_to=("accepted-ingress", "dropped"),
+    asks="(firewall) Is the connection remembered now, or does a receiver on this host decide?",
+    leads_to=("accepted-egress", "accepted-ingress"),
 )
 ACCEPTED_EGRESS = of.Table(
     number=91,
@@ -171,20 +167,19 @@ ACCEPTED_EGRESS = of.Table(
     leads_to=("accepted",),
     miss=(of.goto(94),),
 )
-ACCEPTED_INGRESS = of.Table(number=92, name="accepted-ingress", asks="(hook) A port received this.")
-DROPPED = of.Table(number=93, name="dropped", asks="(hook) This was refused.")
 ACCEPTED = of.Table(
     number=94,
     name="accepted",
-    asks="It may go on, whoever it comes from.",
+    asks="It may go on, whoever it comes from; (firewall) has it many receivers?",
     leads_to=("local-output",),
+    back_to=("accepted",),
     miss=(of.goto(61),),
 )
 LOCAL_OUTPUT = of.Table(
     number=61,
     name="local-output",
     asks="Which port of this host is it for; or is it for all of them?",
-    leads_to=("members", "deliver", "egress"),
+    leads_to=("members", "base-ingress", "deliver", "egress"),
     writes=(TARGET, CHUNK),
     miss=(of.goto(62),),
 )
@@ -192,13 +187,36 @@ MEMBERS = of.Table(
     number=63,
     name="members",
     asks="Which of the network's ports are in this chunk?",
-    leads_to=("deliver",),
+    leads_to=("base-ingress", "deliver"),
     writes=(TARGET,),
+)
+BASE_INGRESS = of.Table(
+    number=81,
+    name="base-ingress",
+    asks="(firewall) May anybody receive this?",
+    leads_to=("rules-ingress", "accepted-ingress", "dropped"),
+    writes=_JUDGED,
+    miss=(of.goto(93),),
+)
+RULES_INGRESS = of.Table(
+    number=82,
+    name="rules-ingress",
+    asks="(firewall) Does a rule let others open this connection to a port?",
+    leads_to=("accepted-ingress", "dropped"),
+    back_to=("rules-ingress", "rules-egress", "accept-or-ingress"),
+    miss=(of.goto(93),),
+)
+ACCEPTED_INGRESS = of.Table(
+    number=92,
+    name="accepted-ingress",
+    asks="(hook) A filtered port may receive this.",
+    leads_to=("deliver",),
+    miss=(of.goto(64),),
 )
 DELIVER = of.Table(
     number=64,
     name="deliver",
-    asks="(extensions) It leaves by the port that the register says.",
+    asks="It leaves by the port that the register says.",
     miss=(of.OutputTo(TARGET.bits),),
 )
 EGRESS = of.Table(
@@ -206,14 +224,15 @@ EGRESS = of.Table(
     name="egress",
     asks="Which bridge leads to the network's other hosts, if it came from this one?",
 )
+DROPPED = of.Table(number=93, name="dropped", asks="(hook) This was refused.")
 
 INTEGRATION = of.Pipeline(
     "br-int",
     (
         LOCAL_SWITCHING, DVR_TUNNEL, DVR_PHYSICAL, ARP_DVR_TUNNEL, ARP_DVR_PHYSICAL, CANARY,
         SPOOF_ARP, SPOOF_MAC, LOCAL_EGRESS, LOCAL_IP, RATE_PACKETS, RATE_BANDWIDTH, TRANSIENT,
-        BASE_EGRESS, RULES_EGRESS, ACCEPT_OR_INGRESS, BASE_INGRESS, RULES_INGRESS, ACCEPTED_EGRESS,
-        ACCEPTED_INGRESS, DROPPED, ACCEPTED, LOCAL_OUTPUT, MEMBERS, DELIVER, EGRESS,
+        BASE_EGRESS, RULES_EGRESS, ACCEPT_OR_INGRESS, ACCEPTED_EGRESS, ACCEPTED, LOCAL_OUTPUT,
+        MEMBERS, BASE_INGRESS, RULES_INGRESS, ACCEPTED_INGRESS, DELIVER, EGRESS, DROPPED,
     ),
 )  # fmt: skip
 

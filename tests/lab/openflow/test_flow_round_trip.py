@@ -14,6 +14,8 @@ from netfw.testing.lab.openvswitch import PrivateOvs
 REG6 = of.RegisterField(6, 0, 15, "network")
 MAC, MAC2 = "fa:16:3e:00:00:01", "fa:16:3e:00:00:02"
 
+BELONGS = of.ct_state("+trk-inv")
+
 MATCHES = [
     of.ANYTHING,
     of.in_port(5),
@@ -72,6 +74,26 @@ MATCHES = [
     of.ct_state("-trk"),
     of.ct_zone(5) & of.ct_mark(1, 3) & of.ct_label(1 << 100, 1 << 100 | 5),
     of.ct_mark(9) & of.ct_label(5),
+    of.ipv4() & BELONGS & of.ct_nw_src("10.0.0.0/8") & of.ct_nw_dst("192.0.2.1"),
+    of.matching(of.FIELD["ct_nw_src"], 0x0A000001, 0xFF0000FF) & of.ipv4() & of.ct_state("+est"),
+    of.ipv6() & BELONGS & of.ct_ipv6_src("fe80::/64") & of.ct_ipv6_dst("2001:db8::1"),
+    *(
+        kind()
+        & of.ct_state(state)
+        & of.ct_nw_proto(proto)
+        & of.ct_tp_src(53)
+        & of.ct_tp_dst(5000, 0xFFF8)
+        for kind, state, proto in (
+            (of.ipv4, "+trk-inv", 6),
+            (of.ipv6, "+new", 17),
+            (of.tcp, "+rel", 132),
+            (of.icmpv6, "+rpl-est", 58),
+            (of.ipv4, "+snat", 1),
+            (of.ipv4, "+dnat", 255),
+        )
+    ),
+    of.ipv4() & of.ip_frag("later") & BELONGS & of.ct_nw_proto(17) & of.ct_nw_dst("10.0.0.1"),
+    BELONGS & of.ct_nw_proto(1) & of.ct_tp_src(8),
     *(of.register(number, 0) & of.register(15 - number, 5, 0xFF) for number in range(8)),
     REG6.is_(5),
 ]
@@ -149,6 +171,9 @@ ACTIONS: list[tuple[of.Match, tuple[of.Action, ...]]] = [
     (of.ipv6(), (of.ct(commit=True, nat=of.nat(of.Side.DST, "fe80::1", ports=(80, 90))),)),
     (of.ANYTHING, (of.Conjunction(3, 1, 2), of.Conjunction(4, 2, 2))),
     (of.ANYTHING, (of.Note(b"12345678"), of.Conjunction(5, 3, 3))),
+    (of.ANYTHING, (of.Conjunction(5, 1, 3), of.Note(b"1"), of.Conjunction(6, 3, 3))),
+    (of.conj_id(5), (of.Note(b"a group, ingress"), of.goto(73))),
+    (of.ipv4() & of.ct_state("-trk"), (of.ct(table=72, zone=REG6), of.ct(commit=True, zone=REG6))),
     (of.ANYTHING, (of.Note(b"1"), of.Note(b"123456"), of.Note(b"1234567"))),
     (
         of.ANYTHING,
@@ -293,6 +318,10 @@ GENERAL = {
     | st.sampled_from([of.tagged(), of.untagged()]),
 }
 IP = fields("ip_dscp", "ip_ecn", "ip_ttl")
+OPENED = {
+    "ct_state": st.sampled_from(["+trk-inv", "+new", "+est", "+rel", "+rpl"]).map(of.ct_state),
+    **fields("ct_tp_src", "ct_tp_dst"),
+}
 V4, V6 = fields("ipv4_src", "ipv4_dst"), fields("ipv6_src", "ipv6_dst", "ipv6_label")
 PROTOCOLS = [
     (of.ANYTHING, {}),
@@ -305,6 +334,14 @@ PROTOCOLS = [
     (of.icmp(), {**IP, **V4, **fields("icmp_type", "icmp_code")}),
     (of.tcp6(), {**IP, **V6, **fields("tcp_src", "tcp_dst")}),
     (of.icmpv6() & of.icmpv6_type(135), {**IP, **V6, **fields("nd_target", "nd_sll")}),
+    (
+        of.ipv4() & BELONGS & of.ct_nw_proto(6),
+        {**IP, **V4, **OPENED, **fields("ct_nw_src", "ct_nw_dst")},
+    ),
+    (
+        of.udp6() & BELONGS & of.ct_nw_proto(17),
+        {**IP, **V6, **OPENED, **fields("ct_ipv6_src", "ct_ipv6_dst")},
+    ),
 ]
 
 

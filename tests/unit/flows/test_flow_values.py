@@ -59,6 +59,7 @@ def test_nothing_matches_everything() -> None:
         (lambda: of.register(6, 0, 0), "does not fit"),
         (lambda: of.eth_type(5, 0xFF), "exactly or not at all"),
         (lambda: of.arp_op(300), "at most 255"),
+        (lambda: of.ct_nw_proto(0), "at least 1"),
         (lambda: of.eth_src("fa:16:3e"), "not a MAC address"),
         (lambda: of.ipv4_src("fe80::1"), "takes IPv4"),
         (lambda: of.ipv4_src("10.0.0.1/8"), "has host bits set"),
@@ -88,6 +89,12 @@ def test_a_match_that_can_not_be_is_refused(make, why: str) -> None:
         (of.untagged() & of.vlan_pcp(3), "vlan_pcp"),
         (of.icmpv6() & of.nd_target("fe80::1"), r"icmpv6_type\(135\)"),
         (of.tcp() & of.ip_frag("later") & of.tcp_dst(80), "not there in later fragments"),
+        (of.ct_state("+est") & of.ct_nw_src("10.0.0.1"), r"ct_nw_src .*ipv4\(\)"),
+        (of.ipv4() & of.ct_state("+est") & of.ct_ipv6_dst("fe80::1"), r"ct_ipv6_dst .*ipv6\(\)"),
+        (of.ipv4() & of.ct_state("+est") & of.ct_tp_dst(80), r"ct_tp_dst .*ct_nw_proto\(\)"),
+        (of.ipv4() & of.ct_nw_dst("10.0.0.1"), r"ct_nw_dst .*add ct_state\('\+trk-inv'\)"),
+        (of.ipv4() & of.ct_state("+trk") & of.ct_nw_proto(6), "ct_nw_proto .*add ct_state"),
+        (of.ipv4() & of.ct_state("-inv") & of.ct_nw_proto(6), "ct_nw_proto .*add ct_state"),
     ],
 )
 def test_a_flow_says_which_prerequisite_its_match_lacks(match: of.Match, why: str) -> None:
