@@ -29,7 +29,7 @@ from netfw.ovs.openflow import EVERYBODY, CookieSpace, Drift, FlowBook, FlowMirr
 from netfw.ovs.openflow.encode import Key, State
 from netfw.ovs.ovsdb import Ovsdb, share_ovsdb
 from netfw.ovs.ovsdb_state import Switch
-from netfw.plan import Plan, Update
+from netfw.plan import Outcome, Plan, Update
 from netfw_drivers.ovs.bridge_flows import BridgeFlows, shared_flows
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.integration import admission_key
@@ -47,6 +47,7 @@ from netfw_drivers.ovs.switch_plan import Outline, SwitchUpdate, outline
 from netfw_drivers.ovs.switch_plugged import Plugged
 from netfw_drivers.ovs.switch_settings import Settings
 from netfw_drivers.ovs.switch_steps import PlannedBlindly, SwitchPlan, compose
+from netfw_drivers.ovs.switch_tenure import Tenure
 from netfw_drivers.ovs.vlans import Domain, Vlans
 
 _CAPABILITIES = (
@@ -66,7 +67,8 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
 
     ``br-int`` and ``br-tun`` are the driver's own: it makes them, and takes no flow of its cookie
     there for anybody else's.  Physical bridges must exist; there it adds a cable and its flows.
-    All other bridges are only watched.
+    All other bridges are only watched.  Whoever changes something holds all its bridges, and
+    others wait until he is closed: see `switch_tenure`.
     """
 
     VERSION: ClassVar[int] = 1
@@ -95,7 +97,9 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         self._endings: list[Callable[[], None]] = []
         self._to_empty = set(settings.made) if drop_flows_on_start else set()
         self._plugged = Plugged(settings, self._tell)
-        self._endings.append(ovsdb.watch(self._plugged))
+        self._tenure = Tenure(ovsdb, settings, self._tell)
+        self._endings.append(self._tenure.end)
+        self._endings += [ovsdb.watch(self._plugged), ovsdb.watch(self._tenure)]
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
@@ -154,6 +158,10 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         observed = self.observe(None)
         return frozenset(held(observed, self._settings) | self._entries(observed).keys())
 
+    def converge(self, update: SwitchUpdate) -> Outcome[SwitchKey]:
+        self._tenure.take()  # what is seen before others have ended is not what will be
+        return super().converge(update)
+
     def observe(self, scope: SwitchUpdate | None) -> Observed:
         if scope is None:
             self._ovsdb.sync()
@@ -204,7 +212,9 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             return
         if plan.outline is not None and plan.outline.blind and not self._recollected:
             raise PlannedBlindly
-        executor = Executor(self._ovsdb, self._plugged, self._mirror_plan, plan, links=self._links)
+        executor = Executor(
+            self._ovsdb, self._tenure, self._plugged, self._mirror_plan, plan, links=self._links
+        )
         for stage in plan.stages:
             executor.carry_out(stage)
             checkpoint(stage)

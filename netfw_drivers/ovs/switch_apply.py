@@ -18,6 +18,7 @@ from netfw_drivers.ovs.switch_draft import LINKS, OVSDB
 from netfw_drivers.ovs.switch_links import HostLinks
 from netfw_drivers.ovs.switch_plugged import Plugged
 from netfw_drivers.ovs.switch_steps import FLOWS, FlowStep, SwitchPlan
+from netfw_drivers.ovs.switch_tenure import Tenure
 
 MirrorPlan = Callable[[str, SwitchPlan], tuple[BridgeFlows, FlowPlan]]
 
@@ -28,13 +29,14 @@ class Executor:
     def __init__(
         self,
         ovsdb: Ovsdb,
+        tenure: Tenure,
         plugged: Plugged,
         mirror_plan: MirrorPlan,
         plan: SwitchPlan,
         *,
         links: HostLinks,
     ) -> None:
-        self._ovsdb, self._plugged = ovsdb, plugged
+        self._ovsdb, self._tenure, self._plugged = ovsdb, tenure, plugged
         self._mirror_plan, self._plan = mirror_plan, plan
         self._links = links
         self._done: set[str] = set()
@@ -43,8 +45,9 @@ class Executor:
         """Do one stage, all of it or nothing.
 
         :raises OperationRefused: nothing of it was done.
-        :raises BackendUnavailable: the switch went away.
+        :raises BackendUnavailable: the switch went away, or somebody else has it.
         """
+        self._tenure.take()
         if stage.backend == OVSDB:
             self._transact(stage)
         elif stage.backend == LINKS:
@@ -68,7 +71,9 @@ class Executor:
         for payload in payloads:
             self._expect(payload)
         try:
-            self._ovsdb.run(list(payloads), wait=any(map(_needs_switch, payloads)))
+            self._ovsdb.run(
+                list(payloads), wait=any(map(_needs_switch, payloads)), locks=self._tenure.locks
+            )
         except OperationRefused as refusal:
             reasons = {payloads.get(key, key): why for key, why in refusal.reasons.items()}
             raise OperationRefused(reasons) from refusal
