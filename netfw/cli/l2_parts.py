@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from netfw.agents.agenda import Pauses
 from netfw.agents.l2.agent import L2Agent, L2Settings
@@ -15,22 +15,26 @@ from netfw.conf import core, ovs_agent
 from netfw.conf.agent import COMMON
 from netfw.conf.ovs_agent import L2
 from netfw.conf.reading import Groups
-from netfw.drivers.base import Capability
+from netfw.drivers.base import Capability, Driver, Kind
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.host import LocalHost
 from netfw.drivers.l2_extension import L2Extension
 from netfw.drivers.loader import catalogue
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.switch import SwitchDriver
+from netfw.errors import ConfigError
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts, Opt
+
+D = TypeVar("D", bound=Driver)
 
 PROGRAM = "netfw-ovs-agent"
 KINDS: Kinds = {
     "state_source": StateSource,
     "switch_driver": SwitchDriver,
     "firewall_driver": FirewallDriver,
+    "retired_firewall_drivers": FirewallDriver,
     "extensions": L2Extension,
 }
 
@@ -47,7 +51,7 @@ def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
     """All options of the agent and of every driver it could use, for its sample configuration."""
     drivers = [
         (found.name, found.driver.OPTIONS)
-        for kind in KINDS.values()
+        for kind in dict.fromkeys(KINDS.values())
         for found in catalogue(kind)
         if found.driver is not None and found.driver.OPTIONS
     ]
@@ -74,15 +78,18 @@ class L2Parts:
                 self.firewall = make(conf, FirewallDriver, name, self.host)
                 stack.callback(self.firewall.close)
                 self.host.add(self.firewall)
-            self.extensions = []
-            for name in names(conf, "extensions"):
-                extension = make(conf, L2Extension, name, self.host)
-                stack.callback(extension.close)
-                self.extensions.append(extension)
+                if name in names(conf, "retired_firewall_drivers"):
+                    raise ConfigError(
+                        f"{name!r} can not be firewall_driver and retired at once: take it out of "
+                        "retired_firewall_drivers"
+                    )
+            self.retired = self._make_all(FirewallDriver, "retired_firewall_drivers", stack)
+            self.extensions = self._make_all(L2Extension, "extensions", stack)
             self.agent = L2Agent(
                 self._settings(),
                 self.switch,
                 firewall=self.firewall,
+                retired=self.retired,
                 extensions=self.extensions,
             )
             self._stack = stack.pop_all()
@@ -118,6 +125,13 @@ class L2Parts:
         """Where monitors look."""
         default = Path(self._conf.state_path) / "status" / f"{PROGRAM}.json"
         return Path(self._conf.agent.status_file or default)
+
+    def _make_all(self, kind: Kind[D], option: str, stack: ExitStack) -> list[D]:
+        made: list[D] = []
+        for name in names(self._conf, option):
+            made.append(make(self._conf, kind, name, self.host))
+            stack.callback(made[-1].close)
+        return made
 
     def _settings(self) -> L2Settings:
         options = self._conf.agent

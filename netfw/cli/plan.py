@@ -7,15 +7,16 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
+from attrs import evolve
+
 from netfw.cli.config_arguments import add_file_arguments, file_arguments
 from netfw.errors import ConfigError, NotSupported
 
 if TYPE_CHECKING:
-    from netfw.agents.l2.agent import L2Agent
-    from netfw.drivers.host_driver import HostDriver
+    from netfw.agents.l2.agent import L2Agent, Part
     from netfw.drivers.reconciler import Reconciler
     from netfw.drivers.state_source import StateSource
-    from netfw.plan import Plan, Update
+    from netfw.plan import Plan
 
 CHANGES = 3
 """The exit status that says: something would change, or can not be."""
@@ -72,14 +73,15 @@ def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
     agent.begin()
     agent.look()
     agent.learn(replica.pull())
-    return {name: _plan(driver, update) for name, driver, update in agent.everything()}
+    return {part.name: _plan(part) for part in agent.everything()}
 
 
-def _plan(driver: HostDriver[Any, Any], update: Update[Any, Any]) -> Plan:
+def _plan(part: Part) -> Plan:
     from netfw.drivers.base import Capability
 
-    info = driver.describe()
+    info = part.driver.describe()
     if Capability.PLAN not in info.capabilities:
         raise NotSupported(f"the driver {info.name!r} can not say what it would do")
-    reconciler = cast("Reconciler[Any, Any, Any]", driver)
-    return reconciler.plan(update, reconciler.observe(None))
+    reconciler = cast("Reconciler[Any, Any, Any]", part.driver)
+    plan = reconciler.plan(part.update, reconciler.observe(None))
+    return evolve(plan, refused={**plan.refused, **part.refused})

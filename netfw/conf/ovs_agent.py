@@ -22,6 +22,12 @@ L2 = (
         "there; its own options are in the group of that name.  Empty: nothing is filtered.",
     ),
     cfg.ListOpt(
+        "retired_firewall_drivers",
+        default=[],
+        help="Drivers that filtered this host before: what they left behind is removed once all "
+        "ports are wired as firewall_driver says.  To be taken out of the file some time later.",
+    ),
+    cfg.ListOpt(
         "extensions",
         default=[],
         help="Extensions, in the order in which their flows are met; their own options are in "

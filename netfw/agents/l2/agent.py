@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from attrs import field, frozen
+
 from netfw.agents.l2.announce import L2Settings, announce, check, check_tunnels
 from netfw.agents.l2.cautions import caution
 from netfw.agents.l2.contributions import Contributions, PartKey, PartsChanged
 from netfw.agents.l2.desired import Desired
 from netfw.agents.l2.filters import Filters
 from netfw.agents.l2.passing import L2Key, Passing, Wanted
+from netfw.agents.l2.retired import Retired
 from netfw.agents.l2.statuses import Statuses
+from netfw.agents.l2.support import supported
 from netfw.agents.l2.view import View
 from netfw.agents.replica import Change
 from netfw.agents.work import Counts, Passed, Task, Work
@@ -29,15 +33,27 @@ from netfw.drivers.l2_extension import L2Extension
 from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission
-from netfw.errors import ConfigError, NotSupported
+from netfw.errors import ConfigError, NetfwError, NotSupported
 from netfw.model.ids import PortId
 from netfw.plan import Outcome, Update
+
+
+@frozen
+class Part:
+    """What is wanted of one driver."""
+
+    name: str
+    driver: HostDriver[Any, Any]
+    update: Update[Any, Any]
+    refused: Mapping[Any, NetfwError] = field(factory=dict)
+    """What the driver is not even asked for, as it can not have it."""
 
 
 class L2Agent(Work[L2Key]):
     """The work of an L2 agent, for :class:`~netfw.agents.loop.Loop`.
 
-    The drivers are used, and closed by whoever made them.
+    The drivers are used, and closed by whoever made them.  Those in *retired* filtered this host
+    before: once its ports are wired, they are to hold nothing.
 
     :raises ConfigError: the settings contradict each other or what the switch can do.
     """
@@ -48,6 +64,7 @@ class L2Agent(Work[L2Key]):
         switch: SwitchDriver,
         *,
         firewall: FirewallDriver | None = None,
+        retired: Sequence[FirewallDriver] = (),
         extensions: Sequence[L2Extension] = (),
     ) -> None:
         check(settings, switch.describe())
@@ -57,6 +74,7 @@ class L2Agent(Work[L2Key]):
         self._contributions = Contributions(extensions)
         self._statuses = Statuses()
         self._passing = Passing(switch, firewall)
+        self._retired = Retired(retired)
         self._wanted: Wanted | None = None
         self._unsettled: set[PortId] = set()
         self._held: set[PortId] = set()
@@ -128,18 +146,24 @@ class L2Agent(Work[L2Key]):
         ports = _ports(outcome)
         counts = self._count(ports, admissions, task)
         self._statuses.settle(ports, admissions)
+        if task.complete and not ports.failed:
+            self._retired.remove()
         self._unsettled -= {key.port for key in (*ports.done, *ports.failed, *ports.waiting)}
         return Passed(outcome=outcome, counts=counts)
 
-    def everything(self) -> Iterator[tuple[str, HostDriver[Any, Any], Update[Any, Any]]]:
+    def everything(self) -> Iterator[Part]:
         """All that is wanted of each driver, for a dry run."""
         wanted = self._ready()
         wanted.contribute_all()
         values = wanted.switch_values(wanted.switch_keys())
-        yield "switch", self._switch, Update(put=values, complete=True)
+        yield Part("switch", self._switch, Update(put=values, complete=True))
         if self._firewall is not None and wanted.filters is not None:
-            filters = dict(wanted.filters.values)
-            yield "firewall", self._firewall, Update(put=filters, complete=True)
+            filters = wanted.filters.values
+            found = supported(filters, filters, self._firewall.describe())
+            update: Update[Any, Any] = Update(put=found.values, complete=True)
+            yield Part("firewall", self._firewall, update, found.refused)
+        for name, driver in self._retired.left.items():
+            yield Part(f"retired firewall {name}", driver, Update(complete=True))
 
     def reports(self) -> Sequence[Report]:
         return self._statuses.take(self._ready().desired, frozenset(self._unsettled))
@@ -170,7 +194,8 @@ class L2Agent(Work[L2Key]):
     def cautions(self) -> Mapping[str, str]:
         if self._wanted is None:
             return {}
-        return caution(self._wanted.desired, filters=self._firewall is not None)
+        firewall = None if self._firewall is None else self._firewall.describe()
+        return caution(self._wanted.desired, firewall) | self._retired.cautions()
 
     def _ready(self) -> Wanted:
         assert self._wanted is not None, "begin comes first"

@@ -5,17 +5,21 @@ from __future__ import annotations
 from heapq import nsmallest
 
 from netfw.agents.l2.desired import Desired
+from netfw.drivers.base import Capability, DriverInfo
 
 _SHOWN = 20
 
 
-def caution(desired: Desired, *, filters: bool) -> dict[str, str]:
-    """By name, in the order of weight; *filters*: there is a firewall driver."""
+def caution(desired: Desired, firewall: DriverInfo | None) -> dict[str, str]:
+    """By name, in the order of weight."""
     found: dict[str, str] = {}
-    if desired.distrusted and not filters:
-        found["no firewall_driver"] = (
+    if desired.distrusted and (
+        firewall is None or Capability.FILTERING not in firewall.capabilities
+    ):
+        name = "no firewall_driver" if firewall is None else f"firewall_driver {firewall.name}"
+        found[name] = (
             f"security groups of {_ports(len(desired.distrusted))} are not enforced; "
-            "set firewall_driver of [agent]"
+            f"set {'' if firewall is None else 'another '}firewall_driver of [agent]"
         )
     if desired.strays:
         names = (device.name for port in desired.strays if (device := desired.device(port)))

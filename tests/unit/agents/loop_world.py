@@ -63,11 +63,12 @@ class World:
         self.timing = timing or Timing(report=0, audit=0, pull=0, pauses=Pauses(1.0, 8.0))
         self.begin(firewall, extensions, **settings)
 
-    def begin(self, firewall=None, extensions=(), **settings):
+    def begin(self, firewall=None, extensions=(), retired=(), **settings):
         self.machine.sinks.clear()
         self.work = L2Agent(
-            L2Settings(host=HERE, **settings), self.switch, firewall=firewall, extensions=extensions
-        )
+            L2Settings(host=HERE, **settings), self.switch,
+            firewall=firewall, retired=retired, extensions=extensions,
+        )  # fmt: skip
         self.loop = Loop(
             self.source, self.work, lambda: self.timing,
             clock=self.clock, publish=self.published.append,
