@@ -12,12 +12,10 @@ leaves behind is found by the ports again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import blake2b
 
-from netfw.linux.operations import AddVeth, DelLink, SetMac, SetMtu, SetSysctl, SetUp
+from netfw.linux.operations import AddVeth, DelLink, SetMtu, SetSysctl, SetUp
 from netfw.linux.parameter import device_parameter
 from netfw.linux.values import Link
-from netfw.model.address import Mac
 from netfw.ovs.operations import AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb_state import Port
 from netfw_drivers.ovs.switch_draft import Draft, link, row
@@ -108,8 +106,6 @@ def _plan_veth(draft: Draft, cable: Cable, mtu: int, links: Links) -> None:
         found = links.get(end.name)
         if stale and found is not None and found.up:
             draft.links.append(link(SetUp(end.name, up=False)))
-        if found is None or found.mac != _mac(end):
-            draft.links.append(link(SetMac(end.name, _mac(end))))
         if found is None or found.mtu != mtu:
             draft.links.append(link(SetMtu(end.name, mtu)))
         if stale or found is None or not found.up:
@@ -129,11 +125,6 @@ def _raise(draft: Draft, end: End) -> None:
         link(SetSysctl(device_parameter("ipv6", end.name, "disable_ipv6"), "1")),
         link(SetUp(end.name)),
     ]
-
-
-def _mac(end: End) -> Mac:
-    """A high one: a bridge without an address of its own has the lowest of its ports'."""
-    return Mac("fe:" + blake2b(end.name.encode(), digest_size=5).digest().hex(":"))
 
 
 def _plug(draft: Draft, end: End, kind: str) -> None:
