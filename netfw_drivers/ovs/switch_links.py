@@ -13,9 +13,9 @@ from netfw.plan import Stage
 
 
 class HostLinks:
-    """The devices of the namespace of whoever uses them first, which must be the switch's.
+    """The devices of one namespace, which must be the switch's: that of whoever first needs them.
 
-    Nothing is opened before a device is there or to be made: most hosts have cables of none.
+    Nothing is opened before a device is there or to be made: most hosts have no such cables.
     """
 
     def __init__(self) -> None:
@@ -28,8 +28,10 @@ class HostLinks:
 
     def read(self, names: Iterable[str]) -> dict[str, Link]:
         """Those of the devices *names* that there are."""
-        there = [name for name in names if device_exists(name)]
-        found = (self._opened().link(name) for name in there)
+        wanted = tuple(names)
+        if self._network is None and not any(map(device_exists, wanted)):
+            return {}
+        found = map(self._opened().link, wanted)
         return {link.name: link for link in found if link is not None}
 
     def carry_out(self, stage: Stage) -> None:
