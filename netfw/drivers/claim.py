@@ -18,13 +18,14 @@ class Place(enum.StrEnum):
     """Where on its way a packet is led through an extension's table."""
 
     FROM_PORT = "from-port"
-    """It left a port; nothing has judged it yet."""
+    """It left a port, as itself where the switch guards it; no firewall has judged it yet."""
     TO_PORT = "to-port"
-    """It is about to be delivered to a port of this host; nothing has judged it yet."""
+    """It is about to be delivered to a port of this host, which a firewall in the switch has let
+    through; one that filters outside of the switch has not seen it yet."""
     SENT = "sent"
-    """It left a port and was let through."""
+    """It left a port and was let through by all that filters in the switch."""
     RECEIVED = "received"
-    """It is let through to a port of this host."""
+    """It is let through to a port of this host, after all who stand at ``TO_PORT``."""
     DROPPED = "dropped"
     """It was refused.  The extension may look at it, not save it."""
 
@@ -95,14 +96,15 @@ class BitsGrant:
 class Grant:
     """What a claim was given.  The same claims give the same grants, also after a restart.
 
-    On a switch, flows of the extension are in its tables and carry its cookie.  Their packets go
-    on to its tables and to where ``TableGrant.then`` says; flows that they learn keep to the same.
-    They may change the packet itself and the bits that were granted, and send it to a port that
-    they name, to the one it came by, or to the controller.  They may use connection tracking,
-    queues, and conjunctions, whose ids mean something within a table only.  All else that goes
-    along with a packet is not theirs to write (other registers, metadata, marks, the tunnel, the
-    port that it came by), nor are meters, nor outputs that stand for many ports: ``NORMAL``,
-    ``FLOOD`` and ``ALL`` do not know whose network a packet belongs to.
+    On a switch, flows of the extension are in its tables and carry its cookie.  Their packets
+    go on to its tables and to where ``TableGrant.then`` says; flows that they learn keep to the
+    same.  They may change the packet itself and the bits that were granted, and send it to a
+    port that they name, to the one it came by, or to the controller.  They may use connection
+    tracking, which is forgotten before a firewall looks, queues, and conjunctions, whose ids
+    mean something within a table only.  All else that goes along with a packet is not theirs to
+    write (other registers, metadata, marks, the tunnel, the port that it came by), nor are
+    meters, nor outputs that stand for many ports: ``NORMAL``, ``FLOOD`` and ``ALL`` do not know
+    whose network a packet belongs to.
     """
 
     owner: str

@@ -28,7 +28,7 @@ from netfw.flows.field import FIELD, IN_PORT_WIDE
 from netfw.flows.learning import Lesson
 from netfw.flows.port import ALL, FLOOD, NORMAL, RESERVED
 from netfw_drivers.ovs.pipeline import (
-    ACCEPTED_EGRESS,
+    ACCEPTED,
     COOKIE,
     DELIVER,
     EXTENSION_TABLES,
@@ -113,14 +113,14 @@ class Layout:
         """Whether some extension sees what is delivered to ports."""
         return any(step.place in {Place.TO_PORT, Place.RECEIVED} for step in self.steps)
 
-    def hops(self) -> Iterator[tuple[int, int]]:
-        """Each hop, and the table that it leads to."""
+    def hops(self) -> Iterator[tuple[Place, int, int]]:
+        """Each hop: its place, its table, and the table that it leads to."""
         for place in _HOOKED:
             chain = [step for step in self.steps if step.place is place]
             following = [*(step.table for step in chain[1:]), self._end(place)]
             for step, after in zip(chain, following, strict=False):
                 if step.hop is not None:
-                    yield step.hop, after
+                    yield place, step.hop, after
 
     def _end(self, place: Place) -> int:
         match place:
@@ -131,7 +131,7 @@ class Layout:
             case Place.RECEIVED:
                 return DELIVER.number
             case Place.SENT:
-                return ACCEPTED_EGRESS.number
+                return ACCEPTED.number
             case Place.DROPPED:
                 raise ValueError("what was dropped goes nowhere")
 

@@ -17,11 +17,17 @@ from netfw.model.segment import NetworkType, Provider
 from netfw.ovs.openflow.encode import Encoded, Key
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.pipeline import (
+    ACCEPT_OR_INGRESS,
     ACCEPTED,
+    ACCEPTED_EGRESS,
+    ACCEPTED_INGRESS,
+    BASE_EGRESS,
+    BASE_INGRESS,
     CHUNK,
     COOKIE,
     DROPPED,
     EGRESS,
+    FILTERED,
     INTEGRATION,
     LOCAL_OUTPUT,
     LOCAL_SWITCHING,
@@ -33,12 +39,16 @@ from netfw_drivers.ovs.pipeline import (
     SPOOF_MAC,
     TARGET,
     TRANSIENT,
+    WAY,
 )
+from netfw_drivers.ovs.switch_members import Receiver
 from netfw_drivers.ovs.vlans import DEAD_VLAN
 
 ADMISSION = 9
 """Priority of the flow that lets a port take part."""
 _GROUP = "01:00:00:00:00:00/01:00:00:00:00:00"
+_JUDGED_LATER = (Place.FROM_PORT, Place.SENT)
+"""Behind them there is a firewall: of the sender, of the receivers."""
 _NOBODY = "0.0.0.0"
 """The sender of an ARP probe."""
 
@@ -51,6 +61,7 @@ class WiredPort:
     vlan: int
     mac: Mac
     guard: frozenset[Source] | None
+    filtered: bool = False
     layout: Layout
 
 
@@ -63,6 +74,7 @@ def base_flows(from_tunnels: int | None, layout: Layout) -> Iterator[of.Flow]:
     yield LOCAL_SWITCHING.flow(
         of.vlan(0), of.PopVlan(), of.goto(LOCAL_SWITCHING), priority=65534, cookie=COOKIE
     )
+    yield TRANSIENT.flow(FILTERED.is_(1), of.goto(BASE_EGRESS), priority=2, cookie=COOKIE)
     yield TRANSIENT.flow(PORT.is_(0), of.goto(ACCEPTED), priority=1, cookie=COOKIE)
     yield EGRESS.flow(PORT.is_(0), of.drop(), priority=2, cookie=COOKIE)
     if from_tunnels is not None:
@@ -74,16 +86,19 @@ def base_flows(from_tunnels: int | None, layout: Layout) -> Iterator[of.Flow]:
             priority=2,
             cookie=COOKIE,
         )
-    for hop, after in layout.hops():
-        yield of.Flow(
-            table=hop, priority=0, match=of.ANYTHING, actions=(of.goto(after),), cookie=COOKIE
-        )
+    for place, hop, after in layout.hops():
+        onward = of.goto(after)
+        # The firewall would take a connection that an extension tracked for one of its own.
+        actions = (of.CtClear(), onward) if place in _JUDGED_LATER else (onward,)
+        yield of.Flow(table=hop, priority=0, match=of.ANYTHING, actions=actions, cookie=COOKIE)
 
 
 def _miss(table: of.Table, layout: Layout) -> of.Flow:
     """What a table does with the rest; extensions may want to see it."""
-    if table is TRANSIENT:
+    if table is ACCEPTED_EGRESS:
         onward: tuple[of.Action, ...] = (of.goto(layout.entry(Place.SENT)),)
+    elif table is ACCEPTED_INGRESS and layout.delivers:
+        onward = (of.goto(layout.entry(Place.TO_PORT)),)
     elif table is DROPPED:
         onward = tuple(map(of.goto, layout.watchers()))
     else:
@@ -119,7 +134,8 @@ def admission_key(number: int) -> Key:
 def port_flows(port: WiredPort) -> Iterator[of.Flow]:
     """What lets a port take part in its network."""
     here = admission(port.number)
-    known = of.load(PORT, port.number), of.load(NETWORK, port.vlan)
+    filtered = (of.load(FILTERED, 1),) if port.filtered else ()
+    known = of.load(PORT, port.number), of.load(NETWORK, port.vlan), *filtered
     onward = of.goto(port.layout.entry(Place.FROM_PORT))
     if port.guard is None:
         yield LOCAL_SWITCHING.flow(here, *known, onward, priority=ADMISSION, cookie=COOKIE)
@@ -132,12 +148,14 @@ def port_flows(port: WiredPort) -> Iterator[of.Flow]:
                 here & claims, *known, of.goto(SPOOF_ARP), priority=10, cookie=COOKIE
             )
         yield from _guards(of.in_port(port.number), port.guard, onward)
-    yield LOCAL_OUTPUT.flow(
-        NETWORK.is_(port.vlan) & of.eth_dst(port.mac),
-        *_deliver(port.number, port.layout),
-        priority=12,
-        cookie=COOKIE,
-    )
+    towards = NETWORK.is_(port.vlan) & of.eth_dst(port.mac)
+    delivery = _deliver(Receiver(port.number, port.filtered), port.layout)
+    yield LOCAL_OUTPUT.flow(towards, *delivery, priority=12, cookie=COOKIE)
+    if port.filtered:
+        # It decides itself which connections to it are remembered: one that it refuses is none.
+        yield ACCEPT_OR_INGRESS.flow(
+            towards & WAY.is_(0), of.goto(ACCEPTED_EGRESS), priority=20, cookie=COOKIE
+        )
 
 
 def addition_flows(additions: tuple[SwitchAddition, ...]) -> Iterator[of.Flow]:
@@ -147,7 +165,11 @@ def addition_flows(additions: tuple[SwitchAddition, ...]) -> Iterator[of.Flow]:
 
 
 def domain_flows(
-    vlan: int, chunks: tuple[int, ...], hosting: tuple[int, ...], uplink: int | None, layout: Layout
+    vlan: int,
+    chunks: tuple[int, ...],
+    hosting: tuple[Receiver, ...],
+    uplink: int | None,
+    layout: Layout,
 ) -> Iterator[of.Flow]:
     """What brings packets to all ports of a network, and to its other hosts by *uplink*.
 
@@ -162,7 +184,7 @@ def domain_flows(
         ours & of.eth_dst(_GROUP), *to_all, of.goto(EGRESS), priority=10, cookie=COOKIE
     )
     if hosting:
-        to_hosting = (action for number in hosting for action in _deliver(number, layout))
+        to_hosting = (action for receiver in hosting for action in _deliver(receiver, layout))
         yield LOCAL_OUTPUT.flow(ours, *to_hosting, of.goto(EGRESS), priority=3, cookie=COOKIE)
     if uplink is not None:
         yield EGRESS.flow(
@@ -171,10 +193,10 @@ def domain_flows(
 
 
 def chunk_flows(
-    vlan: int, chunk: int, numbers: tuple[int, ...], layout: Layout
+    vlan: int, chunk: int, receivers: tuple[Receiver, ...], layout: Layout
 ) -> Iterator[of.Flow]:
     """What brings packets to some of the ports of a network."""
-    actions = (action for number in numbers for action in _deliver(number, layout))
+    actions = (action for receiver in receivers for action in _deliver(receiver, layout))
     yield MEMBERS.flow(NETWORK.is_(vlan) & CHUNK.is_(chunk), *actions, priority=1, cookie=COOKIE)
 
 
@@ -190,8 +212,11 @@ def network_flows(vlan: int, provider: Provider, cable: int) -> Iterator[of.Flow
         yield LOCAL_SWITCHING.flow(theirs, *known, priority=3, cookie=COOKIE)
 
 
-def _deliver(number: int, layout: Layout) -> tuple[of.Action, ...]:
-    """Out by a port, past the extensions that want to see what ports receive."""
+def _deliver(receiver: Receiver, layout: Layout) -> tuple[of.Action, ...]:
+    """Out by a port, past the firewall and the extensions that want to see what ports receive."""
+    number = receiver.number
+    if receiver.filtered:
+        return of.load(TARGET, number), of.goto(BASE_INGRESS)
     if layout.delivers:
         return of.load(TARGET, number), of.goto(layout.entry(Place.TO_PORT))
     return (of.output(number),)

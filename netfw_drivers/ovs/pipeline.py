@@ -211,12 +211,12 @@ ACCEPTED_INGRESS = of.Table(
     name="accepted-ingress",
     asks="(hook) A filtered port may receive this.",
     leads_to=("deliver",),
-    miss=(of.goto(64),),
+    miss=(of.OutputTo(TARGET.bits),),
 )
 DELIVER = of.Table(
     number=64,
     name="deliver",
-    asks="It leaves by the port that the register says.",
+    asks="(extensions) It leaves by the port that the register says.",
     miss=(of.OutputTo(TARGET.bits),),
 )
 EGRESS = of.Table(

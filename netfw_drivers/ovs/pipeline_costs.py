@@ -13,6 +13,7 @@ from netfw_drivers.ovs import integration, physical_bridge, tunnel_bridge
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.integration import WiredPort
 from netfw_drivers.ovs.pipeline import CHUNK_BITS
+from netfw_drivers.ovs.switch_members import Receiver
 
 _MAC = Mac("fa:16:3e:00:00:01")
 _LAYOUT = Layout()
@@ -34,9 +35,10 @@ def _examples() -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
     yield "the ground", physical, physical_bridge.base_flows(1)
     yield "a port", inside, integration.port_flows(_port(None))
     yield "a guarded port with two addresses", inside, integration.port_flows(_port(_GUARD))
+    yield "a filtered port, besides its firewall", inside, integration.port_flows(_port(None, True))
     yield "a network with ports", inside, integration.domain_flows(1, (0,), (), 1, _LAYOUT)
     chunk = f"up to {1 << CHUNK_BITS} ports of one network, for broadcast"
-    yield chunk, inside, integration.chunk_flows(1, 0, (1,), _LAYOUT)
+    yield chunk, inside, integration.chunk_flows(1, 0, (Receiver(1),), _LAYOUT)
     yield "a flat or VLAN network", inside, integration.network_flows(1, _VLAN, 1)
     yield "a flat or VLAN network", physical, physical_bridge.network_flows(1, _VLAN, 1)
     overlay = tunnel_bridge.network_flows(1, NetworkType.VXLAN, 1, (1,))
@@ -50,5 +52,5 @@ def _examples() -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
     yield "a port elsewhere, answered for with two addresses", tunnels, entry
 
 
-def _port(guard: frozenset[Source] | None) -> WiredPort:
-    return WiredPort(number=1, vlan=1, mac=_MAC, guard=guard, layout=_LAYOUT)
+def _port(guard: frozenset[Source] | None, filtered: bool = False) -> WiredPort:
+    return WiredPort(number=1, vlan=1, mac=_MAC, guard=guard, filtered=filtered, layout=_LAYOUT)

@@ -122,6 +122,7 @@ class Flooring:
             vlan=wired.vlan,
             mac=wired.wiring.mac,
             guard=wired.wiring.guard,
+            filtered=wired.wiring.filtered,
             layout=layout,
         )
         groups.set(bridge, owner_of(key), port, partial(integration.port_flows, port))
@@ -135,7 +136,7 @@ class Flooring:
         for chunk in chunks:
             domain, number = chunk
             owner = owner_of(NetworkKey(domain.network), domain.segment, number)
-            ports, vlan = membership.numbers(chunk), self._numbers.get(domain)
+            ports, vlan = membership.receivers(chunk), self._numbers.get(domain)
             if ports and vlan is not None:
                 make = partial(integration.chunk_flows, vlan, number, ports, layout)
                 groups.set(bridge, owner, (vlan, ports, layout), make)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
+from typing import NamedTuple
 
 from attrs import frozen
 
@@ -14,6 +15,13 @@ from netfw_drivers.ovs.vlans import Domain
 Chunk = tuple[Domain, int]
 
 
+class Receiver(NamedTuple):
+    """A port that packets are brought to, and whether the firewall is asked first."""
+
+    number: int
+    filtered: bool = False
+
+
 @frozen
 class Member:
     """A live port: its domain, its number, and whether unknown MAC addresses are behind it."""
@@ -21,6 +29,11 @@ class Member:
     domain: Domain
     number: int
     open: bool = False
+    filtered: bool = False
+
+    @property
+    def receiver(self) -> Receiver:
+        return Receiver(self.number, self.filtered)
 
     @property
     def chunk(self) -> Chunk:
@@ -95,12 +108,10 @@ class Membership:
             for chunk in members.chunks(domain)
         }
 
-    def numbers(self, chunk: Chunk) -> tuple[int, ...]:
+    def receivers(self, chunk: Chunk) -> tuple[Receiver, ...]:
         """The ports of *chunk*, by number."""
         staying = self._before.of_chunk(chunk) - self._concerned
-        numbers = [self._before.ports[key].number for key in staying]
-        numbers += [self._fresh.ports[key].number for key in self._fresh.of_chunk(chunk)]
-        return tuple(sorted(numbers))
+        return self._receivers(staying, self._fresh.of_chunk(chunk))
 
     def chunks(self, domain: Domain) -> tuple[int, ...]:
         """The chunks of *domain* that have ports."""
@@ -112,8 +123,11 @@ class Membership:
         )
         return tuple(sorted({*fresh, *before}))
 
-    def open_ports(self, domain: Domain) -> tuple[int, ...]:
+    def open_ports(self, domain: Domain) -> tuple[Receiver, ...]:
         staying = self._before.open_ports(domain) - self._concerned
-        numbers = [self._before.ports[key].number for key in staying]
-        numbers += [self._fresh.ports[key].number for key in self._fresh.open_ports(domain)]
-        return tuple(sorted(numbers))
+        return self._receivers(staying, self._fresh.open_ports(domain))
+
+    def _receivers(self, staying: Set[PortKey], fresh: Set[PortKey]) -> tuple[Receiver, ...]:
+        found = [self._before.ports[key].receiver for key in staying]
+        found += [self._fresh.ports[key].receiver for key in fresh]
+        return tuple(sorted(found))

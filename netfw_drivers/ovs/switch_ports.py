@@ -87,7 +87,8 @@ class Ports:
         if number is None:
             self._wait_for_number(key, port, wiring, (port_record(segment, vlan), vlan))
             return
-        member = Member(Domain(wiring.network, segment.id), number, _is_open(wiring))
+        domain = Domain(wiring.network, segment.id)
+        member = Member(domain, number, _is_open(wiring), wiring.filtered)
         live = wiring.admission is Admission.LIVE or self._is_live(port, segment, vlan, number)
         self.wired[key] = Wired(member=member, vlan=vlan, wiring=wiring, live=live)
         self._prepare(key, port, port_record(segment, vlan), vlan)

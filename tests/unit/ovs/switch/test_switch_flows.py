@@ -16,6 +16,7 @@ from netfw_drivers.ovs import integration, physical_bridge, tunnel_bridge
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.integration import WiredPort, port_flows
 from netfw_drivers.ovs.pipeline import COOKIE, INTEGRATION, LEARNT, PHYSICAL, TUNNELS
+from netfw_drivers.ovs.switch_members import Receiver
 
 MAC = Mac("fa:16:3e:00:00:01")
 PLAIN = Layout()
@@ -45,6 +46,15 @@ def port(guard: frozenset[Source] | None = None, layout: Layout = PLAIN) -> Wire
     return WiredPort(number=5, vlan=7, mac=MAC, guard=guard, layout=layout)
 
 
+def filtered(layout: Layout = PLAIN) -> WiredPort:
+    mac = Mac("fa:16:3e:00:00:09")
+    return WiredPort(number=9, vlan=7, mac=mac, guard=None, filtered=True, layout=layout)
+
+
+def receivers(*numbers: int) -> tuple[Receiver, ...]:
+    return tuple(map(Receiver, numbers))
+
+
 def texts(flows) -> list[str]:
     return [str(flow).removeprefix(f"cookie={COOKIE:#x}, ") for flow in flows]
 
@@ -56,6 +66,57 @@ def test_a_port_has_one_flow_to_send_and_one_to_receive():
         "load:0x5->NXM_NX_REG5[0..15],load:0x7->NXM_NX_REG6[0..15],resubmit(,30)",
         "table=61, priority=12,reg6=0x7/0xffff,dl_dst=fa:16:3e:00:00:01 actions=output:5",
     ]
+
+
+@pytest.mark.spec("L2-20")
+def test_nothing_passes_a_filtered_port_but_through_the_firewalls_tables():
+    assert texts(port_flows(filtered())) == [
+        "priority=9,in_port=9,vlan_tci=0x0000/0x1fff actions=load:0x9->NXM_NX_REG5[0..15],"
+        "load:0x7->NXM_NX_REG6[0..15],load:0x1->NXM_NX_REG5[16],resubmit(,30)",
+        "table=61, priority=12,reg6=0x7/0xffff,dl_dst=fa:16:3e:00:00:09 actions="
+        "load:0x9->NXM_NX_REG8[0..15],resubmit(,81)",
+        "table=73, priority=20,reg6=0x7/0xffff,reg7=0/0x10000,dl_dst=fa:16:3e:00:00:09 actions="
+        "resubmit(,91)",
+    ]
+    base = texts(integration.base_flows(None, PLAIN))
+    assert "table=60, priority=2,reg5=0x10000/0x10000 actions=resubmit(,71)" in base
+    for table in (71, 72, 81, 82):
+        assert [line for line in base if line.startswith(f"table={table},")] == [
+            f"table={table}, priority=0 actions=resubmit(,93)"
+        ]
+    assert "table=73, priority=0 actions=drop" in base
+    assert "table=93, priority=0 actions=drop" in base
+
+
+def test_broadcast_asks_the_firewall_for_those_alone_that_are_filtered():
+    some = (Receiver(200), Receiver(201, filtered=True), Receiver(202))
+    assert texts(integration.chunk_flows(7, 3, some, PLAIN)) == [
+        "table=63, priority=1,reg6=0x7/0xffff,reg8=0x30000/0xffff0000 actions="
+        "output:200,load:0xc9->NXM_NX_REG8[0..15],resubmit(,81),output:202"
+    ]
+    (hosting,) = (
+        line
+        for line in texts(integration.domain_flows(7, (0,), some[:2], None, PLAIN))
+        if "priority=3," in line
+    )
+    assert hosting.endswith("output:200,load:0xc9->NXM_NX_REG8[0..15],resubmit(,81),resubmit(,62)")
+
+
+@pytest.mark.spec("L2-25")
+def test_extensions_see_what_the_firewall_has_let_through():
+    plain, watched = (texts(integration.base_flows(None, layout)) for layout in (PLAIN, WATCHED))
+    assert "table=91, priority=0 actions=resubmit(,94)" in plain
+    assert "table=92, priority=0 actions=output:NXM_NX_REG8[0..15]" in plain
+    steps = {step.place: step for step in WATCHED.steps}
+    assert f"table=91, priority=0 actions=resubmit(,{steps[Place.SENT].table})" in watched
+    assert f"table=92, priority=0 actions=resubmit(,{steps[Place.TO_PORT].table})" in watched
+    assert f"table={steps[Place.TO_PORT].hop}, priority=0 actions=resubmit(,64)" in watched
+    for place, after in ((Place.FROM_PORT, 30), (Place.SENT, 94)):
+        hop = f"table={steps[place].hop}, priority=0 actions=ct_clear,resubmit(,{after})"
+        assert hop in watched
+    for layout in (PLAIN, WATCHED):
+        (line,) = (t for t in texts(port_flows(filtered(layout))) if t.startswith("table=61"))
+        assert line.endswith("load:0x9->NXM_NX_REG8[0..15],resubmit(,81)")
 
 
 @pytest.mark.spec("L2-26")
@@ -86,7 +147,7 @@ def test_a_guarded_port_is_led_through_the_guards():
 
 
 def test_broadcast_goes_to_the_chunks_of_a_network_and_then_to_other_hosts():
-    flows = texts(integration.domain_flows(7, (0, 3), (9,), 32512, PLAIN))
+    flows = texts(integration.domain_flows(7, (0, 3), (Receiver(9),), 32512, PLAIN))
     assert flows == [
         "table=61, priority=10,reg6=0x7/0xffff,dl_dst=01:00:00:00:00:00/01:00:00:00:00:00 actions="
         "load:0->NXM_NX_REG8[16..31],resubmit(,63),load:0x3->NXM_NX_REG8[16..31],resubmit(,63),"
@@ -95,7 +156,7 @@ def test_broadcast_goes_to_the_chunks_of_a_network_and_then_to_other_hosts():
         "table=62, priority=1,reg6=0x7/0xffff actions="
         "push_vlan:0x8100,set_field:4103->vlan_vid,output:32512",
     ]
-    assert texts(integration.chunk_flows(7, 3, (200, 201), PLAIN)) == [
+    assert texts(integration.chunk_flows(7, 3, receivers(200, 201), PLAIN)) == [
         "table=63, priority=1,reg6=0x7/0xffff,reg8=0x30000/0xffff0000 actions=output:200,output:201"
     ]
 
@@ -103,7 +164,7 @@ def test_broadcast_goes_to_the_chunks_of_a_network_and_then_to_other_hosts():
 @pytest.mark.spec("L2-25")
 def test_what_is_delivered_is_shown_to_the_extensions_that_want_to_see_it():
     (entry,) = (step.table for step in WATCHED.steps if step.place is Place.TO_PORT)
-    (chunk,) = texts(integration.chunk_flows(7, 0, (5, 6), WATCHED))
+    (chunk,) = texts(integration.chunk_flows(7, 0, receivers(5, 6), WATCHED))
     assert chunk.endswith(
         f"load:0x5->NXM_NX_REG8[0..15],resubmit(,{entry}),"
         f"load:0x6->NXM_NX_REG8[0..15],resubmit(,{entry})"
@@ -177,8 +238,9 @@ def everything(layout: Layout) -> dict[of.Pipeline, list[of.Flow]]:
             *integration.base_flows(32512, layout),
             *port_flows(port(SOURCES, layout)),
             *port_flows(WiredPort(number=6, vlan=8, mac=MAC, guard=None, layout=layout)),
-            *integration.domain_flows(7, (0, 1), (5,), 32512, layout),
-            *integration.chunk_flows(7, 0, (5,), layout),
+            *port_flows(filtered(layout)),
+            *integration.domain_flows(7, (0, 1), (Receiver(5), Receiver(9, True)), 32512, layout),
+            *integration.chunk_flows(7, 0, (Receiver(5), Receiver(9, True)), layout),
             *integration.network_flows(7, VLAN, 4),
             *integration.network_flows(8, FLAT, 4),
             *extension,

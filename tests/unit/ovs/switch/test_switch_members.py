@@ -12,14 +12,16 @@ from netfw_drivers.ovs.vlans import Domain
 
 DOMAINS = [Domain(NetworkId(UUID(int=n)), SegmentId(UUID(int=n))) for n in (1, 2)]
 keys = st.integers(1, 8).map(lambda n: PortKey(PortId(UUID(int=n))))
-members = st.builds(Member, st.sampled_from(DOMAINS), st.integers(1, 200), st.booleans())
+members = st.builds(
+    Member, st.sampled_from(DOMAINS), st.integers(1, 200), st.booleans(), st.booleans()
+)
 states = st.dictionaries(keys, members)
 
 
 def picture(held: Members) -> dict[object, object]:
     """All chunks with their ports, and the open ports, as they are."""
     same = Membership(held, {}, frozenset())
-    chunks = {chunk: same.numbers(chunk) for chunk in same.everything()}
+    chunks = {chunk: same.receivers(chunk) for chunk in same.everything()}
     return {**chunks, **{domain: same.open_ports(domain) for domain in held.domains()}}
 
 
@@ -32,7 +34,7 @@ def test_a_view_shows_what_will_be_without_touching_what_is(before, change, dead
     view = Membership(held, live, concerned)
     after = Members({**{k: m for k, m in before.items() if k not in concerned}, **live})
     for chunk in view.everything():
-        assert view.numbers(chunk) == Membership(after, {}, frozenset()).numbers(chunk)
+        assert view.receivers(chunk) == Membership(after, {}, frozenset()).receivers(chunk)
     for domain in DOMAINS:
         assert view.chunks(domain) == Membership(after, {}, frozenset()).chunks(domain)
         assert view.open_ports(domain) == Membership(after, {}, frozenset()).open_ports(domain)
@@ -46,7 +48,7 @@ def test_only_touched_chunks_differ(before, change, dead):
     view = Membership(held, live, frozenset({*change, *dead}))
     untouched = view.everything() - view.touched()
     for chunk in untouched:
-        assert view.numbers(chunk) == Membership(held, {}, frozenset()).numbers(chunk)
+        assert view.receivers(chunk) == Membership(held, {}, frozenset()).receivers(chunk)
 
 
 @given(states, states)
