@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from uuid import UUID, uuid5
 
-from attrs import field, frozen
+from attrs import frozen
 
 from netfw import flows as of
 from netfw.cli.narration import Narration
@@ -18,7 +18,7 @@ from netfw.drivers.loader import create
 from netfw.drivers.reconciler import Reconciler
 from netfw.model.address import Mac
 from netfw.model.ids import PortId
-from netfw.ovs.openflow import FlowMirror, OpenFlow, group_of
+from netfw.ovs.openflow import FlowMirror, FlowPlan, OpenFlow, group_of
 from netfw.ovs.operations import AddBridge, SetColumns, Table, tunnel_port
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.plan import Outcome, Plan, Update
@@ -66,7 +66,6 @@ class Side:
     driver: InterfaceDriver
     switch: OpenFlow
     mirror: FlowMirror
-    local: LocalHost = field(repr=False)
 
     @property
     def update(self) -> Update[PortId, Attachment]:
@@ -106,12 +105,18 @@ class Side:
             *PIPELINE.miss_flows(COOKIE),
         ]
 
-    def connect(self) -> list[str]:
-        """Make the switch hold the flows; what had to be changed for that."""
+    def plan_flows(self) -> FlowPlan:
+        """What would have to be changed for the switch to hold the flows."""
         flows = self.flows()
         PIPELINE.check(flows)
         self.mirror.wait_current()
-        return list(self.mirror.converge({"demo": group_of(*flows)}).changes.lines())
+        return self.mirror.plan({"demo": group_of(*flows)})
+
+    def connect(self) -> list[str]:
+        """Make the switch hold the flows; what had to be changed for that."""
+        plan = self.plan_flows()
+        self.mirror.apply(plan)
+        return list(plan.changes.lines())
 
     def _ofport(self, name: str) -> int:
         return self.ovsdb.wait_until(
@@ -161,7 +166,6 @@ def _side(stack: ExitStack, host: Host, peer: Host, number: int) -> Side:
         driver=driver,
         switch=switch,
         mirror=FlowMirror(switch),
-        local=local,
     )
 
 
@@ -225,16 +229,17 @@ def _drift(tell: Narration, sides: Sequence[Side]) -> None:
     broken = one.instance.ping(two.address, count=2, timeout=0.3)
     tell.step("Break it by hand", ["ovs-ofctl del-flows br-int table=60; ip link set ... mtu 1300"])
     tell.check("the ping stops", broken.received == 0)
-    tell.say("the plan knows what is wrong:")
-    tell.quote([*str(one.plan()).splitlines(), *_repair(one)])
+    tell.say("the plans know what is wrong, before anything is done about it:")
+    tell.quote([*str(one.plan()).splitlines(), *_planned_repair(one)])
+    one.connect()
+    one.converge().raise_failed()
     ping = one.instance.ping(two.address, count=5)
     tell.check("converging repairs just that, and the ping is back", ping.lost == 0)
     tell.check("and then there is nothing left to do", not one.plan() and not one.connect())
 
 
-def _repair(side: Side) -> list[str]:
+def _planned_repair(side: Side) -> list[str]:
     deadline = time.monotonic() + 5
-    while not (changes := side.connect()) and time.monotonic() < deadline:
+    while not (changes := side.plan_flows().changes) and time.monotonic() < deadline:
         time.sleep(0.01)  # the switch tells the mirror what somebody deleted
-    side.converge().raise_failed()
-    return changes
+    return list(changes.lines())
