@@ -24,6 +24,8 @@ ENDPOINT_MARK = "netfw-endpoint"
 MESH_MARK = "netfw-mesh"
 """Keys of a tunnel's ``external_ids``: the host that it leads to, that host's address, and whether
 every network floods into it."""
+LISTENER_MARK = "netfw-listener"
+"""Key of the ``external_ids`` of a tunnel that leads nowhere, and keeps the switch listening."""
 ATTACHED_MAC = "attached-mac"
 """Key of an interface's ``external_ids``: the address of the instance behind it."""
 EXTENSION_MARK = "netfw-extension-"

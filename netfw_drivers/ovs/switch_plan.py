@@ -30,7 +30,7 @@ from netfw_drivers.ovs.switch_networks import Numbering
 from netfw_drivers.ovs.switch_observed import EXTENSION_MARK, Observed
 from netfw_drivers.ovs.switch_ports import Ports
 from netfw_drivers.ovs.switch_settings import Settings
-from netfw_drivers.ovs.switch_tunnels import drop_tunnels, plan_tunnels
+from netfw_drivers.ovs.switch_tunnels import drop_tunnels, plan_listeners, plan_tunnels
 
 SwitchUpdate = Update[SwitchKey, SwitchValue]
 K = TypeVar("K", bound=SwitchKey)
@@ -96,6 +96,7 @@ class _Outliner:
         numbering = self._networks()
         records = {**self._marks(), **numbering.records}
         plan_ground(self._draft, self._settings, records, self._observed.links)
+        plan_listeners(self._draft, self._settings)
         endpoints = _of(self._put, Endpoint)
         tunnels = {key: self._wanted.get(key, Tunnel) for key in endpoints}
         plan_tunnels(self._draft, self._settings, {k: v for k, v in tunnels.items() if v})

@@ -16,6 +16,8 @@ from netfw.model.segment import NetworkType
 
 VXLAN_PORT = 4789
 VETH_MTU = 9000
+USERSPACE = "netdev"
+"""The datapath type of switches that forward in their own process."""
 
 
 @frozen
@@ -104,6 +106,12 @@ class Settings:
             veth_mtu=self.veth_mtu if self.use_veth else None,
         )
 
+    def listeners(self) -> dict[NetworkType, Endpoint]:
+        """The tunnels that lead to this host itself, by type; see docs/decisions/0010."""
+        if self.datapath_type != USERSPACE or self.local_ip is None:
+            return {}
+        return {kind: Endpoint(kind, self.local_ip) for kind in self.tunnel_types}
+
     def tunnel_options(self, endpoint: Endpoint) -> dict[str, str]:
         """What the database says of a tunnel to *endpoint*."""
         options = {
@@ -128,6 +136,10 @@ def tunnel_name(endpoint: Endpoint) -> str:
         return f"{endpoint.type}-{int(address):08x}"
     digest = b32encode(blake2b(address.packed, digest_size=5).digest()).decode().lower()
     return f"{endpoint.type}-{digest}"
+
+
+def listener_name(kind: NetworkType) -> str:
+    return f"listen-{kind}"
 
 
 def _end_name(prefix: str, bridge: str) -> str:

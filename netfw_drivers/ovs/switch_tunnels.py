@@ -6,11 +6,48 @@ from collections.abc import Iterable, Mapping
 
 from netfw.drivers.switch_values import Endpoint, Tunnel
 from netfw.errors import Conflict
+from netfw.model.segment import NetworkType
 from netfw.ovs.operations import AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb_state import Port
 from netfw_drivers.ovs.switch_draft import Draft, differing, row
-from netfw_drivers.ovs.switch_observed import ENDPOINT_MARK, MESH_MARK, TUNNEL_MARK, endpoint_of
-from netfw_drivers.ovs.switch_settings import Settings, tunnel_name
+from netfw_drivers.ovs.switch_observed import (
+    ENDPOINT_MARK,
+    LISTENER_MARK,
+    MESH_MARK,
+    TUNNEL_MARK,
+    endpoint_of,
+)
+from netfw_drivers.ovs.switch_settings import Settings, listener_name, tunnel_name
+
+_OURS = {LISTENER_MARK: "true"}
+
+
+def plan_listeners(draft: Draft, settings: Settings) -> None:
+    """Have the switch listen for every type of tunnel, also while there is none.
+
+    See docs/decisions/0010: a listener is a tunnel that leads to this host itself, which nothing
+    uses.  Where somebody else has its name, tunnels work as well as without it.
+    """
+    wanted = settings.listeners()
+    for kind in NetworkType:
+        name = listener_name(kind)
+        port = draft.snapshot.ports.get(name)
+        endpoint = wanted.get(kind)
+        if port is None and endpoint is not None:
+            options = settings.tunnel_options(endpoint)
+            listener = AddPort(
+                bridge=settings.tunnel,
+                name=name,
+                type=str(kind),
+                options=options,
+                port_external_ids=_OURS,
+            )
+            draft.prepare.append(row(listener))
+        elif port is not None and LISTENER_MARK in port.external_ids:
+            if endpoint is None:
+                draft.removals.append(row(RemovePort(name=name, expect=_OURS)))
+            else:
+                _mend_options(draft, port, settings.tunnel_options(endpoint), _OURS)
 
 
 def plan_tunnels(draft: Draft, settings: Settings, put: Mapping[Endpoint, Tunnel]) -> None:
@@ -53,19 +90,29 @@ def _add(draft: Draft, settings: Settings, endpoint: Endpoint, tunnel: Tunnel) -
 
 def _mend(draft: Draft, settings: Settings, endpoint: Endpoint, tunnel: Tunnel, port: Port) -> None:
     expect = {TUNNEL_MARK: port.external_ids[TUNNEL_MARK]}
-    have, want = port.interface.options, settings.tunnel_options(endpoint)
-    options = differing(have, {**dict.fromkeys(have), **want})
-    if options:
-        change = SetColumns(
-            table=Table.INTERFACE, record=port.name, keys={"options": options}, expect=expect
-        )
-        draft.prepare.append(row(change, [endpoint]))
+    _mend_options(draft, port, settings.tunnel_options(endpoint), expect, [endpoint])
     marks = differing(port.external_ids, _marks(endpoint, tunnel))
     if marks:
         change = SetColumns(
             table=Table.PORT, record=port.name, keys={"external_ids": marks}, expect=expect
         )
         draft.prepare.append(row(change, [endpoint]))
+
+
+def _mend_options(
+    draft: Draft,
+    port: Port,
+    want: Mapping[str, str],
+    expect: Mapping[str, str],
+    owners: Iterable[Endpoint] = (),
+) -> None:
+    have = port.interface.options
+    options = differing(have, {**dict.fromkeys(have), **want})
+    if options:
+        change = SetColumns(
+            table=Table.INTERFACE, record=port.name, keys={"options": options}, expect=expect
+        )
+        draft.prepare.append(row(change, owners))
 
 
 def _marks(endpoint: Endpoint, tunnel: Tunnel) -> dict[str, str | None]:
