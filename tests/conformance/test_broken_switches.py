@@ -1,11 +1,8 @@
 """The suite of switch drivers refuses those that break a promise, each for the right reason."""
 
-import os
-from collections import defaultdict
-from pathlib import Path
-
 import broken_switches
 import pytest
+from suite_failures import Failures
 
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.switch import SwitchDriver
@@ -14,6 +11,7 @@ from netfw.testing.conformance.switch import CONTRACTS, SwitchDriverConformance
 
 BROKEN = sorted(set(broken_switches.DRIVERS) - {"GoodSwitch"})
 
+SUBJECTS = broken_switches
 REFUSED_BY: dict[str, set[str]] = {
     "LetsTheUnwiredListen": {
         "test_a_dropped_port_falls_silent_though_it_is_plugged",
@@ -167,40 +165,6 @@ REFUSED_BY: dict[str, set[str]] = {
         "test_when_nothing_is_left_it_is_said_who_has_it",
     },
 }
-
-
-class Failures:
-    """A plug-in that keeps which tests of which suite failed.
-
-    That something is left behind is found after many tests; it counts where a test is about it.
-    """
-
-    def __init__(self) -> None:
-        self.of: dict[str, set[str]] = defaultdict(set)
-        self.left: set[str] = set()
-        self.passed = 0
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        _, suite, test = report.nodeid.split("::")
-        name = suite.removeprefix("Test")
-        if report.when == "call":
-            self.passed += report.passed
-            if report.failed:
-                self.of[name].add(test.partition("[")[0])
-        elif report.failed:
-            self.left.add(name)
-
-
-@pytest.fixture(scope="module")
-def failures() -> Failures:
-    found = Failures()
-    file = Path(broken_switches.__file__)
-    pytest.main(
-        [str(file), "-c", os.devnull, "--rootdir", str(file.parent),
-         "-p", "no:cacheprovider", "-p", "no:terminal", "-p", "no:timeout"],
-        plugins=[found],
-    )  # fmt: skip
-    return found
 
 
 def test_a_switch_that_keeps_its_promises_is_not_refused(failures: Failures):

@@ -3,11 +3,11 @@
 The broken drivers differ from this one in as little as it takes to break one promise.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 import pytest
 from attrs import define, evolve, field, frozen
+from imaginary_machine import OnImaginaryMachine
 
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.interface import Attachment, Device, InterfaceDriver
@@ -132,7 +132,7 @@ class GoodDriver(InterfaceDriver, Reconciler[PortId, Attachment, Seen]):
             self.machine.devices[key] = value
 
 
-class ImaginaryConformance(InterfaceDriverConformance):
+class ImaginaryConformance(OnImaginaryMachine, InterfaceDriverConformance):
     """Looks at the machine of the mind; ``DRIVER`` says whose driver is tried."""
 
     DRIVER: type[GoodDriver] = GoodDriver
@@ -148,20 +148,8 @@ class ImaginaryConformance(InterfaceDriverConformance):
             return evolve(value, mtu=1234)
         return found if found is not None and found.device == value.device else None
 
-    def make_foreign(self, value: Attachment) -> None:
-        self.machine.foreign.add(value.device)
-
-    def foreign_is_intact(self, value: Attachment) -> bool:
-        return value.device in self.machine.foreign
-
     def vanish(self, key: PortId, value: Attachment) -> None:
         del self.machine.devices[key]
-
-    @contextmanager
-    def outage(self) -> Iterator[None]:
-        self.machine.online = False
-        yield
-        self.machine.online = True
 
     def make_namespace(self, name: str) -> None:
         self.machine.namespaces.add(name)

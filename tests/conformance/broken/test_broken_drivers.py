@@ -1,11 +1,8 @@
 """The suite refuses drivers that break a promise, each for the right reason."""
 
-import os
-from collections import defaultdict
-from pathlib import Path
-
 import broken_drivers
 import pytest
+from suite_failures import Failures
 
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.interface import InterfaceDriver
@@ -15,6 +12,7 @@ from netfw.testing.conformance.promises import promises_of, proofs_in, unproven
 
 CONTRACTS = HostDriver, Reconciler, InterfaceDriver
 
+SUBJECTS = broken_drivers
 REFUSED_BY: dict[str, set[str]] = {
     "ChangesSomethingEachTime": {
         "test_a_complete_update_removes_the_rest",
@@ -183,33 +181,6 @@ REFUSED_BY: dict[str, set[str]] = {
         "test_a_missing_namespace_concerns_its_port_alone",
     },
 }
-
-
-class Failures:
-    """A plug-in that keeps which tests of which suite failed."""
-
-    def __init__(self) -> None:
-        self.of: dict[str, set[str]] = defaultdict(set)
-        self.passed = 0
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        _, suite, test = report.nodeid.split("::")
-        if report.failed:
-            self.of[suite.removeprefix("Test")].add(test.partition("[")[0])
-        elif report.when == "call" and report.passed:
-            self.passed += 1
-
-
-@pytest.fixture(scope="module")
-def failures() -> Failures:
-    found = Failures()
-    file = Path(broken_drivers.__file__)
-    pytest.main(
-        [str(file), "-c", os.devnull, "--rootdir", str(file.parent),
-         "-p", "no:cacheprovider", "-p", "no:terminal", "-p", "no:timeout"],
-        plugins=[found],
-    )  # fmt: skip
-    return found
 
 
 def test_a_driver_that_keeps_its_promises_is_not_refused(failures: Failures):
