@@ -26,8 +26,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "plan",
         help="say what the L2 agent would change on this host, without changing it",
-        description="Say what netfw-ovs-agent would change on this host, as database rows and "
-        "flows, without changing anything.  Exit status: 0 nothing is to be done, 1 it can not "
+        description="Say what netfw-ovs-agent would change on this host, as devices, database rows "
+        "and flows, without changing anything.  Exit status: 0 nothing is to be done, 1 it can not "
         "be said, 2 wrongly configured, 3 something would change, waits or is refused.",
     )
     add_file_arguments(parser)

@@ -75,8 +75,8 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         "use_veth_interconnection",
         default=False,
         help="Join the integration bridge and the bridges of bridge_mappings by veth pairs "
-        "instead of patch ports, as int-BRIDGE and phy-BRIDGE (cut to 15 characters, the last six "
-        "of them a hash, where that is too long).",
+        "instead of patch ports.  The ends are called int-BRIDGE and phy-BRIDGE, cut to nine "
+        "characters and six digits of a hash where that is too long for a device.",
     ),
     cfg.IntOpt(
         "veth_mtu",

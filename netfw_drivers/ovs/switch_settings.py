@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b32encode
 from collections.abc import Iterator, Mapping
-from hashlib import blake2b
+from hashlib import blake2b, sha1
 from ipaddress import IPv4Address
 
 from attrs import field, frozen
@@ -14,6 +14,7 @@ from netfw.model.address import IpAddress
 from netfw.model.device import DEVICE_NAME_LENGTH
 from netfw.model.segment import NetworkType
 
+_HASH_LENGTH = 6
 VXLAN_PORT = 4789
 VETH_MTU = 9000
 USERSPACE = "netdev"
@@ -143,9 +144,9 @@ def listener_name(kind: NetworkType) -> str:
 
 
 def _end_name(prefix: str, bridge: str) -> str:
-    """A name that fits a device: cut, and ended with a hash of the whole, where it is too long."""
+    """A name that fits a device; what is too long is cut and hashed, as all agents do it."""
     name = prefix + bridge
     if len(name) <= DEVICE_NAME_LENGTH:
         return name
-    digest = blake2b(bridge.encode(), digest_size=3).hexdigest()
-    return f"{name[: DEVICE_NAME_LENGTH - len(digest)]}{digest}"
+    digest = sha1(bridge.encode(), usedforsecurity=False).hexdigest()[:_HASH_LENGTH]
+    return name[: DEVICE_NAME_LENGTH - _HASH_LENGTH] + digest
