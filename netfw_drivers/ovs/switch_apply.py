@@ -62,7 +62,9 @@ class Executor:
         """
         self._check_numbers()
         for bridge, plan in self._plan.flows.items():
-            if bridge not in self._done and (plan.holds or plan.gone):
+            # Of a bridge whose row changed, the plan knew the flows of before.
+            doubtful = bridge in self._plan.unsettled
+            if bridge not in self._done and (plan.holds or plan.gone or doubtful):
                 flows, now = self._mirror_plan(bridge, self._plan)
                 flows.mirror.apply(now)
 

@@ -58,6 +58,21 @@ def test_a_bridge_that_somebody_makes_speak_otherwise_is_put_right_in_one_call(o
         assert one.driver.plan(wanted, one.driver.observe(None)).stages == ()
 
 
+def test_flows_that_go_when_a_row_changes_come_back_though_the_plan_had_none(one, until):
+    """As when the switch empties the bridge, and this side has not heard of it when it plans."""
+    wanted = Update(put=network(1), complete=True)
+    assert one.driver.converge(wanted).ok
+    one.ovs.vsctl("set", "Bridge", "br-int", "protocols=OpenFlow14")
+    until(lambda: len(one.driver.observe(None).snapshot.bridges["br-int"].protocols) == 1)
+    plan = one.driver.plan(wanted, one.driver.observe(None))
+    assert [stage.backend for stage in plan.stages] == ["ovsdb"]
+    for mode in ("standalone", "secure"):
+        one.ovs.vsctl("set", "Bridge", "br-int", f"fail_mode={mode}")
+    assert len(one.flows("br-int")) <= 1
+    one.driver.apply(plan, no_checkpoint)
+    assert one.driver.plan(wanted, one.driver.observe(None)).stages == ()
+
+
 def test_a_switch_that_hangs_up_unnoticed_is_spoken_with_anew(one, until):
     """The row's change ends our own connection; here nobody hears it before the flows are due."""
     assert one.driver.converge(Update(put=network(1), complete=True)).ok
