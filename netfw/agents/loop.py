@@ -54,8 +54,8 @@ class Timing:
 class Loop(Generic[K]):
     """Keeps a host as its source wants it.
 
-    ``run`` takes the calling thread until ``stop``.  ``hint``, ``resync``, ``stop``, ``status``
-    and ``wait_for`` may be used from any thread.
+    ``run`` takes the calling thread until ``stop``.  ``hint``, ``resync``, ``wake``, ``stop``,
+    ``status`` and ``wait_for`` may be used from any thread.
     """
 
     def __init__(
@@ -96,6 +96,10 @@ class Loop(Generic[K]):
     def resync(self) -> None:
         """Compare everything: source and machine."""
         self._inbox.resync()
+
+    def wake(self) -> None:
+        """Look at the timing again: it may have changed."""
+        self._inbox.wake()
 
     def stop(self) -> None:
         """End after the current pass; the machine stays as it is."""

@@ -12,6 +12,7 @@ from netfw.agents.loop import Loop, Timing
 from netfw.agents.status import AgentStatus, StatusFile
 from netfw.agents.thread import running
 from netfw.agents.work import Work
+from netfw.cli.process import Orders
 from netfw.drivers.state_source import StateSource
 
 
@@ -21,10 +22,10 @@ def run_loop(
     timing: Callable[[], Timing],
     *,
     status: Path,
-    stop: threading.Event,
+    orders: Orders,
     within: float | None = None,
 ) -> int:
-    """Run an agent until *stop*, or until it is ready, *within* so many seconds; the exit status.
+    """Run an agent as *orders* say, or until it is ready *within* so many seconds; its status.
 
     One that only becomes ready leaves the status file alone: it is that of an agent that stays.
 
@@ -32,11 +33,11 @@ def run_loop(
     """
     if within is not None:
         loop = Loop(source, work, timing)
-        _obey(stop, loop)
+        _obey(orders, loop)
         return _become_ready(loop, within)
     publish = StatusFile(status)
     loop = Loop(source, work, timing, publish=publish)
-    _obey(stop, loop)
+    _obey(orders, loop)
     try:
         loop.run()
     finally:
@@ -61,11 +62,12 @@ def _obstacles(status: AgentStatus) -> Iterator[tuple[str, str]]:
         yield what, f"waits for {reason}"
 
 
-def _obey(stop: threading.Event, loop: Loop[Any]) -> None:
-    """Have *loop* end when *stop* is set."""
+def _obey(orders: Orders, loop: Loop[Any]) -> None:
+    """Have *loop* end when it is to, and take new options at once."""
+    orders.on_reload = loop.wake
 
     def end() -> None:
-        stop.wait()
+        orders.stop.wait()
         loop.stop()
 
     threading.Thread(target=end, daemon=True).start()

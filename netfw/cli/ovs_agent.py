@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-import threading
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from netfw.cli.agent_run import run_loop
 from netfw.cli.config_arguments import add_file_arguments, file_arguments
 from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
-from netfw.cli.process import run
+from netfw.cli.process import Orders, run
 from netfw.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     files = file_arguments(arguments)
     status = 0
 
-    def serve(conf: ConfigOpts, stop: threading.Event) -> None:
+    def serve(conf: ConfigOpts, orders: Orders) -> None:
         nonlocal status
         with L2Parts(conf) as parts:
             LOG.info("%s %s begins: %s", PROGRAM, version("netfw"), parts)
@@ -46,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 parts.agent,
                 parts.timing,
                 status=parts.status_path(),
-                stop=stop,
+                orders=orders,
                 within=within,
             )
         LOG.info("%s has ended, and leaves the host as it is", PROGRAM)

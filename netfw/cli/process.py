@@ -18,8 +18,19 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
-Serve = Callable[["ConfigOpts", threading.Event], None]
-"""The process's work: returns soon after the event is set, leaving the machine as it is."""
+
+class Orders:
+    """What the operator asks of a process while it works."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        """Set when it is to end."""
+        self.on_reload: Callable[[], None] = lambda: None
+        """Called, on a thread of its own, when options have changed."""
+
+
+Serve = Callable[["ConfigOpts", Orders], None]
+"""The process's work: returns soon after it is told to stop, leaving the machine as it is."""
 
 
 def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None = None) -> int:
@@ -38,9 +49,14 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
         return 2
     for sentence in unknown_options(conf):
         LOG.warning("%s", sentence)
-    stop = threading.Event()
-    Signals(on_stop=stop.set, on_hangup=lambda: _reload(settings, log))
-    serve(conf, stop)
+    orders = Orders()
+
+    def reload() -> None:
+        if _reload(settings, log):
+            orders.on_reload()
+
+    Signals(on_stop=orders.stop.set, on_hangup=reload)
+    serve(conf, orders)
     return 0
 
 
@@ -85,7 +101,8 @@ def _standard_error() -> logging.Handler:
     return logging.StreamHandler()
 
 
-def _reload(settings: Settings, log: LogSettings) -> None:
+def _reload(settings: Settings, log: LogSettings) -> bool:
+    """Read the files again; whether anything has changed."""
     theirs = logging.getLogger("oslo_config.cfg")
     theirs.disabled = True  # it tells of the same options, and knows no defaults
     try:
@@ -93,9 +110,10 @@ def _reload(settings: Settings, log: LogSettings) -> None:
         log.apply(settings.conf)
     except ConfigError as exc:
         LOG.error("not reloaded: %s", exc)
-        return
+        return False
     finally:
         theirs.disabled = False
     for each in changed:
         LOG.log(logging.INFO if each.at_once else logging.WARNING, "%s", each)
     LOG.info("reloaded" if changed else "reloaded: nothing has changed")
+    return bool(changed)

@@ -1,6 +1,7 @@
 """netfw-ovs-agent as a process, on lab hosts with real switches and real packets."""
 
 import signal
+import time
 
 import pytest
 from agent_lab import port_id, until
@@ -204,6 +205,19 @@ def test_a_hangup_reloads_what_may_change(cloud, host):
     host.process.send_signal(signal.SIGHUP)
     until(lambda: "agent.audit_interval is now 123.0, was 600.0" in host.log.read_text())
     assert host.status()["ready"]
+
+
+@pytest.mark.spec("L2-18")
+def test_a_new_interval_takes_effect_at_once(cloud, host):
+    """Nothing else would wake the agent before the 30 s of a heartbeat are over."""
+    host.start_ready()
+    until(lambda: time.time() - host.status_file.stat().st_mtime > 2)  # it has become idle
+    assert "comparing everything" not in host.log.read_text()
+    host.configure(
+        f"tunnel_types = vxlan\nlocal_ip = {host.host.address.ip}", "audit_interval = 0.5"
+    )
+    host.process.send_signal(signal.SIGHUP)
+    until(lambda: "comparing everything" in host.log.read_text(), 10)
 
 
 @pytest.mark.spec("L2-41", "L2-44")

@@ -17,9 +17,10 @@ import logging, sys
 from oslo_config import cfg
 from netfw.cli.process import run
 
-def serve(conf, stop):
+def serve(conf, orders):
+    orders.on_reload = lambda: logging.getLogger("acme").info("told of mode %s", conf.acme.mode)
     print("serving", conf.acme.mode, flush=True)
-    while not stop.wait(0.01):
+    while not orders.stop.wait(0.01):
         logging.getLogger("acme").debug("mode %s", conf.acme.mode)
     print("stopped", flush=True)
 
@@ -95,6 +96,14 @@ def test_a_file_that_can_not_be_read_changes_nothing(start: Callable[[str], Runn
     acme.process.send_signal(signal.SIGHUP)
     wait_for(lambda: acme.logged("acme can not have the level 'loud'"))
     assert acme.end()[0] == 0
+
+
+@pytest.mark.spec("DRV-14")
+def test_the_work_is_told_when_options_have_changed(start: Callable[[str], Running]) -> None:
+    acme = start("[acme]\nmode = a\n")
+    acme.write("[acme]\nmode = b\n")
+    acme.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: acme.logged("told of mode b"))
 
 
 def test_a_rotated_log_is_opened_anew(start: Callable[[str], Running]) -> None:
