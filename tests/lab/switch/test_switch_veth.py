@@ -227,3 +227,27 @@ def test_the_host_says_nothing_on_a_veth(one_joined):
     """Its packets would come from ``br-int``, as those of a flat network."""
     for end in ENDS:
         assert one_joined.host.run(["ip", "address", "show", end]).count("inet") == 0
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_what_the_driver_does_itself_is_no_news(joined, before):
+    (host,) = joined(use_veth_interconnection=before)
+    assert host.is_right()
+    host.start(use_veth_interconnection=not before)
+    heard = []
+    host.there.driver.watch(heard.append)
+    assert host.is_right()
+    assert heard == []
+
+
+@pytest.mark.spec("L2-03")
+def test_bridge_and_switch_may_go_and_come_back(one_joined, until):
+    one_joined.ovs.vsctl("del-br", "br-ex")
+    one_joined.ovs.add_bridge("br-ex")
+    until(one_joined.is_right)
+    assert one_joined.up() == set(ENDS)
+    one_joined.host.restart_switch()
+    until(lambda: any(isinstance(event, FeedLost) for event in one_joined.heard))
+    one_joined.start()
+    assert one_joined.is_right()
+    assert one_joined.up() == set(ENDS)
