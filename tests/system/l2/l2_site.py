@@ -51,9 +51,11 @@ class Flavour:
 
     ip: int = 4
     population: bool = False
+    firewall: str = ""
 
     def __str__(self) -> str:
-        return f"{'population' if self.population else 'mesh'}-ipv{self.ip}"
+        way = f"{'population' if self.population else 'mesh'}-ipv{self.ip}"
+        return f"{way}-{self.firewall}" if self.firewall else way
 
 
 MESH4, POPULATED4 = Flavour(), Flavour(population=True)
@@ -79,12 +81,14 @@ class AgentHost:
     def local_ip(self) -> str:
         return str((self.host.address if self.flavour.ip == 4 else self.host.address6).ip)
 
-    def configure(self, switch: str = "", agent: str = "") -> Path:
+    def configure(self, switch: str = "", agent: str = "", firewall: str | None = None) -> Path:
         """Write the configuration, with further lines for these groups."""
-        self.conf.write_text(self._text("said", switch, agent))
+        self.conf.write_text(self._text("said", switch, agent, firewall))
         return self.conf
 
-    def _text(self, said: str, switch: str = "", agent: str = "") -> str:
+    def _text(
+        self, said: str, switch: str = "", agent: str = "", firewall: str | None = None
+    ) -> str:
         flavour = self.flavour
         return f"""
 [DEFAULT]
@@ -94,6 +98,7 @@ log_file = {self.log}
 [agent]
 status_file = {self.status_file}
 l2_population = {flavour.population}
+firewall_driver = {flavour.firewall if firewall is None else firewall}
 refresh_interval = 1
 retry_pause = 0.1
 retry_pause_max = 1
@@ -268,8 +273,18 @@ class Site:
     def port(self, net: Net, host: str, **more: Any) -> Port:
         return self.topology.port(net, host, **more)
 
-    def plug(self, port: Port, *, host: str | None = None, mtu: int | None = None) -> Instance:
-        """An instance for *port*, as a hypervisor starts it; on its host unless told otherwise."""
+    def plug(
+        self,
+        port: Port,
+        *,
+        host: str | None = None,
+        mtu: int | None = None,
+        unknown: bool = False,
+    ) -> Instance:
+        """An instance for *port*, as a hypervisor starts it; on its host unless told otherwise.
+
+        Nobody knows of one that is *unknown* whose it is.
+        """
         on = self.hosts[host or port.host].host
         instance = on.instance(
             f"vm{port.number}{'-' + host if host else ''}",
@@ -280,7 +295,8 @@ class Site:
                 addresses=(f"{port.v4}/16", f"{port.v6}/64"),
                 mtu=mtu or self.topology.mtu(port.net),
                 external_ids={
-                    "iface-id": port.id, "attached-mac": port.mac, "iface-status": "active",
+                    "attached-mac": port.mac, "iface-status": "active",
+                    **({} if unknown else {"iface-id": port.id}),
                 },
             ),
         )  # fmt: skip
@@ -329,10 +345,12 @@ class Site:
     def tidy(self) -> Iterator[None]:
         """Take away what the block made, and see that the agents leave nothing of it behind."""
         nets, ports = list(self.topology.nets), list(self.topology.ports)
+        groups = dict(self.topology.groups)
         before = {name: (host.flows().keys(), host.rows()) for name, host in self.hosts.items()}
         yield
         self.unplug_all(keep=ports)
         self.topology.nets, self.topology.ports = nets, ports
+        self.topology.groups = groups
         self.settle()
         for name, host in self.hosts.items():
             assert (host.flows().keys(), host.rows()) == before[name]

@@ -67,6 +67,8 @@ class Topology:
         self.hosts = hosts
         self.nets: list[Net] = []
         self.ports: list[Port] = []
+        self.groups: dict[str, list[dict[str, Any]]] = {}
+        """Security groups by name, with their rules."""
         self._numbers = 0
 
     def network(self, kind: str, **provider: Any) -> Net:
@@ -86,7 +88,7 @@ class Topology:
         return port
 
     def clear(self) -> None:
-        self.nets, self.ports = [], []
+        self.nets, self.ports, self.groups = [], [], {}
 
     def write(self) -> None:
         """Put it in force, all at once."""
@@ -121,6 +123,9 @@ class Topology:
                 {"name": f"{net.name}-v{version}", "network": net.name, "cidr": cidr}
                 for net in self.nets
                 for version, cidr in ((4, CIDR4), (6, CIDR6))
+            ],
+            "security_groups": [
+                {"name": name, "rules": rules} for name, rules in self.groups.items()
             ],
             "ports": [
                 {
