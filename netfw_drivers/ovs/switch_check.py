@@ -88,7 +88,7 @@ def _segment(segment: Segment, settings: Settings) -> Iterator[NetfwError]:
     if kind.is_tunnel and kind not in settings.tunnel_types:
         yield NotSupported(f"this host does no {kind}: add it to tunnel_types")
     if kind in {NetworkType.FLAT, NetworkType.VLAN} and physical not in settings.mappings:
-        yield NotFound(f"no bridge leads to {physical}: add {physical}:BRIDGE to mappings")
+        yield NotFound(f"no bridge leads to {physical}: add {physical}:BRIDGE to bridge_mappings")
     if (kind.is_tunnel or kind is NetworkType.VLAN) and provider.segmentation_id is None:
         yield InvalidInput({"segmentation_id": f"a {kind} segment needs one to be wired"})
 

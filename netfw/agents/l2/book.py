@@ -70,9 +70,13 @@ class Book:
         if network is None:
             return ()
         if id not in self._reachable:
-            every = segments_of(network, self._segments.get(id, {}).values())
+            every = self.segments(network)
             self._reachable[id] = tuple(each for each in every if self._view.reaches(each))
         return self._reachable[id]
+
+    def segments(self, network: Network) -> tuple[Segment, ...]:
+        """All segments of a network."""
+        return segments_of(network, self._segments.get(network.id, {}).values())
 
     def related(self, port: Port) -> tuple[Resource, ...]:
         """What a port or its network refers to, as far as it is known; always in this order."""

@@ -193,8 +193,10 @@ class Desired:
         if port is None or device is None or device.ancillary:
             return None
         network = self._book.network(port.network_id)
-        reachable = self._book.reachable(port.network_id)
-        return judge(port, network, reachable, self._book.subnets(port.network_id), self.view)
+        segments = self._book.reachable(port.network_id)
+        if network is not None and not segments:
+            segments = self._book.segments(network)  # to say why
+        return judge(port, network, segments, self._book.subnets(port.network_id), self.view)
 
     def _redo_uses(self, id: PortId) -> None:
         port = self.port(id) if id in self._verdicts else None

@@ -34,14 +34,20 @@ class View:
 
     def reaches(self, segment: Segment) -> bool:
         """Whether this host can take part in *segment*."""
-        provider = segment.provider
-        if provider.segmentation_id is None and provider.network_type in SEGMENTATION_IDS:
-            return False
-        if provider.network_type is NetworkType.LOCAL:
-            return True
-        if provider.network_type.is_tunnel:
-            return self.own(provider.network_type) is not None
-        return provider.physical_network in self.facts.physical_networks
+        return not self.obstacle(segment)
+
+    def obstacle(self, segment: Segment) -> str:
+        """What to change for this host to take part in *segment*; empty: nothing."""
+        kind, physical = segment.provider.network_type, segment.provider.physical_network
+        if segment.provider.segmentation_id is None and kind in SEGMENTATION_IDS:
+            return f"give its {kind} segment a segmentation id"
+        if kind is NetworkType.LOCAL:
+            return ""
+        if kind.is_tunnel:
+            return "" if self.own(kind) else f"add {kind} to tunnel_types, and set local_ip"
+        if physical in self.facts.physical_networks:
+            return ""
+        return f"map its physical network: add {physical}:BRIDGE to bridge_mappings"
 
 
 def segments_of(network: Network, stored: Iterable[Segment]) -> tuple[Segment, ...]:

@@ -42,16 +42,15 @@ def judge(
 ) -> Verdict:
     """How *port*, which is bound to this host and plugged, is to be wired.
 
-    *segments* are those of its network that this host reaches.
+    *segments* are those of its network that this host reaches, or all when it reaches none.
     """
-    reachable = tuple(segments)
+    every = tuple(segments)
+    reachable = tuple(filter(view.reaches, every))
     reason = _closed(port, network)
     fault = not reason and not reachable
     if fault:
-        reason = (
-            f"no segment of network {port.network_id} reaches this host: map its physical "
-            "network, or enable its tunnel type with a local IP"
-        )
+        ways = " or ".join(map(view.obstacle, every)) or "it has none"
+        reason = f"no segment of network {port.network_id} reaches this host: {ways}"
     wiring = Wiring(
         network=port.network_id,
         mac=port.mac,

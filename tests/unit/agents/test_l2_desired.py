@@ -144,18 +144,29 @@ def test_a_port_that_is_not_to_be_admitted_is_dead_and_says_why(resources, reaso
 
 
 @pytest.mark.parametrize(
-    "unreachable",
+    ("unreachable", "remedy"),
     [
-        segment(NET, NetworkType.VLAN, 7, "physnet2"),
-        segment(NET, NetworkType.FLAT, None, "physnet2"),
-        segment(NET, NetworkType.GENEVE, 7),
+        (
+            segment(NET, NetworkType.VLAN, 7, "physnet2"),
+            "map its physical network: add physnet2:BRIDGE to bridge_mappings",
+        ),
+        (
+            segment(NET, NetworkType.FLAT, None, "physnet2"),
+            "map its physical network: add physnet2:BRIDGE to bridge_mappings",
+        ),
+        (segment(NET, NetworkType.GENEVE, 7), "add geneve to tunnel_types, and set local_ip"),
+        (
+            segment(NET, NetworkType.VLAN, None, "physnet1"),
+            "give its vlan segment a segmentation id",
+        ),
     ],
 )
-def test_a_port_whose_network_does_not_reach_this_host_is_dead_by_a_fault(unreachable):
+def test_a_port_whose_network_does_not_reach_this_host_is_dead_by_a_fault(unreachable, remedy):
     made = desired(NET, unreachable, PORT)
     assert made.values == {PortKey(PORT.id): wiring(PORT, Admission.DEAD)}
     assert made.verdict(PORT.id).fault
-    assert "reaches this host" in made.verdict(PORT.id).reason
+    reason = f"no segment of network {NET.id} reaches this host: {remedy}"
+    assert made.verdict(PORT.id).reason == reason
 
 
 @pytest.mark.parametrize(
