@@ -13,13 +13,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from netfw.testing.conformance.firewall import FirewallDriverConformance
     from netfw.testing.conformance.interface import InterfaceDriverConformance
     from netfw.testing.conformance.state_source import StateSourceConformance
     from netfw.testing.conformance.switch import SwitchDriverConformance
 
-__all__ = ["InterfaceDriverConformance", "StateSourceConformance", "SwitchDriverConformance"]
+__all__ = [
+    "FirewallDriverConformance",
+    "InterfaceDriverConformance",
+    "StateSourceConformance",
+    "SwitchDriverConformance",
+]
 
 _HOMES = {
+    "FirewallDriverConformance": "firewall",
     "InterfaceDriverConformance": "interface",
     "StateSourceConformance": "state_source",
     "SwitchDriverConformance": "switch",

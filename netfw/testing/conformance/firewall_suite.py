@@ -1,0 +1,205 @@
+"""What the parts of the firewall suite have in common."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import pytest
+
+from netfw.drivers.base import Capability
+from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.host_driver import HostDriver
+from netfw.model.protocol import ICMP, ICMPV6, TCP
+from netfw.plan import Outcome, Update
+from netfw.testing.conformance.firewall_dialogue import Dialogue
+from netfw.testing.conformance.firewall_packets import ECHO, Packet, Sent
+from netfw.testing.conformance.firewall_policy import State
+from netfw.testing.conformance.firewall_world import Delivery, FirewallGround, Station
+
+MakeDriver = Callable[[], FirewallDriver]
+_WAYS = {Capability.SPOOF_GUARD, Capability.STATELESS_GROUPS, Capability.ADDRESS_GROUPS}
+
+
+class FirewallSuite:
+    """Fixtures and words of the tests.
+
+    The hook is `shared_ground`: what it yields is used by all tests of the class.  A driver that
+    does not declare ``Capability.FILTERING`` is held to letting everything pass: what should be
+    blocked must arrive.
+    """
+
+    numbers: ClassVar[Iterator[int]] = itertools.count(2)
+    """No two tests have stations alike: connections may be remembered."""
+    ground: FirewallGround
+    filtering: bool
+    _now: State
+    _stations: dict[FirewallKey, Station]
+    _free: dict[int, list[int]]
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_ground(cls) -> Iterator[FirewallGround]:
+        """The host; no driver was there."""
+        raise NotImplementedError("override the `shared_ground` fixture with one that yields yours")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def blank(cls, shared_ground: FirewallGround) -> frozenset[str]:
+        """The host when nothing is wanted."""
+        return emptied(shared_ground)
+
+    @pytest.fixture
+    def make_driver(
+        self, shared_ground: FirewallGround, blank: frozenset[str]
+    ) -> Iterator[MakeDriver]:
+        self.ground, self._now = shared_ground, {}
+        self._stations, self._free = {}, {0: [0, 1, 2, 3], 1: [4, 5]}
+        made: list[FirewallDriver] = []
+
+        def make() -> FirewallDriver:
+            if made:  # one at a time works on a host
+                shared_ground.killed(made[-1])
+            driver = shared_ground.make_driver()
+            self.filtering = Capability.FILTERING in driver.describe().capabilities
+            made.append(driver)
+            return driver
+
+        yield make
+        for driver in made:
+            driver.close()
+            shared_ground.killed(driver)
+        left = emptied(shared_ground) ^ blank
+        assert not left, f"left behind: {sorted(left)}"
+
+    @pytest.fixture
+    def driver(self, make_driver: MakeDriver) -> FirewallDriver:
+        return make_driver()
+
+    def require(self, driver: HostDriver[Any, Any], capability: Capability) -> None:
+        """Skip the test when the driver does not claim to be capable of this.
+
+        One that filters nothing is asked about all ways to filter.
+        """
+        asked = self.filtering or capability not in _WAYS
+        if asked and capability not in driver.describe().capabilities:
+            pytest.skip(f"the driver does not declare the capability {capability.value!r}")
+
+    def stations(self, count: int, network: int = 0) -> tuple[Station, ...]:
+        """Ports with new addresses."""
+        made = tuple(
+            Station(
+                seat=self.ground.seats[self._free[network].pop(0)],
+                number=next(FirewallSuite.numbers),
+            )
+            for _ in range(count)
+        )
+        self._stations |= {station.key: station for station in made}
+        return made
+
+    def twin(self, station: Station) -> Station:
+        """A port of the other network with the same addresses."""
+        seat = self.ground.seats[self._free[1].pop(0)]
+        made = Station(seat=seat, number=station.number)
+        self._stations[made.key] = made
+        return made
+
+    def apply(
+        self, driver: FirewallDriver, state: Mapping[FirewallKey, FirewallValue]
+    ) -> Outcome[FirewallKey]:
+        """Have *state* so, and nothing else of what was so before."""
+        update = self.update_to(state)
+        self.wire(state)
+        outcome = driver.converge(update)
+        assert outcome.ok, str(outcome)
+        self.ground.settle()
+        return outcome
+
+    def update_to(
+        self, state: Mapping[FirewallKey, FirewallValue]
+    ) -> Update[FirewallKey, FirewallValue]:
+        """The change that leads from what is so to *state*; it is taken for done."""
+        changed = {k: v for k, v in state.items() if self._now.get(k) != v}
+        gone = frozenset(self._now.keys() - state.keys())
+        self._now = dict(state)
+        return Update(put=changed, drop=gone)
+
+    def wire(self, state: Mapping[FirewallKey, FirewallValue]) -> None:
+        """Have the switch let the ports of *state* live."""
+        ports = {
+            self._stations[key]: value
+            for key, value in state.items()
+            if isinstance(value, FilteredPort)
+        }
+        self.ground.wire(ports)
+
+    def assert_passes(self, one: Station, two: Station, *sent: Sent) -> None:
+        self.assert_fates(Delivery(one, two, each, hoped=True) for each in sent)
+
+    def assert_blocked(self, one: Station, two: Station, *sent: Sent) -> None:
+        self.assert_fates(Delivery(one, two, each, hoped=not self.filtering) for each in sent)
+
+    def assert_fates(self, deliveries: Iterable[Delivery]) -> None:
+        """Everything that is hoped for arrives, and nothing else does."""
+        carried = tuple(deliveries)
+        fates = self.ground.carry(carried)
+        wrong = [
+            f"{each} should {'pass' if each.hoped else 'not pass'}"
+            for each, arrived in zip(carried, fates, strict=True)
+            if arrived is not each.hoped
+        ]
+        assert not wrong, "\n".join(wrong)
+
+    def dialogue(
+        self, one: Station, two: Station, port: int, *, protocol: int = TCP, version: int = 4
+    ) -> Dialogue:
+        """A connection that nothing was said in yet."""
+        number = next(FirewallSuite.numbers)
+        opening = one.packet(
+            two, protocol, port, version=version, source_port=30000 + number % 30000, body=b""
+        )
+        if protocol in (ICMP, ICMPV6):
+            opening = one.ping(two, version=version, identifier=number & 0xFFFF)
+        return Dialogue(one, two, opening)
+
+    def opened(self, one: Station, two: Station, port: int, **more: int) -> Dialogue:
+        """A connection that was opened and lives."""
+        return self.open(self.dialogue(one, two, port, **more))
+
+    def open(self, dialogue: Dialogue) -> Dialogue:
+        """Open it, and see it live."""
+        for sender, receiver, packet in dialogue.handshake():
+            self.assert_passes(sender, receiver, packet)
+        self.assert_lives(dialogue)
+        return dialogue
+
+    def assert_lives(self, *dialogues: Dialogue) -> None:
+        """What both say arrives."""
+        for dialogue in dialogues:
+            self.assert_passes(dialogue.one, dialogue.two, dialogue.forth())
+            dialogue.went_forth()
+            self.assert_passes(dialogue.two, dialogue.one, dialogue.back())
+            dialogue.went_back()
+
+    def assert_cut(self, *dialogues: Dialogue) -> None:
+        """Nothing of what either says arrives; the one who answers speaks first."""
+        for dialogue in dialogues:
+            self.assert_blocked(dialogue.two, dialogue.one, dialogue.back())
+            self.assert_blocked(dialogue.one, dialogue.two, dialogue.forth())
+
+
+def pings(one: Station, two: Station) -> tuple[Packet, Packet]:
+    """An echo request of each family."""
+    return one.ping(two), one.ping(two, version=6, icmp=ECHO[6])
+
+
+def emptied(ground: FirewallGround) -> frozenset[str]:
+    """What is there when a driver has removed all that drivers made."""
+    driver = ground.make_driver()
+    outcome = driver.gc([])
+    assert outcome.ok, str(outcome)
+    assert driver.held() == frozenset()
+    driver.close()
+    ground.killed(driver)
+    return ground.picture()

@@ -1,0 +1,57 @@
+"""NullFirewallDriver: takes every policy, and filters nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any, ClassVar, Self
+
+from attrs import define, field
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.firewall import FirewallDriver, FirewallKey, FirewallValue
+from netfw.plan import Outcome, Update
+
+
+@define
+class ImaginaryFirewall:
+    """What a null driver has instead of a firewall; drivers of one host share it."""
+
+    policy: dict[FirewallKey, FirewallValue] = field(factory=dict)
+    lock: Lock = field(factory=Lock, repr=False)
+
+
+class NullFirewallDriver(FirewallDriver):
+    """Lets everything pass, for hosts whose ports need no filters, or where others filter them.
+
+    It does not declare ``Capability.FILTERING``: security groups of its ports are not in force,
+    and nobody guards their sources but the switch.  What it holds lives as long as the host object
+    that it was made with.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    def __init__(self, firewall: ImaginaryFirewall | None = None) -> None:
+        self._firewall = firewall if firewall is not None else ImaginaryFirewall()
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls(host.share(ImaginaryFirewall, ImaginaryFirewall))
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("noop")
+
+    def converge(self, update: Update[FirewallKey, FirewallValue]) -> Outcome[FirewallKey]:
+        with self._firewall.lock:
+            policy = self._firewall.policy
+            leaving = set(update.drop)
+            if update.complete:
+                leaving |= policy.keys() - update.put.keys() - update.keep
+            for key in leaving:
+                policy.pop(key, None)
+            policy.update(update.put)
+        return Outcome(done=frozenset(update))
+
+    def held(self) -> frozenset[FirewallKey]:
+        with self._firewall.lock:
+            return frozenset(self._firewall.policy)

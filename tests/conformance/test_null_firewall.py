@@ -1,0 +1,45 @@
+"""The driver that filters nothing lets everything pass, with real packets on Linux bridges."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from netfw.drivers.host import LocalHost
+from netfw.testing.conformance.firewall import FirewallDriverConformance
+from netfw.testing.conformance.firewall_lab import BridgeGround
+from netfw.testing.lab.lab import Lab
+from netfw_drivers.null.firewall import ImaginaryFirewall, NullFirewallDriver
+
+
+class NullGround(BridgeGround):
+    """There is nothing to look at but what the drivers of the host hold."""
+
+    def __init__(self, host) -> None:
+        super().__init__(host)
+        self.place = LocalHost()
+
+    def make_driver(self) -> NullFirewallDriver:
+        return NullFirewallDriver.from_conf({}, self.place)
+
+    def picture(self) -> frozenset[str]:
+        firewall = self.place.share(ImaginaryFirewall, ImaginaryFirewall)
+        return frozenset(f"{key} {value}" for key, value in firewall.policy.items())
+
+    def lose_state(self) -> None:
+        self.place.share(ImaginaryFirewall, ImaginaryFirewall).policy.clear()
+
+    def make_foreign(self) -> None:
+        """Nobody else has anything there."""
+
+    def foreign_is_intact(self) -> bool:
+        return True
+
+
+@pytest.mark.spec("DRV-03")
+class TestNullFirewall(FirewallDriverConformance):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_ground(cls) -> Iterator[NullGround]:
+        with Lab(1) as lab:
+            (host,) = lab.hosts.values()
+            yield NullGround(host)
