@@ -2,7 +2,7 @@
 
 import time
 
-from netfw.linux.network import Network
+from netfw.linux.network import Network, device_exists
 from netfw.linux.operations import AddVeth, DelLink
 
 
@@ -14,6 +14,18 @@ def test_one_link_is_what_the_list_says_of_it():
         assert network.link("nobody") is None
         network.apply([DelLink("one")])
         assert network.link("one") is None
+
+
+def test_a_veth_knows_its_other_end_in_the_same_namespace_alone(blue):
+    with Network() as network:
+        assert not device_exists("one")
+        network.apply([AddVeth(name="one", peer="other")])
+        assert device_exists("one")
+        one, other = network.link("one"), network.link("other")
+        assert (one.peer, other.peer) == (other.index, one.index)
+        network.apply([DelLink("one")])
+    assert blue.link("e0").peer is None
+    assert blue.link("lo").peer is None
 
 
 def test_looking_for_one_device_costs_the_same_among_few_and_many():
