@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from netfw.drivers.base import Host
 from netfw.errors import BackendUnavailable
-from netfw.ovs.openflow import Drift, FlowMirror, OpenFlow
+from netfw.ovs.openflow import CookieSpace, Drift, FlowMirror, OpenFlow
 from netfw.ovs.openflow.encode import Key, State
 
 Listener = Callable[[Drift], None]
@@ -74,6 +74,13 @@ class BridgeFlows:
         :raises BackendUnavailable: it does not answer.
         """
         return self._client.flows(table=number)
+
+    def space(self, cookies: CookieSpace) -> list[tuple[Key, State]]:
+        """The flows of one cookie space, read from the switch now.
+
+        :raises BackendUnavailable: it does not answer.
+        """
+        return self._client.flows(cookies)
 
     def close(self) -> None:
         """End the connection; the bridge keeps its flows."""

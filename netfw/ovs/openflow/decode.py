@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
+from netfw.flows import Conjunction
 from netfw.flows.port import narrow
 from netfw.ovs.openflow.encode import State
+from netfw.ovs.openflow.extension import NICIRA
 
 _HEADER = Struct("!HH")
 _PORT = Struct("!I")
 _INSTRUCTIONS = 12
 """Where the instructions begin: behind cookie and timeouts."""
 _APPLY_ACTIONS = 4
-_OUTPUT, _SET_FIELD = 0, 25
+_OUTPUT, _SET_FIELD, _EXTENSION = 0, 25, 0xFFFF
+_EXTENDED = Struct("!IH")
+"""Whose extension, and which."""
+_NOTE, _CONJUNCTION = (NICIRA, 8), (NICIRA, 34)
+_CLAUSE = Struct("!BBI")
 _ETH_SRC = bytes.fromhex("80000806")
 """Header of the field in ``set_field``."""
 
@@ -30,6 +36,30 @@ def written_eth_src(state: State) -> int | None:
         if kind == _SET_FIELD and action[4:8] == _ETH_SRC:
             found = int.from_bytes(action[8:14])
     return found
+
+
+def note_of(state: State) -> bytes | None:
+    """The bytes that stay with a flow; the first, if there are several."""
+    for which, body in _extensions(state):
+        if which == _NOTE:
+            return body
+    return None
+
+
+def conjunctions(state: State) -> tuple[Conjunction, ...]:
+    """The clauses that a flow fulfils."""
+    found = (
+        _CLAUSE.unpack_from(body) for which, body in _extensions(state) if which == _CONJUNCTION
+    )
+    return tuple(Conjunction(id, clause + 1, clauses) for clause, clauses, id in found)
+
+
+def _extensions(state: State) -> Iterator[tuple[tuple[int, int], bytes]]:
+    """Actions that OpenFlow does not have, by whose they are and which."""
+    for kind, action in _actions(state):
+        if kind == _EXTENSION and len(action) >= _HEADER.size + _EXTENDED.size:
+            which, subtype = _EXTENDED.unpack_from(action, _HEADER.size)
+            yield (which, subtype), action[_HEADER.size + _EXTENDED.size :]
 
 
 def _outputs(state: State) -> Iterator[int]:

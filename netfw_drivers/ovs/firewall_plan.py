@@ -1,0 +1,197 @@
+"""What an update of the firewall asks of ``br-int``: one bundle, all of it or nothing.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from attrs import field, frozen
+
+from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
+from netfw.drivers.keys import GroupKey, PortKey
+from netfw.errors import InvalidInput, NetfwError
+from netfw.flows import Flow
+from netfw.ovs.openflow import CookieSpace, FlowBook, FlowMirror, FlowPlan
+from netfw.ovs.openflow.encode import Key
+from netfw.ovs.ovsdb_state import Port
+from netfw.plan import Operation, Plan, Stage, Update
+from netfw_drivers.ovs.firewall_check import refusal
+from netfw_drivers.ovs.firewall_draft import Draft, Owner, Part, parts_of
+from netfw_drivers.ovs.firewall_state import State
+from netfw_drivers.ovs.pipeline import FIREWALL_SPACE, SPACE_MASK
+from netfw_drivers.ovs.switch_observed import ofport_of
+from netfw_drivers.ovs.switch_steps import FLOWS, FlowStep, UnwantedFlow
+
+OURS = CookieSpace(FIREWALL_SPACE, SPACE_MASK)
+FirewallUpdate = Update[FirewallKey, FirewallValue]
+K = TypeVar("K", bound=FirewallKey)
+
+
+@frozen(kw_only=True)
+class Observed:
+    """What the switch holds, and what its ports are numbered."""
+
+    bridge: str
+    ports: Mapping[str, Port]
+    """Those of the switch's database, by name."""
+    state: State
+    book: FlowBook | FlowMirror
+    drifted: frozenset[Part] = frozenset()
+    """Whose flows somebody else changed."""
+    revision: int = 0
+    """How often the state was changed before this was observed."""
+    absent: bool = False
+    """There is no such bridge."""
+
+    def number(self, device: str) -> int | None:
+        """The switch's number for *device*, once it has one."""
+        port = self.ports.get(device)
+        return ofport_of(port) if port is not None and port.bridge == self.bridge else None
+
+
+@frozen(kw_only=True)
+class FirewallPlan(Plan):
+    """A plan, and what the driver has to note when it is carried out."""
+
+    draft: Draft | None = field(default=None, eq=False, repr=False)
+    flows: FlowPlan | None = field(default=None, eq=False, repr=False)
+    revision: int = field(default=0, eq=False, repr=False)
+    absent: bool = field(default=False, eq=False, repr=False)
+
+    @property
+    def dropped(self) -> frozenset[PortKey]:
+        """Ports that nobody waits for any more."""
+        gone = self.draft.state.gone() if self.draft is not None else ()
+        return frozenset(gone) - self.waiting.keys()
+
+
+class Outline:
+    """Works out one update, given who is refused."""
+
+    def __init__(
+        self, update: FirewallUpdate, observed: Observed, refused: Mapping[FirewallKey, NetfwError]
+    ) -> None:
+        self._update, self._observed = update, observed
+        self.refused: dict[FirewallKey, NetfwError] = dict(refused)
+        self.waiting: dict[FirewallKey, str] = {}
+        self.draft = Draft(observed.state)
+        for key, value in update.put.items():
+            fault = refusal(key, value)
+            if fault is not None:
+                self.refused.setdefault(key, fault)
+        for key in self._leaving():
+            self._drop(key)
+        for key in _ordered(update.put):
+            if key not in self.refused:
+                self._put(key, update.put[key])
+        if update.complete:
+            self.draft.touch_everything()
+        for part in observed.drifted:
+            self.draft.touch(part)
+
+    def flows(self) -> FlowPlan:
+        """What to change on the bridge."""
+        put, drop = self.draft.groups()
+        kept = [Owner(key) for key in self.draft.state.inherited()]
+        space = OURS if self._update.complete else None
+        return self._observed.book.plan(put, drop, complete=space, keep=kept)
+
+    def _leaving(self) -> Iterator[FirewallKey]:
+        kept = self._update.keep | self.refused.keys()
+        yield from (key for key in self._update.drop if key not in kept)
+        if self._update.complete:
+            staying = self._update.put.keys() | kept | self._update.drop
+            yield from [key for key in self._observed.state.held() if key not in staying]
+
+    def _put(self, key: FirewallKey, value: FirewallValue) -> None:
+        try:
+            match key, value:
+                case PortKey(), FilteredPort():
+                    self._put_port(key, value)
+                case GroupKey(), Rules():
+                    self.draft.put_group(key, value)
+                case Member(), _:
+                    self.draft.put_member(key)
+        except InvalidInput as error:
+            self.refused[key] = error
+
+    def _put_port(self, key: PortKey, port: FilteredPort) -> None:
+        number = self._observed.number(port.device)
+        if number is not None:
+            self.draft.put_port(key, port, number)
+            return
+        self.draft.drop_port(key)  # its former number may be another's by now
+        bridge = self._observed.bridge
+        self.waiting[key] = f"the switch has no number for {port.device} on {bridge} yet"
+
+    def _drop(self, key: FirewallKey) -> None:
+        match key:
+            case PortKey():
+                self.draft.drop_port(key)
+            case GroupKey():
+                self.draft.drop_group(key)
+            case Member():
+                self.draft.drop_member(key)
+
+
+def plan_firewall(update: FirewallUpdate, observed: Observed) -> Plan:
+    """What turns *observed* into *update*."""
+    unwilling: dict[FirewallKey, NetfwError] = {}
+    while True:
+        found = Outline(update, observed, unwilling)
+        flows = found.flows()
+        more: dict[FirewallKey, NetfwError] = {
+            part: flows.refused[Owner(part)]
+            for part in parts_of(flows.refused)
+            if isinstance(part, PortKey) and part not in unwilling
+        }
+        if not more:
+            break
+        unwilling |= more
+    operations = tuple(_steps(observed.bridge, flows, found.draft))
+    return FirewallPlan(
+        stages=(Stage(operations),) if operations else (),
+        waiting=found.waiting,
+        refused=found.refused,
+        draft=found.draft,
+        flows=flows,
+        revision=observed.revision,
+        absent=observed.absent,
+    )
+
+
+def _steps(bridge: str, plan: FlowPlan, draft: Draft) -> Iterator[Operation]:
+    changes = plan.changes
+    owners = {
+        key: owner
+        for held in (plan.before, plan.holds)
+        for owner, one in held.items()
+        for key in one.flows
+    }
+
+    def step(lead: str, key: Key, subject: Flow | UnwantedFlow) -> Operation:
+        asked = (draft.concerned(part) for part in parts_of([owners.get(key)]))
+        done = FlowStep(lead, subject)
+        return Operation(FLOWS + bridge, done.__str__, next(asked, frozenset()), done)
+
+    for key, cookie in changes.removed.items():
+        yield step(f"remove cookie={cookie:#x},", key, UnwantedFlow(key))
+    for encoded in changes.added:
+        yield step("add ", encoded.key, encoded.flow)
+    for encoded in changes.changed:
+        yield step("change ", encoded.key, encoded.flow)
+
+
+def _ordered(keys: Iterable[FirewallKey]) -> list[FirewallKey]:
+    """Numbers are given in the same order in every run."""
+    asked = list(keys)
+    ports, groups = _of(asked, PortKey), _of(asked, GroupKey)
+    return [
+        *sorted(groups, key=lambda key: key.group),
+        *_of(asked, Member),
+        *sorted(ports, key=lambda key: key.port),
+    ]
+
+
+def _of(keys: Iterable[FirewallKey], kind: type[K]) -> list[K]:
+    return [key for key in keys if isinstance(key, kind)]

@@ -1,0 +1,178 @@
+"""What the firewall in the switch holds: who has which number, and who names whom.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from attrs import define, field, frozen
+
+from netfw.drivers.firewall import FirewallKey, Member
+from netfw.drivers.keys import GroupKey, PortKey
+from netfw.model.ids import SecurityGroupId
+from netfw_drivers.ovs.firewall_flows import PortFlows
+from netfw_drivers.ovs.firewall_matches import Address, Plane, Spot, plane_for
+from netfw_drivers.ovs.firewall_notes import Groups, Known, Meaning, Permit, Remote, SetOf
+from netfw_drivers.ovs.firewall_relations import Numbers, NumbersDraft, Relation, RelationDraft
+
+ALONE = (Plane.INGRESS,)
+"""Where members are kept that nobody refers to."""
+_KNOWN = object()
+
+
+@frozen
+class PolicyOwner:
+    """Whose flows: a policy's."""
+
+    number: int
+
+
+@frozen
+class MeaningOwner:
+    """Whose flows: a conjunction's."""
+
+    number: int
+
+
+@define
+class State:
+    """What is on the switch.  Everything in it can be read back from there."""
+
+    meanings: Numbers[Meaning] = field(factory=Numbers)
+    policies: Numbers[Groups] = field(factory=Numbers)
+    ports: dict[PortKey, PortFlows | None] = field(factory=dict)
+    """``None``: an earlier run made its flows."""
+    judged: Relation[int, PortKey] = field(factory=Relation)
+    """Policies and the ports that they are for."""
+    within: Relation[SecurityGroupId, int] = field(factory=Relation)
+    """Groups and the policies that they are part of."""
+    permits: Relation[SecurityGroupId, int] = field(factory=Relation)
+    """Groups and their conjunctions."""
+    referrers: Relation[Remote, int] = field(factory=Relation)
+    """Remote groups and the conjunctions that name them."""
+    rules: Relation[int, Spot] = field(factory=Relation)
+    """Conjunctions and where their rules are."""
+    members: Relation[Remote, Address] = field(factory=Relation)
+
+    def held(self) -> Iterator[FirewallKey]:
+        """What is held."""
+        yield from self.ports
+        for meaning in self.meanings.number:
+            if isinstance(meaning, Known):
+                yield GroupKey(meaning.group)
+        for remote, address in self.members:
+            yield Member(remote, address.prefix, address.mac)
+
+    def note_meaning(self, meaning: Meaning, number: int) -> None:
+        """Take over what a note of an earlier run says."""
+        self.meanings.give(meaning, number)
+        if isinstance(meaning, Permit):
+            self.permits.add(meaning.group, number)
+            if meaning.remote is not None:
+                self.referrers.add(meaning.remote, number)
+
+    def note_policy(self, groups: Groups, number: int) -> None:
+        """Take over what a note of an earlier run says."""
+        self.policies.give(groups, number)
+        for group in groups:
+            self.within.add(group, number)
+
+
+class StateDraft:
+    """The state as it will be, without touching it."""
+
+    def __init__(self, base: State) -> None:
+        self.base = base
+        self.meanings = NumbersDraft(base.meanings)
+        self.policies = NumbersDraft(base.policies)
+        self.judged = RelationDraft(base.judged)
+        self.within = RelationDraft(base.within)
+        self.permits = RelationDraft(base.permits)
+        self.referrers = RelationDraft(base.referrers)
+        self.rules = RelationDraft(base.rules)
+        self.members = RelationDraft(base.members)
+        self._ports: dict[PortKey, PortFlows | None] = {}
+
+    def port(self, key: PortKey) -> PortFlows | None:
+        """What its flows are made of, if it has some and that is known."""
+        return self._ports[key] if key in self._ports else self.base.ports.get(key)
+
+    def set_port(self, key: PortKey, flows: PortFlows | None) -> None:
+        self._ports[key] = flows
+
+    def inherited(self) -> Iterator[PortKey]:
+        """Ports whose flows an earlier run made, and that stay as they are."""
+        for key, flows in self.base.ports.items():
+            if flows is None and key not in self._ports:
+                yield key
+
+    def is_inherited(self, key: PortKey) -> bool:
+        return key not in self._ports and self.base.ports.get(key, _KNOWN) is None
+
+    def gone(self) -> Iterator[PortKey]:
+        """Ports that have no flows any more."""
+        return (key for key, flows in self._ports.items() if flows is None)
+
+    def ports(self) -> Iterator[PortKey]:
+        yield from (key for key in self.base.ports if key not in self._ports)
+        yield from (key for key, flows in self._ports.items() if flows is not None)
+
+    def is_empty(self) -> bool:
+        return not any(next(iter(part), None) is not None for part in self._parts())
+
+    def _parts(self) -> Iterable[Iterable[object]]:
+        return self.ports(), self.meanings, self.policies
+
+    def clauses(self, spot: Spot, address: Address | None) -> tuple[tuple[int, int, int], ...]:
+        """Number, clause and how many there are, for everyone who wants something of *spot*."""
+        found = set()
+        for number in self.rules.lefts(spot):
+            count = self._count(number)
+            found.add((number, count, count))
+        for remote in self.members.lefts(address) if address is not None else ():
+            if spot.plane in self.planes(remote):
+                own = self.meanings.get(SetOf(remote))
+                assert own is not None
+                found.add((own, 2, SetOf.clauses))
+                found |= {(id, 2, 3) for id in self.referrers.rights(remote) if self.at(id, spot)}
+        return tuple(sorted(found))
+
+    def at(self, number: int, spot: Spot) -> bool:
+        meaning = self.meanings.thing(number)
+        return isinstance(meaning, Permit) and plane_of(meaning) is spot.plane
+
+    def planes(self, remote: Remote) -> tuple[Plane, ...]:
+        """Where members of *remote* are looked for."""
+        meanings = map(self.meanings.thing, self.referrers.rights(remote))
+        found = {plane_of(meaning) for meaning in meanings if isinstance(meaning, Permit)}
+        return tuple(found) or ALONE
+
+    def permits_of(self, groups: Groups) -> tuple[tuple[Plane, tuple[tuple[int, int], ...]], ...]:
+        """The conjunctions of *groups*, with their numbers of clauses, by where they are asked."""
+        found: dict[Plane, list[tuple[int, int]]] = {}
+        for group in groups:
+            for number in self.permits.rights(group):
+                meaning = self.meanings.thing(number)
+                assert isinstance(meaning, Permit)
+                found.setdefault(plane_of(meaning), []).append((number, meaning.clauses))
+        return tuple((plane, tuple(sorted(found[plane]))) for plane in Plane if plane in found)
+
+    def commit(self) -> None:
+        """Note it."""
+        for part in (
+            *(self.meanings, self.policies, self.judged, self.within),
+            *(self.permits, self.referrers, self.rules, self.members),
+        ):
+            part.commit()
+        for key, flows in self._ports.items():
+            self.base.ports.pop(key, None)
+            if flows is not None:
+                self.base.ports[key] = flows
+
+    def _count(self, number: int) -> int:
+        meaning = self.meanings.thing(number)
+        assert isinstance(meaning, Permit)
+        return meaning.clauses
+
+
+def plane_of(permit: Permit) -> Plane:
+    return plane_for(permit.direction, stateful=permit.stateful)
