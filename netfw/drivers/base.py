@@ -36,7 +36,7 @@ class Capability(enum.StrEnum):
     SPOOF_GUARD = "spoof-guard"
     """The firewall checks MAC, ARP and neighbour advertisements; the switch need not."""
     IN_SWITCH = "in-switch"
-    """The firewall filters inside the switch, which is told which ports are not to pass it by."""
+    """The firewall filters inside the switch; the switch lets nothing pass it by."""
     ADDRESS_GROUPS = "address-groups"
     """Rules can name groups of addresses."""
     HYBRID_PLUG = "hybrid-plug"

@@ -21,9 +21,10 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
     :class:`HostDriver`:
 
     1. Nothing passes to or from a port that is ``DEAD``, or that nobody wired yet, whatever its
-       device's owner does.
+       device's owner does; nor one that is ``filtered``, but by the firewall in the switch.
     2. ``HOLD`` makes everything but the last step: a port that was dead stays dead, one that was
-       live stays live without losing a packet.  ``LIVE`` after ``HOLD`` takes one step.
+       live stays live, filtered or not as it was, without losing a packet.  ``LIVE`` after
+       ``HOLD`` takes one step.
     3. Ports of one network reach each other and nobody else; two networks never mix, at any
        moment of any update.
     4. A network that was dropped gives back its local number and every trace of it.  A port whose

@@ -28,6 +28,7 @@ from netfw_drivers.ovs.pipeline import (
     DROPPED,
     EGRESS,
     FILTERED,
+    FILTERED_PORT,
     INTEGRATION,
     LOCAL_OUTPUT,
     LOCAL_SWITCHING,
@@ -137,12 +138,10 @@ def port_flows(port: WiredPort) -> Iterator[of.Flow]:
     filtered = (of.load(FILTERED, 1),) if port.filtered else ()
     known = of.load(PORT, port.number), of.load(NETWORK, port.vlan), *filtered
     onward = of.goto(port.layout.entry(Place.FROM_PORT))
-    if port.guard is None:
-        yield LOCAL_SWITCHING.flow(here, *known, onward, priority=ADMISSION, cookie=COOKIE)
-    else:
-        yield LOCAL_SWITCHING.flow(
-            here, *known, of.goto(SPOOF_MAC), priority=ADMISSION, cookie=COOKIE
-        )
+    first = onward if port.guard is None else of.goto(SPOOF_MAC)
+    cookie = FILTERED_PORT if port.filtered else COOKIE
+    yield LOCAL_SWITCHING.flow(here, *known, first, priority=ADMISSION, cookie=cookie)
+    if port.guard is not None:
         for claims in (of.arp(), of.icmpv6() & of.icmpv6_type(ADVERTISEMENT)):
             yield LOCAL_SWITCHING.flow(
                 here & claims, *known, of.goto(SPOOF_ARP), priority=10, cookie=COOKIE

@@ -56,6 +56,7 @@ _CAPABILITIES = (
     Capability.TUNNELS,
     Capability.POPULATION,
     Capability.FLOWS,
+    Capability.IN_SWITCH,
 )
 _OURS = CookieSpace(SWITCH_SPACE, SPACE_MASK)
 Connect = Callable[[str], BridgeFlows]
@@ -174,7 +175,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         observed = Observed(
             snapshot=snapshot,
             plugged=self._plugged.ports(),
-            admitted=self._admitted,
+            admission=self._admission,
             vlans=self._recorded(bridge.external_ids if bridge is not None else {}),
             layout=self._layout,
             book=self._book,
@@ -273,9 +274,9 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             case (_, key, *_):
                 yield key
 
-    def _admitted(self, number: int) -> bool:
+    def _admission(self, number: int) -> int | None:
         flows = self._bridges.get(self._settings.integration)
-        return flows is not None and admission_key(number) in flows.mirror
+        return None if flows is None else flows.mirror.cookie(admission_key(number))
 
     def _recollect(self, observed: Observed) -> None:
         """Learn from the machine what an earlier run was told, and which flows are whose.

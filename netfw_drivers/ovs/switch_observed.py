@@ -15,6 +15,7 @@ from netfw.model.segment import NetworkType
 from netfw.ovs.operations import Value
 from netfw.ovs.ovsdb_state import IFACE_ID, Port, Snapshot
 from netfw_drivers.ovs.grants import Layout
+from netfw_drivers.ovs.pipeline import FILTERED_PORT
 from netfw_drivers.ovs.switch_book import Book
 from netfw_drivers.ovs.switch_members import Members
 from netfw_drivers.ovs.vlans import DEAD_VLAN, NET_UUID, Vlans
@@ -41,14 +42,22 @@ class Observed:
     snapshot: Snapshot
     plugged: Mapping[PortId, tuple[Port, ...]]
     """Ports of ``br-int`` by the id that their interface claims."""
-    admitted: Callable[[int], bool]
-    """Whether the port of this number can send, by the flows there are."""
+    admission: Callable[[int], int | None]
+    """The cookie of the flow by which the port of this number can send, if there is one."""
     vlans: Vlans
     layout: Layout
     book: Book
     members: Members
     links: Mapping[str, Link] = field(factory=dict)
     """Devices of the host that have the names of cables."""
+
+    def admitted(self, number: int) -> bool:
+        """Whether the port of this number can send."""
+        return self.admission(number) is not None
+
+    def filtered(self, number: int) -> bool:
+        """Whether the port of this number can, as far as the firewall lets it."""
+        return self.admission(number) == FILTERED_PORT
 
 
 def port_id_of(port: Port) -> PortId | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from netfw.drivers.keys import PortKey
 from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
@@ -87,9 +87,10 @@ class Ports:
         if number is None:
             self._wait_for_number(key, port, wiring, (port_record(segment, vlan), vlan))
             return
+        live = wiring.admission is Admission.LIVE or self._is_live(port, segment, vlan, number)
+        wiring = self._as_it_is(wiring, number) if live else wiring
         domain = Domain(wiring.network, segment.id)
         member = Member(domain, number, _is_open(wiring), wiring.filtered)
-        live = wiring.admission is Admission.LIVE or self._is_live(port, segment, vlan, number)
         self.wired[key] = Wired(member=member, vlan=vlan, wiring=wiring, live=live)
         self._prepare(key, port, port_record(segment, vlan), vlan)
 
@@ -97,6 +98,12 @@ class Ports:
         """Whether it takes part in this very network now."""
         same = not differing(port.other_config, port_record(segment, vlan))
         return same and self._observed.admitted(number)
+
+    def _as_it_is(self, wiring: Wiring, number: int) -> Wiring:
+        """On hold it is neither cut off nor let off by its filters: others are not there yet."""
+        if wiring.admission is Admission.LIVE:
+            return wiring
+        return evolve(wiring, filtered=self._observed.filtered(number))
 
     def _drop(self, key: PortKey) -> None:
         for port in self._observed.plugged.get(key.port, ()):

@@ -73,6 +73,24 @@ class ForgetsWithoutShutting(GoodSwitch):
         return [tuple(kept), making, admitting, breaking]
 
 
+@breaks(SwitchDriver, 1)
+class LetsPassWhatIsFiltered(GoodSwitch):
+    """Without a firewall, nobody filters."""
+
+    def is_shut(self, value):
+        return False
+
+
+@breaks(SwitchDriver, 2)
+class FiltersTooEarly(GoodSwitch):
+    """On hold, what is to be filtered is cut off already."""
+
+    def admission(self, key, value, final, observed):
+        live = value.admission is HOLD and value.filtered
+        eager = evolve(value, admission=LIVE) if live else value
+        return super().admission(key, eager, final, observed)
+
+
 @breaks(SwitchDriver, 2)
 class TakesHoldForLive(GoodSwitch):
     """Who is on hold is let in."""

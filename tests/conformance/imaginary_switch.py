@@ -108,6 +108,7 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
         Capability.TUNNELS,
         Capability.POPULATION,
         Capability.FLOWS,
+        Capability.IN_SWITCH,
     )
 
     def __init__(self, machine: Machine, facts: SwitchFacts | None = None) -> None:
@@ -228,10 +229,16 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
         where = None if value.admission is Admission.DEAD else self.segment(value, final)
         if value.admission is Admission.HOLD and now != where:
             where = None
+        if value.admission is Admission.LIVE and self.is_shut(value):
+            where = None
         if now == where:
             return []
         shutting = [self.operation("shut", key)] if now is not None else []
         return shutting + ([self.operation("admit", key, where)] if where is not None else [])
+
+    def is_shut(self, value: Wiring) -> bool:
+        """Whether only a firewall would let something pass; there is none."""
+        return value.filtered
 
     def segment(self, value: Wiring, final) -> Provider:
         network = final[NetworkKey(value.network)]

@@ -199,6 +199,8 @@ class ImaginaryWorld(SwitchWorld):
         return None
 
     def claims(self, station: Station, mac: Mac, address: IpAddress, hearer: Station) -> bool:
+        if self.place(station) is None or self.place(hearer) is None:
+            return False
         guard = self.machines[station.host].things[station.key].guard
         if guard is None:
             return True

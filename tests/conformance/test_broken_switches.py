@@ -45,15 +45,24 @@ REFUSED_BY: dict[str, set[str]] = {
         "test_an_addition_is_in_force_and_gone_with_its_port",
         "test_networks_do_not_mix_at_any_moment",
     },
+    "LetsPassWhatIsFiltered": {
+        "test_a_filtered_port_neither_speaks_nor_hears_without_a_firewall",
+        "test_a_port_on_hold_stays_filtered_or_not",
+    },
+    "FiltersTooEarly": {
+        "test_a_port_on_hold_stays_filtered_or_not",
+    },
     "TakesHoldForLive": {
         "test_a_dead_port_on_hold_stays_dead",
         "test_a_new_driver_holds_what_lives_and_what_is_dead",
         "test_a_new_port_on_hold_is_silent_until_it_is_let_live",
+        "test_a_port_on_hold_stays_filtered_or_not",
         "test_letting_live_takes_one_step",
     },
     "TakesHoldForDead": {
         "test_a_live_port_on_hold_loses_nothing",
         "test_a_new_driver_holds_what_lives_and_what_is_dead",
+        "test_a_port_on_hold_stays_filtered_or_not",
     },
     "PreparesTooLate": {
         "test_letting_live_takes_one_step",
@@ -97,13 +106,16 @@ REFUSED_BY: dict[str, set[str]] = {
     "BeginsAnew": {
         "test_a_new_driver_holds_what_lives_and_what_is_dead",
         "test_a_new_driver_touches_nothing",
+        "test_a_port_on_hold_stays_filtered_or_not",
         "test_an_addition_that_belongs_to_no_port",
         "test_dying_at_any_stage_loses_nothing_of_the_others",
         "test_tunnels_lose_nothing_when_everything_is_converged_again",
         "test_who_is_refused_by_the_next_driver_keeps_nobody_else_alive",
     },
     "DisturbsTheOthers": {
+        "test_a_filtered_port_neither_speaks_nor_hears_without_a_firewall",
         "test_a_new_driver_holds_what_lives_and_what_is_dead",
+        "test_a_port_on_hold_stays_filtered_or_not",
         "test_a_port_that_dies_falls_silent_and_can_live_again",
         "test_a_port_whose_network_goes_falls_silent_and_waits",
         "test_dying_at_any_stage_loses_nothing_of_the_others",

@@ -67,7 +67,7 @@ class L2Agent(Work[L2Key]):
         retired: Sequence[FirewallDriver] = (),
         extensions: Sequence[L2Extension] = (),
     ) -> None:
-        check(settings, switch.describe())
+        check(settings, switch.describe(), None if firewall is None else firewall.describe())
         self.binary = settings.binary
         self._settings = settings
         self._switch, self._firewall = switch, firewall
@@ -96,7 +96,8 @@ class L2Agent(Work[L2Key]):
             facts=self._switch.facts(),
             population=self._settings.population,
             arp_responder=self._settings.arp_responder,
-            guard=self._settings.guard and not self._firewall_guards(),
+            guard=self._settings.guard and not self._firewall_can(Capability.SPOOF_GUARD),
+            filtered=self._firewall_can(Capability.FILTERING, Capability.IN_SWITCH),
         )
         check_tunnels(self._settings, view)
         try:
@@ -201,9 +202,9 @@ class L2Agent(Work[L2Key]):
         assert self._wanted is not None, "begin comes first"
         return self._wanted
 
-    def _firewall_guards(self) -> bool:
+    def _firewall_can(self, *capabilities: Capability) -> bool:
         firewall = self._firewall
-        return firewall is not None and Capability.SPOOF_GUARD in firewall.describe().capabilities
+        return firewall is not None and firewall.describe().capabilities.issuperset(capabilities)
 
     def _news(self) -> frozenset[L2Key]:
         """What changed since the last time, as keys; statuses learn of it too."""

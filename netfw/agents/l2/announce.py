@@ -32,7 +32,7 @@ class L2Settings:
     agent_type: str = "Open vSwitch agent"
 
 
-def check(settings: L2Settings, switch: DriverInfo) -> None:
+def check(settings: L2Settings, switch: DriverInfo, firewall: DriverInfo | None = None) -> None:
     """Refuse what can not be.
 
     :raises ConfigError: a sentence that says what to change.
@@ -51,6 +51,15 @@ def check(settings: L2Settings, switch: DriverInfo) -> None:
         raise ConfigError(
             f"the switch driver {switch.name!r} has no part in distributed routing: "
             "set enable_distributed_routing = false"
+        )
+    if (
+        firewall is not None
+        and Capability.IN_SWITCH in firewall.capabilities
+        and Capability.IN_SWITCH not in switch.capabilities
+    ):
+        raise ConfigError(
+            f"the firewall driver {firewall.name!r} filters inside the switch, and the switch "
+            f"driver {switch.name!r} does not let it: choose another firewall_driver"
         )
 
 

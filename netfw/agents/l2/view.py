@@ -24,6 +24,8 @@ class View:
     arp_responder: bool = False
     guard: bool = False
     """The switch keeps ports from using others' addresses."""
+    filtered: bool = False
+    """The switch leaves it to the firewall in it what passes to and from ports."""
 
     def own(self, type: NetworkType) -> Endpoint | None:
         """This host's end of tunnels of a type."""

@@ -58,6 +58,7 @@ def judge(
         admission=Admission.DEAD if reason else Admission.LIVE,
         segment=_segment(port, reachable, subnets),
         guard=sources(port) if view.guard and not is_trusted(port) else None,
+        filtered=view.filtered and not is_trusted(port),
         open=hosts_others(port),
     )
     return Verdict(wiring, reason, fault)

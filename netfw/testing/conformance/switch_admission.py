@@ -106,6 +106,49 @@ class SwitchAdmissionConformance(SwitchSuite):
             assert gossip.overheard == among(one, two)
             assert gossip.lost(*among(one, two)) == 0
 
+    @proves(SwitchDriver, 1)
+    def test_a_filtered_port_neither_speaks_nor_hears_without_a_firewall(
+        self, driver: SwitchDriver
+    ) -> None:
+        self.require(driver, Capability.IN_SWITCH)
+        net = a_network()
+        one, two, *filtered = self.stations(net, 4)
+        self.wire(driver, net, one, two)
+        everybody = (one, two, *filtered)
+        with self.world.gossip(*everybody) as gossip:
+            for closed in (True, False, True):
+                for each in filtered:
+                    wiring = evolve(each.wiring(), filtered=closed)
+                    self.bring(driver, Update(put={each.key: wiring}))
+                self.assert_exchange(gossip, among(*((one, two) if closed else everybody)))
+                for speaker, hearer in ((filtered[0], one), (one, filtered[0]), filtered):
+                    own = speaker.address
+                    assert self.world.claims(speaker, speaker.mac, own, hearer) != closed
+            assert gossip.lost(*among(one, two)) == 0
+
+    @proves(SwitchDriver, 2)
+    def test_a_port_on_hold_stays_filtered_or_not(
+        self, driver: SwitchDriver, make_driver: MakeDriver
+    ) -> None:
+        self.require(driver, Capability.IN_SWITCH)
+        net = a_network()
+        one, closed, open = self.stations(net, 3)
+        self.wire(driver, net, one, open)
+        self.bring(driver, Update(put={closed.key: evolve(closed.wiring(), filtered=True)}))
+        held = wanted(net, one, closed, open, admission=HOLD)
+        held[open.key] = evolve(open.wiring(HOLD), filtered=True)
+        with self.world.gossip(one, closed, open) as gossip:
+            self.bring(driver, Update(put=held, complete=True))
+            self.assert_exchange(gossip, among(one, open))
+            successor = make_driver()
+            self.bring(successor, Update(put=held, complete=True))
+            self.assert_exchange(gossip, among(one, open))
+            self.bring(successor, Update(put=wanted(one, closed)))
+            self.assert_exchange(gossip, among(one, closed, open))
+            assert gossip.lost(*among(one, open)) == 0
+            self.bring(successor, Update(put={open.key: evolve(open.wiring(), filtered=True)}))
+            self.assert_exchange(gossip, among(one, closed))
+
     @proves(HostDriver, 1)
     def test_a_guarded_port_sends_as_itself_alone(self, driver: SwitchDriver) -> None:
         net = a_network()

@@ -35,6 +35,7 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
         Capability.TUNNELS,
         Capability.POPULATION,
         Capability.FLOWS,
+        Capability.IN_SWITCH,
     )
 
     def __init__(
@@ -117,7 +118,7 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
         return ""
 
     def plan(self, update: Any, observed: Any) -> Any:
-        """As every fake does; ``HOLD`` leaves a live port live and a dead one dead."""
+        """As every fake does; ``HOLD`` leaves a live port as it is and a dead one dead."""
         held = {key: _held(value, observed.get(key)) for key, value in update.put.items()}
         return super().plan(evolve(update, put=held), observed)
 
@@ -125,8 +126,9 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
 def _held(value: SwitchValue, former: SwitchValue | None) -> SwitchValue:
     if not (isinstance(value, Wiring) and value.admission is Admission.HOLD):
         return value
-    live = isinstance(former, Wiring) and former.admission is Admission.LIVE
-    return evolve(value, admission=Admission.LIVE) if live else value
+    if not (isinstance(former, Wiring) and former.admission is Admission.LIVE):
+        return value
+    return evolve(value, admission=Admission.LIVE, filtered=former.filtered)
 
 
 class FakeFirewall(FirewallDriver, FakeReconciler[FirewallKey, FirewallValue]):

@@ -236,8 +236,18 @@ def test_a_guarded_port_may_use_its_own_addresses_and_its_pairs():
     "trusted",
     [PORT, evolve(PORT, port_security=True, device_owner="network:dhcp")],
 )
-def test_a_trusted_port_is_not_guarded(trusted):
-    assert desired(NET, SEGMENT, trusted, guard=True).values[PortKey(PORT.id)].guard is None
+def test_a_trusted_port_is_neither_guarded_nor_filtered(trusted):
+    wiring = desired(NET, SEGMENT, trusted, guard=True, filtered=True).values[PortKey(PORT.id)]
+    assert wiring.guard is None
+    assert not wiring.filtered
+
+
+@pytest.mark.spec("FW-07")
+@pytest.mark.parametrize("filtered", [True, False])
+def test_what_is_not_trusted_is_left_to_the_firewall_in_the_switch(filtered):
+    secured = evolve(PORT, port_security=True)
+    made = desired(NET, SEGMENT, secured, filtered=filtered)
+    assert made.values[PortKey(PORT.id)].filtered is filtered
 
 
 @pytest.mark.parametrize(

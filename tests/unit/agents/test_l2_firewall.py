@@ -4,18 +4,20 @@ from ipaddress import ip_network
 
 import pytest
 from attrs import evolve
-from l2_world import NET, SEGMENT, THERE, port, uuid
+from l2_world import HERE, NET, SEGMENT, THERE, port, uuid
 from loop_world import World
 
+from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.drivers.base import Capability
 from netfw.drivers.events import FeedLost
 from netfw.drivers.firewall import Member, Rules
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.drivers.switch_values import Admission
+from netfw.errors import ConfigError
 from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.resource import ref
 from netfw.model.security_group import AddressGroup, Direction, SecurityGroup, SecurityGroupRule
-from netfw.testing.fakes.switch import FakeFirewall
+from netfw.testing.fakes.switch import FakeFirewall, FakeSwitch
 
 OFFICE = AddressGroup(
     id=AddressGroupId(uuid(45)), addresses=frozenset({ip_network("192.0.2.0/24")}), revision=1
@@ -207,6 +209,49 @@ def test_a_host_gets_a_firewall_and_its_ports_stay_live_all_the_time():
     ]  # fmt: skip
     assert "remove" not in str(world.machine.history)
     assert driver.machine.held.keys() == {KEY, PORT}
+
+
+# Firewalls inside the switch.
+
+
+@pytest.mark.spec("FW-01", "FW-07")
+def test_the_switch_is_told_what_to_leave_to_the_firewall_in_it():
+    trusted = port(2, NET, port_security=False)
+    world = world_of(firewall(Capability.IN_SWITCH), trusted)
+    world.switch.plug(trusted.id, quiet=True)
+    assert world.turn().ready
+    assert world.machine.held[PORT].filtered
+    assert not world.machine.held[PortKey(trusted.id)].filtered
+
+
+def test_a_firewall_elsewhere_or_one_that_filters_nothing_leaves_the_switch_alone():
+    for driver in (firewall(), firewall(Capability.IN_SWITCH, filtering=False), None):
+        world = world_of(driver)
+        assert world.turn().ready
+        assert not world.machine.held[PORT].filtered
+
+
+@pytest.mark.spec("FW-09")
+def test_a_port_is_left_to_the_firewall_in_the_switch_when_its_filters_are_there():
+    world = world_of(None)
+    world.turn()
+    driver = firewall(Capability.IN_SWITCH)
+    driver.machine.refused[PORT] = "no room"
+    world.begin(driver)
+    world.turn()
+    assert (world.switch.live(), world.machine.held[PORT].filtered) == ({GUARDED.id}, False)
+    driver.machine.refused.clear()
+    assert world.turn(1).ready
+    assert (world.switch.live(), world.machine.held[PORT].filtered) == ({GUARDED.id}, True)
+
+
+def test_a_firewall_inside_the_switch_needs_a_switch_that_lets_it():
+    class Closed(FakeSwitch):
+        CAPABILITIES = (Capability.PLAN,)
+
+    with pytest.raises(ConfigError, match="choose another firewall_driver"):
+        L2Agent(L2Settings(host=HERE), Closed(), firewall=firewall(Capability.IN_SWITCH))
+    L2Agent(L2Settings(host=HERE), Closed(), firewall=firewall())
 
 
 # Drivers that are not used any more.

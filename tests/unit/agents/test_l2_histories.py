@@ -100,10 +100,11 @@ steps = st.one_of(
     st.tuples(st.just("plug"), st.tuples(st.integers(1, 4), devices)),
 )
 views = st.builds(
-    lambda population, responder, guard: View(
-        host=HERE, facts=FACTS, population=population, arp_responder=responder, guard=guard
+    lambda population, responder, guard, filtered: View(
+        host=HERE, facts=FACTS, population=population, arp_responder=responder, guard=guard,
+        filtered=filtered,
     ),
-    st.booleans(), st.booleans(), st.booleans(),
+    st.booleans(), st.booleans(), st.booleans(), st.booleans(),
 )  # fmt: skip
 
 

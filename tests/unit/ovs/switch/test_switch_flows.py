@@ -15,7 +15,7 @@ from netfw.ovs.openflow.decode import output_ports, written_eth_src
 from netfw_drivers.ovs import integration, physical_bridge, tunnel_bridge
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.integration import WiredPort, port_flows
-from netfw_drivers.ovs.pipeline import COOKIE, INTEGRATION, LEARNT, PHYSICAL, TUNNELS
+from netfw_drivers.ovs.pipeline import COOKIE, FILTERED_PORT, INTEGRATION, LEARNT, PHYSICAL, TUNNELS
 from netfw_drivers.ovs.switch_members import Receiver
 
 MAC = Mac("fa:16:3e:00:00:01")
@@ -56,7 +56,12 @@ def receivers(*numbers: int) -> tuple[Receiver, ...]:
 
 
 def texts(flows) -> list[str]:
-    return [str(flow).removeprefix(f"cookie={COOKIE:#x}, ") for flow in flows]
+    def bare(text: str) -> str:
+        for cookie in (COOKIE, FILTERED_PORT):
+            text = text.removeprefix(f"cookie={cookie:#x}, ")
+        return text
+
+    return [bare(str(flow)) for flow in flows]
 
 
 @pytest.mark.spec("L2-20")
@@ -78,6 +83,8 @@ def test_nothing_passes_a_filtered_port_but_through_the_firewalls_tables():
         "table=73, priority=20,reg6=0x7/0xffff,reg7=0/0x10000,dl_dst=fa:16:3e:00:00:09 actions="
         "resubmit(,91)",
     ]
+    cookies = {flow.cookie for flow in port_flows(filtered()) if flow.table == 0}
+    assert cookies == {FILTERED_PORT}
     base = texts(integration.base_flows(None, PLAIN))
     assert "table=60, priority=2,reg5=0x10000/0x10000 actions=resubmit(,71)" in base
     for table in (71, 72, 81, 82):

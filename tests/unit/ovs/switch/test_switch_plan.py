@@ -16,12 +16,20 @@ from switch_scene import (
     wiring,
 )
 
-from netfw.drivers.switch_values import Admission, Flood, FloodKey, SwitchKey, SwitchValue
+from netfw.drivers.switch_values import (
+    Admission,
+    Flood,
+    FloodKey,
+    SwitchKey,
+    SwitchValue,
+    Wiring,
+)
 from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
 from netfw.ovs.openflow.book import FlowBook
 from netfw.ovs.operations import AddPort
 from netfw.plan import Update
 from netfw_drivers.ovs.switch_book import Book
+from netfw_drivers.ovs.switch_held import recollected
 from netfw_drivers.ovs.switch_members import Members
 from netfw_drivers.ovs.switch_plan import Outline, outline
 from netfw_drivers.ovs.switch_settings import Settings
@@ -52,7 +60,9 @@ class Scene:
             flows.confirm(flows.plan(put, drop))
         self.book.commit(found.put, found.drop)
         self.members.commit(found.live, found.concerned)
-        self.database.live = {member.number for member in self.members.ports.values()}
+        ports = self.members.ports.values()
+        self.database.live = {member.number for member in ports}
+        self.database.filtered = {member.number for member in ports if member.filtered}
         return found
 
     def wired(self, **state: State) -> None:
@@ -201,6 +211,41 @@ def test_a_port_on_hold_does_not_take_its_life_to_another_network(ground: Scene)
     ground.do(Update(put={**network(2), **wiring(1, 1)}))
     found = ground.outline(Update(put=wiring(1, 2, Admission.HOLD)))
     assert found.live == {}
+
+
+def is_filtered(found: Outline) -> bool:
+    (member,) = found.live.values()
+    return member.filtered
+
+
+@pytest.mark.spec("FW-09")
+@pytest.mark.parametrize("before", [False, True])
+def test_a_live_port_on_hold_stays_filtered_or_not(ground: Scene, before: bool):
+    ground.database.plug(1, 5)
+    assert is_filtered(ground.do(Update(put=wiring(1, 1, filtered=before)))) == before
+    held = wiring(1, 1, Admission.HOLD, filtered=not before)
+    assert is_filtered(ground.do(Update(put=held))) == before
+    ground.book, ground.members = Book(), Members()  # a restart
+    assert is_filtered(ground.do(Update(put={**network(1), **held}, complete=True))) == before
+    assert is_filtered(ground.do(Update(put=wiring(1, 1, filtered=not before)))) != before
+
+
+def test_a_port_that_was_dead_is_filtered_when_it_lives(ground: Scene):
+    ground.database.plug(1, 5)
+    ground.do(Update(put=wiring(1, 1, Admission.HOLD, filtered=True)))
+    assert is_filtered(ground.do(Update(put=wiring(1, 1, filtered=True))))
+
+
+def test_a_later_run_knows_which_ports_are_filtered(ground: Scene):
+    for number, filtered in ((1, True), (2, False)):
+        ground.database.plug(number, number)
+        ground.do(Update(put=wiring(number, 1, filtered=filtered)))
+    found = recollected((), ground.database.observed(), SETTINGS)
+    wirings = {key: value for key, value in found.items() if isinstance(value, Wiring)}
+    assert {key: value.filtered for key, value in wirings.items()} == {
+        port_key(1): True,
+        port_key(2): False,
+    }
 
 
 @pytest.mark.spec("L2-12")
