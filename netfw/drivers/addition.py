@@ -7,7 +7,7 @@ import enum
 from attrs import field, frozen
 
 from netfw.flows.flow import Flow
-from netfw.model.address import IpAddress, IpInterface
+from netfw.model.address import IpAddress, IpInterface, no_scope
 from netfw.model.qos import QosRule
 
 
@@ -63,7 +63,7 @@ class RouterRule:
 class AddressQos:
     """What one address may take of a router's gateway."""
 
-    address: IpAddress
+    address: IpAddress = field(validator=no_scope)
     rules: tuple[QosRule, ...]
 
 
@@ -73,5 +73,5 @@ class RouterAddition:
 
     owner: str
     rules: tuple[RouterRule, ...] = ()
-    addresses: tuple[IpInterface, ...] = ()
+    addresses: tuple[IpInterface, ...] = field(default=(), validator=no_scope)
     qos: tuple[AddressQos, ...] = ()

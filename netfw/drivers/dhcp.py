@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.model.address import IpInterface, Mac
+from netfw.model.address import IpInterface, Mac, no_scope
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.port import FixedIp
@@ -21,7 +21,7 @@ class ServerPort:
 
     id: PortId
     mac: Mac = field(converter=Mac)
-    addresses: tuple[IpInterface, ...]
+    addresses: tuple[IpInterface, ...] = field(validator=no_scope)
     """One on every subnet that is served, or the gateways' where the fabric routes."""
 
 
@@ -36,7 +36,7 @@ class DhcpNetwork:
     dns_domain: str = ""
     options: tuple[DhcpOption, ...] = ()
     """For every port; a port's own of the same name win."""
-    peers: tuple[IpInterface, ...] = ()
+    peers: tuple[IpInterface, ...] = field(default=(), validator=no_scope)
     """Other DHCP servers of the network: its name servers where a subnet names none."""
     metadata_for: frozenset[SubnetId] = frozenset()
     """Subnets whose instances reach the metadata service through this server's port."""

@@ -9,7 +9,7 @@ from attrs import field, frozen
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.drivers.source import Source
-from netfw.model.address import IpNetwork, Mac
+from netfw.model.address import IpNetwork, Mac, no_scope
 from netfw.model.ids import NetworkId, SecurityGroupId
 from netfw.model.security_group import SecurityGroupRule
 
@@ -47,7 +47,7 @@ class Member:
     """
 
     group: GroupKey | AddressGroupKey
-    prefix: IpNetwork
+    prefix: IpNetwork = field(validator=no_scope)
     mac: Mac | None = None
     """Given where the prefix alone would let everybody in: an allowed pair of all addresses."""
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 from attrs import field, frozen
 
 from netfw.drivers.base import Driver
-from netfw.model.address import IpAddress, Mac
+from netfw.model.address import IpAddress, Mac, no_scope
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
@@ -26,7 +26,7 @@ class ThisAddress:
     """This address, inside or outside the allocation pools."""
 
     subnet: Subnet
-    address: IpAddress
+    address: IpAddress = field(validator=no_scope)
 
 
 @frozen(kw_only=True)

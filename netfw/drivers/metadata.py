@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import NetworkKey, RouterKey
-from netfw.model.address import IpAddress
+from netfw.model.address import IpAddress, no_scope
 from netfw.model.device import check_namespace_name
 
 
@@ -18,7 +18,7 @@ class MetadataProxy:
 
     netns: str = field()
     port: int = 80
-    addresses: tuple[IpAddress, ...] = ()
+    addresses: tuple[IpAddress, ...] = field(default=(), validator=no_scope)
     """Where it listens; empty: on every IPv4 address of the namespace."""
     device: str | None = None
     """The device on which it also listens at the IPv6 link-local metadata address."""

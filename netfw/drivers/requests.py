@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from attrs import frozen
+from attrs import field, frozen
 
-from netfw.model.address import IpAddress, IpNetwork, Mac
+from netfw.model.address import IpAddress, IpNetwork, Mac, no_scope
 from netfw.model.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.model.port import Port
 
@@ -45,7 +45,7 @@ class ReleaseDhcpPort(Request[None]):
 class FindPorts(Request[tuple[Port, ...]]):
     """The ports that have *address*, on a network or behind a router; for metadata."""
 
-    address: IpAddress
+    address: IpAddress = field(validator=no_scope)
     network: NetworkId | None = None
     router: RouterId | None = None
 
@@ -79,7 +79,7 @@ class SetPrefix(Request[None]):
     """A provider delegated *prefix* to a subnet, or took it back."""
 
     subnet: SubnetId
-    prefix: IpNetwork | None
+    prefix: IpNetwork | None = field(validator=no_scope)
 
 
 @frozen(kw_only=True)

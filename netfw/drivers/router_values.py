@@ -10,7 +10,7 @@ from attrs import field, frozen
 from netfw.drivers.addition import RouterAddition
 from netfw.drivers.events import Event
 from netfw.drivers.ha_role import HaRole
-from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac
+from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac, no_scope
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.ids import AddressScopeId, FloatingIpId, NetworkId, PortId, RouterId, SubnetId
 from netfw.model.route import Route
@@ -35,7 +35,7 @@ class RouterPort:
     id: PortId
     network: NetworkId
     mac: Mac = field(converter=Mac)
-    addresses: tuple[IpInterface, ...]
+    addresses: tuple[IpInterface, ...] = field(validator=no_scope)
     subnets: tuple[Subnet, ...] = ()
     mtu: int = 1500
     scopes: frozenset[AddressScopeId] = frozenset()
@@ -55,7 +55,7 @@ class Gateway:
 class Neighbour:
     """Where an address is; distributed routers do not ask the wire."""
 
-    address: IpAddress
+    address: IpAddress = field(validator=no_scope)
     mac: Mac = field(converter=Mac)
 
 
@@ -124,4 +124,4 @@ class PrefixDelegated(Event):
 
     router: RouterId
     subnet: SubnetId
-    prefix: IpNetwork | None
+    prefix: IpNetwork | None = field(validator=no_scope)

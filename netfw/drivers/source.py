@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from netfw.model.address import IpNetwork, Mac
+from netfw.model.address import IpNetwork, Mac, no_scope
 
 
 @frozen
@@ -12,4 +12,4 @@ class Source:
     """A MAC address together with the addresses it may be used with."""
 
     mac: Mac = field(converter=Mac)
-    prefix: IpNetwork
+    prefix: IpNetwork = field(validator=no_scope)

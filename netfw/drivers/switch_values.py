@@ -23,7 +23,7 @@ from attrs import field, frozen
 from netfw.drivers.addition import SwitchAddition
 from netfw.drivers.keys import ExtensionKey, HostKey, NetworkKey, PortKey
 from netfw.drivers.source import Source
-from netfw.model.address import IpAddress, IpInterface, Mac
+from netfw.model.address import IpAddress, IpInterface, Mac, no_scope
 from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Segment
 
@@ -52,7 +52,7 @@ class Wiring:
 
     network: NetworkId
     mac: Mac = field(converter=Mac)
-    addresses: frozenset[IpAddress] = frozenset()
+    addresses: frozenset[IpAddress] = field(default=frozenset(), validator=no_scope)
     admission: Admission
     segment: SegmentId | None = None
     """The one it is bound to; ``None``: the only one its network has on this host."""
@@ -60,7 +60,7 @@ class Wiring:
     """The only sources it may use; ``None``: not guarded here."""
     filtered: bool = False
     """Packets from it and to it pass only as the firewall in the switch lets them: without one
-    nothing passes."""
+    nothing passes (``Capability.IN_SWITCH``)."""
     open: bool = False
     """Other MAC addresses than its own may be behind it (no port security, allowed pairs): what
     is for an address that nobody knows goes there too."""
@@ -74,7 +74,7 @@ class RouterLeg:
     """The interface of a distributed router, the same on every host."""
 
     mac: Mac = field(converter=Mac)
-    gateway: IpInterface
+    gateway: IpInterface = field(validator=no_scope)
 
 
 @frozen(kw_only=True)
@@ -94,7 +94,7 @@ class Endpoint:
     """The far end of tunnels of one type."""
 
     type: NetworkType
-    address: IpAddress
+    address: IpAddress = field(validator=no_scope)
 
     def __str__(self) -> str:
         return f"{self.type} {self.address}"
@@ -141,7 +141,7 @@ class Forwarding:
     """Where a MAC address is, and which addresses are answered for on its behalf."""
 
     endpoint: Endpoint
-    addresses: frozenset[IpAddress] = frozenset()
+    addresses: frozenset[IpAddress] = field(default=frozenset(), validator=no_scope)
 
 
 @frozen

@@ -6,8 +6,6 @@ that the switch would turn into something else are turned into that here, or ref
 
 from __future__ import annotations
 
-import ipaddress
-
 from attrs import field, frozen
 
 from netfw.flows.field import FIELD, Bits, MatchField
@@ -24,7 +22,7 @@ from netfw.flows.port import (
 )
 from netfw.flows.register import BitSource, bits_of
 from netfw.flows.vocabulary import mac_number
-from netfw.model.address import IpAddress
+from netfw.model.address import IpAddress, as_address, unscoped
 
 NO_TABLE = 0xFF
 TABLES = range(254)
@@ -260,9 +258,9 @@ def set_field(name: str, value: int | str | IpAddress) -> SetField:
     """Set the field *name*; MAC and IP addresses may be text."""
     where = FIELD[name]
     if isinstance(value, str):
-        number = mac_number(value) if where.width == 48 else int(ipaddress.ip_address(value))
+        number = mac_number(value) if where.width == 48 else int(as_address(value))
     else:
-        number = int(value)
+        number = value if isinstance(value, int) else int(unscoped(value))
     return SetField(where, number)
 
 

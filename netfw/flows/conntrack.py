@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import enum
-import ipaddress
 
-from attrs import frozen
+from attrs import field, frozen
 
 from netfw.flows.action import NO_TABLE, TABLES, Load, Move, SetField
 from netfw.flows.field import Bits
 from netfw.flows.register import BitSource, bits_of
-from netfw.model.address import IpAddress
+from netfw.model.address import IpAddress, maybe_address, no_scope
 
 FTP, TFTP = 21, 69
 """Protocols whose further connections the switch can follow."""
@@ -30,8 +29,8 @@ class Nat:
     """Translate one side of a connection; without a side, go on as decided when committed."""
 
     side: Side | None = None
-    first: IpAddress | None = None
-    last: IpAddress | None = None
+    first: IpAddress | None = field(default=None, validator=no_scope)
+    last: IpAddress | None = field(default=None, validator=no_scope)
     first_port: int | None = None
     last_port: int | None = None
     flags: frozenset[str] = frozenset()
@@ -126,7 +125,7 @@ def nat(
 ) -> Nat:
     """Translate *side* to *first*, or to something from *first* to *last*; *ports* likewise."""
     low, high = ports if isinstance(ports, tuple) else (ports, None)
-    start, end = _parsed(first), _parsed(last)
+    start, end = maybe_address(first), maybe_address(last)
     return Nat(
         side=side,
         first=start,
@@ -135,7 +134,3 @@ def nat(
         last_port=None if high == low else high,
         flags=frozenset(flags),
     )
-
-
-def _parsed(address: str | IpAddress | None) -> IpAddress | None:
-    return None if address is None else ipaddress.ip_address(address)

@@ -27,7 +27,7 @@ from netfw.flows.field import (
 )
 from netfw.flows.match import Match, matching
 from netfw.flows.port import check_in_port, wide
-from netfw.model.address import IpAddress, IpNetwork
+from netfw.model.address import IpAddress, IpNetwork, unscoped
 
 Address = str | IpAddress | IpNetwork
 
@@ -157,7 +157,7 @@ def _address(where: MatchField) -> Callable[[Address], Match]:
     version = 4 if where.width == 32 else 6
 
     def word(address: Address) -> Match:
-        network = _parsed(address) if isinstance(address, str) else address
+        network = unscoped(_parsed(address) if isinstance(address, str) else address)
         if network.version != version:
             raise ValueError(f"{where.name} takes IPv{version}, not {address}")
         if isinstance(network, (ipaddress.IPv4Network, ipaddress.IPv6Network)):

@@ -5,13 +5,21 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from attrs import Attribute
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 IpInterface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
 T = TypeVar("T", bound=IpAddress | IpNetwork | IpInterface)
+_KINDS = (
+    ipaddress.IPv4Address,
+    ipaddress.IPv6Address,
+    ipaddress.IPv4Network,
+    ipaddress.IPv6Network,
+)
 
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
@@ -44,6 +52,19 @@ def unscoped(value: T) -> T:
     if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
         raise ValueError(f"an address with a scope: {str(value)!r}; leave out what is after the %")
     return value
+
+
+def no_scope(_: object, field: Attribute[Any], value: Any) -> None:
+    """A validator: neither the field nor a member of it has a scope.
+
+    :raises ValueError: one has.
+    """
+    values: Iterable[Any] = (value,) if isinstance(value, _KINDS) else value or ()
+    for each in values:
+        try:
+            unscoped(each)
+        except ValueError as exc:
+            raise ValueError(f"{field.name}: {exc}") from exc
 
 
 def as_address(value: str | IpAddress) -> IpAddress:

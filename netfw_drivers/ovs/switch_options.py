@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
 from oslo_config import cfg
 
 from netfw.errors import ConfigError
-from netfw.model.address import IpAddress
+from netfw.model.address import IpAddress, as_address
 from netfw.model.device import check_device_name
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb import DEFAULT_PAUSE, DEFAULT_REMOTE
@@ -180,7 +179,7 @@ def _local_ip(options: Mapping[str, Any], *, needed: bool) -> IpAddress | None:
             raise ConfigError("tunnel_types need local_ip: set it to an address of this host")
         return None
     try:
-        address = ipaddress.ip_address(text)
+        address = as_address(text)
     except ValueError as exc:
         raise ConfigError(f"local_ip: {exc}") from exc
     if version and address.version != version:

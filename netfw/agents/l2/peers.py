@@ -7,7 +7,7 @@ from the ports of others: a tunnel exists while something is sent through it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from ipaddress import IPv4Address, ip_address
+from ipaddress import IPv4Address
 from typing import TypeVar
 
 from netfw.agents.l2.view import View
@@ -21,7 +21,7 @@ from netfw.drivers.switch_values import (
     SwitchValue,
     Tunnel,
 )
-from netfw.model.address import IpAddress
+from netfw.model.address import IpAddress, as_address
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId, NetworkId, PortId
 from netfw.model.port import Port
@@ -55,12 +55,12 @@ def endpoints_of(agent: Agent, view: View) -> frozenset[Endpoint]:
 def _address(said: object) -> IpAddress | None:
     """What a peer says of its address, if that can be the address of another host."""
     try:
-        address = ip_address(str(said))
+        address = as_address(str(said))
     except ValueError:
         return None
     nobody = address.is_unspecified or address.is_loopback
     many = address.is_multicast or address == _BROADCAST
-    return None if nobody or many or getattr(address, "scope_id", None) else address
+    return None if nobody or many else address
 
 
 class Peers:

@@ -1,0 +1,84 @@
+"""No value of a driver and no flow has an address with a scope, which is free text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import IPv6Address, IPv6Interface, IPv6Network
+from uuid import UUID
+
+import pytest
+
+from netfw import flows as of
+from netfw.drivers.addition import AddressQos, RouterAddition
+from netfw.drivers.dhcp import DhcpNetwork, ServerPort
+from netfw.drivers.firewall import Member
+from netfw.drivers.ipam import ThisAddress
+from netfw.drivers.keys import GroupKey
+from netfw.drivers.metadata import MetadataProxy
+from netfw.drivers.requests import FindPorts, SetPrefix
+from netfw.drivers.router_values import Neighbour, PrefixDelegated, RouterPort
+from netfw.drivers.source import Source
+from netfw.drivers.switch_values import Admission, Endpoint, Forwarding, RouterLeg, Wiring
+from netfw.errors import ConfigError
+from netfw.model.segment import NetworkType
+from netfw_drivers.ovs.switch_options import OPTIONS, settings_from
+
+ID, MAC = UUID(int=1), "fa:16:3e:00:00:01"
+SCOPES = "eth0", "x,output:1", "\n"
+
+
+def face(address: IPv6Address) -> IPv6Interface:
+    return IPv6Interface((address, 64))
+
+
+def prefix(address: IPv6Address) -> IPv6Network:
+    return IPv6Network((address, 128))
+
+
+def options(address: IPv6Address) -> object:
+    values = {option.dest: option.default for option in OPTIONS}
+    return settings_from({**values, "tunnel_types": ["vxlan"], "local_ip": str(address)})
+
+
+VALUES: dict[str, Callable[[IPv6Address], object]] = {
+    "qos": lambda bad: AddressQos(address=bad, rules=()),
+    "router addition": lambda bad: RouterAddition(owner="a", addresses=(face(bad),)),
+    "server": lambda bad: ServerPort(id=ID, mac=MAC, addresses=(face(bad),)),
+    "peers": lambda bad: DhcpNetwork(
+        server=ServerPort(id=ID, mac=MAC, addresses=()), subnets=(), mtu=1500, peers=(face(bad),)
+    ),
+    "member": lambda bad: Member(group=GroupKey(ID), prefix=prefix(bad)),
+    "this address": lambda bad: ThisAddress(subnet=None, address=bad),
+    "proxy": lambda bad: MetadataProxy(netns="a", addresses=(bad,)),
+    "find ports": lambda bad: FindPorts(address=bad, network=ID),
+    "set prefix": lambda bad: SetPrefix(subnet=ID, prefix=prefix(bad)),
+    "router port": lambda bad: RouterPort(id=ID, network=ID, mac=MAC, addresses=(face(bad),)),
+    "neighbour": lambda bad: Neighbour(bad, MAC),
+    "delegated": lambda bad: PrefixDelegated("came", ID, ID, prefix(bad)),
+    "source": lambda bad: Source(MAC, prefix(bad)),
+    "wiring": lambda bad: Wiring(
+        network=ID, mac=MAC, addresses=frozenset({bad}), admission=Admission.LIVE
+    ),
+    "leg": lambda bad: RouterLeg(MAC, face(bad)),
+    "endpoint": lambda bad: Endpoint(NetworkType.VXLAN, bad),
+    "forwarding": lambda bad: Forwarding(
+        Endpoint(NetworkType.VXLAN, IPv6Address("fe80::2")), frozenset({bad})
+    ),
+    "match": of.ipv6_src,
+    "matched prefix": lambda bad: of.ipv6_src(prefix(bad)),
+    "matched text": lambda bad: of.nd_target(str(bad)),
+    "set field": lambda bad: of.set_field("ipv6_dst", bad),
+    "set field by text": lambda bad: of.set_field("ipv6_dst", str(bad)),
+    "nat": lambda bad: of.nat(of.Side.SRC, bad),
+    "nat by text": lambda bad: of.nat(of.Side.SRC, str(bad)),
+    "nat value": lambda bad: of.Nat(side=of.Side.SRC, first=IPv6Address(0), last=bad),
+    "local_ip": options,
+}
+
+
+@pytest.mark.parametrize("make", VALUES.values(), ids=VALUES)
+def test_no_value_of_a_driver_has_an_address_with_a_scope(make: Callable[[IPv6Address], object]):
+    make(IPv6Address("fe80::1"))
+    for scope in SCOPES:
+        with pytest.raises((ValueError, ConfigError), match="with a scope"):
+            make(IPv6Address(f"fe80::1%{scope}"))
