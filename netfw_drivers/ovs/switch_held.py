@@ -124,7 +124,6 @@ def recollected(
 def _wiring(port: Port, observed: Observed) -> Wiring | None:
     """What a port was wired as, or that it was dead: it stays as it is."""
     tag, mac = port.other_config.get("tag", ""), port.interface.external_ids.get(ATTACHED_MAC, "")
-    number = ofport_of(port)
     if not tag and is_recorded(port):
         return _dead(port, mac)
     for domain, vlan in observed.vlans.numbers.items():
@@ -135,7 +134,6 @@ def _wiring(port: Port, observed: Observed) -> Wiring | None:
                     mac=mac,
                     admission=Admission.HOLD,
                     segment=domain.segment,
-                    filtered=number is not None and observed.filtered(number),
                 )
             except ValueError:
                 return None

@@ -16,14 +16,7 @@ from switch_scene import (
     wiring,
 )
 
-from netfw.drivers.switch_values import (
-    Admission,
-    Flood,
-    FloodKey,
-    SwitchKey,
-    SwitchValue,
-    Wiring,
-)
+from netfw.drivers.switch_values import Admission, Flood, FloodKey, SwitchKey, SwitchValue
 from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
 from netfw.ovs.openflow.book import FlowBook
 from netfw.ovs.operations import AddPort
@@ -240,9 +233,9 @@ def test_a_later_run_knows_which_ports_are_filtered(ground: Scene):
     for number, filtered in ((1, True), (2, False)):
         ground.database.plug(number, number)
         ground.do(Update(put=wiring(number, 1, filtered=filtered)))
-    found = recollected((), ground.database.observed(), SETTINGS)
-    wirings = {key: value for key, value in found.items() if isinstance(value, Wiring)}
-    assert {key: value.filtered for key, value in wirings.items()} == {
+    ground.book, ground.members = Book(), Members()
+    found = ground.outline(Update(put=recollected((), ground.database.observed(), SETTINGS)))
+    assert {key: member.filtered for key, member in found.live.items()} == {
         port_key(1): True,
         port_key(2): False,
     }
