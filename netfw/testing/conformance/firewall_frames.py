@@ -26,7 +26,8 @@ _NEIGHBOURHOOD = NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION
 _LISTENERS = MLD_QUERY, MLD_REPORT, MLD_DONE, MLD2_REPORT
 _ROUTER_ALERT = b"\x00\x05\x02\x00\x00\x01\x00"
 _HOP_BY_HOP, _FRAGMENT = 0, 44
-_PIECE = 8 * 20
+_PIECE = 1280
+"""No smaller: trackers drop fragments that no honest sender makes."""
 
 
 def encoded(sent: Sent, token: int) -> tuple[bytes, ...]:

@@ -67,7 +67,6 @@ def forced(value: Any, **fields: object) -> Any:
 def hostile_ports(station: Station, good: FilteredPort) -> Iterator[Hostile]:
     """Values for a port."""
     for text in TEXTS:
-        yield station.key, forced(good, mac=text)
         yield station.key, forced(good, groups=frozenset({text}))
         yield station.key, forced(good, sources=frozenset({forced(_source(good), mac=text)}))
         yield station.key, forced(good, sources=frozenset({forced(_source(good), prefix=text)}))
@@ -78,10 +77,11 @@ def hostile_ports(station: Station, good: FilteredPort) -> Iterator[Hostile]:
 
 
 def strange_places(good: FilteredPort) -> Iterator[FilteredPort]:
-    """Devices and networks that no host has; a driver may do without either."""
+    """What no host has, in fields that a driver may do without."""
     for text in (*TEXTS, "", "..", "a/b", "x" * 40):
         yield forced(good, device=text)
         yield forced(good, network=text)
+        yield forced(good, mac=text)
 
 
 def hostile_groups(id: Any) -> Iterator[Hostile]:

@@ -115,6 +115,7 @@ class Station:
             source=self.address if address.version == 4 else self.link_local,
             target=address,
             protocol=protocol,
+            source_port=20000 + self.number % 10000,
             target_port=port,
         )
         return evolve(plain, **more)

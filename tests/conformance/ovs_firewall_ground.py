@@ -1,0 +1,139 @@
+"""A ground for firewalls inside Open vSwitch: br-int of a lab's host, with its switch driver."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from netfw.drivers.firewall import FilteredPort, FirewallDriver
+from netfw.drivers.host import LocalHost
+from netfw.drivers.keys import NetworkKey
+from netfw.drivers.switch_values import Admission, LocalNetwork, SwitchKey, SwitchValue, Wiring
+from netfw.model.segment import NetworkType
+from netfw.plan import Update
+from netfw.testing.conformance.firewall_lab import LabGround
+from netfw.testing.conformance.firewall_world import Seat, Station
+from netfw.testing.conformance.switch_world import a_segment
+from netfw.testing.lab.host import Host
+from netfw.testing.lab.instance import Instance, Plug
+from netfw_drivers.ovs.firewall import OvsFirewallDriver
+from netfw_drivers.ovs.pipeline import FIREWALL_SPACE, SPACE_MASK
+from netfw_drivers.ovs.switch import OvsSwitchDriver
+
+OPENFLOW = "-OOpenFlow14"
+_PATIENCE = 10.0
+_FOREIGN = "cookie=0x77,table=72,priority=3,ipv6,ipv6_src=2001:db8:77::/64,actions=drop"
+
+
+class OvsGround(LabGround):
+    """One who makes drivers makes a switch driver too, of the same process."""
+
+    def __init__(self, host: Host) -> None:
+        self._place = LocalHost()
+        self._switch: OvsSwitchDriver | None = None
+        self._wired: dict[SwitchKey, SwitchValue] = {}
+        host.ovs.add_bridge("br-int")
+        super().__init__(host)
+        networks = {seat.network for seat in self.seats}
+        self._networks: dict[SwitchKey, SwitchValue] = {
+            NetworkKey(network): LocalNetwork(
+                segments=(a_segment(network, NetworkType.LOCAL),), mtu=1400
+            )
+            for network in networks
+        }
+
+    def plug_in(self, seat: Seat, instance: Instance) -> None:
+        ids = {"iface-id": str(seat.port), "iface-status": "active"}
+        instance.plug(Plug(bridge="br-int", device=seat.device, external_ids=ids))
+
+    def make_driver(self) -> FirewallDriver:
+        self.end()
+        self._place = LocalHost()
+        self._switch = OvsSwitchDriver.from_conf(self.options(OvsSwitchDriver), self._place)
+        self._converge(Update(put={**self._networks, **self._wired}, complete=True))
+        return self.firewall(self._place)
+
+    def firewall(self, place: LocalHost) -> FirewallDriver:
+        return OvsFirewallDriver.from_conf(self.options(OvsFirewallDriver), place)
+
+    def options(self, kind: type) -> dict[str, object]:
+        values = {option.dest: option.default for option in kind.OPTIONS}
+        ours = {
+            "ovsdb_connection": self.host.ovs.remote,
+            "ovsdb_timeout": 2.0,
+            "datapath_type": "netdev",
+        }
+        return {**values, **{name: value for name, value in ours.items() if name in values}}
+
+    def killed(self, driver: FirewallDriver) -> None:
+        self.end()
+
+    def end(self) -> None:
+        if self._switch is not None:
+            self._switch.close()
+            self._switch = None
+        self._place.close()
+
+    def wire(self, ports: Mapping[Station, FilteredPort]) -> None:
+        wired: dict[SwitchKey, SwitchValue] = {
+            station.key: self.wiring(station, value) for station, value in ports.items()
+        }
+        gone = self._wired.keys() - wired.keys()
+        changed = {key: value for key, value in wired.items() if self._wired.get(key) != value}
+        if changed or gone:
+            self._converge(Update(put=changed, drop=frozenset(gone)))
+        self._wired = wired
+
+    def wiring(self, station: Station, port: FilteredPort) -> Wiring:
+        macs = {port.mac, *(source.mac for source in port.sources)}
+        return Wiring(
+            network=station.seat.network,
+            mac=port.mac,
+            addresses=frozenset({station.address, station.address6}),
+            admission=Admission.LIVE,
+            filtered=not port.trusted,
+            open=port.trusted or len(macs) > 1,
+        )
+
+    def _converge(self, update: Update[SwitchKey, SwitchValue]) -> None:
+        assert self._switch is not None
+        until = time.monotonic() + _PATIENCE
+        outcome = self._switch.converge(update)
+        while outcome.waiting and not outcome.failed and time.monotonic() < until:
+            time.sleep(0.01)
+            outcome = self._switch.converge(update)
+        assert outcome.ok, str(outcome)
+
+    def settle(self) -> None:
+        """The switch looks at its tables again for every packet that it knew."""
+        self.host.ovs.appctl("revalidator/purge")
+
+    def picture(self) -> frozenset[str]:
+        ours = f"cookie={FIREWALL_SPACE:#x}/{SPACE_MASK:#x}"
+        dumped = self.host.ovs.ofctl(OPENFLOW, "--no-stats", "dump-flows", "br-int", ours)
+        return frozenset(line.strip() for line in dumped.splitlines() if "table=" in line)
+
+    def lose_state(self) -> None:
+        self.host.restart_switch()
+        self._converge(Update(put={**self._networks, **self._wired}, complete=True))
+
+    def make_foreign(self) -> None:
+        self.host.ovs.ofctl(OPENFLOW, "add-flow", "br-int", _FOREIGN)
+
+    def foreign_is_intact(self) -> bool:
+        there = self.host.ovs.ofctl(OPENFLOW, "dump-flows", "br-int", "cookie=0x77/-1")
+        self.host.ovs.ofctl(OPENFLOW, "del-flows", "br-int", "cookie=0x77/-1")
+        return bool(re.search("2001:db8:77::/64", there))
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        # The switch goes too, which would else ask for the database's return in its own time.
+        self.host.ovs.stop_switch()
+        self.host.ovs.stop_database()
+        yield
+        self.host.ovs.start_database()
+        self.host.ovs.start_switch()
+        self.host.address_underlay()
+        self._converge(Update(put={**self._networks, **self._wired}, complete=True))

@@ -1,0 +1,24 @@
+"""The firewall inside Open vSwitch keeps the contract, with real packets."""
+
+from collections.abc import Iterator
+
+import pytest
+from ovs_firewall_ground import OvsGround
+
+from netfw.testing.conformance.firewall import FirewallDriverConformance
+from netfw.testing.lab.lab import Lab
+
+
+@pytest.mark.spec(
+    "FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-06", "FW-07", "FW-08", "FW-09", "FW-10",
+    "FW-11", "FW-12",
+)  # fmt: skip
+class TestOvsFirewall(FirewallDriverConformance):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_ground(cls) -> Iterator[OvsGround]:
+        with Lab(1) as lab:
+            (host,) = lab.hosts.values()
+            ground = OvsGround(host)
+            yield ground
+            ground.end()
