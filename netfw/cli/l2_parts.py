@@ -22,6 +22,7 @@ from netfw.drivers.l2_extension import L2Extension
 from netfw.drivers.loader import catalogue
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.switch import SwitchDriver
+from netfw.linux.local_address import is_local
 from netfw.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class L2Parts:
                 firewall=self.firewall,
                 retired=self.retired,
                 extensions=self.extensions,
+                is_local=is_local,
             )
             self._stack = stack.pop_all()
 

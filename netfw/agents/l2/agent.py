@@ -6,12 +6,18 @@ holds no policy of its own.  How a pass is ordered is in `passing`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import field, frozen
 
-from netfw.agents.l2.announce import L2Settings, announce, check, check_tunnels
+from netfw.agents.l2.announce import (
+    L2Settings,
+    announce,
+    check,
+    check_addresses,
+    check_tunnels,
+)
 from netfw.agents.l2.cautions import caution
 from netfw.agents.l2.contributions import Contributions, PartKey, PartsChanged
 from netfw.agents.l2.desired import Desired
@@ -34,6 +40,7 @@ from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission
 from netfw.errors import ConfigError, NetfwError, NotSupported
+from netfw.model.address import IpAddress
 from netfw.model.ids import PortId
 from netfw.plan import Outcome, Update
 
@@ -53,7 +60,8 @@ class L2Agent(Work[L2Key]):
     """The work of an L2 agent, for :class:`~netfw.agents.loop.Loop`.
 
     The drivers are used, and closed by whoever made them.  Those in *retired* filtered this host
-    before: once its ports are wired, they are to hold nothing.
+    before: once its ports are wired, they are to hold nothing.  By *is_local* the agent makes sure
+    that tunnels begin at an address of this host; without it nobody asks.
 
     :raises ConfigError: the settings contradict each other or what the switch can do.
     """
@@ -66,12 +74,14 @@ class L2Agent(Work[L2Key]):
         firewall: FirewallDriver | None = None,
         retired: Sequence[FirewallDriver] = (),
         extensions: Sequence[L2Extension] = (),
+        is_local: Callable[[IpAddress], bool] | None = None,
     ) -> None:
         check(settings, switch.describe(), None if firewall is None else firewall.describe())
         self.binary = settings.binary
         self._settings = settings
         self._switch, self._firewall = switch, firewall
         self._contributions = Contributions(extensions)
+        self._is_local = is_local
         self._statuses = Statuses()
         self._passing = Passing(switch, firewall)
         self._retired = Retired(retired)
@@ -100,6 +110,8 @@ class L2Agent(Work[L2Key]):
             filtered=self._firewall_can(Capability.FILTERING, Capability.IN_SWITCH),
         )
         check_tunnels(self._settings, view)
+        if self._is_local is not None:
+            check_addresses(view, self._is_local)
         try:
             base = self._contributions.begin(self._switch)
         except NotSupported as exc:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from uuid import NAMESPACE_DNS, uuid5
 
 from attrs import frozen
@@ -11,6 +11,7 @@ from netfw.agents.l2.view import View
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.reports import Heartbeat
 from netfw.errors import ConfigError
+from netfw.model.address import IpAddress
 from netfw.model.agent import Agent
 from netfw.model.document import Document
 from netfw.model.ids import AgentId
@@ -73,6 +74,19 @@ def check_tunnels(settings: L2Settings, view: View) -> None:
             "distributed routing over tunnels needs l2_population: set l2_population = true, "
             "or leave tunnel_types empty"
         )
+
+
+def check_addresses(view: View, is_local: Callable[[IpAddress], bool]) -> None:
+    """Refuse to send tunnels from an address that nobody could answer to.
+
+    :raises ConfigError: a sentence that says what to change.
+    """
+    for address in {endpoint.address for endpoint in view.facts.endpoints}:
+        if not is_local(address):
+            raise ConfigError(
+                f"local_ip: no interface of this host has {address}: set it to an address of this "
+                "host, or start the agent when the interface is up"
+            )
 
 
 def announce(

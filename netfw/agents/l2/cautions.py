@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import nsmallest
 
 from netfw.agents.l2.desired import Desired
 from netfw.drivers.base import Capability, DriverInfo
+from netfw.model.address import IpAddress
 
 _SHOWN = 20
 
@@ -21,6 +23,12 @@ def caution(desired: Desired, firewall: DriverInfo | None) -> dict[str, str]:
             f"security groups of {_ports(len(desired.distrusted))} are not enforced; "
             f"set {'' if firewall is None else 'another '}firewall_driver of [agent]"
         )
+    own = {endpoint.address for endpoint in desired.view.facts.endpoints}
+    if own and (told := desired.told_addresses - own):
+        found["local_ip"] = (
+            f"tunnels of this host begin at {_texts(own)}, but the source tells other hosts to "
+            f"reach it at {_texts(told)}: change local_ip, or what the source says of this host"
+        )
     if desired.strays:
         names = (device.name for port in desired.strays if (device := desired.device(port)))
         more = len(desired.strays) - _SHOWN
@@ -29,6 +37,10 @@ def caution(desired: Desired, firewall: DriverInfo | None) -> dict[str, str]:
             f"{', '.join(nsmallest(_SHOWN, names))}{f' and {more} more' if more > 0 else ''}"
         )
     return found
+
+
+def _texts(addresses: Iterable[IpAddress]) -> str:
+    return ", ".join(sorted(map(str, addresses)))
 
 
 def _ports(number: int) -> str:

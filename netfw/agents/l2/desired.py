@@ -23,6 +23,7 @@ from netfw.drivers.switch_values import (
     SwitchKey,
     SwitchValue,
 )
+from netfw.model.address import IpAddress
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId, NetworkId, PortId
 from netfw.model.network import Network
@@ -89,6 +90,11 @@ class Desired:
     def distrusted(self) -> Set[PortId]:
         """The ports that are plugged here and are to be filtered."""
         return self._distrusted
+
+    @property
+    def told_addresses(self) -> frozenset[IpAddress]:
+        """Where other hosts are told to reach this one by tunnels."""
+        return self._peers.own_addresses()
 
     def wired(self, network: NetworkId) -> frozenset[PortId]:
         """The ports of this host for which the network is here."""

@@ -69,6 +69,7 @@ class Peers:
     def __init__(self, view: View, put: Put) -> None:
         self._view, self._put = view, put
         self._agents: dict[AgentId, Agent] = {}
+        self._own: dict[AgentId, IpAddress] = {}
         self._offers: dict[Endpoint, set[AgentId]] = {}
         self._by_host: dict[str, dict[Endpoint, set[AgentId]]] = {}
         self._here: dict[NetworkId, NetworkType] = {}
@@ -83,8 +84,12 @@ class Peers:
     def agent(self, id: AgentId, agent: Agent | None) -> None:
         """An agent is as it is now, or gone."""
         former = self._agents.pop(id, None)
+        self._own.pop(id, None)
         if agent is not None:
             self._agents[id] = agent
+            address = _address(agent.configurations.content().get("tunneling_ip"))
+            if agent.host == self._view.host and address is not None:
+                self._own[id] = address
         before = frozenset[Endpoint]() if former is None else endpoints_of(former, self._view)
         after = frozenset[Endpoint]() if agent is None else endpoints_of(agent, self._view)
         if former is not None:
@@ -99,6 +104,10 @@ class Peers:
             self._tunnel(endpoint)
         for host in {each.host for each in (former, agent) if each is not None}:
             self._host(host)
+
+    def own_addresses(self) -> frozenset[IpAddress]:
+        """Where other hosts are told to reach this one."""
+        return frozenset(self._own.values())
 
     def port(self, id: PortId, port: Port | None) -> None:
         """A port of another host is as it is now; gone, or of this host: ``None``."""

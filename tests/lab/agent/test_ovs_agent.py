@@ -161,6 +161,13 @@ def test_hosts_are_joined_by_tunnels(make_cloud, population):
         ("bridge_mappings = physnet1:br-none", "", "no bridge br-none"),
         ("tunnel_types = vxlan", "", "tunnel_types need local_ip"),
         ("local_ip = ::1\noverlay_ip_version = 4\ntunnel_types = vxlan", "", "is not IPv4"),
+        (
+            "local_ip = 192.0.2.77\ntunnel_types = vxlan",
+            "",
+            "no interface of this host has 192.0.2.77",
+        ),
+        ("local_ip = 2001:db8::77\ntunnel_types = gre", "", "local_ip: no interface of this host"),
+        ("local_ip = 0.0.0.0\ntunnel_types = gre", "", "local_ip: no interface of this host"),
         ("arp_responder = true", "", "arp_responder needs l2_population"),
         ("", "enable_distributed_routing = true", "enable_distributed_routing = false"),
         ("", "switch_driver = openvswich", "did you mean 'openvswitch'"),
@@ -177,6 +184,16 @@ def test_impossible_combinations_end_with_a_sentence_and_status_2(
     assert done.status == 2
     assert sentence in done.error
     assert "Traceback" not in done.error
+
+
+@pytest.mark.spec("L2-01")
+def test_a_source_that_sends_others_to_another_address_is_told_about(cloud, host):
+    host.start_ready()
+    assert "local_ip" not in host.status()["cautions"]
+    cloud.topology.content["hosts"]["host1"]["local_ip"] = "198.18.0.98"
+    cloud.topology.write()
+    host.wait(lambda status: "reach it at 198.18.0.98" in status["cautions"].get("local_ip", ""))
+    assert "198.18.0.98" in host.log.read_text()
 
 
 @pytest.mark.spec("DRV-40")
