@@ -26,7 +26,7 @@ from netfw.ovs.openflow.encode import (
     describe_key,
     encode_flows,
 )
-from netfw.ovs.openflow.wire import Event, FlowEvent
+from netfw.ovs.openflow.wire import COMPARED, Event, FlowEvent
 
 Owner = Hashable
 Digest = bytes
@@ -229,7 +229,8 @@ class FlowBook:
     def confirm(self, plan: FlowPlan) -> Drift:
         """Note that *plan* was carried out; owners to whom something else happened meanwhile."""
         for key, cookie in plan.changes.removed.items():
-            if key in self.observed and cookie_of(self.observed[key]) == cookie:
+            there = self.observed.get(key)
+            if there is not None and not (cookie_of(there) ^ cookie) & COMPARED:
                 del self.observed[key]
                 self._strays.discard(key)
         released = [self._release(owner) for owner in plan.gone | plan.holds.keys()]

@@ -106,7 +106,9 @@ ADD, DELETE_STRICT = b"\0", b"\4"
 OPEN, CLOSE, COMMIT, DISCARD = 0, 2, 4, 6
 _ATOMIC_ORDERED = 3
 _ADD_HEAD = Struct("!BBHIIxxHBBHI")
-_NO_MASK, _SAME_COOKIE = bytes(8), b"\x7f" + b"\xff" * 7
+COMPARED = (1 << 63) - 1
+"""The bits of a cookie that a removal compares; see `bundled_delete`."""
+_NO_MASK, _SAME_COOKIE = bytes(8), COMPARED.to_bytes(8, "big")
 _ANY = Struct("!IIIHH").pack(0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0)
 """No buffer, any port, any group, no flags, no importance."""
 _MATCH_TYPE = b"\0\x01"

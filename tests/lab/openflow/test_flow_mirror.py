@@ -20,6 +20,7 @@ from netfw.ovs.openflow import (
     group_of,
 )
 from netfw.ovs.openflow.book import digest
+from netfw.ovs.openflow.encode import Encoded
 from netfw.testing.lab.openvswitch import PrivateOvs
 
 OURS = CookieSpace(0x10, 0xFF)
@@ -147,6 +148,22 @@ def test_a_flow_changed_by_hand_is_changed_back(  # noqa: PLR0917
     plan = mirror.converge(wanted)
     assert [encoded.flow for encoded in plan.changes.changed] == [flow(1, 3, of.output(1))]
     assert is_true(mirror, client)
+
+
+@pytest.mark.parametrize("cookie", [0x8000000000000010, 0x11], ids=["highest bit", "other"])
+def test_a_removal_of_what_got_another_cookie_meanwhile_is_noted_as_the_switch_does_it(  # noqa: PLR0917
+    ovs, bridge, mirror, client, until, cookie
+) -> None:
+    """The switch does not compare the highest bit; of other cookies it removes nothing."""
+    mirror.converge({1: port(1)})
+    plan = mirror.plan({}, drop=[1])
+    ovs.ofctl(
+        "add-flow", bridge, f"cookie={cookie:#x},table=5,priority=9,reg0=1,reg1=3,actions=drop"
+    )
+    until(lambda: mirror.cookie(Encoded(flow(1, 3)).key) == cookie)
+    mirror.apply(plan)
+    assert is_true(mirror, client)
+    assert len(client.flows()) == (0 if cookie >> 63 else 1)
 
 
 def test_strangers_in_our_space_are_removed_and_others_stay(  # noqa: PLR0917
