@@ -8,6 +8,12 @@ nobody wired finds none in table 0.  Nothing leaves it but by a flow either: wit
 no tag, a register says which network they belong to, and each is sent to the ports that it is for.
 What the owner of a device writes into the database, such as another tag, changes nothing of that.
 
+Filtered ports are the firewall's: what they send goes through tables 71 and 72, what they receive
+through 81 and 82, and what no flow there lets pass is dropped.  Without a firewall that is all.
+The switch follows 4096 jumps of one packet and then drops it.  A packet for all ports of a network
+takes four for each filtered one that may receive it, so that a host has room for a thousand of them
+in one network.
+
 ``br-tun`` takes what leaves for other hosts, finds the tunnel, and replaces the local VLAN by the
 number that all hosts know the network by.
 

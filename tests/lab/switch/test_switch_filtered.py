@@ -3,6 +3,9 @@
 The firewall of these tests is a few flows by hand.
 """
 
+from collections import defaultdict
+from pathlib import Path
+
 import pytest
 from switch_host import mac, network, port
 
@@ -12,7 +15,10 @@ from netfw.drivers.claim import Claim, Grant, Place, TableClaim
 from netfw.drivers.keys import ExtensionKey
 from netfw.drivers.switch_values import Admission
 from netfw.plan import Update
-from netfw_drivers.ovs.pipeline import FIREWALL_SPACE
+from netfw_drivers.ovs import integration
+from netfw_drivers.ovs.grants import Layout
+from netfw_drivers.ovs.pipeline import CHUNK_BITS, FIREWALL_SPACE
+from netfw_drivers.ovs.switch_members import Receiver
 
 EVERYTHING = (
     "table=71,priority=1,actions=resubmit(,91)",
@@ -131,6 +137,29 @@ def test_flows_of_the_firewall_are_not_the_switch_drivers(trio):
     assert trio.driver.converge(Update(put=trio.wanted, complete=True)).ok
     assert trio.start().converge(Update(put=trio.wanted, complete=True)).ok
     assert set(trio.flows("br-int")) == set(before)
+
+
+def test_a_multicast_reaches_a_thousand_filtered_ports_of_one_network(trio, tmp_path: Path):
+    """The switch gives up on a packet that is led through too many tables."""
+    firewall(
+        trio,
+        "table=81,priority=1,ip,actions=resubmit(,82)",
+        "table=82,priority=1,ip,actions=resubmit(,73)",
+        "table=73,priority=1,ip,actions=resubmit(,92)",
+    )
+    chunks = defaultdict(list)
+    for number in range(1000, 2000):
+        chunks[number >> CHUNK_BITS].append(Receiver(number, filtered=True))
+    flows = [*integration.domain_flows(1, tuple(chunks), (), None, Layout())]
+    for chunk, receivers in chunks.items():
+        flows += integration.chunk_flows(1, chunk, tuple(receivers), Layout())
+    listed = tmp_path / "flows"
+    listed.write_text("\n".join(map(str, flows)))
+    trio.ovs.ofctl("-OOpenFlow14", "add-flows", trio.ovs.management("br-int"), str(listed))
+    packet = f"in_port=tap2,dl_src={mac(2)},ip,dl_dst=01:00:5e:00:00:01,nw_dst=224.0.0.1"
+    trace = trio.ovs.appctl("ofproto/trace", "br-int", packet)
+    assert "resubmit actions" not in trace
+    assert trace.count("output:NXM_NX_REG8") == 1000
 
 
 def granted(one, *places: Place) -> Grant:
