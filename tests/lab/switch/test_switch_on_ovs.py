@@ -68,6 +68,21 @@ def test_a_device_plugged_without_a_tag_hears_nothing(trio):
     assert leaves(trio, "stray", f"dl_src={mac(9)},{BROADCAST}") == set()
 
 
+@pytest.mark.spec("L2-13")
+def test_a_tag_admits_nobody(trio):
+    """It is written before the filters are there; what admits a port is its flows."""
+    trio.instance(4)
+    trio.driver.observe(None)  # what was plugged is known
+    held = port(4, 1, Admission.HOLD)
+    assert trio.driver.converge(Update(put=held)).ok
+    assert trio.tag(4) == trio.tag(1) != "4095"
+    assert leaves(trio, "tap4", f"dl_src={mac(4)},{BROADCAST}") == set()
+    assert leaves(trio, "tap1", f"dl_src={mac(1)},{BROADCAST}") == {"tap2", "tap3"}
+    assert leaves(trio, "tap1", f"dl_src={mac(1)},dl_dst={mac(4)},dl_type=0x9999") == set()
+    assert trio.driver.converge(Update(put=port(4, 1))).ok
+    assert leaves(trio, "tap1", f"dl_src={mac(1)},{BROADCAST}") == {"tap2", "tap3", "tap4"}
+
+
 @pytest.mark.spec("L2-12")
 def test_devices_that_claim_the_id_of_a_port_take_nothing_from_it(trio):
     claims = [f"{port_id(1)}", f"{{{port_id(1)}}}", f"urn:uuid:{port_id(1)}"]
