@@ -113,15 +113,20 @@ def _track(back: of.Table) -> of.Action:
 
 
 def _tracking() -> Iterator[of.Flow]:
-    """From unknown to known connections, and where replies are asked about."""
-    for table, other, way in (
-        (RULES_EGRESS, RULES_INGRESS, SENDS),
-        (RULES_INGRESS, RULES_EGRESS, RECEIVES),
+    """From unknown to known connections, and where replies are asked about.
+
+    Who was tracked begins anew where its policy is loaded.  The switch looks at a packet that comes
+    back from tracking apart, perhaps after an update, and then the number of a policy that was
+    loaded before could be gone, or another's.
+    """
+    for base, table, other, way in (
+        (BASE_EGRESS, RULES_EGRESS, RULES_INGRESS, SENDS),
+        (BASE_INGRESS, RULES_INGRESS, RULES_EGRESS, RECEIVES),
     ):
         yield _flow(table, _INVALID, of.goto(DROPPED), priority=100)
         yield _flow(table, WAY.is_(way) & _REPLY, of.goto(other), priority=90)
         for family in _BOTH:
-            yield _flow(table, _UNTRACKED & family, _track(table), priority=10)
+            yield _flow(table, _UNTRACKED & family, _track(base), priority=10)
     for way, onward in ((SENDS, ACCEPTED_EGRESS), (RECEIVES, ACCEPTED_INGRESS)):
         here = WAY.is_(way)
         for family in _BOTH:

@@ -159,7 +159,7 @@ RULES_EGRESS = of.Table(
     name="rules-egress",
     asks="(firewall) Does a rule let a port open this connection?",
     leads_to=("accept-or-ingress", "rules-ingress", "accepted-egress", "dropped"),
-    back_to=("rules-egress",),
+    back_to=("base-egress",),
     miss=(of.goto(93),),
 )
 ACCEPT_OR_INGRESS = of.Table(
@@ -211,7 +211,7 @@ RULES_INGRESS = of.Table(
     name="rules-ingress",
     asks="(firewall) Does a rule let others open this connection to a port?",
     leads_to=("accepted-ingress", "dropped"),
-    back_to=("rules-ingress", "rules-egress", "accept-or-ingress"),
+    back_to=("base-ingress", "rules-egress", "accept-or-ingress"),
     miss=(of.goto(93),),
 )
 ACCEPTED_INGRESS = of.Table(
