@@ -81,9 +81,8 @@ class Outline:
                 self.refused.setdefault(key, fault)
         for key in self._leaving():
             self._drop(key)
-        for key in _ordered(update.put):
-            if key not in self.refused:
-                self._put(key, update.put[key])
+        for key in _ordered(key for key in update.put if key not in self.refused):
+            self._put(key, update.put[key])
         if update.complete:
             self.draft.touch_everything()
         for part in observed.drifted:
