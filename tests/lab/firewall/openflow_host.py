@@ -185,7 +185,7 @@ class FilteredHost:
         """Have the firewall do it, and the datapath forget what it knew."""
         outcome = self.firewall.converge(Update(put=put, drop=frozenset(drop), complete=complete))
         assert outcome.ok, outcome
-        self.ovs.appctl("revalidator/wait")
+        self.ovs.appctl("revalidator/purge")
 
     def flows(self) -> list[str]:
         """The firewall's."""
