@@ -112,6 +112,20 @@ class IpSets:
         if operation is not None:
             self._apply((operation,))
 
+    @property
+    def sets(self) -> Mapping[str, KernelSet]:
+        """The sets, as last read and changed since."""
+        return self._known()
+
+    def apply(self, operations: Iterable[Operation]) -> None:
+        """Carry out *operations*, planned on what `sets` shows, by one restore.
+
+        :raises Conflict: a set to remove is in use.
+        :raises OperationRefused: ipset refused; the message names the set and the member.
+        """
+        self._known()
+        self._apply(tuple(operations))
+
     def _apply(self, operations: tuple[Operation, ...]) -> None:
         """Carry out *operations* by one restore."""
         if not operations:

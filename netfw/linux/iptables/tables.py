@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from netfw.errors import OperationRefused
 from netfw.linux.iptables.chain import Chain, ChainKey, check_owner
@@ -54,6 +55,12 @@ class Iptables:
             self._mirror.replace(family, parse_save(text, family, self.owner))
             self._known.add(family)
         return frozenset(key for key in self._mirror.chains if key.family in wanted)
+
+    @property
+    def chains(self) -> Mapping[ChainKey, tuple[str, ...]]:
+        """The owner's chains as lines, as last read and changed since."""
+        self.observe(frozenset(Family) - self._known)
+        return MappingProxyType(self._mirror.chains)
 
     def plan(self, update: Update[ChainKey, Chain]) -> tuple[TableChange, ...]:
         """What `converge` would do, table by table; changes nothing.

@@ -16,6 +16,7 @@ PACKAGES: Mapping[str, str] = MappingProxyType(
     {
         "iptables": "iptables",
         "ip6tables": "iptables",
+        "ebtables": "iptables",
         "ipset": "ipset",
         "dnsmasq": "dnsmasq-base",
         "keepalived": "keepalived",

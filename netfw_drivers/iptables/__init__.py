@@ -1,0 +1,1 @@
+"""Firewall drivers on iptables, for ports of Linux bridges."""

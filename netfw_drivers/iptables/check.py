@@ -1,0 +1,143 @@
+"""What the firewall can not take, and why.  Pure.
+
+Values check themselves when they are made; here is looked at what somebody could have made
+otherwise, so that no text of unknown origin is ever rendered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network, IPv6Network
+from uuid import UUID
+
+from attrs import evolve
+
+from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
+from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
+from netfw.drivers.source import Source
+from netfw.errors import InvalidInput
+from netfw.model.address import Mac, unscoped
+from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
+
+Fault = tuple[str, str]
+
+_KINDS = {PortKey: FilteredPort, GroupKey: Rules, Member: Member}
+
+
+def check(key: FirewallKey, value: FirewallValue) -> None:
+    """Refuse what can not be had.
+
+    :raises InvalidInput: every fault is named.
+    """
+    _refuse({**dict(_key_faults(key)), **dict(_faults(key, value))})
+
+
+def check_key(key: FirewallKey) -> None:
+    """Refuse a key that nothing can be held under.
+
+    :raises InvalidInput: every fault is named.
+    """
+    _refuse(dict(_key_faults(key)))
+
+
+def _refuse(faults: dict[str, str]) -> None:
+    if faults:
+        raise InvalidInput(faults)
+
+
+def _key_faults(key: object) -> Iterator[Fault]:
+    match key:
+        case PortKey(id) | GroupKey(id) | AddressGroupKey(id):
+            yield from _id_faults("key", id)
+        case Member():
+            yield from _member_faults(key)
+        case _:
+            yield "key", f"{key!r} is no key of a firewall"
+
+
+def _faults(key: object, value: object) -> Iterator[Fault]:
+    if not isinstance(value, _KINDS.get(type(key), ())):
+        yield "value", f"{type(value).__name__} is no value for {type(key).__name__}"
+    elif isinstance(value, FilteredPort):
+        yield from _port_faults(value)
+    elif isinstance(value, Rules):
+        for rule in value.rules:
+            yield from _rule_faults(rule)
+    elif key != value:
+        yield "value", "a member is its own value"
+
+
+def _port_faults(port: FilteredPort) -> Iterator[Fault]:
+    yield from _id_faults("network", port.network)
+    yield from _mac_faults("mac", port.mac)
+    for group in port.groups:
+        yield from _id_faults("groups", group)
+    sources: frozenset[object] = frozenset(port.sources)
+    for source in sources:
+        if isinstance(source, Source):
+            yield from _mac_faults("sources", source.mac)
+            yield from _prefix_faults("sources", source.prefix)
+        else:
+            yield "sources", f"{source!r} is not a source"
+
+
+def _rule_faults(rule: object) -> Iterator[Fault]:
+    if not isinstance(rule, SecurityGroupRule):
+        yield "rules", f"{rule!r} is not a rule"
+        return
+    faults = list(_rule_kind_faults(rule))
+    if faults:
+        yield from faults
+        return
+    try:
+        evolve(rule)  # makes it anew, and so checks it
+    except InvalidInput as error:
+        yield from ((f"rule {rule.id!r}, {path}", why) for path, why in error.faults.items())
+    except (ValueError, TypeError) as error:
+        yield f"rule {rule.id!r}", str(error)
+
+
+def _rule_kind_faults(rule: SecurityGroupRule) -> Iterator[Fault]:
+    for field, kind in (("direction", Direction), ("ethertype", Ethertype)):
+        if not isinstance(getattr(rule, field), kind):
+            yield field, f"{getattr(rule, field)!r} is none"
+    for field in ("protocol", "port_min", "port_max"):
+        number = getattr(rule, field)
+        if number is not None and type(number) is not int:
+            yield field, f"{number!r} is not a number"
+    for field in ("remote_group_id", "remote_address_group_id"):
+        if (id := getattr(rule, field)) is not None:
+            yield from _id_faults(field, id)
+    if rule.remote_prefix is not None:
+        yield from _prefix_faults("remote_prefix", rule.remote_prefix)
+
+
+def _member_faults(member: Member) -> Iterator[Fault]:
+    group: object = member.group
+    if isinstance(group, (GroupKey, AddressGroupKey)):
+        yield from _id_faults("group", group.group)
+    else:
+        yield "group", f"{group!r} is no group"
+    yield from _prefix_faults("prefix", member.prefix)
+    if member.mac is not None:
+        yield from _mac_faults("mac", member.mac)
+
+
+def _id_faults(field: str, id: object) -> Iterator[Fault]:
+    if not isinstance(id, UUID):
+        yield field, f"{id!r} is not an id"
+
+
+def _mac_faults(field: str, mac: object) -> Iterator[Fault]:
+    if type(mac) is not Mac:
+        yield field, f"{mac!r} is not a MAC address"
+
+
+def _prefix_faults(field: str, prefix: object) -> Iterator[Fault]:
+    if not isinstance(prefix, (IPv4Network, IPv6Network)):
+        yield field, f"{prefix!r} is not a prefix"
+        return
+    try:
+        unscoped(prefix)
+    except ValueError as error:
+        yield field, str(error)

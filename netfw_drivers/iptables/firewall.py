@@ -1,0 +1,263 @@
+"""Firewall drivers that filter ports of Linux bridges with iptables, ipset and ebtables."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from ipaddress import ip_network
+from typing import Any, ClassVar, Self, cast
+
+from attrs import frozen
+from oslo_config import cfg
+
+from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue, Member
+from netfw.drivers.keys import GroupKey, PortKey
+from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.errors import Conflict, InvalidInput, NetfwError, NotFound, OperationRefused
+from netfw.linux import sysctl
+from netfw.linux.conntrack import Connection, Conntrack, Filter
+from netfw.linux.ebtables import Ebtables
+from netfw.linux.ipset import IpSets
+from netfw.linux.iptables import Backend, Iptables, Tool
+from netfw.linux.iptables.operations import AddHook, DropChain, DropHook, PutChain, TableChange
+from netfw.linux.iptables.operations import Operation as TableOperation
+from netfw.linux.netns import Namespace
+from netfw.linux.network import Network
+from netfw.linux.values import Link
+from netfw.model.address import IpNetwork
+from netfw.plan import Plan, Stage, Update
+from netfw_drivers.iptables.hybrid import tap_of
+from netfw_drivers.iptables.judge import Court
+from netfw_drivers.iptables.names import OWNER, check_device, read_set_name
+from netfw_drivers.iptables.picture import Picture
+from netfw_drivers.iptables.plan import (
+    CONNECTIONS_BACKEND,
+    FRAMES_BACKEND,
+    SETS_BACKEND,
+    Cut,
+    Observed,
+    plan_firewall,
+)
+from netfw_drivers.iptables.wishes import Ground
+
+LOG = logging.getLogger(__name__)
+
+_CALLS = ("net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables")
+"""What makes the kernel show frames of bridges to iptables."""
+
+_MANY = 16
+"""From how many devices on it is cheaper to read all."""
+
+_CAPABILITIES = (
+    Capability.PLAN,
+    Capability.FILTERING,
+    Capability.SPOOF_GUARD,
+    Capability.STATELESS_GROUPS,
+    Capability.ADDRESS_GROUPS,
+)
+
+
+class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, Observed]):
+    """Filters devices that are ports of Linux bridges.
+
+    Its chains, sets and frames are its only record: they are read when it starts and when
+    everything is observed, and mirrored in between.
+    """
+
+    VERSION: ClassVar[int] = 1
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
+        cfg.StrOpt(
+            "iptables_tool",
+            default="system",
+            choices=["system", "nft", "legacy"],
+            help="Which iptables: the one the system chose, or one of the two by name.",
+        ),
+    )
+
+    def __init__(self, tool: Tool | None = None, *, namespace: Namespace = None) -> None:
+        self._namespace = namespace
+        self._tables = Iptables(OWNER, namespace=namespace, tool=tool)
+        self._sets = IpSets(OWNER, namespace=namespace)
+        self._frames = Ebtables(OWNER, namespace=namespace)
+        self._picture: Picture | None = None
+        self._fresh = True
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        name = options["iptables_tool"]
+        return cls(Tool(Backend.SYSTEM if name == "system" else Backend(f"-{name}")))
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("iptables", _CAPABILITIES)
+
+    def faults(self) -> tuple[str, ...]:
+        found = sysctl.read_many(_CALLS, self._namespace)
+        missing = [
+            f"there is no {name}: load the kernel's br_netfilter (modprobe br_netfilter)"
+            for name in _CALLS
+            if name not in found
+        ]
+        try:
+            self._tables.observe()
+            self._sets.observe()
+            self._frames.observe()
+        except NetfwError as error:
+            missing.append(str(error))
+        return tuple(missing)
+
+    def held(self) -> frozenset[FirewallKey]:
+        self._read()
+        picture = self._known()
+        keys: set[FirewallKey] = {PortKey(id) for id in picture.ports}
+        keys |= {GroupKey(id) for id, put in picture.groups.items() if put}
+        return frozenset(keys | set(self._members()))
+
+    def observe(self, scope: Update[FirewallKey, FirewallValue] | None) -> Observed:
+        if scope is None:
+            self._read()
+        return Observed(
+            picture=self._known(),
+            chains=self._tables.chains,
+            sets=self._sets.sets,
+            frames=self._frames.chains,
+            ground=Ground(self._bridges(scope), self.locate),
+            tables=self._tables.plan,
+            fresh=self._fresh,
+        )
+
+    def plan(self, update: Update[FirewallKey, FirewallValue], observed: Observed) -> Plan:
+        return plan_firewall(update, observed)
+
+    def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
+        if plan.stages:
+            self._show_frames_to_iptables()
+        for stage in plan.stages:
+            self._carry_out(stage)
+            checkpoint(stage)
+        self._fresh = False
+
+    @staticmethod
+    def locate(device: str) -> str:
+        """The device on a Linux bridge that stands for a port's device."""
+        return device
+
+    def _read(self) -> None:
+        self._tables.observe()
+        self._sets.observe()
+        self._frames.observe()
+        self._picture, self._fresh = None, True
+
+    def _known(self) -> Picture:
+        if self._picture is None:
+            self._picture = Picture()
+            self._picture.learn_all(self._tables.chains)
+        return self._picture
+
+    def _bridges(self, scope: Update[FirewallKey, FirewallValue] | None) -> dict[str, str | None]:
+        """The devices that matter for *scope*, each with the bridge it is on."""
+        wanted: set[str] = set()
+        for value in scope.put.values() if scope is not None else ():
+            if isinstance(value, FilteredPort):
+                with suppress(InvalidInput):
+                    wanted.add(check_device(self.locate(check_device(value.device))))
+        if scope is not None and not wanted:
+            return {}
+        with Network(self._namespace) as network:
+            found: Iterable[Link | None]
+            if scope is None or len(wanted) >= _MANY:
+                found = network.links().values()
+            else:
+                found = [network.link(name) for name in wanted]
+        return {link.name: link.master for link in found if link is not None}
+
+    def _members(self) -> Iterator[Member]:
+        for name, held in self._sets.sets.items():
+            remote = read_set_name(name)
+            if remote is not None:
+                yield from (Member(remote[0], prefix) for prefix in _prefixes(held.elements))
+        for (group, family), macs in self._known().macs.items():
+            everything = ip_network("0.0.0.0/0" if family == 4 else "::/0")
+            yield from (Member(group, everything, mac) for mac in macs)
+
+    def _show_frames_to_iptables(self) -> None:
+        """Without it, nothing of what follows would ever see a packet."""
+        for change in sysctl.converge(dict.fromkeys(_CALLS, "1"), self._namespace):
+            LOG.warning("%s was off: turned on, so that ports can be filtered", change.name)
+
+    def _carry_out(self, stage: Stage) -> None:
+        by_payload = {operation.payload: operation for operation in stage.operations}
+        try:
+            self._do(stage.backend, tuple(by_payload))
+        except OperationRefused as refusal:
+            self._picture, self._fresh = None, True
+            reasons = {by_payload.get(key, key): why for key, why in refusal.reasons.items()}
+            raise OperationRefused(reasons) from refusal
+        except (Conflict, NotFound) as error:
+            self._picture, self._fresh = None, True
+            raise OperationRefused(dict.fromkeys(stage.operations, str(error))) from error
+
+    def _do(self, backend: str, payloads: tuple[Any, ...]) -> None:
+        if backend == FRAMES_BACKEND:
+            self._frames.apply(payloads)
+        elif backend == SETS_BACKEND:
+            self._sets.apply(payloads)
+        elif backend == CONNECTIONS_BACKEND:
+            for cut in payloads:
+                self._cut(cut)
+        else:
+            self._change_table(payloads)
+
+    def _change_table(self, operations: tuple[TableOperation, ...]) -> None:
+        first = operations[0]
+        where = first.point if isinstance(first, AddHook | DropHook) else first.key
+        self._tables.apply(TableChange(where.family, where.table, operations))
+        picture = self._known()
+        for operation in operations:
+            if isinstance(operation, PutChain):
+                picture.learn(operation.key, operation.lines)
+            elif isinstance(operation, DropChain):
+                picture.learn(operation.key, None)
+
+    def _cut(self, cut: Cut) -> None:
+        court = Court(picture=self._known(), chains=self._tables.chains, sets=self._sets.sets)
+        denied = court.denied(cut.ports)
+        with Conntrack(self._namespace) as conntrack:
+            ended = conntrack.remove(_Denied(judge=lambda c: c.zone in cut.zones or denied(c)))
+        LOG.debug("%d connections ended", ended)
+
+
+class IptablesHybridFirewallDriver(IptablesFirewallDriver):
+    """Filters instances that are plugged through a Linux bridge of their own.
+
+    The port's device is ``qvo...`` on the integration bridge; ``qvb...``, its other end, and
+    ``tap...``, the instance's device, are on the Linux bridge ``qbr...``.
+    """
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("iptables_hybrid", (*_CAPABILITIES, Capability.HYBRID_PLUG))
+
+    @staticmethod
+    def locate(device: str) -> str:
+        return tap_of(device)
+
+
+@frozen(kw_only=True)
+class _Denied(Filter):
+    """Connections by what is said of each."""
+
+    judge: Callable[[Connection], bool]
+
+    def takes(self, connection: Connection) -> bool:
+        return self.judge(connection)
+
+
+def _prefixes(words: Iterable[str]) -> Iterator[IpNetwork]:
+    """The prefixes that a set holds; two halves are everything."""
+    prefixes = {ip_network(word) for word in words}
+    for everything in (ip_network("0.0.0.0/0"), ip_network("::/0")):
+        halves = set(everything.subnets())
+        if halves <= prefixes:
+            prefixes = cast(Any, (prefixes - halves) | {everything})
+    yield from prefixes

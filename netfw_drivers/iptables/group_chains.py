@@ -1,0 +1,264 @@
+"""The chains of a security group.  Pure.
+
+They are shared by all ports of the group.  A packet that a rule allows is accepted; what no rule
+allows returns to the chain of the port, which asks its next group and drops it in the end.
+
+Every packet is judged by the rules in force now: one that belongs to a connection's original
+direction by the rules of its own direction, an answer by the rules under which the connection
+was opened, with both ends exchanged.  So a rule that goes takes its connections with it.
+
+A chain without a word on state is empty: a port is in a group that nobody put.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from attrs import frozen
+
+from netfw.drivers.firewall import Rules
+from netfw.drivers.keys import AddressGroupKey, GroupKey
+from netfw.linux.ipset.members import full_name
+from netfw.linux.iptables.chain import Chain, ChainKey
+from netfw.linux.iptables.rule import ACCEPT, RETURN, Family, Jump, Match, Rule, match
+from netfw.model.address import Mac
+from netfw.model.ids import SecurityGroupId
+from netfw.model.protocol import ICMP, ICMPV6, SCTP, TCP, UDP
+from netfw.model.security_group import Direction, SecurityGroupRule
+from netfw_drivers.iptables.names import (
+    ANSWERS_IN,
+    ANSWERS_OUT,
+    EGRESS,
+    INGRESS,
+    OWNER,
+    SENDING_MACS,
+    TAKING_MACS,
+    set_name,
+    short,
+)
+
+Chains = dict[ChainKey, Chain]
+Remote = tuple[GroupKey | AddressGroupKey, int]
+"""A group that rules refer to, and of which IP version."""
+
+TABLE = "mangle"
+"""The table of all rules, so that they change together: it sees what ports send before, and what
+is sent to them after, it is known where it goes."""
+
+INVALID = Rule(target=RETURN, matches=(match("conntrack", ctstate="INVALID"),))
+RELATED = Rule(target=ACCEPT, matches=(match("conntrack", ctstate="RELATED"),))
+STATELESS = Rule(target=None, comment="stateless")
+
+_NAMES = {ICMP: "icmp", TCP: "tcp", UDP: "udp", ICMPV6: "ipv6-icmp", SCTP: "sctp"}
+_ANY_ICMP = 255
+"""What iptables takes for every type of ICMP, though it is one."""
+_ANSWERS = {
+    ICMP: {8: 0, 13: 14, 15: 16, 17: 18},
+    ICMPV6: {128: 129},
+}
+"""The types of ICMP that are answered, and how."""
+_LINK_LAYER = 0xFFE00000
+"""Where a filter program finds the header of the frame."""
+
+
+@frozen
+class Kind:
+    """The chains of one direction: rules, answers, and which end of a packet is remote."""
+
+    rules: str
+    answers: str
+    inward: bool
+
+
+KINDS = {
+    Direction.EGRESS: Kind(EGRESS, ANSWERS_IN, inward=False),
+    Direction.INGRESS: Kind(INGRESS, ANSWERS_OUT, inward=True),
+}
+
+
+def in_table(family: int, name: str) -> ChainKey:
+    """A chain of the table of rules."""
+    return ChainKey(family=Family(family), table=TABLE, name=name)
+
+
+def group_key(id: SecurityGroupId, family: int, direction: Direction) -> ChainKey:
+    """Which chain holds the rules of a group for one direction."""
+    return in_table(family, f"{KINDS[direction].rules}{short(id)}")
+
+
+def empty_group(id: SecurityGroupId) -> Chains:
+    """The chains of a group that allows nothing."""
+    return {
+        group_key(id, family, direction): Chain() for family in Family for direction in Direction
+    }
+
+
+def group_keys(id: SecurityGroupId) -> list[ChainKey]:
+    """All chains that a group may have."""
+    kinds = (EGRESS, INGRESS, ANSWERS_IN, ANSWERS_OUT)
+    return [in_table(family, f"{kind}{short(id)}") for family in Family for kind in kinds]
+
+
+def macs_keys(id: SecurityGroupId, family: int) -> tuple[ChainKey, ChainKey]:
+    """The chains of the MAC addresses in a group: as senders, and as receivers."""
+    return (
+        in_table(family, f"{SENDING_MACS}{short(id)}"),
+        in_table(family, f"{TAKING_MACS}{short(id)}"),
+    )
+
+
+def macs_chains(id: SecurityGroupId, family: int, macs: Iterable[Mac]) -> Chains:
+    """Accept what *macs* send, and what is sent to them."""
+    sending, taking = macs_keys(id, family)
+    ordered = sorted(macs)
+    return {
+        sending: Chain(tuple(map(sent_by, ordered))),
+        taking: Chain(tuple(map(sent_to, ordered))),
+    }
+
+
+@cache
+def sent_by(mac: Mac) -> Rule:
+    """Accepts what *mac* sent."""
+    return Rule(target=ACCEPT, matches=(match("mac", mac_source=mac),))
+
+
+@cache
+def sent_to(mac: Mac) -> Rule:
+    """Accepts what is sent to *mac*.
+
+    iptables has no word for it: the program compares the first four and the other two bytes.
+    """
+    octets = bytes.fromhex(mac.replace(":", ""))
+    head, tail = int.from_bytes(octets[:4]), int.from_bytes(octets[4:])
+    program = (
+        f"6,32 0 0 {_LINK_LAYER},21 0 3 {head},40 0 0 {_LINK_LAYER + 4},21 0 1 {tail},"
+        "6 0 0 65535,6 0 0 0"
+    )
+    return Rule(target=ACCEPT, matches=(match("bpf", bytecode=program),))
+
+
+def group_chains(id: SecurityGroupId, rules: Rules) -> Chains:
+    """What *rules* are on iptables.
+
+    :raises InvalidInput: a rule that iptables could take for another.
+    """
+    chains: Chains = {}
+    for family in Family:
+        for direction, kind in KINDS.items():
+            own = [
+                rule
+                for rule in rules.rules
+                if rule.direction is direction and rule.ethertype.ip_version == family
+            ]
+            opposite = KINDS[_other(direction)]
+            head = _state(id, opposite.answers) if rules.stateful else (STATELESS,)
+            lines = (line for rule in own for line in render(rule, inward=kind.inward))
+            chains[in_table(family, f"{kind.rules}{short(id)}")] = Chain((*head, *_ordered(lines)))
+            if rules.stateful:
+                back = (line for rule in own for line in render_answers(rule, kind.inward))
+                key = in_table(family, f"{kind.answers}{short(id)}")
+                chains[key] = Chain(tuple(_ordered(back)))
+    return chains
+
+
+def _other(direction: Direction) -> Direction:
+    return Direction.INGRESS if direction is Direction.EGRESS else Direction.EGRESS
+
+
+@cache
+def _reply() -> Match:
+    return match("conntrack", ctstate="ESTABLISHED", ctdir="REPLY")
+
+
+def _state(id: SecurityGroupId, answers: str) -> tuple[Rule, ...]:
+    to_answers = Rule(target=Jump(f"{answers}{short(id)}", goto=True), matches=(_reply(),))
+    return INVALID, RELATED, to_answers
+
+
+def _ordered(lines: Iterable[Rule]) -> list[Rule]:
+    by_text = {f"{line.text} {line.target}": line for line in lines}
+    return [by_text[text] for text in sorted(by_text)]
+
+
+def remotes(rules: Rules) -> frozenset[Remote]:
+    """The groups that *rules* refer to."""
+    return frozenset(remote for rule in rules.rules for remote in _remote(rule))
+
+
+def render(rule: SecurityGroupRule, *, inward: bool) -> Iterator[Rule]:
+    """The lines of one rule."""
+    return _lines(rule, tuple(_transport(rule)), inward)
+
+
+def render_answers(rule: SecurityGroupRule, inward: bool) -> Iterator[Rule]:
+    """The lines for answers in connections that *rule* let be opened."""
+    if rule.icmp_type is None:
+        yield from _lines(rule, tuple(_transport(rule, answers=True)), not inward)
+        return
+    kind = _ANSWERS.get(rule.ip_protocol or 0, {}).get(rule.icmp_type)
+    if kind is not None:
+        yield from _lines(rule, (_icmp(rule.ip_protocol, str(kind)),), not inward)
+
+
+def _lines(
+    rule: SecurityGroupRule, matches: tuple[Match, ...], remote_sends: bool
+) -> Iterator[Rule]:
+    """By who is at the other end; two where members may be known by their MAC address alone."""
+    protocol = _NAMES.get(rule.ip_protocol or 0) or _number(rule.ip_protocol)
+    for remote, version in _remote(rule):
+        name = full_name(OWNER, set_name(remote, version))
+        chosen = match("set", match_set=(name, "src" if remote_sends else "dst"))
+        yield Rule(target=ACCEPT, protocol=protocol, matches=(*matches, chosen))
+        if isinstance(remote, GroupKey):
+            macs = macs_keys(remote.group, version)[0 if remote_sends else 1]
+            yield Rule(target=Jump(macs.name), protocol=protocol, matches=matches)
+        return
+    prefix = rule.remote_prefix
+    source, destination = (prefix, None) if remote_sends else (None, prefix)
+    yield Rule(
+        target=ACCEPT, source=source, destination=destination, protocol=protocol, matches=matches
+    )
+
+
+def _remote(rule: SecurityGroupRule) -> Iterator[Remote]:
+    version = rule.ethertype.ip_version
+    if rule.remote_group_id is not None:
+        yield GroupKey(rule.remote_group_id), version
+    if rule.remote_address_group_id is not None:
+        yield AddressGroupKey(rule.remote_address_group_id), version
+
+
+def _number(protocol: int | None) -> str | None:
+    return None if protocol is None else str(int(protocol))
+
+
+def _transport(rule: SecurityGroupRule, *, answers: bool = False) -> Iterator[Match]:
+    """What the rule asks of the header after that of IP."""
+    if rule.ports is not None:
+        first, last = int(rule.ports.first), int(rule.ports.last)
+        ports = str(first) if first == last else f"{first}:{last}"
+        name = _NAMES.get(rule.ip_protocol or 0)
+        side = "sport" if answers else "dport"
+        if name is None:
+            yield match("multiport", **{f"{side}s": ports})
+        else:
+            yield match(name, **{side: ports})
+    elif rule.icmp_type is not None:
+        kind, code = int(rule.icmp_type), rule.icmp_code
+        if rule.ip_protocol == ICMP and kind == _ANY_ICMP:
+            yield match("u32", u32=_type_255(code))
+        else:
+            yield _icmp(rule.ip_protocol, str(kind) if code is None else f"{kind}/{int(code)}")
+
+
+def _icmp(protocol: int | None, said: str) -> Match:
+    if protocol == ICMP:
+        return match("icmp", icmp_type=said)
+    return match("icmp6", icmpv6_type=said)
+
+
+def _type_255(code: int | None) -> str:
+    head = "0x0>>0x16&0x3c@0x0>>"
+    return f"{head}0x18=0xff" if code is None else f"{head}0x10=0xff{int(code):02x}"

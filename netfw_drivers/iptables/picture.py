@@ -1,0 +1,193 @@
+"""What the firewall holds, read from the text of its chains.
+
+The chains themselves are the only record: a driver that starts knows what its forerunner made, and
+what somebody changed by hand since.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
+
+from attrs import define, field, frozen
+
+from netfw.drivers.keys import GroupKey
+from netfw.linux.iptables.chain import ChainKey
+from netfw.linux.iptables.rule import Family
+from netfw.model.address import IpNetwork, Mac
+from netfw.model.ids import NetworkId, PortId, SecurityGroupId
+from netfw_drivers.iptables.dispatch import ZONES_ROOT, Zone, read_zone
+from netfw_drivers.iptables.group_chains import TABLE, Remote
+from netfw_drivers.iptables.names import (
+    EGRESS,
+    INGRESS,
+    OWNER,
+    RECEIVED,
+    SENDING_MACS,
+    SOURCES,
+    bucket_of,
+    id_in,
+    read_set_name,
+)
+from netfw_drivers.iptables.port_chains import Note, Place, read_note, read_source
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V", bound=Hashable)
+
+_SET = re.compile(rf"--match-set {OWNER}-(\S+) ")
+_JUMP = re.compile(rf"-j {OWNER}-(\S+)$")
+_MAC = re.compile(r"-m mac --mac-source (\S+) -j ACCEPT")
+
+
+@frozen(kw_only=True)
+class HeldPort:
+    """A port as its chains have it."""
+
+    place: Place
+    network: NetworkId
+    trusted: bool
+    groups: frozenset[SecurityGroupId] = frozenset()
+
+
+class Index(defaultdict[K, set[V]]):
+    """Sets by key; a key without anything in its set is not there."""
+
+    def __init__(self) -> None:
+        super().__init__(set)
+
+    def take_out(self, key: K, value: V) -> None:
+        if key in self:
+            self[key].discard(value)
+            if not self[key]:
+                del self[key]
+
+
+@define
+class Picture:
+    """Indexes over the chains; the one who learns is the driver, everybody else reads."""
+
+    ports: dict[PortId, HeldPort] = field(factory=dict)
+    buckets: dict[str, dict[str, PortId]] = field(factory=dict)
+    """Devices with the ports they are, by bucket."""
+    on_bridge: Index[str, PortId] = field(factory=Index)
+    users: Index[SecurityGroupId, PortId] = field(factory=Index)
+    """The ports that are in a group."""
+    sources: dict[tuple[PortId, int], frozenset[IpNetwork]] = field(factory=dict)
+    groups: dict[SecurityGroupId, bool] = field(factory=dict)
+    """The groups that have chains, and whether somebody put them."""
+    refers: dict[SecurityGroupId, dict[ChainKey, frozenset[Remote]]] = field(factory=dict)
+    referrers: Index[Remote, SecurityGroupId] = field(factory=Index)
+    macs: dict[Remote, frozenset[Mac]] = field(factory=dict)
+    zones: dict[str, Zone] = field(factory=dict)
+    """By bridge."""
+
+    def learn_all(self, chains: Mapping[ChainKey, tuple[str, ...]]) -> None:
+        """Take in all *chains*."""
+        for key, lines in chains.items():
+            self.learn(key, lines)
+
+    def learn(self, key: ChainKey, lines: tuple[str, ...] | None) -> None:
+        """Take in what a chain holds; None: there is no such chain any more."""
+        kind = key.name[:1]
+        if key.table != TABLE:
+            if key.family is Family.IPV4 and key.name.startswith(f"{ZONES_ROOT}"):
+                self._learn_zones(key, lines or ())
+        elif (id := id_in(kind, key.name)) is None:
+            return
+        elif kind == RECEIVED and key.family is Family.IPV4:
+            self._learn_port(PortId(id), lines)
+        elif kind == SOURCES:
+            self._learn_sources(PortId(id), key.family, lines)
+        elif kind in (EGRESS, INGRESS):
+            self._learn_group(SecurityGroupId(id), key, lines)
+        elif kind == SENDING_MACS:
+            self._learn_macs((GroupKey(SecurityGroupId(id)), int(key.family)), lines)
+
+    def zone_of(self, network: NetworkId) -> int | None:
+        """The zone that a network has."""
+        for zone in self.zones.values():
+            if zone.network == network:
+                return zone.number
+        return None
+
+    def _learn_port(self, id: PortId, lines: tuple[str, ...] | None) -> None:
+        former = self.ports.pop(id, None)
+        if former is not None:
+            self._forget(id, former)
+        note = read_note(lines[-1]) if lines else None
+        if lines and note is not None and note.port == id:
+            self._remember(id, _held(note, lines))
+
+    def _forget(self, id: PortId, port: HeldPort) -> None:
+        bucket = self.buckets.get(bucket_of(port.place.device), {})
+        if bucket.get(port.place.device) == id:
+            del bucket[port.place.device]
+            if not bucket:
+                del self.buckets[bucket_of(port.place.device)]
+        self.on_bridge.take_out(port.place.bridge, id)
+        for group in port.groups:
+            self.users.take_out(group, id)
+
+    def _remember(self, id: PortId, port: HeldPort) -> None:
+        self.ports[id] = port
+        device = port.place.device
+        self.buckets.setdefault(bucket_of(device), {})[device] = id
+        self.on_bridge[port.place.bridge].add(id)
+        for group in port.groups:
+            self.users[group].add(id)
+
+    def _learn_sources(self, id: PortId, family: int, lines: tuple[str, ...] | None) -> None:
+        found = (read_source(line, family) for line in lines or ())
+        prefixes = frozenset(prefix for prefix in found if prefix is not None)
+        if lines is None:
+            self.sources.pop((id, family), None)
+        else:
+            self.sources[id, family] = prefixes
+
+    def _learn_group(
+        self, id: SecurityGroupId, key: ChainKey, lines: tuple[str, ...] | None
+    ) -> None:
+        by_chain = self.refers.setdefault(id, {})
+        before = _union(by_chain)
+        if lines is None:
+            by_chain.pop(key, None)
+        else:
+            names = {found[1] for line in lines if (found := _SET.search(line))}
+            by_chain[key] = frozenset(r for r in map(read_set_name, names) if r is not None)
+            self.groups[id] = bool(lines)
+        after = _union(by_chain)
+        for remote in before - after:
+            self.referrers.take_out(remote, id)
+        for remote in after - before:
+            self.referrers[remote].add(id)
+        if not by_chain:
+            del self.refers[id]
+            self.groups.pop(id, None)
+
+    def _learn_macs(self, remote: Remote, lines: Iterable[str] | None) -> None:
+        if lines is None:
+            self.macs.pop(remote, None)
+            return
+        found = (_MAC.fullmatch(line) for line in lines)
+        self.macs[remote] = frozenset(Mac(each[1]) for each in found if each is not None)
+
+    def _learn_zones(self, key: ChainKey, lines: tuple[str, ...]) -> None:
+        bucket = key.name.removeprefix(f"{ZONES_ROOT}.").removeprefix(f"{ZONES_ROOT}-rest")
+        if key.name == ZONES_ROOT:
+            return
+        for bridge in [name for name in self.zones if bucket_of(name) == bucket]:
+            del self.zones[bridge]
+        self.zones |= dict(filter(None, map(read_zone, lines)))
+
+
+def _union(by_chain: Mapping[ChainKey, frozenset[Remote]]) -> frozenset[Remote]:
+    return frozenset(remote for refers in by_chain.values() for remote in refers)
+
+
+def _held(note: Note, lines: tuple[str, ...]) -> HeldPort:
+    jumps = (found[1] for line in lines if (found := _JUMP.search(line)))
+    ids = (id_in(INGRESS, name) for name in jumps)
+    groups = frozenset(SecurityGroupId(id) for id in ids if id is not None)
+    return HeldPort(place=note.place, network=note.network, trusted=note.trusted, groups=groups)

@@ -1,0 +1,236 @@
+"""What turns what the firewall holds into what is wanted.  Pure but for the planner of tables.
+
+Make before break, each step atomic on its backend:
+
+1. What guards ports is there before they are let through.
+2. Sets take in what is new in them.
+3. The tables: rules that are new, rules that go, all of a family's at once.
+4. Sets lose what is old; sets and frames that nobody leads to any more go.
+5. Connections that nothing allows any more are forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from attrs import evolve, frozen
+
+from netfw.drivers.firewall import FirewallKey, FirewallValue
+from netfw.drivers.keys import GroupKey
+from netfw.linux.ebtables.frames import FoundChain, plan_frames
+from netfw.linux.ipset.operations import ChangeMembers, DropSet, MakeSet, ReplaceSet
+from netfw.linux.ipset.operations import Operation as SetOperation
+from netfw.linux.ipset.plan import KernelSet
+from netfw.linux.iptables.chain import Chain, ChainKey
+from netfw.linux.iptables.operations import AddHook, DropHook, TableChange
+from netfw.linux.iptables.rule import render_rule
+from netfw.model.ids import PortId, SecurityGroupId
+from netfw.plan import Operation, Plan, Stage, Update
+from netfw_drivers.iptables.draft import Draft, Drafter
+from netfw_drivers.iptables.group_chains import Remote
+from netfw_drivers.iptables.names import (
+    EGRESS,
+    INGRESS,
+    OWNER,
+    RECEIVED,
+    SENDING_MACS,
+    SENT,
+    SOURCES,
+    id_in,
+    read_set_name,
+)
+from netfw_drivers.iptables.picture import Picture
+from netfw_drivers.iptables.wishes import Ground, Wishes, sort
+
+_LISTS = (SENT, SOURCES, RECEIVED, EGRESS, INGRESS, SENDING_MACS)
+"""The chains that allow something line by line."""
+
+FRAMES_BACKEND, SETS_BACKEND, CONNECTIONS_BACKEND = "ebtables", "ipset", "conntrack"
+
+TablePlanner = Callable[[Update[ChainKey, Chain]], tuple[TableChange, ...]]
+
+
+@frozen(kw_only=True)
+class Observed:
+    """What the machine holds."""
+
+    picture: Picture
+    chains: Mapping[ChainKey, tuple[str, ...]]
+    sets: Mapping[str, KernelSet]
+    frames: Mapping[str, FoundChain]
+    ground: Ground
+    tables: TablePlanner
+    """How the tables, as they are, come to hold an update of chains."""
+    fresh: bool
+    """Nothing was changed since it was read: what somebody was killed over may lie about."""
+
+
+@frozen
+class Cut:
+    """End the connections of *ports* that no rule allows, and all of *zones*."""
+
+    ports: frozenset[PortId]
+    zones: frozenset[int]
+
+    def __str__(self) -> str:
+        said = f"end connections of {len(self.ports)} ports that no rule allows any more"
+        return f"{said}, and all in zones {sorted(self.zones)}" if self.zones else said
+
+
+def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed) -> Plan:
+    """The plan."""
+    thorough = update.complete or observed.fresh
+    wishes = sort(update, observed.picture, observed.sets, observed.ground)
+    drafter = Drafter(wishes, observed.picture, observed.sets, thorough=thorough)
+    draft = drafter.run()
+    stages = [
+        *_frames(drafter, observed, drop=False, thorough=thorough),
+        *_sets([grown for each in draft.sets for grown in _growing(each)], draft),
+        *_tables(drafter, observed, thorough=thorough),
+        *_frames(drafter, observed, drop=True, thorough=thorough),
+        *_sets([*(s for each in draft.sets for s in _shrinking(each)), *draft.gone_sets], draft),
+        *_cut(_affected(wishes, drafter, observed), draft),
+    ]
+    return Plan(stages, wishes.waiting, wishes.refused)
+
+
+def _growing(operation: SetOperation) -> Iterator[SetOperation]:
+    """What comes before the rules: all but what removes members."""
+    if not isinstance(operation, ChangeMembers):
+        yield operation
+    elif operation.add:
+        yield evolve(operation, remove=())
+
+
+def _shrinking(operation: SetOperation) -> Iterator[SetOperation]:
+    """What comes after the rules."""
+    if isinstance(operation, ChangeMembers) and operation.remove:
+        yield evolve(operation, add=())
+
+
+def _losing(draft: Draft, observed: Observed) -> Iterator[ChainKey]:
+    """The chains that will lack lines that they have."""
+    for key, chain in draft.chains.items():
+        have = observed.chains.get(key)
+        if have and key.name[:1] in _LISTS and set(have) - set(_lines(chain)):
+            yield key
+
+
+def _lines(chain: Chain) -> list[str]:
+    return [render_rule(rule, OWNER) for rule in chain.rules]
+
+
+def _tables(drafter: Drafter, observed: Observed, *, thorough: bool) -> Iterator[Stage]:
+    draft = drafter.draft
+    gone = draft.gone_chains - draft.chains.keys()
+    if thorough:
+        gone |= observed.chains.keys() - draft.chains.keys() - set(drafter.staying)
+    update: Update[ChainKey, Chain] = Update(put=draft.chains, drop=frozenset(gone))
+    changes = observed.tables(update)
+    order = ("raw", "filter", "mangle")
+    yield from _stages(sorted(changes, key=lambda c: (order.index(c.table), c.family)), draft)
+
+
+def _stages(changes: Iterable[TableChange], draft: Draft) -> Iterator[Stage]:
+    for change in changes:
+        backend = f"iptables/{change.family}/{change.table}"
+        yield Stage(
+            Operation(backend, operation.__str__, _owners(operation, draft), operation)
+            for operation in change.operations
+        )
+
+
+def _owners(operation: object, draft: Draft) -> frozenset[FirewallKey]:
+    if isinstance(operation, AddHook | DropHook):
+        return frozenset()
+    return draft.owners.get(getattr(operation, "key", None), frozenset())
+
+
+def _sets(operations: Iterable[SetOperation], draft: Draft) -> Iterator[Stage]:
+    rendered = [
+        Operation(
+            SETS_BACKEND,
+            f"{_verb(operation)} {operation.name}",
+            draft.owners.get(operation.name, frozenset()),
+            operation,
+        )
+        for operation in operations
+    ]
+    if rendered:
+        yield Stage(rendered)
+
+
+def _verb(operation: SetOperation) -> str:
+    match operation:
+        case MakeSet(_, kind, _, words):
+            return f"make set ({kind}, {len(words)} members)"
+        case ReplaceSet(_, _, _, words):
+            return f"replace set ({len(words)} members)"
+        case ChangeMembers(_, add, remove):
+            return f"add {len(add)} and remove {len(remove)} members of set"
+        case DropSet():
+            return "drop set"
+
+
+def _frames(drafter: Drafter, observed: Observed, *, drop: bool, thorough: bool) -> Iterator[Stage]:
+    """What guards is there before what it guards, and goes after it."""
+    draft = drafter.draft
+    leaving = draft.gone_frames - draft.frames.keys()
+    if thorough:
+        leaving |= observed.frames.keys() - draft.frames.keys() - set(drafter.staying_frames)
+    gone = sorted(leaving) if drop else []
+    put = {} if drop else draft.frames
+    operations = plan_frames(put, gone, observed.frames, OWNER)
+    if operations:
+        yield Stage(
+            Operation(
+                FRAMES_BACKEND,
+                operation.__str__,
+                draft.owners.get(operation.name, frozenset()),
+                operation,
+            )
+            for operation in operations
+        )
+
+
+def _cut(ports: frozenset[PortId], draft: Draft) -> Iterator[Stage]:
+    cut = Cut(ports, frozenset(draft.gone_zones))
+    if cut.ports or cut.zones:
+        yield Stage([Operation(CONNECTIONS_BACKEND, cut.__str__, frozenset(), cut)])
+
+
+def _affected(wishes: Wishes, drafter: Drafter, observed: Observed) -> frozenset[PortId]:
+    """The ports that something is taken away from."""
+    held = observed.picture.ports
+    ports = {
+        id
+        for id, wanted in wishes.ports.items()
+        if not wanted.port.trusted and (id not in held or held[id].trusted)
+    }
+    groups: set[SecurityGroupId] = set()
+    remotes: set[Remote] = set(_shrunk(drafter.draft.sets))
+    for key in _losing(drafter.draft, observed):
+        kind = key.name[:1]
+        found = id_in(kind, key.name)
+        if found is None:
+            continue
+        if kind in (SENT, SOURCES, RECEIVED):
+            ports.add(PortId(found))
+        elif kind in (EGRESS, INGRESS):
+            groups.add(SecurityGroupId(found))
+        else:
+            remotes.add((GroupKey(SecurityGroupId(found)), int(key.family)))
+    for each in remotes:
+        groups |= drafter.referrers(each)
+    for group in groups:
+        ports |= drafter.users(group)
+    return frozenset(ports)
+
+
+def _shrunk(operations: Iterable[SetOperation]) -> Iterator[Remote]:
+    for operation in operations:
+        replaced = isinstance(operation, ReplaceSet)
+        if replaced or (isinstance(operation, ChangeMembers) and operation.remove):
+            remote = read_set_name(operation.name)
+            if remote is not None:
+                yield remote

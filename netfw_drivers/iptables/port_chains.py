@@ -1,0 +1,244 @@
+"""The chains of a port, and those that all ports share.  Pure.
+
+What a port sends is asked when it comes in: is the port its source, is it harmless in itself
+(DHCP, neighbour discovery), does one of its groups let it out?  What is sent to a port is asked
+when it is known to go there: is it harmless, does one of its groups let it in?
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from uuid import UUID
+
+from attrs import frozen
+
+from netfw.drivers.firewall import FilteredPort
+from netfw.linux.ebtables.frames import FrameChain, FrameRule
+from netfw.linux.iptables.chain import Chain, ChainKey
+from netfw.linux.iptables.rule import ACCEPT, DROP, RETURN, Family, Jump, Match, Rule, match
+from netfw.model.address import IpNetwork, Mac
+from netfw.model.ids import NetworkId, PortId
+from netfw.model.security_group import Direction
+from netfw_drivers.iptables.group_chains import Chains, group_key, in_table
+from netfw_drivers.iptables.names import FRAMES, RECEIVED, SENT, SOURCES, check_device, short
+
+NO_IPV4, NO_IPV6 = IPv4Network("0.0.0.0/32"), IPv6Network("::/128")
+
+BASICS_OUT, BASICS_IN = "basics-out", "basics-in"
+"""Chains of what is harmless, or forbidden, for every port."""
+
+_NOTE = re.compile(
+    r'--comment "port (?P<port>\S+) is (?P<device>\S+) on (?P<bridge>\S+)'
+    r' in network (?P<network>\S+)" -j (?P<verdict>ACCEPT|DROP)$'
+)
+_SOURCE = re.compile(r"(?:-s (?P<prefix>\S+) )?-m mac --mac-source (?P<mac>\S+) -j RETURN")
+
+
+@frozen
+class Place:
+    """Where a port is filtered: its device on a Linux bridge."""
+
+    device: str
+    bridge: str
+
+
+@frozen(kw_only=True)
+class Note:
+    """What is written at the end of a port's chains, for people and for the next start."""
+
+    port: PortId
+    place: Place
+    network: NetworkId
+    trusted: bool
+
+    @property
+    def rule(self) -> Rule:
+        """The last rule of the port's chains."""
+        text = (
+            f"port {self.port} is {self.place.device} on {self.place.bridge}"
+            f" in network {self.network}"
+        )
+        return Rule(target=ACCEPT if self.trusted else DROP, comment=text)
+
+
+def read_note(line: str) -> Note | None:
+    """The note that a rule is, if it is one."""
+    found = _NOTE.search(line)
+    if found is None:
+        return None
+    try:
+        port, network = UUID(found["port"]), UUID(found["network"])
+    except ValueError:
+        return None
+    place = Place(found["device"], found["bridge"])
+    trusted = found["verdict"] == "ACCEPT"
+    return Note(port=PortId(port), place=place, network=NetworkId(network), trusted=trusted)
+
+
+def read_source(line: str, family: int) -> IpNetwork | None:
+    """The prefix that a rule lets a port send as."""
+    found = _SOURCE.fullmatch(line)
+    if found is None:
+        return None
+    return ip_network(found["prefix"] or ("0.0.0.0/0" if family == 4 else "::/0"))
+
+
+def port_keys(id: PortId) -> list[ChainKey]:
+    """The chains that a port may have."""
+    kinds = (SENT, SOURCES, RECEIVED)
+    return [in_table(family, f"{kind}{short(id)}") for family in Family for kind in kinds]
+
+
+def port_chains(id: PortId, port: FilteredPort, place: Place) -> Chains:
+    """What *port* is on iptables.
+
+    :raises InvalidInput: a value that iptables could take for another.
+    """
+    check_device(place.device)
+    check_device(place.bridge)
+    note = Note(port=id, place=place, network=port.network, trusted=port.trusted).rule
+    chains: Chains = {}
+    for key in port_keys(id):
+        kind, family = key.name[0], key.family
+        if port.trusted:
+            if kind != SOURCES:
+                chains[key] = Chain((note,))
+        elif kind == SENT:
+            chains[key] = Chain((*_sent(id, port, family), note))
+        elif kind == SOURCES:
+            chains[key] = Chain((*_sources(port, family), _DROPPED))
+        else:
+            groups = _groups(port, family, Direction.INGRESS)
+            chains[key] = Chain((_to(BASICS_IN), *groups, note))
+    return chains
+
+
+def _sent(id: PortId, port: FilteredPort, family: Family) -> Iterable[Rule]:
+    """Without an address of its own yet, it may look for one; else it is asked who it is."""
+    yield from (_unaddressed(mac, family) for mac in _macs(port))
+    yield _to(f"{SOURCES}{short(id)}")
+    if family is Family.IPV6:
+        targets = {source.prefix for source in port.sources if source.prefix.version == 6}
+        yield from (_advertises(target) for target in sorted(targets, key=_by_text))
+    yield _to(BASICS_OUT)
+    yield from _groups(port, family, Direction.EGRESS)
+
+
+def _groups(port: FilteredPort, family: Family, direction: Direction) -> list[Rule]:
+    names = [group_key(group, family, direction).name for group in port.groups]
+    return [_to(name) for name in sorted(names)]
+
+
+def _sources(port: FilteredPort, family: Family) -> Iterable[Rule]:
+    ours = {source for source in port.sources if source.prefix.version == family}
+    for source in sorted(ours, key=lambda source: (source.mac, str(source.prefix))):
+        yield Rule(target=RETURN, source=source.prefix, matches=(_mac(source.mac),))
+
+
+def _macs(port: FilteredPort) -> list[Mac]:
+    return sorted({port.mac, *(source.mac for source in port.sources)})
+
+
+def _by_text(prefix: IpNetwork) -> str:
+    return str(prefix)
+
+
+@cache
+def _to(chain: str) -> Rule:
+    return Rule(target=Jump(chain))
+
+
+@cache
+def _mac(mac: Mac) -> Match:
+    return match("mac", mac_source=mac)
+
+
+@cache
+def _unaddressed(mac: Mac, family: Family) -> Rule:
+    if family is Family.IPV4:
+        dhcp = match("udp", sport="68", dport="67")
+        return Rule(target=ACCEPT, source=NO_IPV4, protocol="udp", matches=(_mac(mac), dhcp))
+    return Rule(
+        target=Jump(UNADDRESSED), source=NO_IPV6, protocol="ipv6-icmp", matches=(_mac(mac),)
+    )
+
+
+def _advertises(target: IpNetwork) -> Rule:
+    """Accepts a neighbour advertisement for an address in *target*.
+
+    The header of ICMPv6 has to follow that of IPv6 at once, or what is compared here would be
+    something of the sender's choice.
+    """
+    words = ["0x4&0xffff=0x3aff"]
+    address, left = int(target.network_address), target.prefixlen
+    for at in range(4):
+        bits = min(32, max(0, left - 32 * at))
+        if bits:
+            part = address >> (96 - 32 * at) & 0xFFFFFFFF
+            mask = (0xFFFFFFFF << (32 - bits)) & 0xFFFFFFFF
+            offset = hex(48 + 4 * at)
+            words.append(f"{offset}={part:#x}" if bits == 32 else f"{offset}&{mask:#x}={part:#x}")
+    matches = (match("icmp6", icmpv6_type="136"), match("u32", u32="&&".join(words)))
+    return Rule(target=ACCEPT, protocol="ipv6-icmp", matches=matches)
+
+
+UNADDRESSED = "unaddressed"
+_DROPPED = Rule(target=DROP)
+
+
+def _icmp6(kind: int, accept: bool) -> Rule:
+    return Rule(
+        target=ACCEPT if accept else DROP,
+        protocol="ipv6-icmp",
+        matches=(match("icmp6", icmpv6_type=str(kind)),),
+    )
+
+
+def _udp(source: int, destination: int, accept: bool) -> Rule:
+    ports = match("udp", sport=str(source), dport=str(destination))
+    return Rule(target=ACCEPT if accept else DROP, protocol="udp", matches=(ports,))
+
+
+@cache
+def basics(family: Family) -> Chains:
+    """The chains that the chains of all ports lead to."""
+    key_in, key_out = in_table(family, BASICS_IN), in_table(family, BASICS_OUT)
+    if family is Family.IPV4:
+        return {
+            key_out: Chain((_udp(67, 68, accept=False), _udp(68, 67, accept=True))),
+            key_in: Chain((_udp(67, 68, accept=True),)),
+        }
+    out = [_icmp6(kind, accept=False) for kind in (134, 136)]
+    out += [_icmp6(kind, accept=True) for kind in (131, 132, 133, 135, 143)]
+    out += [_udp(547, 546, accept=False), _udp(546, 547, accept=True)]
+    asking = [_icmp6(kind, accept=True) for kind in (131, 132, 133, 135, 143)]
+    told = [_icmp6(kind, accept=True) for kind in (130, 131, 132, 134, 135, 136, 143)]
+    return {
+        in_table(family, UNADDRESSED): Chain((*asking, _DROPPED)),
+        key_out: Chain(tuple(out)),
+        key_in: Chain((*told, _udp(547, 546, accept=True))),
+    }
+
+
+def frames_name(id: PortId) -> str:
+    """The chain of the frames that a port may send."""
+    return f"{FRAMES}{short(id)}"
+
+
+def frames_chain(port: FilteredPort) -> FrameChain:
+    """IPv4, IPv6 and ARP from its own MAC addresses, ARP for its own addresses; nothing else."""
+    rules: list[FrameRule] = []
+    for mac in _macs(port):
+        rules += [FrameRule(protocol=name, source=mac) for name in ("IPv4", "IPv6")]
+        prefixes = {source.prefix for source in port.sources if source.mac == mac}
+        v4 = [prefix for prefix in prefixes if isinstance(prefix, IPv4Network)]
+        for prefix in [NO_IPV4, *sorted(v4)]:
+            rules.append(_arp(mac, prefix))
+    return FrameChain(tuple(rules), policy="DROP")
+
+
+def _arp(mac: Mac, prefix: IPv4Network) -> FrameRule:
+    return FrameRule(protocol="ARP", source=mac, arp_source=prefix, arp_mac=mac)
