@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from oslo_config.cfg import Locations
 
 from netfw.conf.agent import GROUP
 from netfw.conf.reading import Groups, read
@@ -41,15 +44,35 @@ def names(conf: ConfigOpts, option: str) -> list[str]:
     return [name for name in listed if name]
 
 
-def make(conf: ConfigOpts, kind: Kind[D], name: str, host: Host) -> D:
+def make(
+    conf: ConfigOpts,
+    kind: Kind[D],
+    name: str,
+    host: Host,
+    fallback: Mapping[str, Any] = MappingProxyType({}),
+) -> D:
     """The driver, with the values that its group has in *conf*.
 
     :raises ConfigError: its options are impossible together.
     """
-    return create(kind, name, values(conf, kind, name), host)
+    return create(kind, name, values(conf, kind, name, fallback), host)
 
 
-def values(conf: ConfigOpts, kind: Kind[Driver], name: str) -> Mapping[str, Any]:
-    """What the files say about a driver's options."""
-    options = load(kind, name).OPTIONS
-    return {option.dest: conf[name][option.dest] for option in options}
+def values(
+    conf: ConfigOpts,
+    kind: Kind[Driver],
+    name: str,
+    fallback: Mapping[str, Any] = MappingProxyType({}),
+) -> Mapping[str, Any]:
+    """What the files say about a driver's options.
+
+    Where they say nothing, *fallback* does: a driver that works on what another one made need not
+    be told twice where that is.
+    """
+    found: dict[str, Any] = {}
+    for option in load(kind, name).OPTIONS:
+        location = conf.get_location(option.dest, name)
+        unsaid = location is None or location.location is Locations.opt_default
+        said = conf[name][option.dest]
+        found[option.dest] = fallback.get(option.dest, said) if unsaid else said
+    return found

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from netfw.agents.agenda import Pauses
 from netfw.agents.l2.agent import L2Agent, L2Settings
@@ -22,8 +22,8 @@ from netfw.drivers.l2_extension import L2Extension
 from netfw.drivers.loader import catalogue
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.switch import SwitchDriver
-from netfw.linux.local_address import is_local
 from netfw.errors import ConfigError
+from netfw.linux.local_address import is_local
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts, Opt
@@ -67,6 +67,7 @@ class L2Parts:
 
     def __init__(self, conf: ConfigOpts) -> None:
         self._conf = conf
+        _check_retired(conf)
         with ExitStack() as stack:
             self.host = stack.enter_context(LocalHost())
             self.source = make(conf, StateSource, conf.agent.state_source, self.host)
@@ -74,18 +75,13 @@ class L2Parts:
             self.switch = make(conf, SwitchDriver, conf.agent.switch_driver, self.host)
             stack.callback(self.switch.close)
             self.host.add(self.switch)
-            self.firewall: FirewallDriver | None = None
-            for name in names(conf, "firewall_driver"):
-                self.firewall = make(conf, FirewallDriver, name, self.host)
-                stack.callback(self.firewall.close)
+            shared = values(conf, SwitchDriver, conf.agent.switch_driver)
+            made = self._make_all(FirewallDriver, "firewall_driver", stack, shared)
+            self.firewall = made[0] if made else None
+            if self.firewall is not None:
                 self.host.add(self.firewall)
-                if name in names(conf, "retired_firewall_drivers"):
-                    raise ConfigError(
-                        f"{name!r} can not be firewall_driver and retired at once: take it out of "
-                        "retired_firewall_drivers"
-                    )
-            self.retired = self._make_all(FirewallDriver, "retired_firewall_drivers", stack)
-            self.extensions = self._make_all(L2Extension, "extensions", stack)
+            self.retired = self._make_all(FirewallDriver, "retired_firewall_drivers", stack, shared)
+            self.extensions = self._make_all(L2Extension, "extensions", stack, {})
             self.agent = L2Agent(
                 self._settings(),
                 self.switch,
@@ -128,10 +124,12 @@ class L2Parts:
         default = Path(self._conf.state_path) / "status" / f"{PROGRAM}.json"
         return Path(self._conf.agent.status_file or default)
 
-    def _make_all(self, kind: Kind[D], option: str, stack: ExitStack) -> list[D]:
+    def _make_all(
+        self, kind: Kind[D], option: str, stack: ExitStack, fallback: Mapping[str, Any]
+    ) -> list[D]:
         made: list[D] = []
         for name in names(self._conf, option):
-            made.append(make(self._conf, kind, name, self.host))
+            made.append(make(self._conf, kind, name, self.host, fallback))
             stack.callback(made[-1].close)
         return made
 
@@ -146,3 +144,12 @@ class L2Parts:
             guard=options.prevent_arp_spoofing,
             binary=PROGRAM,
         )
+
+
+def _check_retired(conf: ConfigOpts) -> None:
+    for name in names(conf, "firewall_driver"):
+        if name in names(conf, "retired_firewall_drivers"):
+            raise ConfigError(
+                f"{name!r} can not be firewall_driver and retired at once: take it out of "
+                "retired_firewall_drivers"
+            )
