@@ -32,7 +32,14 @@ from netfw_drivers.ovs.firewall_matches import (
     rule_spots,
 )
 from netfw_drivers.ovs.firewall_notes import Groups, Known, Permit, Remote, SetOf
-from netfw_drivers.ovs.firewall_state import MeaningOwner, PolicyOwner, State, StateDraft
+from netfw_drivers.ovs.firewall_state import (
+    ALONE,
+    MeaningOwner,
+    PolicyOwner,
+    State,
+    StateDraft,
+    plane_of,
+)
 
 STATIC = "static"
 MOST_POLICIES = 0xFFFF
@@ -57,6 +64,8 @@ class Draft:
         self.state = StateDraft(state)
         self._touched: dict[Part, set[FirewallKey]] = defaultdict(set)
         self._addresses: dict[Spot, Address | None] = {}
+        self._members: set[Member] = set()
+        """Those that were put."""
 
     # Changes
 
@@ -108,15 +117,16 @@ class Draft:
 
     def put_member(self, member: Member) -> None:
         remote, address = member.group, Address(member.prefix, member.mac)
+        self._members.add(member)
         number, _ = self.state.meanings.take(SetOf(remote))
         self._touch(MeaningOwner(number), member)
         self.state.members.add(remote, address)
-        self._touch_address(address, member)
+        self._touch_address(address, self.state.planes(remote), member)
 
     def drop_member(self, member: Member) -> None:
         remote, address = member.group, Address(member.prefix, member.mac)
         self.state.members.remove(remote, address)
-        self._touch_address(address, member)
+        self._touch_address(address, Plane, member)
         number = self.state.meanings.get(SetOf(remote))
         if number is not None and not self.state.members.has(remote):
             self.state.meanings.free(SetOf(remote))
@@ -138,10 +148,8 @@ class Draft:
         for _, spot in state.rules:
             self.touch(spot)
         for remote, address in state.members:
-            for plane in state.planes(remote):
-                for spot in member_spots(plane, address):
-                    self._addresses[spot] = address
-                    self.touch(spot)
+            if Member(remote, address.prefix, address.mac) not in self._members:
+                self._touch_address(address, state.planes(remote))
 
     # Flows
 
@@ -231,7 +239,7 @@ class Draft:
             self._touch_policies(key)
             if permit.remote is not None:
                 self.state.referrers.add(permit.remote, number)
-                self._touch_members(permit.remote, key)
+                self._touch_members(permit, key)
         self._touch(MeaningOwner(number), key)
         before = self.state.rules.rights(number)
         for spot in before - spots:
@@ -246,7 +254,7 @@ class Draft:
             self.state.rules.remove(number, spot)
             self._touch(spot, key)
         if permit.remote is not None:
-            self._touch_members(permit.remote, key)
+            self._touch_members(permit, key)
             self.state.referrers.remove(permit.remote, number)
         self.state.permits.remove(key.group, number)
         self.state.meanings.free(permit)
@@ -271,15 +279,19 @@ class Draft:
         for policy in self.state.within.rights(key.group):
             self._touch(PolicyOwner(policy), key)
 
-    def _touch_members(self, remote: Remote, key: FirewallKey) -> None:
-        for address in self.state.members.rights(remote):
-            self._touch_address(address, key)
+    def _touch_members(self, permit: Permit, key: FirewallKey) -> None:
+        """Members of a remote group are, or are no longer, looked for by *permit*."""
+        assert permit.remote is not None
+        for address in self.state.members.rights(permit.remote):
+            self._touch_address(address, {plane_of(permit), ALONE}, key)
 
-    def _touch_address(self, address: Address, key: FirewallKey) -> None:
-        for plane in Plane:
+    def _touch_address(
+        self, address: Address, planes: Iterable[Plane], key: FirewallKey | None = None
+    ) -> None:
+        for plane in planes:
             for spot in member_spots(plane, address):
                 self._addresses[spot] = address
-                self._touch(spot, key)
+                self._touched[spot].update(() if key is None else (key,))
 
 
 def _wanted(group: SecurityGroupId, rules: Rules) -> dict[Permit, frozenset[Spot]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import define, field, frozen
 
@@ -14,7 +14,7 @@ from netfw_drivers.ovs.firewall_matches import Address, Plane, Spot, plane_for
 from netfw_drivers.ovs.firewall_notes import Groups, Known, Meaning, Permit, Remote, SetOf
 from netfw_drivers.ovs.firewall_relations import Numbers, NumbersDraft, Relation, RelationDraft
 
-ALONE = (Plane.INGRESS,)
+ALONE = Plane.INGRESS
 """Where members are kept that nobody refers to."""
 _KNOWN = object()
 
@@ -129,22 +129,21 @@ class StateDraft:
             count = self._count(number)
             found.add((number, count, count))
         for remote in self.members.lefts(address) if address is not None else ():
-            if spot.plane in self.planes(remote):
+            planes = self.planes(remote)
+            if spot.plane in planes:
                 own = self.meanings.get(SetOf(remote))
                 assert own is not None
-                found.add((own, 2, SetOf.clauses))
-                found |= {(id, 2, 3) for id in self.referrers.rights(remote) if self.at(id, spot)}
+                found.update((number, 2, 3) for number in (own, *planes[spot.plane]))
         return tuple(sorted(found))
 
-    def at(self, number: int, spot: Spot) -> bool:
-        meaning = self.meanings.thing(number)
-        return isinstance(meaning, Permit) and plane_of(meaning) is spot.plane
-
-    def planes(self, remote: Remote) -> tuple[Plane, ...]:
-        """Where members of *remote* are looked for."""
-        meanings = map(self.meanings.thing, self.referrers.rights(remote))
-        found = {plane_of(meaning) for meaning in meanings if isinstance(meaning, Permit)}
-        return tuple(found) or ALONE
+    def planes(self, remote: Remote) -> Mapping[Plane, list[int]]:
+        """Where members of *remote* are looked for, and by which conjunctions."""
+        found: dict[Plane, list[int]] = {}
+        for number in self.referrers.rights(remote):
+            meaning = self.meanings.thing(number)
+            if isinstance(meaning, Permit):
+                found.setdefault(plane_of(meaning), []).append(number)
+        return found or {ALONE: []}
 
     def permits_of(self, groups: Groups) -> tuple[tuple[Plane, tuple[tuple[int, int], ...]], ...]:
         """The conjunctions of *groups*, with their numbers of clauses, by where they are asked."""
