@@ -62,6 +62,7 @@ class StatusFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._complained = False
+        self._is_mine = False
 
     def __call__(self, status: AgentStatus) -> None:
         content = {**status.to_dict(), "pid": os.getpid(), "written_at": _now()}
@@ -76,9 +77,15 @@ class StatusFile:
             self._complained = True
         else:
             self._complained = False
+            self._is_mine = True
 
     def remove(self) -> None:
-        """The agent ends on purpose."""
+        """The agent ends on purpose.
+
+        One that never wrote a status was refused, and the file may be that of one that runs.
+        """
+        if not self._is_mine:
+            return
         try:
             self._path.unlink(missing_ok=True)
         except OSError as exc:
