@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 from attrs import field, frozen
-from l2_site import Couple, until
+from l2_site import SOON, Couple, until
 
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
@@ -87,4 +87,4 @@ def pinging(couples: Mapping[str, Couple], control: Control) -> Iterator[Pings]:
 def await_reach(couples: Mapping[str, Couple], control: Control) -> None:
     for couple in couples.values():
         couple.await_reach()
-    until(lambda: not control.one.ping("10.9.0.2").lost)
+    until(lambda: not control.one.ping("10.9.0.2", timeout=SOON).lost)

@@ -24,6 +24,7 @@ from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
 from netfw.cli.plan import plans_of
 from netfw.conf.reading import read
 from netfw.errors import NetfwError
+from netfw.plan import Plan
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
@@ -34,6 +35,8 @@ PHYSNET, PROVIDER = "physnet1", "br-phys"
 TUNNELS = ("vxlan", "gre", "geneve")
 PATIENCE = 60.0
 """Seconds for what takes one on an idle machine."""
+SOON = 0.2
+"""Seconds after which what did not come back is asked for again, where that is allowed."""
 
 
 def until(condition: Callable[[], T], said: Callable[[], object] = lambda: "") -> T:
@@ -61,6 +64,12 @@ class Flavour:
 MESH4, POPULATED4 = Flavour(), Flavour(population=True)
 MESH6, POPULATED6 = Flavour(ip=6), Flavour(ip=6, population=True)
 ALL_FLAVOURS = (MESH4, POPULATED4, MESH6, POPULATED6)
+
+
+def _plans(files: list[str]) -> dict[str, Plan]:
+    """To be called on the host: an agent looks at what its host has."""
+    with L2Parts(read(PROGRAM, files, l2_groups(files)).conf) as parts:
+        return dict(plans_of(parts.source, parts.agent))
 
 
 class AgentHost:
@@ -185,10 +194,8 @@ settle = 0
         """What a fresh agent would change here, wait for or refuse; nothing: all is as wanted."""
         conf = self.directory / "plan.conf"
         conf.write_text(self._text("plan-said"))
-        files = ["--config-file", str(conf)]
         try:
-            with L2Parts(read(PROGRAM, files, l2_groups(files)).conf) as parts:
-                plans = plans_of(parts.source, parts.agent)
+            plans = self.host.call(_plans, ["--config-file", str(conf)])
         except NetfwError as exc:
             return [f"{type(exc).__name__}: {exc}"]
         found = [f"{name}: {line}" for name, plan in plans.items() for line in plan.lines()]
@@ -379,22 +386,26 @@ class Couple:
     def net(self) -> Net:
         return self.ports[0].net
 
-    def reach(self, version: int = 4, count: int = 3) -> bool:
+    def reach(self, version: int = 4, count: int = 3, timeout: float = 2) -> bool:
         """Whether every one of some pings came back, both ways."""
         one, two = self.ports
         there, back = (two.v4, one.v4) if version == 4 else (two.v6, one.v6)
-        first, second = self.instances
-        return not first.ping(there, count).lost and not second.ping(back, count).lost
+        return all(
+            not instance.ping(address, count, timeout=timeout).lost
+            for instance, address in zip(self.instances, (there, back), strict=True)
+        )
 
     def await_reach(self) -> None:
         """The first packet on a path may be lost to a neighbour that is still looked for."""
-        until(self.reach, self._underlay)
-        until(lambda: self.reach(6), self._underlay)
+        for version in (4, 6):
+            until(lambda version=version: self.reach(version, timeout=SOON), self._underlay)
 
     def _underlay(self) -> str:
         """What the switches of both ends know of the way between them."""
-        asked = ("tnl/neigh/show", "tnl/ports/show", "ovs/route/show", "dpctl/dump-flows")
+        asked = ("tnl/neigh/show", "tnl/ports/show -v", "ovs/route/show", "dpctl/dump-flows")
         hosts = {port.host: self.site[port.host].host.ovs for port in self.ports}
         return "\n".join(
-            f"{name} {ask}: {ovs.appctl(ask)}" for name, ovs in hosts.items() for ask in asked
+            f"{name} {ask}: {ovs.appctl(*ask.split())}"
+            for name, ovs in hosts.items()
+            for ask in asked
         )

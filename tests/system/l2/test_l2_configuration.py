@@ -25,8 +25,11 @@ pytestmark = pytest.mark.flavours(MESH4)
         ("", "state_source =", "state_source"),
     ],
 )
-def test_an_impossible_configuration_is_refused(site: Site, switch: str, agent: str, sentence: str):
-    host = site["host1"]
+def test_an_impossible_configuration_is_refused(
+    shared_site: Site, switch: str, agent: str, sentence: str
+):
+    """Also where the agent of the host runs already."""
+    host = shared_site["host1"]
     flows, rows = host.flows(), host.rows()
     running = host.conf.read_text()
     try:
@@ -40,6 +43,7 @@ def test_an_impossible_configuration_is_refused(site: Site, switch: str, agent: 
     assert "Traceback" not in said
     assert len(said.splitlines()) <= 2, said
     assert (host.flows().keys(), host.rows()) == (flows.keys(), rows)
+    assert host.status()["ready"]
 
 
 @pytest.mark.spec("DRV-40")

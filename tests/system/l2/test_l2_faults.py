@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from l2_pings import Control, Pings, await_reach, pinging
-from l2_site import MESH4, PHYSNET, POPULATED4, AgentHost, Couple, Site, until
+from l2_site import MESH4, PHYSNET, POPULATED4, SOON, AgentHost, Couple, Site, until
 from l2_topology import Port
 
 from netfw.testing.lab.lab import Lab
@@ -256,7 +256,7 @@ def test_flows_are_deleted_by_hand(stage: Stage, record_property):
             host.ofctl("del-flows", "br-int", f"in_port={number}")
             until(lambda: host.flows().keys() == flows.keys())
             assert [text for text, age in host.flows().items() if age < flows[text]]
-            until(lambda: not victims.instances[0].ping(victims.ports[1].v4).lost)
+            until(lambda: not victims.instances[0].ping(victims.ports[1].v4, timeout=SOON).lost)
             outage = ping.stop().outage
         record_property("outage of the port itself", f"{outage:.2f} s")
         before = host.flows()
@@ -292,7 +292,7 @@ def test_a_tag_is_changed_by_hand(stage: Stage, record_property):
         for wrong in ("77", "4095", "[]"):
             host.vsctl("set", "Port", victims.ports[0].device, f"tag={wrong}")
             until(lambda: host.tag(victims.ports[0]) == tag)
-        until(lambda: not victims.instances[0].ping(victims.ports[1].v4).lost)
+        until(lambda: not victims.instances[0].ping(victims.ports[1].v4, timeout=SOON).lost)
         lost = ping.stop().lost
     record_property("packets lost by the port itself", lost)
 
@@ -309,7 +309,7 @@ def test_a_port_moves_while_others_stay(stage: Stage):
     with stage.undisturbed():
         moving.host = "host2"
         site.settle()
-        until(lambda: not target.ping(couple.ports[1].v4).lost)
+        until(lambda: not target.ping(couple.ports[1].v4, timeout=SOON).lost)
     site.unplug(moving, host="host1")
 
 
@@ -335,7 +335,7 @@ def test_many_ports_are_plugged_and_unplugged_at_once(stage: Stage, record_prope
     site, host = stage.site, stage.host
     crowd = make_crowd(site)
     site.settle()
-    ready = host.status()["counts"]["ports"] + CROWD
+    ready = sum(port.host == host.name for port in site.topology.ports)
     with stage.undisturbed(plugging=True) as pings:
         began = time.monotonic()
         site.plug_mute(crowd)

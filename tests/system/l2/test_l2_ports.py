@@ -2,7 +2,7 @@
 
 import pytest
 from l2_ears import listening
-from l2_site import MESH4, POPULATED4, Site, until
+from l2_site import MESH4, POPULATED4, SOON, Site, until
 
 DEAD = "4095"
 pytestmark = pytest.mark.flavours(MESH4)
@@ -54,16 +54,17 @@ def test_a_port_that_is_deleted_though_it_is_plugged_is_dead(site: Site):
 
 @pytest.mark.spec("L2-10", "L2-14", "L2-44")
 def test_what_is_plugged_and_unplugged_is_reported_and_counted(site: Site):
+    """A status that changes without becoming ready, or not, is written within a second."""
     host = site["host1"]
-    before = host.status()["counts"]["ports"]
+    until(lambda: host.status()["counts"]["ports"] == 0)
     couple = site.couple("vxlan", "host1", "host1")
     for port in couple.ports:
         until(lambda port=port: host.said(port).get("status") == "ACTIVE")
-    until(lambda: host.status()["counts"]["ports"] == before + 2)
+    until(lambda: host.status()["counts"]["ports"] == 2, host.status)
     assert host.status()["ready"]
     site.unplug(couple.ports[0])
     until(lambda: host.said(couple.ports[0]).get("status") == "DOWN")
-    until(lambda: host.status()["counts"]["ports"] == before + 1)
+    until(lambda: host.status()["counts"]["ports"] == 1, host.status)
     assert host.said(couple.ports[1])["status"] == "ACTIVE"
 
 
@@ -82,8 +83,8 @@ def test_a_port_moves_from_host_to_host(site: Site, record_property):
         moving.host = "host2"
         site.settle()
         # As the hypervisor does when the instance goes on: tell everybody where it is now.
-        until(lambda: not target.ping(peer.v4, count=1).lost)
-        until(lambda: not couple.instances[0].ping(moving.v4).lost)
+        until(lambda: not target.ping(peer.v4, count=1, timeout=SOON).lost)
+        until(lambda: not couple.instances[0].ping(moving.v4, timeout=SOON).lost)
         outage = ping.stop().outage
     record_property("outage of the port itself", f"{outage:.2f} s")
     assert site["host1"].tag(moving) == DEAD
@@ -123,7 +124,7 @@ def test_a_port_that_can_not_be_wired_concerns_nobody_else(site: Site):
     bad = site.port(site.network("vlan", physical_network="physnet9"), "host1")
     site.topology.write()
     site.plug(bad)
-    until(good.reach)
+    good.await_reach()
     until(lambda: site["host1"].said(bad).get("status"))
     said = site["host1"].said(bad)
     assert said["status"] == "DEGRADED", said
