@@ -21,6 +21,8 @@ from netfw.model.ids import NetworkId, PortId, SecurityGroupId
 from netfw_drivers.iptables.dispatch import ZONES_ROOT, Zone, read_zone
 from netfw_drivers.iptables.group_chains import TABLE, Remote
 from netfw_drivers.iptables.names import (
+    ANSWERS_IN,
+    ANSWERS_OUT,
     EGRESS,
     INGRESS,
     OWNER,
@@ -100,7 +102,7 @@ class Picture:
             self._learn_port(PortId(id), lines)
         elif kind == SOURCES:
             self._learn_sources(PortId(id), key.family, lines)
-        elif kind in (EGRESS, INGRESS):
+        elif kind in (EGRESS, INGRESS, ANSWERS_IN, ANSWERS_OUT):
             self._learn_group(SecurityGroupId(id), key, lines)
         elif kind == SENDING_MACS:
             self._learn_macs((GroupKey(SecurityGroupId(id)), int(key.family)), lines)
@@ -156,7 +158,8 @@ class Picture:
         else:
             names = {found[1] for line in lines if (found := _SET.search(line))}
             by_chain[key] = frozenset(r for r in map(read_set_name, names) if r is not None)
-            self.groups[id] = bool(lines)
+            if key.name[:1] in (EGRESS, INGRESS):
+                self.groups[id] = bool(lines)
         after = _union(by_chain)
         for remote in before - after:
             self.referrers.take_out(remote, id)

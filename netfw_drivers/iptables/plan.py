@@ -5,7 +5,8 @@ Make before break, each step atomic on its backend:
 1. What guards ports is there before they are let through.
 2. Sets take in what is new in them.
 3. The tables: rules that are new, rules that go, all of a family's at once.
-4. Sets lose what is old; sets and frames that nobody leads to any more go.
+4. Sets lose what is old; sets and frames that nobody leads to any more go.  Where rules and
+   members change against each other, see :mod:`netfw_drivers.iptables.detour`.
 5. Connections that nothing allows any more are forgotten.
 """
 
@@ -23,11 +24,12 @@ from netfw.linux.ipset.operations import Operation as SetOperation
 from netfw.linux.ipset.plan import KernelSet
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.operations import AddHook, DropHook, TableChange
-from netfw.linux.iptables.rule import render_rule
+from netfw.linux.iptables.rule import Family, render_rule
 from netfw.model.ids import PortId, SecurityGroupId
 from netfw.plan import Operation, Plan, Stage, Update
+from netfw_drivers.iptables.detour import Detour, find_detour
 from netfw_drivers.iptables.draft import Draft, Drafter
-from netfw_drivers.iptables.group_chains import Remote
+from netfw_drivers.iptables.group_chains import TABLE, Remote
 from netfw_drivers.iptables.names import (
     EGRESS,
     INGRESS,
@@ -83,29 +85,46 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
     wishes = sort(update, observed.picture, observed.sets, observed.ground)
     drafter = Drafter(wishes, observed.picture, observed.sets, thorough=thorough)
     draft = drafter.run()
+    detour = find_detour(drafter, observed.picture, observed.sets, observed.chains)
     stages = [
         *_frames(drafter, observed, drop=False, thorough=thorough),
-        *_sets([grown for each in draft.sets for grown in _growing(each)], draft),
-        *_tables(drafter, observed, thorough=thorough),
+        *_sets([*_growing(draft.sets, detour), *detour.make], draft),
+        *_tables(drafter, observed, detour, thorough=thorough),
         *_frames(drafter, observed, drop=True, thorough=thorough),
-        *_sets([*(s for each in draft.sets for s in _shrinking(each)), *draft.gone_sets], draft),
+        *_sets([*_shrinking(draft.sets, detour), *draft.gone_sets], draft),
+        *_return(detour, draft),
         *_cut(_affected(wishes, drafter, observed), draft),
     ]
     return Plan(stages, wishes.waiting, wishes.refused)
 
 
-def _growing(operation: SetOperation) -> Iterator[SetOperation]:
-    """What comes before the rules: all but what removes members."""
-    if not isinstance(operation, ChangeMembers):
-        yield operation
-    elif operation.add:
-        yield evolve(operation, remove=())
+def _growing(operations: Iterable[SetOperation], detour: Detour) -> Iterator[SetOperation]:
+    """What comes before the rules: all but what removes members, or is gone round."""
+    for operation in operations:
+        if operation.name in detour.names:
+            continue
+        if not isinstance(operation, ChangeMembers):
+            yield operation
+        elif operation.add:
+            yield evolve(operation, remove=())
 
 
-def _shrinking(operation: SetOperation) -> Iterator[SetOperation]:
+def _shrinking(operations: Iterable[SetOperation], detour: Detour) -> Iterator[SetOperation]:
     """What comes after the rules."""
-    if isinstance(operation, ChangeMembers) and operation.remove:
-        yield evolve(operation, add=())
+    for operation in operations:
+        if operation.name in detour.names:
+            yield operation
+        elif isinstance(operation, ChangeMembers) and operation.remove:
+            yield evolve(operation, add=())
+
+
+def _return(detour: Detour, draft: Draft) -> Iterator[Stage]:
+    """Refer to the sets that are meant, and drop those of the way round."""
+    for family in Family:
+        puts = tuple(put for put in detour.back if put.key.family is family)
+        if puts:
+            yield from _stages([TableChange(family, TABLE, puts)], draft)
+    yield from _sets(detour.drop, draft)
 
 
 def _losing(draft: Draft, observed: Observed) -> Iterator[ChainKey]:
@@ -120,12 +139,15 @@ def _lines(chain: Chain) -> list[str]:
     return [render_rule(rule, OWNER) for rule in chain.rules]
 
 
-def _tables(drafter: Drafter, observed: Observed, *, thorough: bool) -> Iterator[Stage]:
+def _tables(
+    drafter: Drafter, observed: Observed, detour: Detour, *, thorough: bool
+) -> Iterator[Stage]:
     draft = drafter.draft
     gone = draft.gone_chains - draft.chains.keys()
     if thorough:
         gone |= observed.chains.keys() - draft.chains.keys() - set(drafter.staying)
-    update: Update[ChainKey, Chain] = Update(put=draft.chains, drop=frozenset(gone))
+    put = {**draft.chains, **detour.chains}
+    update: Update[ChainKey, Chain] = Update(put=put, drop=frozenset(gone))
     changes = observed.tables(update)
     order = ("raw", "filter", "mangle")
     yield from _stages(sorted(changes, key=lambda c: (order.index(c.table), c.family)), draft)
