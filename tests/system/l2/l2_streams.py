@@ -33,7 +33,7 @@ class Stream:
         self.sent = 0
         self.arrived: set[int] = set()
         self.answered: set[int] = set()
-        self._ended = threading.Event()
+        self._ended, self._heard = threading.Event(), threading.Event()
         self._threads = [
             threading.Thread(target=work, daemon=True)
             for work in (self._send, self._answer, self._hear)
@@ -67,8 +67,11 @@ class Stream:
         self._ended.set()
         self._threads[0].join()
         deadline = time.monotonic() + GRACE
-        while self.lost and time.monotonic() < deadline:
+        while self.lost and self.arrived and time.monotonic() < deadline:
             time.sleep(0.01)
+        self._heard.set()
+        for thread in self._threads:
+            thread.join()
         for each in (self._mouth, self._ear):
             each.close()
         return self
@@ -90,14 +93,9 @@ class Stream:
             self.answered.add(int.from_bytes(content))
 
     def _packets(self, ear: socket.socket) -> Iterator[_Packet]:
-        while ear.fileno() != -1:
-            try:
+        while not self._heard.is_set():
+            with contextlib.suppress(OSError):  # nothing came for a while, or was refused
                 yield ear.recvfrom(64)
-            except TimeoutError:
-                continue
-            except OSError:
-                if ear.fileno() == -1:
-                    return  # otherwise somebody refused what was sent
 
 
 @contextlib.contextmanager
