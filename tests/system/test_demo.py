@@ -25,12 +25,18 @@ def marked(mark: str) -> set[int]:
     return found
 
 
-@pytest.mark.spec("DRV-48", "DRV-22")
+@pytest.mark.spec("DRV-48", "DRV-22", "FW-01", "FW-03", "FW-04")
 def test_every_check_of_the_demo_is_ok() -> None:
     done = subprocess.run([NETFW, "demo"], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ", 0 failed, in " in done.stdout
-    assert done.stdout.count("  ok  ") >= 14
+    assert done.stdout.count("  ok  ") >= 21
+    for check in (
+        "without a rule, port 80 of blue2 can not be reached",
+        "with the rule, blue1 connects to blue2",
+        "the running connection is cut",
+    ):
+        assert f"  ok      {check}" in done.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -52,10 +52,11 @@ class Vm:
     def address(self) -> str:
         return f"10.{0 if self.network == 'blue' else 1}.0.{self.number}"
 
-    def line(self) -> str:
+    def line(self, group: str = "") -> str:
+        more = f", security_groups: [{group}]" if group else ""
         return (
             f"  - {{name: {self.name}, id: {self.port}, network: {self.network}, "
-            f'host: {self.host}, mac_address: "{self.mac}", fixed_ips: [{self.address}]}}'
+            f'host: {self.host}, mac_address: "{self.mac}", fixed_ips: [{self.address}]{more}}}'
         )
 
 
@@ -70,15 +71,19 @@ subnets:
 """
 
 
-def topology_of(hosts: Mapping[str, Host]) -> str:
-    """What there should be, as a file for the agents of all *hosts*."""
+def topology_of(hosts: Iterable[Host], groups: Mapping[str, str], rules: Sequence[str] = ()) -> str:
+    """What there should be, as a file for the agents of all *hosts*.
+
+    *groups*: the security group of each instance that has one; *rules*: the lines that say what
+    those groups allow.
+    """
     lines = [
         f"  {host.name}: {{local_ip: {host.address.ip}, bridge_mappings: "
         f"{{{PHYSICAL}: {PHYSICAL_BRIDGE}}}}}"
-        for host in hosts.values()
+        for host in hosts
     ]
-    ports = [vm.line() for vm in VMS.values()]
-    return "\n".join(["hosts:", *lines, NETWORKS.strip(), "ports:", *ports, ""])
+    ports = [vm.line(groups.get(vm.name, "")) for vm in VMS.values()]
+    return "\n".join(["hosts:", *lines, NETWORKS.strip(), *rules, "ports:", *ports, ""])
 
 
 @define
@@ -94,10 +99,13 @@ class AgentHost:
     def conf(self) -> Path:
         return self.directory / "agent.conf"
 
-    def configure(self) -> None:
+    def prepare(self) -> None:
         self.directory.mkdir()
         self.host.ovs.vsctl("add-port", PHYSICAL_BRIDGE, PHYSICAL)
         self.host.place.ip(f"link set {PHYSICAL} up")
+        self.configure()
+
+    def configure(self, firewall: str = "") -> None:
         self.conf.write_text(
             dedent(f"""
                 [DEFAULT]
@@ -105,6 +113,7 @@ class AgentHost:
                 log_file = {self.directory}/agent.log
                 [agent]
                 state_source = file
+                firewall_driver = {firewall}
                 status_file = {self.directory}/status.json
                 [file]
                 path = {self.topology}
@@ -155,18 +164,24 @@ class AgentHost:
         )
 
 
-def tell_of_agents(tell: Narration) -> None:
-    """Two hosts that run the L2 agent on one file, with a VXLAN and a VLAN network."""
+@contextmanager
+def two_agents() -> Iterator[tuple[AgentHost, AgentHost]]:
+    """Two hosts whose agents, not started yet, read one file."""
     with Lab(hosts=2, bridges=[PHYSICAL_BRIDGE], provider=[PHYSICAL]) as lab, ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="netfw-demo-")))
         topology = directory / "topology.yaml"
-        topology.write_text(topology_of(lab.hosts))
+        topology.write_text(topology_of(lab.hosts.values(), {}))
         one, two = (AgentHost(h, directory / h.name, topology) for h in lab.hosts.values())
         for each in (one, two):
-            each.configure()
+            each.prepare()
             stack.callback(each.stop)
-        _wire(tell, one, two)
-        _restart(tell, one)
+        yield one, two
+
+
+def tell_of_agents(tell: Narration, one: AgentHost, two: AgentHost) -> None:
+    """Two hosts that run the L2 agent on one file, with a VXLAN and a VLAN network."""
+    _wire(tell, one, two)
+    _restart(tell, one)
 
 
 def _wire(tell: Narration, one: AgentHost, two: AgentHost) -> None:

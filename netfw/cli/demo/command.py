@@ -27,15 +27,19 @@ def run_demo(arguments: argparse.Namespace) -> int:
     """Tell all chapters; 0 when every check is ok."""
     if not sandbox.inside():
         sandbox.enter([sys.executable, "-m", "netfw.cli.main", "demo"])
-    from netfw.cli.demo.agent_chapter import tell_of_agents
+    from netfw.cli.demo.agent_chapter import tell_of_agents, two_agents
     from netfw.cli.demo.driver_chapter import tell_of_drivers
+    from netfw.cli.demo.firewall_chapter import tell_of_security_groups
 
     tell = Narration()
     started = time.monotonic()
     tell.title("netfw: two hosts, and what it takes to connect them")
     tell_of_drivers(tell)
     tell.title("The same with agents: say what you want in a file")
-    tell_of_agents(tell)
+    with two_agents() as (one, two):
+        tell_of_agents(tell, one, two)
+        tell.title("Security groups: what no rule allows does not pass")
+        tell_of_security_groups(tell, one, two)
     status = tell.summary(time.monotonic() - started)
     tell.say("Next: `.venv/bin/netfw lab up` for hosts to play with; docs/getting-started.md")
     return status

@@ -1,0 +1,155 @@
+"""Third chapter: security groups.  A missing rule stops a connection, a rule that goes cuts it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+from netfw.cli.demo.agent_chapter import PATIENCE, VMS, AgentHost, topology_of, wait_until
+from netfw.cli.narration import Narration
+from netfw.testing.lab.instance import Instance
+
+DRIVER = "openflow"
+WEB = 80
+GROUPS = {"blue1": "app", "blue2": "web", "green1": "app", "green2": "app"}
+RULES = (
+    "security_groups:",
+    "  - name: app",
+    "    rules:",
+    "      - {direction: egress}",
+    "  - name: web",
+    "    rules:",
+    "      - {direction: ingress, protocol: icmp}",
+)
+RULE = (
+    f"      - {{direction: ingress, protocol: tcp, port_range_min: {WEB}, "
+    f"port_range_max: {WEB}, remote_group: app}}"
+)
+_SILENCE = 0.5
+_SHORT = 0.3
+
+
+def tell_of_security_groups(tell: Narration, one: AgentHost, two: AgentHost) -> None:
+    """The two hosts of the chapter before, now with a firewall driver."""
+    client, server = one.host.instances["blue1"], two.host.instances["blue2"]
+    with _listening(server) as listener:
+        _deny(tell, one, two, client)
+        _allow(tell, one, two, client)
+        _revoke(tell, one, two, client, listener)
+
+
+def _deny(tell: Narration, one: AgentHost, two: AgentHost, client: Instance) -> None:
+    tell.step(
+        "Have the agents filter",
+        [f"firewall_driver = {DRIVER} in [agent]; topology.yaml has blue1 in app, blue2 in web:"],
+    )
+    tell.quote(RULES)
+    _state(one, two)
+    for each in (one, two):
+        each.stop()
+        each.configure(DRIVER)
+    seconds = [each.start() for each in (one, two)]
+    tell.say(f"restarted, and ready: {seconds[0]:.1f} s on host1, {seconds[1]:.1f} s on host2")
+    ok = not client.ping(VMS["blue2"].address, count=3, timeout=1).lost
+    tell.check("blue1 pings blue2: a rule of web allows ICMP", ok)
+    tell.check(f"without a rule, port {WEB} of blue2 can not be reached", not _connects(client))
+
+
+def _allow(tell: Narration, one: AgentHost, two: AgentHost, client: Instance) -> None:
+    tell.step("Add a rule to web", ["for whoever is in app, on whatever host:"])
+    tell.quote([RULE])
+    _state(one, two, RULE)
+    started = time.monotonic()
+    passes = _await(lambda: _connects(client))
+    tell.say(f"the file is written, and {time.monotonic() - started:.2f} s later it passes")
+    tell.check("with the rule, blue1 connects to blue2", passes)
+    tell.check("and to no other port", not _connects(client, WEB + 1))
+
+
+def _revoke(
+    tell: Narration, one: AgentHost, two: AgentHost, client: Instance, listener: socket.socket
+) -> None:
+    tell.step("Take it away again", ["while a connection runs, and a ping, every 10 ms:"])
+    with _connected(client, listener) as (near, far):
+        tell.check("the connection carries data", _carries(near, far))
+        with client.pinging(VMS["blue2"].address, interval=0.01) as running:
+            _state(one, two)
+            started = time.monotonic()
+            cut = _await(lambda: not _carries(near, far))
+            seconds = time.monotonic() - started - _SILENCE
+            ping = running.stop()
+    tell.say(f"cut {max(seconds, 0):.2f} s after the file was written")
+    tell.check("the running connection is cut", cut)
+    tell.say(f"{ping.sent} pings sent meanwhile, {ping.lost} lost")
+    tell.check("what other rules allow does not lose a packet", ping.lost == 0 and ping.sent > 0)
+
+
+def _state(one: AgentHost, two: AgentHost, *more: str) -> None:
+    """Write the file of both agents, with *more* rules for the last group; nobody sees half."""
+    text = topology_of((one.host, two.host), GROUPS, (*RULES, *more))
+    fresh = one.topology.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.rename(one.topology)
+
+
+@contextlib.contextmanager
+def _listening(server: Instance) -> Iterator[socket.socket]:
+    """A server on both ports; the socket of the one that a rule is about."""
+    sockets = [server.call(socket.socket, socket.AF_INET, socket.SOCK_STREAM) for _ in range(2)]
+    try:
+        for number, each in enumerate(sockets):
+            each.bind(("", WEB + number))
+            each.listen()
+        yield sockets[0]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _connects(client: Instance, port: int = WEB) -> bool:
+    with client.call(socket.socket, socket.AF_INET, socket.SOCK_STREAM) as caller:
+        caller.settimeout(_SHORT)
+        try:
+            caller.connect((VMS["blue2"].address, port))
+        except OSError:
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def _connected(
+    client: Instance, listener: socket.socket
+) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Both ends of a connection."""
+    with client.call(socket.socket, socket.AF_INET, socket.SOCK_STREAM) as near:
+        near.settimeout(PATIENCE)
+        near.connect((VMS["blue2"].address, WEB))
+        wanted = near.getsockname()
+        listener.settimeout(PATIENCE)
+        far, peer = listener.accept()
+        while peer != wanted:  # from the attempts before
+            far.close()
+            far, peer = listener.accept()
+        with far:
+            far.settimeout(_SILENCE)
+            yield near, far
+
+
+def _carries(near: socket.socket, far: socket.socket) -> bool:
+    """Whether something that is said now is heard."""
+    try:
+        near.sendall(b".")
+        return bool(far.recv(4096))
+    except OSError:
+        return False
+
+
+def _await(condition: Callable[[], bool]) -> bool:
+    """Whether it becomes so before long."""
+    try:
+        wait_until(condition, "it")
+    except TimeoutError:
+        return False
+    return True
