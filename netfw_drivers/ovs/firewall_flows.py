@@ -58,6 +58,7 @@ _TO_CLIENT = (
 _BOTH = of.ipv4(), of.ipv6()
 _UNTRACKED, _INVALID = of.ct_state("-trk"), of.ct_state("+inv+trk")
 _NEW, _REPLY = of.ct_state("+new+trk"), of.ct_state("+rpl+trk")
+_ANSWER = of.ct_state("-rel+rpl-inv+trk")
 RECORD = 1
 """Priority of the flow that says what a policy is; what gets there is dropped anyhow."""
 
@@ -123,10 +124,12 @@ def _tracking() -> Iterator[of.Flow]:
         (BASE_EGRESS, RULES_EGRESS, RULES_INGRESS, SENDS),
         (BASE_INGRESS, RULES_INGRESS, RULES_EGRESS, RECEIVES),
     ):
+        here = WAY.is_(way)
         yield _flow(table, _INVALID, of.goto(DROPPED), priority=100)
-        yield _flow(table, WAY.is_(way) & _REPLY, of.goto(other), priority=90)
+        yield _flow(table, here & _REPLY, of.goto(other), priority=90)
         for family in _BOTH:
             yield _flow(table, _UNTRACKED & family, _track(base), priority=10)
+    yield from _turns()
     for way, onward in ((SENDS, ACCEPTED_EGRESS), (RECEIVES, ACCEPTED_INGRESS)):
         here = WAY.is_(way)
         for family in _BOTH:
@@ -135,6 +138,20 @@ def _tracking() -> Iterator[of.Flow]:
                 ACCEPT_OR_INGRESS, here & _NEW & family, commit, of.goto(onward), priority=10
             )
         yield _flow(ACCEPT_OR_INGRESS, here, of.goto(onward), priority=5)
+
+
+def _turns() -> Iterator[of.Flow]:
+    """What is an answer to what nobody may ask any more is taken for a question from now on.
+
+    Else two who use the same port at both ends could never change roles.  It begins anew where it
+    was sent; where it was received it ends, as the sender was asked about an answer.
+    """
+    turn = of.ct(commit=True, force=True, zone=NETWORK.bits, table=BASE_EGRESS.number)
+    end = of.ct(commit=True, force=True, zone=NETWORK.bits), of.goto(DROPPED)
+    for family in _BOTH:
+        sent, received = (WAY.is_(way) & _ANSWER & family for way in (SENDS, RECEIVES))
+        yield _flow(RULES_INGRESS, sent, turn, priority=5)
+        yield _flow(RULES_EGRESS, received, *end, priority=5)
 
 
 def port_flows(port: PortFlows) -> Iterator[of.Flow]:

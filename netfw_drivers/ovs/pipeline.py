@@ -211,7 +211,7 @@ RULES_INGRESS = of.Table(
     name="rules-ingress",
     asks="(firewall) Does a rule let others open this connection to a port?",
     leads_to=("accepted-ingress", "dropped"),
-    back_to=("base-ingress", "rules-egress", "accept-or-ingress"),
+    back_to=("base-ingress", "base-egress", "rules-egress", "accept-or-ingress"),
     miss=(of.goto(93),),
 )
 ACCEPTED_INGRESS = of.Table(

@@ -51,6 +51,8 @@ def test_a_stream_of_replies_alone_ends_with_the_rule(duo):
     duo.filter(group(1, *everything(OUT), rule(IN, protocol=UDP, port_min=501, port_max=501)))
     assert not arrives(server, client)
     duo.filter(allowed)
+    assert not arrives(server, client)  # nobody has asked
+    assert arrives(client, server)
     assert arrives(server, client)
 
 
@@ -63,3 +65,31 @@ def test_members_come_and_go(duo):
     assert duo.vms[1].ping("10.0.0.2").lost == 0
     duo.filter({}, drop=members(2, "10.0.0.1"))
     assert duo.vms[1].ping("10.0.0.2", timeout=0.5).lost == 3
+
+
+@pytest.mark.spec("FW-04")
+def test_who_could_only_answer_may_ask_once_a_rule_allows_it(pair):
+    """Both ends use one port: without more, questions would be taken for late answers for ever."""
+    exchange = {"protocol": UDP, "port_min": 500, "port_max": 500}
+    asks, answers = group(1, rule(OUT, **exchange)), group(2, rule(IN, **exchange))
+    pair.filter({**port(1, 1), **port(2, 2), **asks, **answers})
+    one, two = pair.udp(1, "10.0.0.1", 500), pair.udp(2, "10.0.0.2", 500)
+    assert arrives(one, two)
+    assert arrives(two, one)
+    pair.filter({**group(1, rule(IN, **exchange)), **group(2, rule(OUT, **exchange))})
+    assert not arrives(one, two)
+    assert arrives(two, one)
+    assert arrives(one, two)
+
+
+@pytest.mark.spec("FW-04")
+def test_none_passes_as_an_answer_for_one_and_as_a_question_for_the_other(pair):
+    """One may only be asked, and two may not ask any more: neither may open what goes on."""
+    exchange = {"protocol": UDP, "port_min": 500, "port_max": 500}
+    listens, talks = group(1, rule(IN, **exchange)), group(2, rule(OUT, **exchange))
+    pair.filter({**port(1, 1), **port(2, 2), **listens, **talks})
+    one, two = pair.udp(1, "10.0.0.1", 500), pair.udp(2, "10.0.0.2", 500)
+    assert arrives(two, one)
+    assert arrives(one, two)
+    pair.filter(group(2, rule(IN, **exchange)))
+    assert not any(arrives(*ends) for ends in ((one, two), (two, one)) * 3)
