@@ -14,6 +14,7 @@ from netfw.linux import netlink
 from netfw.linux.netlink import Request
 from netfw.linux.operations import (
     AddAddress,
+    AddBridge,
     AddLink,
     AddRoute,
     AddRule,
@@ -86,6 +87,8 @@ def _link(operation: NetworkOperation, lookup: Lookup) -> Request:
     match operation:
         case AddLink(name, kind):
             request = _new_link(name, [("IFLA_INFO_KIND", kind)])
+        case AddBridge(name):
+            request = _bridge(name)
         case AddVeth(name=name):
             request = _veth(operation, lookup)
         case DelLink(name):
@@ -118,6 +121,11 @@ def _set_link(index: int, *attributes: tuple[str, Any]) -> Request:
 def _new_link(name: str, info: list[tuple[str, Any]]) -> Request:
     attributes = (("IFLA_IFNAME", name), ("IFLA_LINKINFO", {"attrs": info}))
     return Request(netlink.NEW_LINK, {}, attributes, _NEW)
+
+
+def _bridge(name: str) -> Request:
+    data = {"attrs": [("IFLA_BR_FORWARD_DELAY", 0), ("IFLA_BR_MCAST_SNOOPING", 0)]}
+    return _new_link(name, [("IFLA_INFO_KIND", "bridge"), ("IFLA_INFO_DATA", data)])
 
 
 def _veth(veth: AddVeth, lookup: Lookup) -> Request:

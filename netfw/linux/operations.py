@@ -64,6 +64,17 @@ class AddLink:
         return f"ip link add {self.name} type {self.kind}"
 
 
+@frozen
+class AddBridge:
+    """Make a bridge that forwards at once, and multicast to everybody: a piece of cable."""
+
+    name: str = field(validator=_device)
+
+    @property
+    def text(self) -> str:
+        return f"ip link add {self.name} type bridge forward_delay 0 mcast_snooping 0"
+
+
 @frozen(kw_only=True)
 class AddVeth:
     """Make a pair of devices, the peer perhaps within another namespace."""
@@ -266,6 +277,7 @@ Removal = DelLink | DelAddress | DelRoute | DelRule | DelNeighbour
 
 NetworkOperation = (
     AddLink
+    | AddBridge
     | AddVeth
     | MoveLink
     | RenameLink

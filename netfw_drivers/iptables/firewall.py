@@ -28,7 +28,7 @@ from netfw.linux.network import Network
 from netfw.linux.values import Link
 from netfw.model.address import IpNetwork
 from netfw.plan import Plan, Stage, Update
-from netfw_drivers.iptables.hybrid import tap_of
+from netfw_drivers.iptables.hybrid import HybridPlug
 from netfw_drivers.iptables.judge import Court
 from netfw_drivers.iptables.names import OWNER, check_device, read_set_name
 from netfw_drivers.iptables.picture import Picture
@@ -240,7 +240,7 @@ class IptablesHybridFirewallDriver(IptablesFirewallDriver):
 
     @staticmethod
     def locate(device: str) -> str:
-        return tap_of(device)
+        return HybridPlug.with_switch_end(device).tap
 
 
 @frozen(kw_only=True)

@@ -40,6 +40,8 @@ class Device(enum.Enum):
 
     VETH = "veth"
     INTERNAL = "internal"
+    HYBRID = "hybrid"
+    """A veth on a Linux bridge of its own, and a pair from there to the switch's bridge."""
 
 
 def _interfaces(texts: Sequence[str | Interface]) -> tuple[Interface, ...]:
@@ -50,7 +52,9 @@ def _interfaces(texts: Sequence[str | Interface]) -> tuple[Interface, ...]:
 class Plug:
     """How an instance is plugged into a bridge, as a compute service would do it.
 
-    ``device`` is the name on the host; on a veth the instance calls its own end ``eth0``.
+    ``device`` is the name on the host; on a veth the instance calls its own end ``eth0``.  That of
+    a hybrid plug is ``qvo...``, on the switch's bridge; beyond are ``qvb...`` and the Linux bridge
+    ``qbr...``, on which the instance's ``tap...`` is.
     ``external_ids`` are written to the interface in OVSDB (``iface-id``, ``attached-mac``, ...),
     ``tag`` is the port's VLAN.
     """
@@ -92,6 +96,8 @@ class Instance:
         """Make the device, plug it into the bridge, and give it its addresses."""
         if plug.kind is Device.VETH:
             self._make_veth(plug)
+        elif plug.kind is Device.HYBRID:
+            self._make_hybrid(plug)
         else:
             self._make_internal(plug)
         self.configure(plug.addresses, plug.gateways)
@@ -150,14 +156,36 @@ class Instance:
         self.place.close()
 
     def _make_veth(self, plug: Plug) -> None:
+        self._make_pair(plug, plug.device)
+        self._add_port(plug)
+
+    def _make_pair(self, plug: Plug, device: str) -> None:
+        """The instance's own end, and *device* on the host."""
         self.device = "eth0"
         mac = f"address {plug.mac}" if plug.mac else ""
         peer = f"peer name {self.device} mtu {plug.mtu} {mac} netns {self.name}"
         self._host.ip(
-            f"link add {plug.device} mtu {plug.mtu} type veth {peer}",
-            f"link set {plug.device} up",
+            f"link add {device} mtu {plug.mtu} type veth {peer}",
+            f"link set {device} up",
         )
         self.place.call(_fill_in_checksums, self.device)
+
+    def _make_hybrid(self, plug: Plug) -> None:
+        """What a compute service makes for a port that says so."""
+        suffix = plug.device.removeprefix("qvo")
+        if suffix in ("", plug.device):
+            raise ConfigError(f"the device of a hybrid plug is called qvo..., not {plug.device!r}")
+        bridge, end, tap = f"qbr{suffix}", f"qvb{suffix}", f"tap{suffix}"
+        pair = f"link add {plug.device} mtu {plug.mtu} type veth peer name {end} mtu {plug.mtu}"
+        self._host.ip(
+            f"link add {bridge} type bridge forward_delay 0 mcast_snooping 0",
+            pair,
+            *(f"link set {name} addrgenmode none" for name in (bridge, end, plug.device)),
+            f"link set {end} master {bridge}",
+            *(f"link set {name} up" for name in (bridge, end, plug.device)),
+        )
+        self._make_pair(plug, tap)
+        self._host.ip(f"link set {tap} addrgenmode none master {bridge}")
         self._add_port(plug)
 
     def _make_internal(self, plug: Plug) -> None:
