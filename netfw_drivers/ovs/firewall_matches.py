@@ -31,6 +31,9 @@ MATCHED_PORTS = frozenset({TCP, UDP, SCTP})
 _PORT_BITS = 16
 _PORT_MASK = (1 << _PORT_BITS) - 1
 _VALID = of.ct_state("+trk-inv")
+_ANYWHERE = of.ct_state("-snat")
+"""Holds for all packets here.  A flow can fulfil one clause of a conjunction only, so that members
+with all addresses must not have the flow of rules for all protocols."""
 _WAYS = (RECEIVES, of.eth_src), (SENDS, of.eth_dst)
 """Where the far end's MAC address is."""
 _DESTINATION = {TCP: of.tcp_dst, UDP: of.udp_dst, SCTP: of.sctp_dst}
@@ -103,7 +106,7 @@ def member_spots(plane: Plane, address: Address) -> tuple[Spot, ...]:
     """The packets to and from a member."""
     base = _family(plane, address.prefix.version) & _far_end(plane, address.prefix)
     if address.mac is None:
-        return (Spot(plane, base),)
+        return (Spot(plane, base if address.prefix.prefixlen else base & _ANYWHERE),)
     if not plane.stateful:
         (here,) = (word for way, word in _WAYS if way == plane.way)
         return (Spot(plane, base & here(address.mac)),)

@@ -3,7 +3,7 @@
 from ipaddress import ip_network
 
 import pytest
-from firewall_scene import IN, OUT, V6, rule
+from firewall_scene import IN, OUT, V4, V6, rule
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,3 +91,14 @@ def test_a_rule_with_a_protocol_is_nobodys_address():
 def test_a_rule_about_a_prefix_and_a_member_with_it_share_a_place():
     (spot,) = rule_spots(rule(IN, remote_prefix="192.0.2.1/32"), stateful=True)
     assert member_spots(Plane.INGRESS, Address(ip_network("192.0.2.1"))) == (spot,)
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+@pytest.mark.parametrize("prefix", ["0.0.0.0/0", "::/0"])
+def test_no_flow_has_two_clauses_of_one_conjunction(stateful, prefix):
+    """The switch would count only one of them."""
+    everyone = Address(ip_network(prefix))
+    for direction in (IN, OUT):
+        anything = rule(direction, V6 if ":" in prefix else V4)
+        (spot,) = rule_spots(anything, stateful=stateful)
+        assert spot not in member_spots(spot.plane, everyone)
