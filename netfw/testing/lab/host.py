@@ -59,6 +59,8 @@ class Host:
             setup += ["--", *bridge_setup(bridge)]
         setup += ["--", "set", "Open_vSwitch", ".", f"external_ids:system-id={self.name}"]
         self.ovs.start(*setup)
+        # The kernel hears on the NIC what is meant for the bridge, and would answer as well.
+        self.call(Path(f"/proc/sys/net/ipv4/conf/{NIC}/arp_ignore").write_text, "1")
         self.address_underlay()
 
     def address_underlay(self) -> None:
