@@ -29,6 +29,7 @@ SUITES = {
         "l2_restart",
         "l2_steady",
     ),
+    "firewall": ("firewall_openflow",),
 }
 RESULTS = Path(__file__).parent / "results"
 
