@@ -24,7 +24,8 @@ class FilteredPort:
     """The port's device on this host."""
     mac: Mac = field(converter=Mac)
     sources: frozenset[Source] = frozenset()
-    """What it may send as: its own addresses and its allowed pairs."""
+    """What it may send as: its own addresses, its allowed pairs, and the link-local address of
+    each of their MAC addresses, which whoever makes this value includes."""
     groups: frozenset[SecurityGroupId] = frozenset()
     """Its security groups; in none of them, it lets nothing through."""
     trusted: bool = False
@@ -37,6 +38,8 @@ class Rules:
 
     rules: frozenset[SecurityGroupRule] = frozenset()
     stateful: bool = True
+    """Answers to what is allowed pass.  Without it every packet needs a rule of its own, and
+    later fragments, which have no ports, pass by their protocol."""
 
 
 @frozen
@@ -49,7 +52,8 @@ class Member:
     group: GroupKey | AddressGroupKey
     prefix: IpNetwork = field(validator=no_scope)
     mac: Mac | None = None
-    """Given where the prefix alone would let everybody in: an allowed pair of all addresses."""
+    """Given where the prefix alone would let everybody in: an allowed pair of all addresses.
+    Packets to and from the member then bear it as well."""
 
 
 FirewallKey = PortKey | GroupKey | Member
@@ -61,9 +65,10 @@ class FirewallDriver(HostDriver[FirewallKey, FirewallValue]):
 
     Called by the one thread of the L2 agent's loop, outside any transaction, before a port is let
     live: one update holds all ports, groups and members that changed together.  A group nobody
-    put allows nothing; a remote group without members matches nobody.  A driver that filters
-    nothing does not declare ``Capability.FILTERING``.  Promises beyond those of
-    :class:`HostDriver`:
+    put allows nothing; a remote group without members matches nobody.  ``held`` has every key that
+    was put: trusted ports, groups without rules and members that nobody refers to as well.  A
+    driver that filters nothing does not declare ``Capability.FILTERING``.  Promises beyond those
+    of :class:`HostDriver`:
 
     1. A port that is filtered lets nothing in or out that no rule of its groups allows, replies
        to what was allowed excepted.  DHCP and neighbour discovery work without a rule; a port can

@@ -9,7 +9,7 @@ from netfw import flows as of
 from netfw.drivers.source import Source
 from netfw.model.address import Mac
 from netfw.model.segment import NetworkType, Provider
-from netfw_drivers.ovs import integration, physical_bridge, tunnel_bridge
+from netfw_drivers.ovs import firewall_costs, integration, physical_bridge, tunnel_bridge
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.integration import WiredPort
 from netfw_drivers.ovs.pipeline import CHUNK_BITS
@@ -25,6 +25,7 @@ def describe() -> str:
     """A table of Markdown."""
     lines = ["| what | bridge | flows |", "| --- | --- | --- |"]
     lines += [f"| {what} | {bridge} | {len(list(flows))} |" for what, bridge, flows in _examples()]
+    lines += [f"| {what} | br-int | {number} |" for what, number in firewall_costs.counts()]
     return "\n".join(lines) + "\n"
 
 
