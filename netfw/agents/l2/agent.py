@@ -170,7 +170,8 @@ class L2Agent(Work[L2Key]):
         wanted.contribute_all()
         values = wanted.switch_values(wanted.switch_keys())
         yield Part("switch", self._switch, Update(put=values, complete=True))
-        if self._firewall is not None and wanted.filters is not None:
+        filtering = self._firewall_can(Capability.FILTERING)  # one that does nothing plans nothing
+        if self._firewall is not None and wanted.filters is not None and filtering:
             filters = wanted.filters.values
             found = supported(filters, filters, self._firewall.describe())
             update: Update[Any, Any] = Update(put=found.values, complete=True)

@@ -124,6 +124,7 @@ def test_a_driver_that_filters_nothing_is_told_of_and_refuses_nothing():
         "firewall_driver fake": "security groups of 1 port are not enforced; set another "
         "firewall_driver of [agent]"
     }
+    assert [part.name for part in world.work.everything()] == ["switch"]
 
 
 @pytest.mark.spec("FW-09", "FW-07")

@@ -1,0 +1,61 @@
+"""The L2 agent, put together from its configuration: its firewall driver."""
+
+from pathlib import Path
+
+import pytest
+
+from netfw.cli.agent_conf import values
+from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
+from netfw.conf.reading import read
+from netfw.drivers.firewall import FirewallDriver
+from netfw.drivers.switch import SwitchDriver
+from netfw.errors import ConfigError
+
+SWITCH = "[openvswitch]\novsdb_connection = unix:/nowhere/db.sock\nintegration_bridge = br-mine\n"
+
+
+def conf_of(tmp_path: Path, agent: str, more: str = ""):
+    path = tmp_path / "agent.conf"
+    path.write_text(f"[agent]\n{agent}\n[file]\npath = {tmp_path}/topology.yaml\n{SWITCH}{more}")
+    files = ["--config-file", str(path)]
+    return read(PROGRAM, files, l2_groups(files)).conf
+
+
+@pytest.mark.spec("DRV-22")
+def test_a_firewall_driver_is_named_by_an_option_and_there_is_none_without(tmp_path):
+    with L2Parts(conf_of(tmp_path, "")) as parts:
+        assert parts.firewall is None
+        assert "firewall driver none" in str(parts)
+    with L2Parts(conf_of(tmp_path, "firewall_driver = openflow")) as parts:
+        assert parts.host.driver(FirewallDriver) is parts.firewall
+        assert "firewall driver openflow" in str(parts)
+
+
+def test_a_firewall_driver_need_not_be_told_what_the_switch_driver_knows(tmp_path):
+    def told(more: str = ""):
+        conf = conf_of(tmp_path, "firewall_driver = openflow", more)
+        return values(conf, FirewallDriver, "openflow", values(conf, SwitchDriver, "openvswitch"))
+
+    assert told()["ovsdb_connection"] == "unix:/nowhere/db.sock"
+    assert told()["integration_bridge"] == "br-mine"
+    other = told("[openflow]\nintegration_bridge = br-other\n")
+    assert other["integration_bridge"] == "br-other"
+    assert other["ovsdb_connection"] == "unix:/nowhere/db.sock"
+
+
+def test_a_driver_that_does_not_exist_is_refused_with_those_that_do(tmp_path):
+    with pytest.raises(ConfigError, match="openflw") as caught:
+        conf_of(tmp_path, "firewall_driver = openflw")
+    assert "openflow" in str(caught.value)
+
+
+def test_drivers_of_before_are_made_with_their_options(tmp_path):
+    agent = "firewall_driver = noop\nretired_firewall_drivers = openflow"
+    with L2Parts(conf_of(tmp_path, agent)) as parts:
+        assert [driver.describe().name for driver in parts.retired] == ["openflow"]
+
+
+def test_a_driver_is_not_used_and_retired_at_once(tmp_path):
+    agent = "firewall_driver = openflow\nretired_firewall_drivers = openflow"
+    with pytest.raises(ConfigError, match="take it out of retired_firewall_drivers"):
+        L2Parts(conf_of(tmp_path, agent))
