@@ -522,9 +522,21 @@ def test_the_status_file_says_what_a_monitor_needs(tmp_path, caplog):
 
 
 def test_a_status_file_that_can_not_be_removed_is_complained_about_and_no_more(tmp_path, caplog):
-    (tmp_path / "file").write_text("")
-    StatusFile(tmp_path / "file" / "agent.json").remove()
+    path = tmp_path / "there" / "agent.json"
+    written = StatusFile(path)
+    written(AgentStatus(binary="agent", host="host"))
+    path.unlink()
+    path.parent.rmdir()
+    path.parent.write_text("")
+    written.remove()
     assert "can not be removed" in caplog.text
+
+
+def test_an_agent_that_never_wrote_a_status_leaves_that_of_another(tmp_path):
+    path = tmp_path / "agent.json"
+    StatusFile(path)(AgentStatus(binary="agent", host="host"))
+    StatusFile(path).remove()
+    assert path.exists()
 
 
 def test_the_status_is_written_once_a_second_at_most_but_ready_at_once(world):
