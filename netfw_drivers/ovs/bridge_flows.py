@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from netfw.drivers.base import Host
 from netfw.errors import BackendUnavailable
-from netfw.ovs.openflow import CookieSpace, Drift, FlowMirror, OpenFlow
+from netfw.ovs.openflow import CookieSpace, Drift, FlowMirror, OpenFlow, SwitchRefused
 from netfw.ovs.openflow.encode import Key, State
 
 Listener = Callable[[Drift], None]
@@ -81,6 +82,15 @@ class BridgeFlows:
         :raises BackendUnavailable: it does not answer.
         """
         return self._client.flows(cookies)
+
+    def flush_zones(self, zones: Iterable[int]) -> None:
+        """Forget all connections of *zones*; a switch that tracks none has none.
+
+        :raises BackendUnavailable: it does not answer.
+        """
+        for zone in zones:
+            with suppress(SwitchRefused):
+                self._client.flush_zone(zone)
 
     def close(self) -> None:
         """End the connection; the bridge keeps its flows."""

@@ -28,6 +28,7 @@ from netfw_drivers.ovs.firewall_plan import (
 from netfw_drivers.ovs.firewall_read import Recollection
 from netfw_drivers.ovs.firewall_state import State
 from netfw_drivers.ovs.firewall_watch import Drifted, Numbers
+from netfw_drivers.ovs.firewall_zones import Zones
 from netfw_drivers.ovs.switch_options import OPTIONS as SWITCH_OPTIONS
 from netfw_drivers.ovs.switch_options import openflow_directory
 from netfw_drivers.ovs.switch_steps import FlowStep
@@ -75,6 +76,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         self._revision = 0
         self._sinks: list[Sink] = []
         self._drifts = Drifted()
+        self._zones = Zones()
         self._numbers = Numbers(bridge, self._tell)
         self._endings: list[Callable[[], None]] = [ovsdb.watch(self._numbers)]
 
@@ -135,6 +137,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         flows = self._current()
         if plan.absent or plan.revision != self._revision:
             raise OperationRefused({f"the filters of {self._bridge}": _OVERTAKEN})
+        flows.flush_zones(self._zones.first_used(plan.zones, self._state.ports))
         try:
             flows.mirror.apply(plan.flows)
         except OperationRefused as refusal:
@@ -145,6 +148,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         plan.draft.state.commit()
         self._revision += 1
         self._drifts.settle(parts_of([*plan.flows.holds, *plan.flows.gone]))
+        self._zones.note(plan.zones, plan.draft.state.gone())
         for key in plan.dropped:
             self._numbers.forget(key)
         for stage in plan.stages:

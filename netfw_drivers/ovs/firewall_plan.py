@@ -18,6 +18,7 @@ from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.ovs.firewall_check import refusal
 from netfw_drivers.ovs.firewall_draft import Draft, Owner, Part, parts_of
 from netfw_drivers.ovs.firewall_state import State
+from netfw_drivers.ovs.firewall_zones import zone_of
 from netfw_drivers.ovs.pipeline import FIREWALL_SPACE, SPACE_MASK
 from netfw_drivers.ovs.switch_observed import ofport_of
 from netfw_drivers.ovs.switch_steps import FLOWS, FlowStep, UnwantedFlow
@@ -43,6 +44,11 @@ class Observed:
     absent: bool = False
     """There is no such bridge."""
 
+    def zone(self, device: str) -> int | None:
+        """Where connections of *device* are tracked."""
+        port = self.ports.get(device)
+        return zone_of(port) if port is not None else None
+
     def number(self, device: str) -> int | None:
         """The switch's number for *device*, once it has one."""
         port = self.ports.get(device)
@@ -55,6 +61,8 @@ class FirewallPlan(Plan):
 
     draft: Draft | None = field(default=None, eq=False, repr=False)
     flows: FlowPlan | None = field(default=None, eq=False, repr=False)
+    zones: Mapping[PortKey, int] = field(factory=dict, eq=False, repr=False)
+    """Where the connections of ports that are put are tracked."""
     revision: int = field(default=0, eq=False, repr=False)
     absent: bool = field(default=False, eq=False, repr=False)
 
@@ -74,6 +82,7 @@ class Outline:
         self._update, self._observed = update, observed
         self.refused: dict[FirewallKey, NetfwError] = dict(refused)
         self.waiting: dict[FirewallKey, str] = {}
+        self.zones: dict[PortKey, int] = {}
         self.draft = Draft(observed.state)
         for key, value in update.put.items():
             fault = refusal(key, value)
@@ -118,6 +127,9 @@ class Outline:
         number = self._observed.number(port.device)
         if number is not None:
             self.draft.put_port(key, port, number)
+            zone = self._observed.zone(port.device)
+            if zone is not None:
+                self.zones[key] = zone
             return
         self.draft.drop_port(key)  # its former number may be another's by now
         bridge = self._observed.bridge
@@ -154,6 +166,7 @@ def plan_firewall(update: FirewallUpdate, observed: Observed) -> Plan:
         refused=found.refused,
         draft=found.draft,
         flows=flows,
+        zones=found.zones,
         revision=observed.revision,
         absent=observed.absent,
     )

@@ -129,6 +129,13 @@ class OpenFlow:
         """Make the meter not exist; flows that use it go with it."""
         self._confirmed(meter.meter_delete(self.connection.next_xid(), number))
 
+    def flush_zone(self, zone: int) -> None:
+        """Forget all connections of *zone*, as connection tracking calls it.
+
+        :raises SwitchRefused: the switch has no connection tracking.
+        """
+        self._confirmed(wire.flush_zone(self.connection.next_xid(), zone))
+
     def _confirmed(self, data: bytes) -> None:
         """Send what the switch answers only when it refuses, and a barrier behind it.
 

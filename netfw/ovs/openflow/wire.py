@@ -11,6 +11,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from netfw.ovs.openflow.encode import Key, State
+from netfw.ovs.openflow.extension import NICIRA
 
 VERSION = 5
 HEADER = Struct("!BBHI")
@@ -82,6 +83,15 @@ class Framer:
 def message(kind: Type, xid: int, body: bytes = b"") -> bytes:
     """A message of our version."""
     return HEADER.pack(VERSION, kind, HEADER.size + len(body), xid) + body
+
+
+_FLUSH_ZONE = Struct("!II6xH")
+_FLUSH = 29
+
+
+def flush_zone(xid: int, zone: int) -> bytes:
+    """Forget the connections of a zone."""
+    return message(Type.EXPERIMENTER, xid, _FLUSH_ZONE.pack(NICIRA, _FLUSH, zone))
 
 
 def hello() -> bytes:

@@ -164,3 +164,27 @@ def test_two_ports_can_change_their_devices(duo):
     duo.filter(swapped)
     assert duo.firewall.held() == STATE.keys()
     assert duo.vms[2].ping("10.0.0.1").lost == 0
+
+
+@pytest.mark.spec("FW-08")
+def test_a_network_finds_no_connections_of_one_that_had_its_number_before(duo):
+    """And ports that come later leave those of its own alone."""
+    assert duo.vms[1].ping("10.0.0.2").lost == 0
+    before = [line for line in duo.connections() if "10.0.0.2" in line]
+    assert before
+    duo.filter(port(1, 1, 3))
+    duo.filter({}, drop=port(1))
+    duo.filter(port(1, 1))
+    assert [line for line in duo.connections() if "10.0.0.2" in line]
+    duo.filter({}, drop=[*port(1), *port(2)])
+    duo.filter(port(1, 1))
+    assert not [line for line in duo.connections() if "10.0.0.2" in line]
+
+
+def test_a_restarted_driver_forgets_no_connections(duo):
+    assert duo.vms[1].ping("10.0.0.2").lost == 0
+    for complete in (False, True):
+        duo.start()
+        assert duo.switch.converge(Update(put={**network(1), **wired(1), **wired(2)})).ok
+        duo.filter(STATE if complete else port(2, 1, 3), complete=complete)
+        assert [line for line in duo.connections() if "10.0.0.2" in line]

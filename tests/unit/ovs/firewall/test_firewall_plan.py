@@ -27,6 +27,7 @@ from netfw.ovs.openflow.decode import conjunctions
 from netfw_drivers.ovs.firewall_draft import Owner
 from netfw_drivers.ovs.firewall_flows import PortFlows, port_flows, static_flows
 from netfw_drivers.ovs.firewall_state import PolicyOwner
+from netfw_drivers.ovs.firewall_zones import Zones
 from netfw_drivers.ovs.pipeline import INTEGRATION
 
 FRIENDS = rule(IN, remote_group_id=group_id(2))
@@ -284,3 +285,18 @@ def test_whatever_came_before_the_end_is_as_if_made_at_once(wanted, data):
 def _shape(bench: Bench) -> list[tuple[int, int]]:
     """Tables, and how many clauses, whatever the numbers are."""
     return [(key[0], len(conjunctions(state))) for key, state in bench.flows.items()]
+
+
+def test_a_zone_is_emptied_for_its_first_port_and_never_while_one_may_be_in_it():
+    one, two, three = (PortKey(PortId(UUID(int=number))) for number in (1, 2, 3))
+    zones = Zones()
+    assert zones.first_used({one: 7, two: 8}, ()) == {7, 8}
+    zones.note({one: 7, two: 8}, ())
+    assert zones.first_used({three: 7}, (one, two)) == frozenset()
+    assert zones.first_used({three: 9}, (one, two)) == {9}
+    zones.note({}, (one,))
+    assert zones.first_used({three: 7}, (two,)) == {7}
+    inherited = Zones()
+    assert inherited.first_used({three: 7}, (one,)) == frozenset()
+    assert inherited.first_used({three: 7, one: 8}, (one,)) == {7}
+    assert inherited.first_used({one: 7}, (one,)) == frozenset()
