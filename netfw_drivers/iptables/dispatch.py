@@ -27,17 +27,21 @@ ZONES_ROOT, ZONED_ROOT, BRIDGE_ROOT = "zones", "zoned", "bridge"
 GUARD_ROOT, CASTER_ROOT, PLAIN = "guard", "caster", "plain"
 """Frames that come from ports, and that go to them; and those that may go to any of them."""
 
-FIRST_ZONE, LAST_ZONE = 4097, 65535
+FIRST_ZONE = 4097
 
 _BRIDGED = match("physdev", physdev_is_bridged=True)
-_ZONE = re.compile(r"-i (\S+) -m comment --comment (\S+) -j CT --zone (\d+)")
+_ZONE = re.compile(r"-i (\S+) -m comment --comment (\S+) -j CT --(?:zone (\d+)|notrack)")
 
 
 @frozen
 class Zone:
-    """The conntrack zone of a network."""
+    """The conntrack zone of a network that a bridge carries.
 
-    number: int
+    Without a number, connections are not tracked there: on the bridge that a trusted port has for
+    itself.  What passes there says nothing about what those it is sent to allow.
+    """
+
+    number: int | None
     network: NetworkId
 
 
@@ -47,7 +51,8 @@ def read_zone(line: str) -> tuple[str, Zone] | None:
     if found is None:
         return None
     try:
-        return found[1], Zone(int(found[3]), NetworkId(UUID(found[2])))
+        number = int(found[3]) if found[3] else None
+        return found[1], Zone(number, NetworkId(UUID(found[2])))
     except ValueError:
         return None
 
@@ -73,7 +78,7 @@ def bridge_chains(family: Family, bucket: str, zones: Mapping[str, Zone]) -> Cha
     """
     into, out, passing = [], [], []
     for bridge, zone in sorted(zones.items()):
-        chosen = target("CT", zone=zone.number)
+        chosen = target("CT", zone=zone.number) if zone.number else target("CT", notrack=True)
         note = str(zone.network)
         into.append(Rule(target=chosen, in_device=bridge, comment=note))
         out.append(Rule(target=chosen, out_device=bridge, comment=note))

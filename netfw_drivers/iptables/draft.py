@@ -17,7 +17,7 @@ from netfw.linux.ipset.operations import Operation as SetOperation
 from netfw.linux.ipset.plan import KernelSet, plan_members
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
-from netfw.model.ids import NetworkId, PortId, SecurityGroupId
+from netfw.model.ids import PortId, SecurityGroupId
 from netfw_drivers.iptables.dispatch import (
     FIRST_ZONE,
     Zone,
@@ -65,10 +65,16 @@ class Drafter:
     """Works out a :class:`Draft`; each part is asked for once."""
 
     def __init__(
-        self, wishes: Wishes, picture: Picture, sets: Mapping[str, KernelSet], *, thorough: bool
+        self,
+        wishes: Wishes,
+        picture: Picture,
+        sets: Mapping[str, KernelSet],
+        *,
+        thorough: bool,
+        private: bool,
     ) -> None:
         self._wishes, self._picture, self._sets = wishes, picture, sets
-        self._thorough = thorough
+        self._thorough, self._private = thorough, private
         self._moved = wishes.ports.keys() | wishes.gone_ports
         self._joins: dict[SecurityGroupId, set[PortId]] = defaultdict(set)
         self._refers: dict[Remote, set[SecurityGroupId]] = defaultdict(set)
@@ -209,30 +215,35 @@ class Drafter:
 
     def _zones(self) -> dict[str, Zone]:
         """The zones of the bridges that this update touches; gone ones are not in it."""
-        wishes, picture = self._wishes, self._picture
-        numbers = {zone.network: zone.number for zone in picture.zones.values()}
+        picture = self._picture
+        numbers = {zone.network: zone.number for zone in picture.zones.values() if zone.number}
         taken = frozenset(numbers.values())
         fresh = (number for number in count(FIRST_ZONE) if number not in taken)
         zones: dict[str, Zone] = {}
-        for id in sorted(wishes.ports):
-            wanted = wishes.ports[id]
-            network: NetworkId = wanted.port.network
-            if network not in numbers:
-                numbers[network] = next(fresh)
-            zones[wanted.place.bridge] = Zone(numbers[network], network)
-        left = self._former_bridges() - zones.keys()
+        for id in sorted(self._wishes.ports):
+            port, place = self._wishes.ports[id].port, self._wishes.ports[id].place
+            if self._private and port.trusted:
+                zones[place.bridge] = Zone(None, port.network)
+                continue
+            if port.network not in numbers:
+                numbers[port.network] = next(fresh)
+            zones[place.bridge] = Zone(numbers[port.network], port.network)
+        left = self._left_bridges() - zones.keys()
         for bridge in left:
             if picture.on_bridge.get(bridge, set()) - self._moved and bridge in picture.zones:
                 zones[bridge] = picture.zones[bridge]
-        stays = {z.number for b, z in picture.zones.items() if b not in left} | {
-            zone.number for zone in zones.values()
-        }
-        self.draft.gone_zones = {z.number for z in picture.zones.values()} - stays
+        stays = [zone for bridge, zone in picture.zones.items() if bridge not in left]
+        used = {zone.number for zone in [*stays, *zones.values()]}
+        self.draft.gone_zones = set(taken - used)
         return zones
 
-    def _former_bridges(self) -> set[str]:
+    def _left_bridges(self) -> set[str]:
+        """The bridges that ports leave, perhaps to come back; and those without any port."""
         held = (self._picture.ports.get(id) for id in self._moved)
-        return {port.place.bridge for port in held if port is not None}
+        left = {port.place.bridge for port in held if port is not None}
+        if self._thorough:
+            left |= self._picture.zones.keys() - self._picture.on_bridge.keys()
+        return left
 
     def _buckets(self, zones: Mapping[str, Zone]) -> None:
         """The chains that lead to those of ports and bridges."""
@@ -278,7 +289,7 @@ class Drafter:
 
     def _bridge_buckets(self, zones: Mapping[str, Zone]) -> dict[str, dict[str, Zone]]:
         """The bridges in the buckets that are touched."""
-        former = self._former_bridges()
+        former = self._left_bridges()
         every = self._picture.zones if self._thorough else {}
         touched = {bucket_of(bridge) for bridge in zones.keys() | former | every.keys()}
         found: dict[str, dict[str, Zone]] = {bucket: {} for bucket in touched}

@@ -67,6 +67,8 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
     """
 
     VERSION: ClassVar[int] = 1
+    PRIVATE: ClassVar[bool] = False
+    """Each port has a Linux bridge of its own."""
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
         cfg.StrOpt(
             "iptables_tool",
@@ -122,7 +124,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             chains=self._tables.chains,
             sets=self._sets.sets,
             frames=self._frames.chains,
-            ground=Ground(self._bridges(scope), self.locate),
+            ground=Ground(self._bridges(scope), self.locate, self.PRIVATE),
             tables=self._tables.plan,
             fresh=self._fresh,
         )
@@ -234,6 +236,8 @@ class IptablesHybridFirewallDriver(IptablesFirewallDriver):
     The port's device is ``qvo...`` on the integration bridge; ``qvb...``, its other end, and
     ``tap...``, the instance's device, are on the Linux bridge ``qbr...``.
     """
+
+    PRIVATE = True
 
     def describe(self) -> DriverInfo:
         return DriverInfo("iptables_hybrid", (*_CAPABILITIES, Capability.HYBRID_PLUG))

@@ -123,11 +123,12 @@ class Court:
         """Whether a connection is one of *ports* that no rule allows any more."""
         held = self.picture.ports
         concerned = {id for id in ports if id in held and not held[id].trusted}
-        zones = {self.picture.zone_of(held[id].network) for id in concerned}
-        neighbours = {
-            zone: [id for id, port in held.items() if self.picture.zone_of(port.network) == zone]
-            for zone in zones
-        }
+        bridges = {held[id].place.bridge for id in concerned} & self.picture.zones.keys()
+        zones = {self.picture.zones[bridge].number for bridge in bridges}
+        neighbours: dict[int | None, set[PortId]] = {zone: set() for zone in zones}
+        for bridge, zone in self.picture.zones.items():
+            if zone.number in neighbours:
+                neighbours[zone.number] |= self.picture.on_bridge.get(bridge, set())
 
         def is_denied(connection: Connection) -> bool:
             there = neighbours.get(connection.zone)

@@ -107,13 +107,6 @@ class Picture:
         elif kind == SENDING_MACS:
             self._learn_macs((GroupKey(SecurityGroupId(id)), int(key.family)), lines)
 
-    def zone_of(self, network: NetworkId) -> int | None:
-        """The zone that a network has."""
-        for zone in self.zones.values():
-            if zone.network == network:
-                return zone.number
-        return None
-
     def _learn_port(self, id: PortId, lines: tuple[str, ...] | None) -> None:
         former = self.ports.pop(id, None)
         if former is not None:

@@ -83,7 +83,8 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
     """The plan."""
     thorough = update.complete or observed.fresh
     wishes = sort(update, observed.picture, observed.sets, observed.ground)
-    drafter = Drafter(wishes, observed.picture, observed.sets, thorough=thorough)
+    private = observed.ground.private
+    drafter = Drafter(wishes, observed.picture, observed.sets, thorough=thorough, private=private)
     draft = drafter.run()
     detour = find_detour(drafter, observed.picture, observed.sets, observed.chains)
     stages = [

@@ -78,6 +78,8 @@ class Ground:
 
     bridges: Mapping[str, str | None]
     locate: Locate
+    private: bool = False
+    """Each port has a bridge of its own."""
 
     def place(self, device: str) -> Place | str:
         """Where a port's device is filtered; or, why it is nowhere.
