@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Protocol, TypeVar
 
 from attrs import field, frozen
 
@@ -11,7 +11,8 @@ from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Mem
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.errors import InvalidInput, NetfwError
 from netfw.flows import Flow
-from netfw.ovs.openflow import CookieSpace, FlowBook, FlowMirror, FlowPlan
+from netfw.ovs.openflow.book import FlowGroup, FlowPlan
+from netfw.ovs.openflow.difference import CookieSpace
 from netfw.ovs.openflow.encode import Key
 from netfw.ovs.ovsdb_state import Port
 from netfw.plan import Operation, Plan, Stage, Update
@@ -28,6 +29,19 @@ FirewallUpdate = Update[FirewallKey, FirewallValue]
 K = TypeVar("K", bound=FirewallKey)
 
 
+class Flows(Protocol):
+    """The flows of a bridge: a mirror of it, or a book."""
+
+    def plan(
+        self,
+        put: Mapping[Hashable, FlowGroup],
+        drop: Collection[Hashable] = (),
+        *,
+        complete: CookieSpace | None = None,
+        keep: Collection[Hashable] = (),
+    ) -> FlowPlan: ...
+
+
 @frozen(kw_only=True)
 class Observed:
     """What the switch holds, and what its ports are numbered."""
@@ -36,7 +50,7 @@ class Observed:
     ports: Mapping[str, Port]
     """Those of the switch's database, by name."""
     state: State
-    book: FlowBook | FlowMirror
+    book: Flows
     drifted: frozenset[Part] = frozenset()
     """Whose flows somebody else changed."""
     revision: int = 0

@@ -13,7 +13,7 @@ from functools import partial
 from attrs import frozen
 
 from netfw import flows as of
-from netfw.ovs.openflow import FlowGroup
+from netfw.ovs.openflow.book import FlowGroup
 from netfw.ovs.openflow.decode import conjunctions, note_of
 from netfw.ovs.openflow.encode import Key, cookie_of, decode_match
 from netfw.ovs.openflow.encode import State as Bytes
