@@ -26,7 +26,7 @@ from netfw.conf.reading import read
 from netfw.errors import NetfwError
 from netfw.plan import Plan
 from netfw.testing.lab.host import Host
-from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.instance import Device, Instance, Plug
 from netfw.testing.lab.lab import Lab
 
 T = TypeVar("T")
@@ -55,6 +55,8 @@ class Flavour:
     ip: int = 4
     population: bool = False
     firewall: str = ""
+    hybrid: bool = False
+    """Instances are plugged through Linux bridges of their own."""
 
     def __str__(self) -> str:
         way = f"{'population' if self.population else 'mesh'}-ipv{self.ip}"
@@ -246,6 +248,7 @@ class Site:
         self.lab, self.flavour = lab, flavour
         hosts = list(lab.hosts.values())
         self.topology = Topology(directory / "topology.json", {})
+        self.topology.devices = "qvo" if flavour.hybrid else "tap"
         self.hosts: dict[str, AgentHost] = {}
         for host in hosts[:agents]:
             for bridge, nic in ((PROVIDER, PHYSNET),):
@@ -298,6 +301,7 @@ class Site:
             Plug(
                 bridge="br-int",
                 device=port.device,
+                kind=Device.HYBRID if self.flavour.hybrid else Device.VETH,
                 mac=port.mac,
                 addresses=(f"{port.v4}/16", f"{port.v6}/64"),
                 mtu=mtu or self.topology.mtu(port.net),
@@ -366,7 +370,7 @@ class Site:
         kept = {port.device for port in keep}
         for host in self.hosts.values():
             there = host.vsctl("list-ports", "br-int").split()
-            gone = [name for name in there if name.startswith("tap") and name not in kept]
+            gone = [name for name in there if name.startswith(("tap", "qvo")) and name not in kept]
             for at in range(0, len(gone), 10):
                 words = [word for name in gone[at : at + 10] for word in ("--", "del-port", name)]
                 host.vsctl(*words[1:])

@@ -36,6 +36,8 @@ class Port:
     number: int
     host: str
     more: dict[str, Any] = field(factory=dict)
+    kind: str = "tap"
+    """What its device's name begins with."""
 
     @property
     def id(self) -> str:
@@ -43,7 +45,7 @@ class Port:
 
     @property
     def device(self) -> str:
-        return f"tap{self.number}"
+        return f"{self.kind}{self.number}"
 
     @property
     def mac(self) -> str:
@@ -67,6 +69,8 @@ class Topology:
         self.hosts = hosts
         self.nets: list[Net] = []
         self.ports: list[Port] = []
+        self.devices = "tap"
+        """What the names of devices begin with."""
         self.groups: dict[str, list[dict[str, Any]]] = {}
         """Security groups by name, with their rules."""
         self._numbers = 0
@@ -83,7 +87,7 @@ class Topology:
     def port(self, net: Net, host: str, **more: Any) -> Port:
         self._numbers += 1
         net.ports += 1
-        port = Port(net, net.ports, self._numbers, host, more)
+        port = Port(net, net.ports, self._numbers, host, more, self.devices)
         self.ports.append(port)
         return port
 

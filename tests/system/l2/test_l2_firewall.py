@@ -17,6 +17,7 @@ from l2_streams import Connection, Stream, connects, introduce_ports, streaming
 from netfw.testing.lab.lab import Lab
 
 GUARDED = Flavour(population=True, firewall="openflow")
+HYBRID = Flavour(population=True, firewall="iptables_hybrid", hybrid=True)
 OUT = [{"direction": "egress"}, {"direction": "egress", "ethertype": "IPv6"}]
 OPEN_UDP, NEW_UDP, DENIED_UDP, WEB = 6000, 6001, 6002, 80
 
@@ -76,10 +77,10 @@ def connects_udp(pair: Pair) -> bool:
     return True
 
 
-@pytest.fixture(scope="module")
-def whole_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+@pytest.fixture(scope="module", params=[GUARDED], ids=str)
+def whole_site(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with Lab(hosts=2, bridges=["br-int"], provider=[PHYSNET]) as lab:
-        site = Site(lab, tmp_path_factory.mktemp("firewall"), GUARDED, agents=2)
+        site = Site(lab, tmp_path_factory.mktemp("firewall"), request.param, agents=2)
         site.start()
         yield site
 
@@ -95,7 +96,11 @@ def pair(site: Site) -> Pair:
     return Pair(site)
 
 
+both = pytest.mark.parametrize("whole_site", [GUARDED, HYBRID], ids=str, indirect=True)
+
+
 @pytest.mark.spec("FW-01", "FW-04", "FW-09")
+@both
 def test_a_rule_comes_and_goes_and_takes_its_connections_with_it(pair: Pair):
     site, rules = pair.site, pair.rules["server"]
     assert pair.one.ping(pair.target, 2, timeout=0.3).received == 0
@@ -116,6 +121,7 @@ def test_a_rule_comes_and_goes_and_takes_its_connections_with_it(pair: Pair):
 
 
 @pytest.mark.spec("FW-03", "FW-04", "FW-09")
+@both
 def test_members_come_and_go_on_the_other_host(site: Site):
     groups = site.topology.groups
     groups["client"], groups["app"] = [*OUT], []
@@ -149,6 +155,7 @@ def test_members_come_and_go_on_the_other_host(site: Site):
 
 
 @pytest.mark.spec("FW-10", "FW-09", "L2-40")
+@both
 @pytest.mark.parametrize("end", [AgentHost.stop, AgentHost.kill], ids=["stopped", "killed"])
 def test_connections_live_on_while_agents_are_restarted(
     pair: Pair, end: Callable[[AgentHost], object]
@@ -198,6 +205,7 @@ def test_filters_that_are_deleted_by_hand_are_back_and_nothing_denied_passes_mea
 
 
 @pytest.mark.spec("L2-13", "FW-01")
+@both
 def test_a_port_is_never_live_without_its_filters(site: Site):
     """They send from before the switch has them; that a device is a port's is told later."""
     groups = site.topology.groups
