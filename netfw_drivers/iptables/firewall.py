@@ -23,9 +23,8 @@ from netfw.linux.ipset import IpSets
 from netfw.linux.iptables import Backend, Iptables, Tool
 from netfw.linux.iptables.operations import AddHook, DropChain, DropHook, PutChain, TableChange
 from netfw.linux.iptables.operations import Operation as TableOperation
+from netfw.linux.masters import read_masters
 from netfw.linux.netns import Namespace
-from netfw.linux.network import Network
-from netfw.linux.values import Link
 from netfw.model.address import IpNetwork
 from netfw.plan import Plan, Stage, Update
 from netfw_drivers.iptables.hybrid import HybridPlug
@@ -166,13 +165,8 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
                     wanted.add(check_device(self.locate(check_device(value.device))))
         if scope is not None and not wanted:
             return {}
-        with Network(self._namespace) as network:
-            found: Iterable[Link | None]
-            if scope is None or len(wanted) >= _MANY:
-                found = network.links().values()
-            else:
-                found = [network.link(name) for name in wanted]
-        return {link.name: link.master for link in found if link is not None}
+        few = scope is not None and len(wanted) < _MANY
+        return read_masters(wanted if few else None, self._namespace)
 
     def _members(self) -> Iterator[Member]:
         for name, held in self._sets.sets.items():

@@ -159,7 +159,7 @@ def _stages(changes: Iterable[TableChange], draft: Draft) -> Iterator[Stage]:
         backend = f"iptables/{change.family}/{change.table}"
         yield Stage(
             Operation(backend, operation.__str__, _owners(operation, draft), operation)
-            for operation in change.operations
+            for operation in sorted(change.operations, key=str)
         )
 
 
@@ -202,7 +202,7 @@ def _frames(drafter: Drafter, observed: Observed, *, drop: bool, thorough: bool)
     if thorough:
         leaving |= observed.frames.keys() - draft.frames.keys() - set(drafter.staying_frames)
     gone = sorted(leaving) if drop else []
-    put = {} if drop else draft.frames
+    put = {} if drop else dict(sorted(draft.frames.items()))
     operations = plan_frames(put, gone, observed.frames, OWNER)
     if operations:
         yield Stage(
