@@ -62,11 +62,11 @@ class Stream:
     def await_cut(self) -> None:
         until(self.is_cut)
 
-    def stop(self) -> Stream:
+    def stop(self, grace: float = GRACE) -> Stream:
         """Send no more, and give what is under way its time."""
         self._ended.set()
         self._threads[0].join()
-        deadline = time.monotonic() + GRACE
+        deadline = time.monotonic() + grace
         while self.lost and self.arrived and time.monotonic() < deadline:
             time.sleep(0.01)
         self._heard.set()
@@ -104,7 +104,7 @@ def streaming(one: Instance, two: Instance, target: str, port: int) -> Iterator[
     try:
         yield stream
     finally:
-        stream.stop()
+        stream.stop(0)
 
 
 class Connection:
