@@ -25,6 +25,7 @@ from netfw.linux.iptables.operations import AddHook, DropChain, DropHook, PutCha
 from netfw.linux.iptables.operations import Operation as TableOperation
 from netfw.linux.masters import read_masters
 from netfw.linux.netns import Namespace
+from netfw.linux.operations import SetSysctl
 from netfw.model.address import IpNetwork
 from netfw.plan import Plan, Stage, Update
 from netfw_drivers.iptables.hybrid import HybridPlug
@@ -35,6 +36,7 @@ from netfw_drivers.iptables.plan import (
     CONNECTIONS_BACKEND,
     FRAMES_BACKEND,
     SETS_BACKEND,
+    SWITCH_BACKEND,
     Cut,
     Observed,
     plan_firewall,
@@ -43,7 +45,7 @@ from netfw_drivers.iptables.wishes import Ground
 
 LOG = logging.getLogger(__name__)
 
-_CALLS = ("net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables")
+SWITCHES = ("net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables")
 """What makes the kernel show frames of bridges to iptables."""
 
 _MANY = 16
@@ -83,6 +85,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         self._sets = IpSets(OWNER, namespace=namespace)
         self._frames = Ebtables(OWNER, namespace=namespace)
         self._picture: Picture | None = None
+        self._switches: tuple[str, ...] | None = None
         self._fresh = True
 
     @classmethod
@@ -94,10 +97,10 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         return DriverInfo("iptables", _CAPABILITIES)
 
     def faults(self) -> tuple[str, ...]:
-        found = sysctl.read_many(_CALLS, self._namespace)
+        found = sysctl.read_many(SWITCHES, self._namespace)
         missing = [
             f"there is no {name}: load the kernel's br_netfilter (modprobe br_netfilter)"
-            for name in _CALLS
+            for name in SWITCHES
             if name not in found
         ]
         try:
@@ -125,6 +128,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             frames=self._frames.chains,
             ground=Ground(self._bridges(scope), self.locate, self.PRIVATE),
             tables=self._tables.plan,
+            switches=self._switches or (),
             fresh=self._fresh,
         )
 
@@ -132,8 +136,6 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         return plan_firewall(update, observed)
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
-        if plan.stages:
-            self._show_frames_to_iptables()
         for stage in plan.stages:
             self._carry_out(stage)
             checkpoint(stage)
@@ -149,8 +151,12 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         self._sets.observe()
         self._frames.observe()
         self._picture, self._fresh = None, True
+        found = sysctl.read_many(SWITCHES, self._namespace)
+        self._switches = tuple(name for name in SWITCHES if found.get(name, "1") != "1")
 
     def _known(self) -> Picture:
+        if self._switches is None:
+            self._read()
         if self._picture is None:
             self._picture = Picture()
             self._picture.learn_all(self._tables.chains)
@@ -177,10 +183,10 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             everything = ip_network("0.0.0.0/0" if family == 4 else "::/0")
             yield from (Member(group, everything, mac) for mac in macs)
 
-    def _show_frames_to_iptables(self) -> None:
-        """Without it, nothing of what follows would ever see a packet."""
-        for change in sysctl.converge(dict.fromkeys(_CALLS, "1"), self._namespace):
-            LOG.warning("%s was off: turned on, so that ports can be filtered", change.name)
+    def _turn_on(self, switch: SetSysctl) -> None:
+        sysctl.write(switch.name, switch.value, self._namespace)
+        LOG.warning("%s was off: turned on, so that ports of bridges are filtered", switch.name)
+        self._switches = tuple(name for name in self._switches or () if name != switch.name)
 
     def _carry_out(self, stage: Stage) -> None:
         by_payload = {operation.payload: operation for operation in stage.operations}
@@ -202,6 +208,9 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         elif backend == CONNECTIONS_BACKEND:
             for cut in payloads:
                 self._cut(cut)
+        elif backend == SWITCH_BACKEND:
+            for switch in payloads:
+                self._turn_on(switch)
         else:
             self._change_table(payloads)
 

@@ -25,6 +25,7 @@ from netfw.linux.ipset.plan import KernelSet
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.operations import AddHook, DropHook, TableChange
 from netfw.linux.iptables.rule import Family, render_rule
+from netfw.linux.operations import SetSysctl
 from netfw.model.ids import PortId, SecurityGroupId
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.iptables.detour import Detour, find_detour
@@ -47,6 +48,7 @@ from netfw_drivers.iptables.wishes import Ground, Wishes, sort
 _LISTS = (SENT, SOURCES, RECEIVED, EGRESS, INGRESS, SENDING_MACS)
 """The chains that allow something line by line."""
 
+SWITCH_BACKEND = "sysctl"
 FRAMES_BACKEND, SETS_BACKEND, CONNECTIONS_BACKEND = "ebtables", "ipset", "conntrack"
 
 TablePlanner = Callable[[Update[ChainKey, Chain]], tuple[TableChange, ...]]
@@ -63,6 +65,8 @@ class Observed:
     ground: Ground
     tables: TablePlanner
     """How the tables, as they are, come to hold an update of chains."""
+    switches: tuple[str, ...] = ()
+    """What is off, and has to be on for iptables to see anything of bridges."""
     fresh: bool
     """Nothing was changed since it was read: what somebody was killed over may lie about."""
 
@@ -88,6 +92,7 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
     draft = drafter.run()
     detour = find_detour(drafter, observed.picture, observed.sets, observed.chains)
     stages = [
+        *_switches(draft, observed),
         *_frames(drafter, observed, drop=False, thorough=thorough),
         *_sets([*_growing(draft.sets, detour), *detour.make], draft),
         *_tables(drafter, observed, detour, thorough=thorough),
@@ -97,6 +102,13 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
         *_cut(_affected(wishes, drafter, observed), draft),
     ]
     return Plan(stages, wishes.waiting, wishes.refused)
+
+
+def _switches(draft: Draft, observed: Observed) -> Iterator[Stage]:
+    """Without them nothing of what follows would see a packet; where nothing follows, they stay."""
+    filters = draft.chains or observed.picture.ports
+    for name in observed.switches if filters else ():
+        yield Stage([Operation(SWITCH_BACKEND, f"{name}=1", frozenset(), SetSysctl(name, "1"))])
 
 
 def _growing(operations: Iterable[SetOperation], detour: Detour) -> Iterator[SetOperation]:
