@@ -29,7 +29,10 @@ SUITES = {
         "l2_restart",
         "l2_steady",
     ),
-    "firewall": ("firewall_openflow",),
+    "firewall": (
+        "firewall_openflow",
+        "firewall_iptables",
+    ),
 }
 RESULTS = Path(__file__).parent / "results"
 
