@@ -184,13 +184,18 @@ def test_connections_live_on_while_agents_are_restarted(
 
 @pytest.mark.spec("FW-01", "L2-13", "L2-41")
 def test_nothing_that_is_denied_passes_while_a_switch_is_restarted(pair: Pair):
+    pair.rules["server"].append(allow("tcp", WEB))
+    pair.site.settle()
+    connection = Connection(pair.one, pair.two, pair.target, WEB)
     host = pair.site["host2"]
     flows = host.flows().keys()
     with pair.watched() as (allowed, _):
         host.host.restart_switch()
         until(lambda: host.flows().keys() == flows, host.last_words)
         allowed.await_passing()
-    pair.site["host2"].await_ready()
+        assert connection.carries()  # the switch has forgotten it, and a rule allows it
+        connection.close()
+    host.await_ready()
 
 
 @pytest.mark.spec("FW-01", "L2-11")
