@@ -44,7 +44,8 @@ class AddressStore(Protocol):
     """Which addresses are taken, in the transaction of the caller.
 
     It alone answers for concurrency: of two transactions one gets an address, the other another
-    one or a ``Conflict``.  None of its methods scans a pool.
+    one or a ``Conflict``.  None of its methods scans a pool.  What is taken in a subnet is gone with
+    it, without the driver's doing.
     """
 
     def take(self, subnet: SubnetId, address: IpAddress) -> bool:
@@ -89,7 +90,8 @@ class IpamDriver(Driver):
         """Take an address.
 
         :raises Conflict: that address is taken, or no address is left; the text says where.
-        :raises InvalidInput: the address is not in the subnet, or can not be derived there.
+        :raises InvalidInput: the address is not in the subnet, is none for a host (the network or
+            broadcast address), or can not be derived there.
         """
 
     @abstractmethod

@@ -62,7 +62,8 @@ class TypeDriver(Driver):
     2. ``reserve`` takes exactly what was asked for, and completes it where parts are missing.
     3. ``allocate`` gives a free segment, or ``None`` when none is left; the next type is tried.
     4. ``release`` makes a segment free again; a second time is harmless.
-    5. Two segments that are taken at the same time differ.
+    5. Two segments that are taken at the same time differ, but for local ones, which stay on their
+       hosts.
     6. ``mtu`` is what is left for an instance's packet on that segment.
     """
 
@@ -88,7 +89,7 @@ class TypeDriver(Driver):
     def reserve(self, request: Provider, store: AllocationStore) -> Provider:
         """Take the segment that was asked for.
 
-        :raises Conflict: it is taken.
+        :raises Conflict: it is taken, or nothing is left that would complete it.
         """
 
     @abstractmethod

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from netfw.testing.conformance.interface import InterfaceDriverConformance
     from netfw.testing.conformance.state_source import StateSourceConformance
     from netfw.testing.conformance.switch import SwitchDriverConformance
+    from netfw.testing.conformance.type_driver import TypeDriverConformance
 
 __all__ = [
     "FirewallDriverConformance",
     "InterfaceDriverConformance",
     "StateSourceConformance",
     "SwitchDriverConformance",
+    "TypeDriverConformance",
 ]
 
 _HOMES = {
@@ -30,6 +32,7 @@ _HOMES = {
     "InterfaceDriverConformance": "interface",
     "StateSourceConformance": "state_source",
     "SwitchDriverConformance": "switch",
+    "TypeDriverConformance": "type_driver",
 }
 
 

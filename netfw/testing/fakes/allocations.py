@@ -1,0 +1,107 @@
+"""Stores of segment numbers and of addresses in memory, with transactions as a database has them.
+
+Of two transactions that are open at once one gets a number, the other another one, or a
+``Conflict``; what a transaction took is free again when it fails.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from attrs import frozen
+
+from netfw.drivers.type_driver import Pool, Range
+from netfw.model.address import IpAddress
+from netfw.model.ids import SubnetId
+from netfw.model.subnet import Subnet
+from netfw.testing.fakes.numbers import Entries, Ledger, Span
+
+
+@frozen
+class AllocationEntries:
+    """An ``AllocationStore`` of one transaction."""
+
+    entries: Entries[Pool]
+    ranges: tuple[Range, ...]
+
+    def take(self, pool: Pool, number: int) -> bool:
+        """Take *number*; false when it is taken."""
+        return self.entries.take(pool, number)
+
+    def take_any(self, pool: Pool) -> int | None:
+        """Take any free number of the pool's ranges."""
+        spans = [(each.first, each.last) for each in self.ranges if each.pool == pool]
+        return self.entries.take_any(pool, spans)
+
+    def give_back(self, pool: Pool, number: int) -> None:
+        """Free *number*."""
+        self.entries.give_back(pool, number)
+
+
+class MemoryAllocations:
+    """The numbers of segments, those of *ranges* for whoever does not mind which."""
+
+    def __init__(self, ranges: Iterable[Range] = ()) -> None:
+        self._ranges = tuple(ranges)
+        self._ledger: Ledger[Pool] = Ledger()
+
+    @contextmanager
+    def transaction(self) -> Iterator[AllocationEntries]:
+        """A store; what is done with it counts when the block ends, unless it raises."""
+        with self._ledger.transaction() as entries:
+            yield AllocationEntries(entries, self._ranges)
+
+    def taken(self) -> frozenset[tuple[Pool, int]]:
+        """What is taken."""
+        shelves = self._ledger.shelves.items()
+        return frozenset((pool, number) for pool, shelf in shelves for number in shelf)
+
+
+@frozen
+class AddressEntries:
+    """An ``AddressStore`` of one transaction."""
+
+    entries: Entries[SubnetId]
+
+    def take(self, subnet: SubnetId, address: IpAddress) -> bool:
+        """Take *address*; false when it is taken."""
+        return self.entries.take(subnet, int(address))
+
+    def take_any(self, subnet: Subnet) -> IpAddress | None:
+        """Take any free address of the subnet's pools."""
+        pools: list[Span] = [(int(p.start), int(p.end)) for p in subnet.allocation_pools]
+        number = self.entries.take_any(subnet.id, pools)
+        return None if number is None else type(subnet.cidr.network_address)(number)
+
+    def give_back(self, subnet: SubnetId, address: IpAddress) -> None:
+        """Free *address*."""
+        self.entries.give_back(subnet, int(address))
+
+    @property
+    def calls(self) -> int:
+        """How often it was asked for something."""
+        return self.entries.calls
+
+
+class MemoryAddresses:
+    """The addresses of subnets."""
+
+    def __init__(self) -> None:
+        self._ledger: Ledger[SubnetId] = Ledger()
+
+    @contextmanager
+    def transaction(self) -> Iterator[AddressEntries]:
+        """A store; what is done with it counts when the block ends, unless it raises."""
+        with self._ledger.transaction() as entries:
+            yield AddressEntries(entries)
+
+    def taken(self, subnet: Subnet) -> frozenset[IpAddress]:
+        """What is taken of *subnet*."""
+        kind = ipaddress.IPv4Address if subnet.ip_version == 4 else ipaddress.IPv6Address
+        return frozenset(kind(number) for number in self._ledger.shelf(subnet.id))
+
+    def remove(self, subnet: SubnetId) -> None:
+        """The subnet is deleted, and what was taken in it with it."""
+        self._ledger.shelves.pop(subnet, None)

@@ -1,0 +1,52 @@
+"""LocalTypeDriver: networks that do not leave their host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from oslo_config import cfg
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.type_driver import AllocationStore, Range, TypeDriver
+from netfw.model.segment import NetworkType, Provider
+from netfw_drivers.segments.kind import check_type
+from netfw_drivers.segments.mtu import GLOBAL_MTU, global_mtu
+
+
+class LocalTypeDriver(TypeDriver):
+    """Has neither numbers nor physical networks: there is always another local segment."""
+
+    VERSION: ClassVar[int] = 1
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (GLOBAL_MTU,)
+
+    def __init__(self, mtu: int = 1500) -> None:
+        self._mtu = mtu
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls(global_mtu(options))
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("local")
+
+    def network_type(self) -> NetworkType:
+        return NetworkType.LOCAL
+
+    def ranges(self) -> tuple[Range, ...]:
+        return ()
+
+    def check(self, request: Provider) -> None:
+        check_type(self.network_type(), request)
+
+    def reserve(self, request: Provider, store: AllocationStore) -> Provider:
+        return request
+
+    def allocate(self, store: AllocationStore) -> Provider | None:
+        return Provider(network_type=NetworkType.LOCAL)
+
+    def release(self, segment: Provider, store: AllocationStore) -> None:
+        """There is nothing to give back."""
+
+    def mtu(self, physical_network: str | None) -> int:
+        return self._mtu

@@ -1,0 +1,90 @@
+"""Ranges of segment numbers, as operators write them.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NoReturn
+
+from netfw.errors import ConfigError
+from netfw.model.check import outside
+from netfw.model.segment import VLAN_IDS
+from netfw.model.text import check_physical_network
+
+Span = tuple[int, int]
+"""The first and the last number of a range."""
+
+
+def spans_of(option: str, texts: Iterable[str], allowed: range) -> tuple[Span, ...]:
+    """The ranges that *texts* such as ``1:1000`` make, in order and joined where they touch.
+
+    :raises ConfigError: names every text that is wrong, and what is wrong with it.
+    """
+    faults: list[str] = []
+    spans: list[Span] = []
+    for text in texts:
+        try:
+            spans.append(_span(text, allowed))
+        except ValueError as exc:
+            faults.append(f"{text!r}: {exc}")
+    if faults:
+        _refuse(option, faults, "write FIRST:LAST, several with commas between")
+    return joined(spans)
+
+
+def vlan_spans(option: str, texts: Iterable[str]) -> Mapping[str, tuple[Span, ...]]:
+    """The ranges per physical network of *texts* such as ``physnet1:100:199`` or ``physnet2``.
+
+    A physical network without a range has none for networks whose VLAN nobody chose.
+
+    :raises ConfigError: names every text that is wrong, and what is wrong with it.
+    """
+    faults: list[str] = []
+    found: dict[str, list[Span]] = {}
+    for text in texts:
+        name, colon, rest = text.strip().partition(":")
+        try:
+            check_physical_network(name)
+            spans = [_span(rest, VLAN_IDS)] if colon else []
+        except ValueError as exc:
+            faults.append(f"{text!r}: {exc}")
+        else:
+            found.setdefault(name, []).extend(spans)
+    if faults:
+        _refuse(option, faults, "write PHYSNET:FIRST:LAST or PHYSNET, several with commas between")
+    return {name: joined(spans) for name, spans in found.items()}
+
+
+def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The same numbers as *spans*, each once, in as few ranges as there can be."""
+    return tuple(_joined(sorted(spans)))
+
+
+def _joined(ordered: Iterable[Span]) -> Iterator[Span]:
+    pending: Span | None = None
+    for first, last in ordered:
+        if pending is None:
+            pending = first, last
+        elif first <= pending[1] + 1:
+            pending = pending[0], max(last, pending[1])
+        else:
+            yield pending
+            pending = first, last
+    if pending is not None:
+        yield pending
+
+
+def _span(text: str, allowed: range) -> Span:
+    ends = [end.strip() for end in text.split(":")]
+    if len(ends) != 2 or not all(end.isascii() and end.isdigit() for end in ends):
+        raise ValueError("not two numbers with a colon between")
+    first, last = map(int, ends)
+    for number in (first, last):
+        if number not in allowed:
+            raise ValueError(outside(number, allowed))
+    if last < first:
+        raise ValueError(f"{last} comes before {first}")
+    return first, last
+
+
+def _refuse(option: str, faults: Iterable[str], how: str) -> NoReturn:
+    raise ConfigError(f"{option}: {'; '.join(faults)}; {how}")

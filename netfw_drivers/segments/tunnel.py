@@ -1,0 +1,150 @@
+"""The type drivers of networks in tunnels: GRE, VXLAN, Geneve."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from oslo_config import cfg
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.type_driver import AllocationStore, Pool, Range, TypeDriver
+from netfw.errors import Conflict
+from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Provider
+from netfw_drivers.segments.kind import check_type
+from netfw_drivers.segments.mtu import (
+    ETHERNET_HEADER,
+    GENEVE_HEADER,
+    KEYED_GRE_HEADER,
+    TUNNEL_OPTIONS,
+    UDP_HEADER,
+    VXLAN_HEADER,
+    tunnel_mtu,
+)
+from netfw_drivers.segments.spans import Span, joined, spans_of
+
+_VNI_RANGES = cfg.ListOpt(
+    "vni_ranges",
+    default=[],
+    help="Numbers for networks whose segment nobody chose, as 1:1000,5000:5999.",
+)
+_LEAST_GENEVE = UDP_HEADER + GENEVE_HEADER + ETHERNET_HEADER
+
+
+class TunnelTypeDriver(TypeDriver):
+    """Numbers of one kind of tunnel, the same on all hosts.
+
+    Whoever names a number gets it, also outside the ranges.
+    """
+
+    TYPE: ClassVar[NetworkType]
+    RANGES: ClassVar[str]
+    """The option that has the ranges."""
+
+    def __init__(self, spans: Sequence[Span] = (), mtu: int = 0) -> None:
+        self._pool = Pool(self.TYPE)
+        self._ranges = tuple(Range(self._pool, first, last) for first, last in joined(spans))
+        self._mtu = mtu
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        spans = spans_of(cls.RANGES, options[cls.RANGES], SEGMENTATION_IDS[cls.TYPE])
+        return cls(spans, tunnel_mtu(options, cls.encapsulation(options)))
+
+    @classmethod
+    @abstractmethod
+    def encapsulation(cls, options: Mapping[str, Any]) -> int:
+        """The bytes of all headers before an instance's packet, but the outer IP header."""
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo(self.TYPE.value)
+
+    def network_type(self) -> NetworkType:
+        return self.TYPE
+
+    def ranges(self) -> tuple[Range, ...]:
+        return self._ranges
+
+    def check(self, request: Provider) -> None:
+        check_type(self.TYPE, request)
+
+    def reserve(self, request: Provider, store: AllocationStore) -> Provider:
+        number = request.segmentation_id
+        if number is not None and not store.take(self._pool, number):
+            raise Conflict(f"{self.TYPE} number {number} is taken")
+        found = request if number is not None else self.allocate(store)
+        if found is None:
+            raise Conflict(f"no {self.TYPE} number is left in {self.RANGES}")
+        return found
+
+    def allocate(self, store: AllocationStore) -> Provider | None:
+        number = store.take_any(self._pool) if self._ranges else None
+        if number is None:
+            return None
+        return Provider(network_type=self.TYPE, segmentation_id=number)
+
+    def release(self, segment: Provider, store: AllocationStore) -> None:
+        if segment.segmentation_id is not None:
+            store.give_back(self._pool, segment.segmentation_id)
+
+    def mtu(self, physical_network: str | None) -> int:
+        return self._mtu
+
+
+class GreTypeDriver(TunnelTypeDriver):
+    """GRE with keys."""
+
+    VERSION: ClassVar[int] = 1
+    TYPE = NetworkType.GRE
+    RANGES = "tunnel_id_ranges"
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
+        cfg.ListOpt(
+            "tunnel_id_ranges",
+            default=[],
+            help="Keys for networks whose segment nobody chose, as 1:1000,5000:5999.",
+        ),
+        *TUNNEL_OPTIONS,
+    )
+
+    @classmethod
+    def encapsulation(cls, options: Mapping[str, Any]) -> int:
+        return KEYED_GRE_HEADER + ETHERNET_HEADER
+
+
+class VxlanTypeDriver(TunnelTypeDriver):
+    """VXLAN."""
+
+    VERSION: ClassVar[int] = 1
+    TYPE = NetworkType.VXLAN
+    RANGES = "vni_ranges"
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (_VNI_RANGES, *TUNNEL_OPTIONS)
+
+    @classmethod
+    def encapsulation(cls, options: Mapping[str, Any]) -> int:
+        return UDP_HEADER + VXLAN_HEADER + ETHERNET_HEADER
+
+
+class GeneveTypeDriver(TunnelTypeDriver):
+    """Geneve, with as much room for its options as the configuration leaves."""
+
+    VERSION: ClassVar[int] = 1
+    TYPE = NetworkType.GENEVE
+    RANGES = "vni_ranges"
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
+        _VNI_RANGES,
+        cfg.IntOpt(
+            "max_header_size",
+            default=_LEAST_GENEVE,
+            min=_LEAST_GENEVE,
+            max=_LEAST_GENEVE + 252,
+            help="Bytes of all headers before an instance's packet, but the outer IP header: the "
+            "least, and what the switches add as Geneve options.",
+        ),
+        *TUNNEL_OPTIONS,
+    )
+
+    @classmethod
+    def encapsulation(cls, options: Mapping[str, Any]) -> int:
+        size: int = options["max_header_size"]
+        return size
