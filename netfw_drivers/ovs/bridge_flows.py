@@ -23,6 +23,7 @@ class BridgeFlows:
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
         self._client = OpenFlow(target, timeout=timeout)
+        self._client.match_first_fragments()
         self.mirror = FlowMirror(self._client, self._tell)
 
     def watch(self, listener: Listener, on_state: OnState | None = None) -> Callable[[], None]:

@@ -35,6 +35,7 @@ class OpenFlow:
         self.connection = Connection(target, timeout=timeout, probe=probe)
         self._bundles = Bundles(self.connection)
         self._controller_id = controller_id
+        self._fragments = packet.AS_WITHOUT_PORTS
 
     def close(self) -> None:
         """End the connection and the thread; the switch keeps everything."""
@@ -107,9 +108,24 @@ class OpenFlow:
         def connected(up: bool) -> None:
             if up:
                 xid = self.connection.next_xid()
-                self.connection.send(packet.want_packets(xid, self._controller_id))
+                wanted = packet.want_packets(xid, self._controller_id, self._fragments)
+                self.connection.send(wanted)
 
         self.connection.on_message(Type.PACKET_IN, received)
+        self.connection.on_state(connected)
+
+    def match_first_fragments(self) -> None:
+        """From now on have first fragments matched by their ports and ICMP types.
+
+        Else none has any, and whoever cuts a packet into pieces gets it past all flows about them.
+        """
+        self._fragments = packet.AS_THEY_ARE
+
+        def connected(up: bool) -> None:
+            if up:
+                xid = self.connection.next_xid()
+                self.connection.send(packet.configure(xid, self._fragments))
+
         self.connection.on_state(connected)
 
     def meters(self) -> Mapping[int, MeterLimit]:

@@ -16,6 +16,8 @@ from netfw.ovs.openflow.wire import Message, Type, message
 _IN = Struct("!IHBBQHH")
 _OUT = Struct("!IIHxxxxxx")
 _NO_BUFFER = 0xFFFFFFFF
+AS_WITHOUT_PORTS, AS_THEY_ARE = 0, 3
+"""How fragments are matched: none has ports, or the first ones have theirs."""
 
 
 @frozen(kw_only=True)
@@ -61,8 +63,13 @@ def packet_out(
     return message(Type.PACKET_OUT, xid, head + encoded + data)
 
 
-def want_packets(xid: int, controller_id: int) -> bytes:
+def configure(xid: int, fragments: int, length: int = 0) -> bytes:
+    """The message that says how fragments are matched, and how much of a packet is handed over."""
+    return message(Type.SET_CONFIG, xid, Struct("!HH").pack(fragments, length))
+
+
+def want_packets(xid: int, controller_id: int, fragments: int = AS_WITHOUT_PORTS) -> bytes:
     """The messages that make the switch hand over whole packets on this connection."""
-    config = message(Type.SET_CONFIG, xid, Struct("!HH").pack(0, 0xFFFF))
+    config = configure(xid, fragments, 0xFFFF)
     identity = Struct("!IIxxxxxxH").pack(NICIRA, 20, controller_id)
     return config + message(Type.EXPERIMENTER, xid, identity)

@@ -147,11 +147,22 @@ class FilteredHost:
         found.bind((address, port))
         return found
 
-    def listen(self, number: int, address: str, port: int) -> socket.socket:
-        """A socket of instance *number* that others can connect to."""
-        found = self.vms[number].call(socket.create_server, (address, port))
+    def keep(self, found: socket.socket) -> socket.socket:
+        """Close it in the end."""
         self._sockets.append(found)
         return found
+
+    def sources(self, number: int, address: int) -> frozenset[Source]:
+        """What instance *number* may send as, when its addresses are those of another number."""
+        prefixes = (f"10.0.0.{address}", f"fd00:1::{address:x}", local(number))
+        return frozenset(Source(mac(number), ip_network(prefix)) for prefix in prefixes)
+
+    def listen(self, number: int, address: str, port: int) -> socket.socket:
+        """A socket of instance *number* that others can connect to."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        return self.keep(
+            self.vms[number].call(socket.create_server, (address, port), family=family)
+        )
 
     def connect(
         self, number: int, address: str, port: int, timeout: float = 0.5
