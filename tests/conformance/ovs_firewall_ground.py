@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import ClassVar
 
 from netfw.drivers.firewall import FilteredPort, FirewallDriver
 from netfw.drivers.host import LocalHost
@@ -17,7 +18,7 @@ from netfw.testing.conformance.firewall_lab import LabGround
 from netfw.testing.conformance.firewall_world import Seat, Station
 from netfw.testing.conformance.switch_world import a_segment
 from netfw.testing.lab.host import Host
-from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.instance import Device, Instance, Plug
 from netfw_drivers.ovs.firewall import OvsFirewallDriver
 from netfw_drivers.ovs.pipeline import FIREWALL_SPACE, SPACE_MASK
 from netfw_drivers.ovs.switch import OvsSwitchDriver
@@ -29,6 +30,8 @@ _FOREIGN = "cookie=0x77,table=72,priority=3,ipv6,ipv6_src=2001:db8:77::/64,actio
 
 class OvsGround(LabGround):
     """One who makes drivers makes a switch driver too, of the same process."""
+
+    in_switch: ClassVar[bool] = True
 
     def __init__(self, host: Host) -> None:
         self._place = LocalHost()
@@ -44,9 +47,12 @@ class OvsGround(LabGround):
             for network in networks
         }
 
+    kind: ClassVar[Device] = Device.VETH
+
     def plug_in(self, seat: Seat, instance: Instance) -> None:
         ids = {"iface-id": str(seat.port), "iface-status": "active"}
-        instance.plug(Plug(bridge="br-int", device=seat.device, external_ids=ids))
+        plug = Plug(bridge="br-int", device=seat.device, kind=self.kind, external_ids=ids)
+        instance.plug(plug)
 
     def make_driver(self) -> FirewallDriver:
         self.end()
@@ -93,7 +99,7 @@ class OvsGround(LabGround):
             mac=port.mac,
             addresses=frozenset({station.address, station.address6}),
             admission=Admission.LIVE,
-            filtered=not port.trusted,
+            filtered=self.in_switch and not port.trusted,
             open=port.trusted or len(macs) > 1,
         )
 

@@ -18,8 +18,9 @@ from uuid import uuid4
 
 from attrs import frozen
 
+from netfw.drivers.firewall import FilteredPort
 from netfw.model.ids import NetworkId, PortId
-from netfw.testing.conformance.firewall_frames import encoded
+from netfw.testing.conformance.firewall_frames import encoded, recognised
 from netfw.testing.conformance.firewall_packets import Arp
 from netfw.testing.conformance.firewall_world import Delivery, FirewallGround, Seat, Station
 from netfw.testing.lab.host import Host
@@ -67,6 +68,12 @@ class Ears:
         self._heard.clear()
         return arrived
 
+    def announce(self, station: Station) -> None:
+        """Say where *station* is."""
+        self._token += 1
+        said = Arp(source_mac=station.mac, sender=station.address, target=station.address)
+        self._put(station.seat, encoded(said, self._token)[0])
+
     def _send(self, delivery: Delivery) -> _Flight:
         self._token += 1
         frames = encoded(delivery.sent, self._token)
@@ -95,7 +102,8 @@ class Ears:
             wire.send(frame)
 
     def _arrived(self, flight: _Flight) -> bool:
-        return self._heard[flight.delivery.receiver.seat].issuperset(flight.frames)
+        heard = self._heard[flight.delivery.receiver.seat]
+        return heard.issuperset(map(recognised, flight.frames))
 
     def _decided(self, flight: _Flight, soon: float) -> bool:
         if self._arrived(flight):
@@ -109,7 +117,7 @@ class Ears:
     def _listen(self, wait: float) -> None:
         ready, _, _ = select.select(list(self._seats), [], [], wait)
         for wire in ready:
-            self._heard[self._seats[wire]].update(_drain(wire))
+            self._heard[self._seats[wire]].update(map(recognised, _drain(wire)))
 
 
 class LabGround(FirewallGround):
@@ -143,6 +151,11 @@ class LabGround(FirewallGround):
 
 class BridgeGround(LabGround):
     """Instances on Linux bridges, one for each network."""
+
+    def wire(self, ports: Mapping[Station, FilteredPort]) -> None:
+        """Have the bridges know where everybody is, as they would after the first ARP of each."""
+        for station in ports:
+            self._ears.announce(station)
 
     def plug_in(self, seat: Seat, instance: Instance) -> None:
         bridge, device = f"br{str(seat.network)[:8]}", seat.device

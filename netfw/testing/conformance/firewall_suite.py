@@ -175,12 +175,12 @@ class FirewallSuite:
         return dialogue
 
     def assert_lives(self, *dialogues: Dialogue) -> None:
-        """What both say arrives."""
+        """What both say arrives; the one who answers speaks first, as he could not of his own."""
         for dialogue in dialogues:
-            self.assert_passes(dialogue.one, dialogue.two, dialogue.forth())
-            dialogue.went_forth()
             self.assert_passes(dialogue.two, dialogue.one, dialogue.back())
             dialogue.went_back()
+            self.assert_passes(dialogue.one, dialogue.two, dialogue.forth())
+            dialogue.went_forth()
 
     def assert_cut(self, *dialogues: Dialogue) -> None:
         """Nothing of what either says arrives; the one who answers speaks first."""

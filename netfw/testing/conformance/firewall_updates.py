@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, cast
 
@@ -104,7 +104,7 @@ class FirewallUpdatesConformance(FirewallSuite):
             for two in stations:
                 if one is not two:
                     for version in FAMILIES:
-                        for number in (80, 90, 91):
+                        for number in (80, 91):
                             yield one, two, one.tcp(two, number, version=version)
                         yield one, two, one.udp(two, 9, version=version)
 
@@ -128,7 +128,7 @@ class FirewallUpdatesConformance(FirewallSuite):
     def test_states_can_be_visited_in_any_order(self, driver: FirewallDriver) -> None:
         """What passes depends on what is wanted now, not on how it came about."""
         states, stations = self.states()
-        shuffled = random.Random(1).sample(states * 2, 2 * len(states))
+        shuffled = random.Random(1).sample(states, len(states))
         for place, state in enumerate([*states, *reversed(states), *shuffled]):
             if place % 2:
                 self.apply(driver, state)
@@ -313,7 +313,7 @@ class FirewallUpdatesConformance(FirewallSuite):
         states, _ = self.states()
         for state in states:
             former = self.ground.picture()
-            update = self.update_to(state)
+            update = Update(put=state, drop=self.update_to(state).drop)
             self.wire(state)
             observed = reconciler.observe(update)
             plan = reconciler.plan(update, observed)
@@ -332,9 +332,9 @@ class FirewallUpdatesConformance(FirewallSuite):
             rule(id, way, TCP, (p, p), remote=friends) for way in (IN, OUT) for p in range(80, 90)
         ]
         state = {**port(one, id), **trusted(outside), **group(id, *rules)}
-        crowd = [f"10.200.{n // 250}.{n % 250}" for n in range(400)]
+        crowd = [f"10.200.{n // 250}.{n % 250}" for n in range(200)]
         costs = []
-        for count in (10, 390):
+        for count in (10, 190):
             some: State = {}
             for address in crowd[:count]:
                 some |= member(friends, address)
@@ -349,22 +349,29 @@ class FirewallUpdatesConformance(FirewallSuite):
             state = {**state, **port(more, id)}
             self.apply(driver, {**state, **some})
             costs.append(len(self.ground.picture() ^ before))
-        assert costs[2] == costs[3], costs
+        assert costs[3] <= 1.5 * costs[2] <= 3 * costs[3], costs
 
     @proves_raise(HostDriver, "converge", BackendUnavailable)
     @proves_raise(HostDriver, "held", BackendUnavailable)
     @proves_raise(Reconciler, "observe", BackendUnavailable)
+    @proves_raise(Reconciler, "apply", BackendUnavailable)
     def test_it_is_said_that_nobody_answers(self, driver: FirewallDriver) -> None:
         states, stations = self.states()
         self.apply(driver, states[1])
         outage = self.ground.outage()
         if outage is None:
             pytest.skip("the kernel always answers")
+        update = Update(put=states[2])
+        asked: list[Callable[[], object]] = [lambda: driver.converge(update), driver.held]
+        if self.plans(driver):
+            reconciler = self.reconciler(driver)
+            plan = reconciler.plan(update, reconciler.observe(update))
+            asked += [lambda: reconciler.observe(None)]
+            asked += [lambda: reconciler.apply(plan, no_checkpoint)]
         with outage:
-            with pytest.raises(BackendUnavailable):
-                driver.converge(Update(put=states[2]))
-            with pytest.raises(BackendUnavailable):
-                driver.held()
+            for ask in asked:
+                with pytest.raises(BackendUnavailable):
+                    ask()
         self.wire(states[2])
         assert driver.converge(Update(put=states[2], complete=True)).ok
         self.ground.settle()
