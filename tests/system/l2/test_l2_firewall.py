@@ -11,9 +11,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from l2_site import PHYSNET, AgentHost, Flavour, Site, until
+from l2_site import BIN, PHYSNET, AgentHost, Flavour, Site, until
 from l2_streams import Connection, Stream, connects, introduce_ports, streaming
 
+from netfw.cli.plan import CHANGES
 from netfw.testing.lab.lab import Lab
 
 GUARDED = Flavour(population=True, firewall="openflow")
@@ -207,6 +208,24 @@ def test_filters_that_are_deleted_by_hand_are_back_and_nothing_denied_passes_mea
                 host.ofctl("del-flows", "br-int", f"table={table}")
             until(lambda host=host, flows=flows: host.flows().keys() == flows, host.last_words)
         allowed.await_passing()
+
+
+@pytest.mark.spec("DRV-40")
+def test_a_dry_run_shows_what_the_firewall_would_do(pair: Pair):
+    host = pair.site["host2"]
+    host.kill()
+    plan = [str(BIN / "netfw"), "plan", "--config-file", str(host.conf)]
+    told = host.host.attempt(plan)
+    assert (told.status, told.output.splitlines()) == (
+        0, ["switch: nothing to be done", "firewall: nothing to be done"],
+    )  # fmt: skip
+    host.ofctl("del-flows", "br-int", "table=82")
+    told = host.host.attempt(plan)
+    assert told.status == CHANGES
+    assert "firewall: nothing" not in told.output
+    assert "add cookie=0x6e66020000000000, table=82" in told.output
+    host.start()
+    host.await_settled()
 
 
 @pytest.mark.spec("L2-13", "FW-01")
