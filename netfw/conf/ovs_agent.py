@@ -19,7 +19,8 @@ L2 = (
         "firewall_driver",
         default="",
         help="The driver that filters ports, which then carry nothing before their filters are "
-        "there; its own options are in the group of that name.  Empty: nothing is filtered.",
+        "there; its own options are in the group of that name, and what is not set there is as in "
+        "the group of the switch driver, if it has such an option.  Empty: nothing is filtered.",
     ),
     cfg.ListOpt(
         "retired_firewall_drivers",
