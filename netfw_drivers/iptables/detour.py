@@ -20,7 +20,7 @@ from netfw.linux.iptables.operations import PutChain
 from netfw.linux.iptables.rule import Rule, Target, render_rule
 from netfw_drivers.iptables.draft import Draft, Drafter
 from netfw_drivers.iptables.group_chains import Chains, Remote
-from netfw_drivers.iptables.names import OWNER, SENDING_MACS, id_in, read_set_name
+from netfw_drivers.iptables.names import SENDING_MACS, id_in, read_set_name
 from netfw_drivers.iptables.picture import Picture
 
 Lines = Mapping[ChainKey, tuple[str, ...]]
@@ -45,10 +45,14 @@ class Detour:
 
 
 def find_detour(
-    drafter: Drafter, picture: Picture, sets: Mapping[str, KernelSet], have: Lines
+    drafter: Drafter,
+    picture: Picture,
+    sets: Mapping[str, KernelSet],
+    have: Lines,
+    owner: str,
 ) -> Detour:
     """Where rules and members change against each other, and the way round."""
-    remotes = set(_conflicts(drafter, picture, have))
+    remotes = set(_conflicts(drafter, picture, have, owner))
     made = [_temporary(remote, drafter.draft, sets) for remote in remotes]
     temporary = [each for each in made if each is not None]
     if not temporary:
@@ -56,12 +60,12 @@ def find_detour(
     chains: Chains = {}
     back = []
     renames = {
-        f"--match-set {full_name(OWNER, each.name[1:])} ": (
-            f"--match-set {full_name(OWNER, each.name)} "
+        f"--match-set {full_name(owner, each.name[1:])} ": (
+            f"--match-set {full_name(owner, each.name)} "
         )
         for each in temporary
     }
-    for key, lines in _referring(drafter, remotes, picture, have).items():
+    for key, lines in _referring(drafter, remotes, picture, have, owner).items():
         moved = [_renamed(line, renames) for line in lines]
         if moved != list(lines):
             chains[key] = Chain(tuple(map(verbatim, moved)))
@@ -81,13 +85,13 @@ def _renamed(line: str, renames: Mapping[str, str]) -> str:
     return line
 
 
-def _conflicts(drafter: Drafter, picture: Picture, have: Lines) -> Iterator[Remote]:
+def _conflicts(drafter: Drafter, picture: Picture, have: Lines, owner: str) -> Iterator[Remote]:
     losing, gaining = set(), set()
     for key, chain in drafter.draft.chains.items():
         there = have.get(key)
         if there is None or id_in(key.name[:1], key.name) is None:
             continue
-        wanted = {render_rule(rule, OWNER) for rule in chain.rules}
+        wanted = {render_rule(rule, owner) for rule in chain.rules}
         if not wanted.issuperset(there):
             losing.add(int(key.family))
         if wanted.difference(there):
@@ -124,14 +128,14 @@ def _temporary(remote: Remote, draft: Draft, sets: Mapping[str, KernelSet]) -> M
 
 
 def _referring(
-    drafter: Drafter, remotes: set[Remote], picture: Picture, have: Lines
+    drafter: Drafter, remotes: set[Remote], picture: Picture, have: Lines, owner: str
 ) -> dict[ChainKey, tuple[str, ...]]:
     """The chains that will refer to *remotes*, with the lines that they shall have."""
     found: dict[ChainKey, tuple[str, ...]] = {}
     draft = drafter.draft
     for key, chain in draft.chains.items():
         if key.name[:1] != SENDING_MACS:
-            found[key] = tuple([render_rule(rule, OWNER) for rule in chain.rules])
+            found[key] = tuple([render_rule(rule, owner) for rule in chain.rules])
     groups = {group for remote in remotes for group in drafter.referrers(remote)}
     for group in groups:
         for key in picture.refers.get(group, {}):

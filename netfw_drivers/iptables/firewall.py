@@ -30,7 +30,7 @@ from netfw.model.address import IpNetwork
 from netfw.plan import Plan, Stage, Update
 from netfw_drivers.iptables.hybrid import HybridPlug
 from netfw_drivers.iptables.judge import Court
-from netfw_drivers.iptables.names import OWNER, check_device, read_set_name
+from netfw_drivers.iptables.names import HYBRID_OWNER, OWNER, check_device, read_set_name
 from netfw_drivers.iptables.picture import Picture
 from netfw_drivers.iptables.plan import (
     CONNECTIONS_BACKEND,
@@ -68,6 +68,8 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
     """
 
     VERSION: ClassVar[int] = 1
+    OWNER: ClassVar[str] = OWNER
+    """What its chains and sets begin with."""
     PRIVATE: ClassVar[bool] = False
     """Each port has a Linux bridge of its own."""
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
@@ -81,9 +83,9 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
 
     def __init__(self, tool: Tool | None = None, *, namespace: Namespace = None) -> None:
         self._namespace = namespace
-        self._tables = Iptables(OWNER, namespace=namespace, tool=tool)
-        self._sets = IpSets(OWNER, namespace=namespace)
-        self._frames = Ebtables(OWNER, namespace=namespace)
+        self._tables = Iptables(self.OWNER, namespace=namespace, tool=tool)
+        self._sets = IpSets(self.OWNER, namespace=namespace)
+        self._frames = Ebtables(self.OWNER, namespace=namespace)
         self._picture: Picture | None = None
         self._switches: tuple[str, ...] | None = None
         self._fresh = True
@@ -126,7 +128,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             chains=self._tables.chains,
             sets=self._sets.sets,
             frames=self._frames.chains,
-            ground=Ground(self._bridges(scope), self.locate, self.PRIVATE),
+            ground=Ground(self._bridges(scope), self.locate, self.OWNER, self.PRIVATE),
             tables=self._tables.plan,
             switches=self._switches or (),
             fresh=self._fresh,
@@ -240,6 +242,7 @@ class IptablesHybridFirewallDriver(IptablesFirewallDriver):
     ``tap...``, the instance's device, are on the Linux bridge ``qbr...``.
     """
 
+    OWNER = HYBRID_OWNER
     PRIVATE = True
 
     def describe(self) -> DriverInfo:

@@ -31,7 +31,6 @@ from netfw_drivers.iptables.names import (
     ANSWERS_OUT,
     EGRESS,
     INGRESS,
-    OWNER,
     SENDING_MACS,
     TAKING_MACS,
     set_name,
@@ -139,7 +138,7 @@ def sent_to(mac: Mac) -> Rule:
     return Rule(target=ACCEPT, matches=(match("bpf", bytecode=program),))
 
 
-def group_chains(id: SecurityGroupId, rules: Rules) -> Chains:
+def group_chains(id: SecurityGroupId, rules: Rules, owner: str) -> Chains:
     """What *rules* are on iptables.
 
     :raises InvalidInput: a rule that iptables could take for another.
@@ -154,10 +153,12 @@ def group_chains(id: SecurityGroupId, rules: Rules) -> Chains:
             ]
             opposite = KINDS[_other(direction)]
             head = _state(id, opposite.answers) if rules.stateful else (STATELESS,)
-            lines = (line for rule in own for line in render(rule, inward=kind.inward))
+            lines = (line for rule in own for line in render(rule, owner, inward=kind.inward))
             chains[in_table(family, f"{kind.rules}{short(id)}")] = Chain((*head, *_ordered(lines)))
             if rules.stateful:
-                back = (line for rule in own for line in render_answers(rule, kind.inward))
+                back = (
+                    line for rule in own for line in render_answers(rule, owner, inward=kind.inward)
+                )
                 key = in_table(family, f"{kind.answers}{short(id)}")
                 chains[key] = Chain(tuple(_ordered(back)))
     return chains
@@ -187,28 +188,28 @@ def remotes(rules: Rules) -> frozenset[Remote]:
     return frozenset(remote for rule in rules.rules for remote in _remote(rule))
 
 
-def render(rule: SecurityGroupRule, *, inward: bool) -> Iterator[Rule]:
+def render(rule: SecurityGroupRule, owner: str, *, inward: bool) -> Iterator[Rule]:
     """The lines of one rule."""
-    return _lines(rule, tuple(_transport(rule)), inward)
+    return _lines(rule, tuple(_transport(rule)), owner, inward)
 
 
-def render_answers(rule: SecurityGroupRule, inward: bool) -> Iterator[Rule]:
+def render_answers(rule: SecurityGroupRule, owner: str, *, inward: bool) -> Iterator[Rule]:
     """The lines for answers in connections that *rule* let be opened."""
     if rule.icmp_type is None:
-        yield from _lines(rule, tuple(_transport(rule, answers=True)), not inward)
+        yield from _lines(rule, tuple(_transport(rule, answers=True)), owner, not inward)
         return
     kind = _ANSWERS.get(rule.ip_protocol or 0, {}).get(rule.icmp_type)
     if kind is not None:
-        yield from _lines(rule, (_icmp(rule.ip_protocol, str(kind)),), not inward)
+        yield from _lines(rule, (_icmp(rule.ip_protocol, str(kind)),), owner, not inward)
 
 
 def _lines(
-    rule: SecurityGroupRule, matches: tuple[Match, ...], remote_sends: bool
+    rule: SecurityGroupRule, matches: tuple[Match, ...], owner: str, remote_sends: bool
 ) -> Iterator[Rule]:
     """By who is at the other end; two where members may be known by their MAC address alone."""
     protocol = _NAMES.get(rule.ip_protocol or 0) or _number(rule.ip_protocol)
     for remote, version in _remote(rule):
-        name = full_name(OWNER, set_name(remote, version))
+        name = full_name(owner, set_name(remote, version))
         chosen = match("set", match_set=(name, "src" if remote_sends else "dst"))
         yield Rule(target=ACCEPT, protocol=protocol, matches=(*matches, chosen))
         if isinstance(remote, GroupKey):

@@ -22,7 +22,7 @@ from netfw.model.ids import PortId, SecurityGroupId
 from netfw.model.protocol import ICMP, ICMPV6, NUMBERS
 from netfw.model.security_group import Direction
 from netfw_drivers.iptables.group_chains import group_key, in_table
-from netfw_drivers.iptables.names import OWNER, SENDING_MACS, TAKING_MACS
+from netfw_drivers.iptables.names import SENDING_MACS, TAKING_MACS
 from netfw_drivers.iptables.picture import HeldPort, Picture
 
 _ECHO = {ICMP: "8", ICMPV6: "128"}
@@ -85,14 +85,14 @@ def read_clause(line: str) -> Clause:
     target = options.get("-j", "")
     if "--ctstate" in options or "--u32" in options or not target:
         return Clause(never=True)
-    name = target.removeprefix(f"{OWNER}-")
-    macs = name if name != target and name[:1] in (SENDING_MACS, TAKING_MACS) else None
+    _, _, name = target.partition("-")
+    macs = name if name[:1] in (SENDING_MACS, TAKING_MACS) else None
     ports = options.get("--dport") or options.get("--dports") or "0:65535"
     first, _, last = ports.partition(":")
     members = None
     if "--match-set" in options:
         at = words.index("--match-set")
-        members = f"{words[at + 1].removeprefix(f'{OWNER}-')} {words[at + 2]}"
+        members = f"{words[at + 1].partition('-')[2]} {words[at + 2]}"
     return Clause(
         source=ip_network(options["-s"]) if "-s" in options else None,
         destination=ip_network(options["-d"]) if "-d" in options else None,

@@ -29,7 +29,8 @@ from uuid import UUID
 from netfw.drivers.keys import AddressGroupKey, GroupKey
 from netfw.errors import InvalidInput
 
-OWNER = "nfw"
+OWNER, HYBRID_OWNER = "nfw", "nfh"
+"""What chains and sets of the two drivers begin with: one can be cleared away beside the other."""
 ID_LENGTH = 22
 
 SENT, SOURCES, RECEIVED = "o", "s", "i"

@@ -25,7 +25,6 @@ from netfw_drivers.iptables.names import (
     ANSWERS_OUT,
     EGRESS,
     INGRESS,
-    OWNER,
     RECEIVED,
     SENDING_MACS,
     SOURCES,
@@ -38,8 +37,8 @@ from netfw_drivers.iptables.port_chains import Note, Place, read_note, read_sour
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V", bound=Hashable)
 
-_SET = re.compile(rf"--match-set {OWNER}-(\S+) ")
-_JUMP = re.compile(rf"-j {OWNER}-(\S+)$")
+_SET = re.compile(r"--match-set [a-z]+-(\S+) ")
+_JUMP = re.compile(r"-j [a-z]+-(\S+)$")
 _MAC = re.compile(r"-m mac --mac-source (\S+) -j ACCEPT")
 
 

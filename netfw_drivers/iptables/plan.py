@@ -34,7 +34,6 @@ from netfw_drivers.iptables.group_chains import TABLE, Remote
 from netfw_drivers.iptables.names import (
     EGRESS,
     INGRESS,
-    OWNER,
     RECEIVED,
     SENDING_MACS,
     SENT,
@@ -90,7 +89,9 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
     private = observed.ground.private
     drafter = Drafter(wishes, observed.picture, observed.sets, thorough=thorough, private=private)
     draft = drafter.run()
-    detour = find_detour(drafter, observed.picture, observed.sets, observed.chains)
+    detour = find_detour(
+        drafter, observed.picture, observed.sets, observed.chains, observed.ground.owner
+    )
     stages = [
         *_switches(draft, observed),
         *_frames(drafter, observed, drop=False, thorough=thorough),
@@ -144,12 +145,16 @@ def _losing(draft: Draft, observed: Observed) -> Iterator[ChainKey]:
     """The chains that will lack lines that they have."""
     for key, chain in draft.chains.items():
         have = observed.chains.get(key)
-        if have and key.name[:1] in _LISTS and set(have) - set(_lines(chain)):
+        if (
+            have
+            and key.name[:1] in _LISTS
+            and set(have) - set(_lines(chain, observed.ground.owner))
+        ):
             yield key
 
 
-def _lines(chain: Chain) -> list[str]:
-    return [render_rule(rule, OWNER) for rule in chain.rules]
+def _lines(chain: Chain, owner: str) -> list[str]:
+    return [render_rule(rule, owner) for rule in chain.rules]
 
 
 def _tables(
@@ -215,7 +220,7 @@ def _frames(drafter: Drafter, observed: Observed, *, drop: bool, thorough: bool)
         leaving |= observed.frames.keys() - draft.frames.keys() - set(drafter.staying_frames)
     gone = sorted(leaving) if drop else []
     put = {} if drop else dict(sorted(draft.frames.items()))
-    operations = plan_frames(put, gone, observed.frames, OWNER)
+    operations = plan_frames(put, gone, observed.frames, observed.ground.owner)
     if operations:
         yield Stage(
             Operation(

@@ -78,6 +78,8 @@ class Ground:
 
     bridges: Mapping[str, str | None]
     locate: Locate
+    owner: str
+    """What the driver's chains and sets begin with."""
     private: bool = False
     """Each port has a bridge of its own."""
 
@@ -126,7 +128,7 @@ def _put(wishes: Wishes, key: FirewallKey, value: FirewallValue, ground: Ground)
             frames = frames_chain(value)
             wishes.ports[id] = WantedPort(port=value, place=place, chains=chains, frames=frames)
         case GroupKey(id), Rules():
-            chains = group_chains(id, value)
+            chains = group_chains(id, value, ground.owner)
             wishes.groups[id] = WantedGroup(chains=chains, remotes=remotes(value))
         case Member(), Member():
             _change_member(wishes.members, key, add=True)

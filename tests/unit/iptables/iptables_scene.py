@@ -91,7 +91,7 @@ class Kernel:
             chains=self.mirror.chains,
             sets=self.sets,
             frames=self.frames,
-            ground=Ground(self.bridges, lambda device: device, self.private),
+            ground=Ground(self.bridges, lambda device: device, OWNER, self.private),
             tables=lambda update: plan_chains(update, self.mirror, OWNER, {}),
             fresh=fresh,
         )

@@ -27,12 +27,12 @@ BOOK = AddressGroupId(UUID(int=5))
 
 def lines(rule: SecurityGroupRule) -> list[str]:
     inward = rule.direction is Direction.INGRESS
-    return [render_rule(line, OWNER) for line in render(rule, inward=inward)]
+    return [render_rule(line, OWNER) for line in render(rule, OWNER, inward=inward)]
 
 
 def answers(rule: SecurityGroupRule) -> list[str]:
     inward = rule.direction is Direction.INGRESS
-    return [render_rule(line, OWNER) for line in render_answers(rule, inward)]
+    return [render_rule(line, OWNER) for line in render_answers(rule, OWNER, inward=inward)]
 
 
 @pytest.mark.spec("FW-02")
@@ -121,7 +121,7 @@ def test_members_are_in_a_set_and_those_known_by_mac_in_a_chain() -> None:
 
 
 def test_a_group_with_state_lets_answers_be_judged_by_what_was_asked() -> None:
-    chains = group_chains(GROUP, Rules(frozenset({a_rule(IN, protocol=6)})))
+    chains = group_chains(GROUP, Rules(frozenset({a_rule(IN, protocol=6)})), OWNER)
     shown = {
         key.name: [render_rule(rule, OWNER) for rule in chain.rules]
         for key, chain in chains.items()
@@ -139,7 +139,7 @@ def test_a_group_with_state_lets_answers_be_judged_by_what_was_asked() -> None:
 
 
 def test_a_group_without_state_says_so_and_knows_no_answers() -> None:
-    chains = group_chains(GROUP, Rules(frozenset({a_rule(OUT)}), stateful=False))
+    chains = group_chains(GROUP, Rules(frozenset({a_rule(OUT)}), stateful=False), OWNER)
     shown = {
         key.name[0]: [render_rule(rule, OWNER) for rule in chain.rules]
         for key, chain in chains.items()
@@ -150,7 +150,7 @@ def test_a_group_without_state_says_so_and_knows_no_answers() -> None:
 
 
 def test_a_rule_is_for_one_family_and_one_direction() -> None:
-    chains = group_chains(GROUP, Rules(frozenset({a_rule(OUT, V6, protocol=17)})))
+    chains = group_chains(GROUP, Rules(frozenset({a_rule(OUT, V6, protocol=17)})), OWNER)
     having = {(key.family, key.name[0]) for key, chain in chains.items() if len(chain.rules) % 3}
     assert having == {(6, "e"), (6, "b")}
 
@@ -159,7 +159,7 @@ def test_equal_rules_are_one_line_in_one_order() -> None:
     some = [a_rule(IN, protocol=p, id=UUID(int=n)) for n, p in enumerate((17, 6, 6, 47))]
     (chain,) = [
         chain
-        for key, chain in group_chains(GROUP, Rules(frozenset(some))).items()
+        for key, chain in group_chains(GROUP, Rules(frozenset(some)), OWNER).items()
         if key.family == 4 and key.name[0] == "g"
     ]
     assert [rule.protocol for rule in chain.rules[3:]] == ["47", "tcp", "udp"]
