@@ -155,7 +155,7 @@ class Outline:
                 self.draft.drop_port(key)
             case GroupKey():
                 self.draft.drop_group(key)
-            case Member():
+            case Member() if refusal(key, key) is None:  # else it was never there
                 self.draft.drop_member(key)
 
 

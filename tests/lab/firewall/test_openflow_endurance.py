@@ -8,6 +8,7 @@ from openflow_host import (
     ICMP,
     IN,
     OUT,
+    FilteredHost,
     arrives,
     everything,
     group,
@@ -21,6 +22,7 @@ from openflow_host import (
 
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.keys import PortKey
+from netfw.errors import BackendUnavailable
 from netfw.plan import Update
 
 FRIENDS = rule(IN, remote_group_id=group_id(2))
@@ -188,3 +190,30 @@ def test_a_restarted_driver_forgets_no_connections(duo):
         assert duo.switch.converge(Update(put={**network(1), **wired(1), **wired(2)})).ok
         duo.filter(STATE if complete else port(2, 1, 3), complete=complete)
         assert [line for line in duo.connections() if "10.0.0.2" in line]
+
+
+def test_before_there_is_a_bridge_it_plans_and_waits(make_lab):
+    (host,) = make_lab(hosts=1).hosts.values()
+    early = FilteredHost(host)
+    try:
+        update = Update(put={**port(1, 1), **group(1, FRIENDS)})
+        plan = early.firewall.plan(update, early.firewall.observe(update))
+        assert plan.waiting.keys() == port(1).keys()
+        assert early.firewall.held() == frozenset()
+        with pytest.raises(BackendUnavailable, match="no bridge br-int"):
+            early.firewall.converge(update)
+        assert early.switch.converge(Update(put=network(1))).ok
+        assert early.firewall.converge(update).done == group(1).keys()
+    finally:
+        early.close()
+
+
+def test_a_bridge_that_is_made_anew_gets_its_filters_anew(duo):
+    duo.ovs.vsctl("del-br", "br-int")
+    duo.firewall.observe(None)
+    assert duo.firewall.held() == frozenset()
+    wanted = {**network(1), **wired(1), **wired(2)}
+    duo.switch.converge(Update(put=wanted, complete=True))
+    outcome = duo.firewall.converge(Update(put=STATE, complete=True))
+    assert outcome.waiting.keys() == {*port(1), *port(2)}
+    assert duo.firewall.held() == STATE.keys() - outcome.waiting.keys()

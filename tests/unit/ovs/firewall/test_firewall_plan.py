@@ -160,6 +160,13 @@ def test_values_of_other_kinds_are_refused(bench):
     assert not plan.stages
 
 
+def test_what_can_not_be_there_can_be_dropped(bench):
+    nonsense = evolve(next(iter(member(2, "fd00::/64"))))
+    object.__setattr__(nonsense, "prefix", "fd00::/64 actions=normal")
+    bench.apply({**port(1, 1), **member(2, "10.0.0.9")})
+    assert not bench.plan(drop=[nonsense, *group(7), *port(7), *member(2, "10.0.0.8")])
+
+
 def test_a_group_that_is_dropped_allows_nothing_and_its_ports_stay(bench):
     bench.apply({**port(1, 1), **group(1, WEB)})
     bench.apply(drop=group(1))
