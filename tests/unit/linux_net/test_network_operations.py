@@ -9,6 +9,7 @@ import pytest
 
 from netfw.linux.operations import (
     AddAddress,
+    AddBridge,
     AddLink,
     AddRoute,
     AddRule,
@@ -63,6 +64,7 @@ PROXY = Neighbour(device="e0", address="fd00::5", proxy=True)
     ("operation", "text"),
     [
         (AddLink("br0", "bridge"), "ip link add br0 type bridge"),
+        (AddBridge("br0"), "ip link add br0 type bridge forward_delay 0 mcast_snooping 0"),
         (AddVeth(name="a", peer="b"), "ip link add a type veth peer name b"),
         (
             AddVeth(name="a", peer="b", peer_namespace="blue"),
