@@ -25,7 +25,7 @@ from netfw_drivers.ovs import pipeline, pipeline_costs
 CONTRACTS = Path("docs/contracts")
 PIPELINE = Path("docs/pipeline.md")
 SAMPLES = {
-    Path("samples/conf/netfw.conf"): ("netfw", "netfw.agents", "netfw.drivers"),
+    Path("samples/conf/netfw.conf"): ("netfw", "netfw.agents", "netfw.server", "netfw.drivers"),
     Path("samples/conf/ovs-agent.conf"): ("netfw.ovs_agent",),
 }
 

@@ -1,0 +1,106 @@
+"""``netfw-db``: makes the tables of the server's database, and brings them to another version."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from netfw.cli.config_arguments import add_file_arguments, file_arguments
+from netfw.conf import database as options
+from netfw.conf.reading import read
+from netfw.errors import BackendError, ConfigError, InvalidInput
+
+if TYPE_CHECKING:
+    from netfw.server.db import Database
+
+PROGRAM = "netfw-db"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; 0 done, 1 refused or not as it should be, 2 wrongly used or configured."""
+    arguments = _parser().parse_args(argv)
+    try:
+        conf = read(PROGRAM, file_arguments(arguments), dict(options.list_opts())).conf
+        try:
+            from netfw.server.db.configured import configured
+        except ModuleNotFoundError as exc:
+            raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
+        database = configured(conf)
+        try:
+            work: Callable[[Database, argparse.Namespace], int] = arguments.work
+            return work(database, arguments)
+        finally:
+            database.close()
+    except ConfigError as exc:
+        print(f"{PROGRAM}: {exc}", file=sys.stderr)
+        return 2
+    except (BackendError, InvalidInput) as exc:
+        print(f"{PROGRAM}: {exc}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="The tables of netfw's database.")
+    add_file_arguments(parser)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    command = commands.add_parser("upgrade", help="make the tables, or bring them forward")
+    command.add_argument("version", nargs="?", default="head", help="the newest, unless said")
+    command.set_defaults(work=_upgrade)
+    command = commands.add_parser("downgrade", help="bring them back; what they held is lost")
+    command.add_argument("version", help="to which version; 'base': no tables at all")
+    command.set_defaults(work=_downgrade)
+    command = commands.add_parser("current", help="say which version they have")
+    command.set_defaults(work=_current)
+    command = commands.add_parser("check", help="say in what they differ from what is needed")
+    command.set_defaults(work=_check)
+    command = commands.add_parser(
+        "restored", help="after a backup was restored: have all agents read everything anew"
+    )
+    command.set_defaults(work=_restored)
+    return parser
+
+
+def _upgrade(database: Database, arguments: argparse.Namespace) -> int:
+    from netfw.server.db import migration
+
+    migration.upgrade(database, arguments.version)
+    return _current(database, arguments)
+
+
+def _downgrade(database: Database, arguments: argparse.Namespace) -> int:
+    from netfw.server.db import migration
+
+    migration.downgrade(database, arguments.version)
+    return _current(database, arguments)
+
+
+def _current(database: Database, _: argparse.Namespace) -> int:
+    from netfw.server.db import migration
+
+    found, newest = migration.current(database), migration.newest()
+    told = "no tables" if found is None else f"version {found}"
+    print(told if found == newest else f"{told}; the newest is {newest}")
+    return 0
+
+
+def _check(database: Database, _: argparse.Namespace) -> int:
+    from netfw.server.db import migration
+
+    migration.require_newest(database)
+    found = migration.differences(database)
+    for each in found:
+        print(each)
+    print("the tables are as they should be" if not found else f"{len(found)} differences")
+    return 1 if found else 0
+
+
+def _restored(database: Database, _: argparse.Namespace) -> int:
+    database.transaction(lambda transaction: transaction.journal.begin_epoch())
+    print("agents will read everything anew")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

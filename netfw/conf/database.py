@@ -1,0 +1,55 @@
+"""Options of the server's database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+GROUP = "database"
+
+DATABASE = (
+    cfg.StrOpt(
+        "connection",
+        secret=True,
+        sample_default="sqlite:///STATE_PATH/netfw.db",
+        help="Where the database is: sqlite:///PATH, postgresql://USER:PASSWORD@HOST/NAME or "
+        "mariadb://USER:PASSWORD@HOST/NAME.  Several servers may share one.",
+    ),
+    cfg.IntOpt(
+        "connections",
+        default=10,
+        min=1,
+        help="Connections for reading, and as many for writing, that one process keeps at most.",
+    ),
+    cfg.FloatOpt(
+        "lock_timeout",
+        default=10.0,
+        min=0.1,
+        help="Seconds that a transaction waits for what another one holds, or for a connection.",
+    ),
+    cfg.IntOpt(
+        "attempts",
+        default=20,
+        min=1,
+        help="How often a transaction is tried that the database refuses because of another one.",
+    ),
+    cfg.IntOpt(
+        "journal_commits",
+        default=100_000,
+        min=1,
+        help="Changes that are remembered at least, for agents that were away.  One that missed "
+        "more reads everything anew.",
+    ),
+    cfg.FloatOpt(
+        "journal_age",
+        default=86_400.0,
+        min=0.0,
+        help="Seconds for which changes are remembered, although there are more of them.",
+    ),
+)
+
+
+def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
+    """What the sample generator asks for: groups and their options."""
+    return [(GROUP, DATABASE)]

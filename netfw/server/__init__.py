@@ -1,0 +1,1 @@
+"""The server: the Networking API, what stands behind it, and what agents are told."""

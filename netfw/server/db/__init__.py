@@ -1,0 +1,13 @@
+"""The database of the server: the only code that speaks SQL.
+
+:class:`~netfw.server.db.database.Database` runs transactions; what can be done within one is in
+:class:`~netfw.server.db.database.Transaction`.
+"""
+
+from __future__ import annotations
+
+from netfw.server.db.database import Database, Transaction, View
+from netfw.server.db.engine import Limits
+from netfw.server.db.resources import Row
+
+__all__ = ["Database", "Limits", "Row", "Transaction", "View"]

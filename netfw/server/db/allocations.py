@@ -1,0 +1,53 @@
+"""The numbers of segments: which are taken, in the transaction of the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from netfw.drivers.type_driver import Pool, Range
+from netfw.model.segment import NetworkType
+from netfw.server.db.ranges import Ranges
+from netfw.server.db.spans import Span
+
+EVERYTHING: Final = Span(0, 2**32 - 1)
+
+
+class Allocations:
+    """An ``AllocationStore`` whose pools are free ranges."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        self._ranges = ranges
+
+    def define(self, type: NetworkType, ranges: Iterable[Range]) -> None:
+        """Have the pools of *type* offer *ranges*, and no others.  What is taken stays so."""
+        offers: dict[str, list[Span]] = {
+            name: [] for name in self._ranges.pools(f"segment/{type}/")
+        }
+        for each in ranges:
+            offers.setdefault(_name(each.pool), []).append(Span(each.first, each.last))
+        for name in sorted(offers):  # all processes lock them in one order
+            self._ranges.define(name, EVERYTHING, offers[name])
+
+    def take(self, pool: Pool, number: int) -> bool:
+        """Take *number*, inside or outside any range; false when it is taken."""
+        name = _name(pool)
+        if self._ranges.take(name, number):
+            return True
+        if self._ranges.known(name):
+            return False
+        self._ranges.define(name, EVERYTHING, ())
+        return self._ranges.take(name, number)
+
+    def take_any(self, pool: Pool) -> int | None:
+        """Take any free number of the pool's ranges; ``None`` when there is none."""
+        taken = self._ranges.take_any(_name(pool))
+        return taken[0] if taken else None
+
+    def give_back(self, pool: Pool, number: int) -> None:
+        """Free *number*.  What is free already stays so."""
+        self._ranges.give_back(_name(pool), number)
+
+
+def _name(pool: Pool) -> str:
+    return f"segment/{pool.type}/{pool.physical_network or ''}"

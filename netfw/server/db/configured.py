@@ -1,0 +1,26 @@
+"""The database that the configuration names."""
+
+from __future__ import annotations
+
+from oslo_config.cfg import ConfigOpts
+
+from netfw.server.db.database import Database
+from netfw.server.db.engine import Limits
+from netfw.server.db.journal import Retention
+from netfw.server.db.url import default_url
+
+
+def configured(conf: ConfigOpts) -> Database:
+    """The database of the group ``database``; nothing is connected yet.
+
+    :raises ConfigError: what is named there can not be used.
+    """
+    options = conf.database
+    url = options.connection or default_url(conf.state_path).render_as_string(hide_password=False)
+    limits = Limits(connections=options.connections, lock_timeout=options.lock_timeout)
+    return Database(url, limits, attempts=options.attempts)
+
+
+def retention(conf: ConfigOpts) -> Retention:
+    """How much of the past the journal keeps."""
+    return Retention(commits=conf.database.journal_commits, age=conf.database.journal_age)

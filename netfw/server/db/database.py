@@ -1,0 +1,162 @@
+"""Database: transactions that are tried again, and moments that are read without a lock."""
+
+from __future__ import annotations
+
+import logging
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from typing import Self, TypeVar
+
+from attrs import field, frozen
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from netfw.errors import BackendUnavailable, Conflict
+from netfw.server.db.addresses import Addresses
+from netfw.server.db.allocations import Allocations
+from netfw.server.db.engine import Limits, reading_engine, writing_engine
+from netfw.server.db.failure import Overtaken, Trouble, translated, trouble
+from netfw.server.db.journal import Journal, JournalReader
+from netfw.server.db.quotas import Quotas
+from netfw.server.db.ranges import Ranges
+from netfw.server.db.resources import Resources, Rows
+from netfw.server.db.url import database_url
+
+LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
+ATTEMPTS_WITHOUT_ANSWER = 2
+"""A connection that was kept may be dead although the database lives: once more, on a new one."""
+
+
+@frozen
+class View:
+    """One moment of the database."""
+
+    connection: Connection = field(repr=False)
+    resources: Rows
+    journal: JournalReader
+    quotas: Quotas
+
+    @classmethod
+    def on(cls, connection: Connection) -> Self:
+        return cls(connection, Rows(connection), JournalReader(connection), Quotas(connection))
+
+
+@frozen
+class Transaction:
+    """All that one transaction can do; it must not outlive it."""
+
+    connection: Connection = field(repr=False)
+    resources: Resources
+    addresses: Addresses
+    allocations: Allocations
+    quotas: Quotas
+    journal: Journal
+
+    @classmethod
+    def on(cls, connection: Connection) -> Self:
+        journal, ranges = Journal(connection), Ranges(connection)
+        return cls(
+            connection,
+            Resources(connection, journal),
+            Addresses(ranges),
+            Allocations(ranges),
+            Quotas(connection),
+            journal,
+        )
+
+    def finish(self) -> None:
+        """What comes last: the number of the commit, for which others wait from now on."""
+        if self.journal.noted:
+            self.journal.write()
+
+
+class Database:
+    """One database, for all threads of a process.  Connects when it is first used."""
+
+    def __init__(self, url: str, limits: Limits | None = None, *, attempts: int = 20) -> None:
+        place, limits = database_url(url), limits or Limits()
+        self._writing = writing_engine(place, limits)
+        self._reading = reading_engine(place, limits)
+        self._attempts = attempts
+
+    @property
+    def writing(self) -> Engine:
+        """For migrations, and for whoever counts statements."""
+        return self._writing
+
+    @property
+    def reading(self) -> Engine:
+        """The engine of those who only read."""
+        return self._reading
+
+    def transaction(self, work: Callable[[Transaction], T]) -> T:
+        """Do *work* and commit it, or nothing of it.
+
+        *work* is done again when the database refused it because of another transaction: it
+        decides by what it reads within, and has no effect elsewhere.
+
+        :raises Conflict: others were faster again and again, or *work* says so.
+        :raises BackendUnavailable: the database does not answer; where that was at the end, it is
+            perhaps done.
+        """
+        return self._repeated(lambda: self._once(work))
+
+    def read(self, work: Callable[[View], T]) -> T:
+        """Do *work*, which sees one moment and waits for nobody.
+
+        :raises BackendUnavailable: the database does not answer.
+        """
+
+        def once() -> T:
+            with self._reading.connect() as connection:
+                return work(View.on(connection))
+
+        return self._repeated(once)
+
+    def close(self) -> None:
+        """Give up all connections; what is not committed is undone."""
+        self._writing.dispose()
+        self._reading.dispose()
+
+    def _once(self, work: Callable[[Transaction], T]) -> T:
+        with self._writing.connect() as connection:
+            transaction = Transaction.on(connection)
+            result = work(transaction)
+            transaction.finish()
+            try:
+                connection.commit()
+            except (SQLAlchemyError, sqlite3.Error) as exc:
+                if trouble(exc) is Trouble.AWAY:
+                    text = "the database went away during a commit, which is perhaps done"
+                    raise BackendUnavailable(text) from exc
+                raise
+            return result
+
+    def _repeated(self, once: Callable[[], T]) -> T:
+        unanswered = 0
+        for attempt in range(1, self._attempts + 1):
+            try:
+                return once()
+            except Overtaken as exc:
+                if attempt == self._attempts:
+                    raise Conflict(f"others were faster {attempt} times: {exc}") from exc
+            except (SQLAlchemyError, sqlite3.Error) as exc:
+                found = trouble(exc)
+                unanswered += found is Trouble.AWAY
+                last = attempt == self._attempts or unanswered == ATTEMPTS_WITHOUT_ANSWER
+                if last or found not in (Trouble.AGAIN, Trouble.AWAY):
+                    raise translated(exc) from exc
+                LOG.debug("transaction is tried again: %s", found.value)
+            time.sleep(_pause(attempt))
+        raise AssertionError("a database is tried at least once")
+
+
+def _pause(attempt: int) -> float:
+    """Longer each time, and not the same for all who got into each other's way."""
+    longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt)
+    return random.uniform(longest / 4, longest)

@@ -1,0 +1,206 @@
+"""The journal: what changed, in the order of commits.
+
+One row counts commits.  It is raised at the very end of a transaction and locked from then to the
+commit, so whoever reads number *n* finds everything up to *n* committed.  Numbers of a sequence
+would not do: a later one can be committed earlier, and a reader would never come back for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from uuid import UUID, uuid4
+
+from attrs import frozen
+from sqlalchemy import Connection, Select, delete, insert, select, update
+
+from netfw.drivers.state_source import Cursor
+from netfw.errors import BackendBroken, CursorLost
+from netfw.model.resource import Kind, Ref
+from netfw.server.db.schema import HEAD, INTERESTS, JOURNAL
+
+MISSING = "the database has no journal: run `netfw-db upgrade`, then start again"
+DELETE_AT_ONCE = 5_000
+
+
+@frozen(kw_only=True)
+class Entry:
+    """A resource that changed under a topic."""
+
+    seq: int
+    topic: str
+    ref: Ref
+
+
+@frozen(kw_only=True)
+class Retention:
+    """How much of the past is kept: the newest commits, and as many more as are young."""
+
+    commits: int = 100_000
+    age: float = 86_400.0
+
+
+class JournalReader:
+    """What changed, as one moment of the database has it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def cursor(self) -> Cursor:
+        """Now."""
+        head = self._head()
+        return Cursor(head[0], head[1])
+
+    def since(self, cursor: Cursor, topics: Sequence[str], limit: int) -> tuple[Entry, ...]:
+        """The oldest entries after *cursor* under *topics*, in order, about *limit* of them.
+
+        Those of one commit are not parted: there are more than *limit* where a commit has more.
+
+        :raises CursorLost: it can not tell.
+        """
+        self.check(cursor)
+        wanted = JOURNAL.c.topic.in_(topics), JOURNAL.c.seq > cursor.seq
+        return self._entries(select(JOURNAL).where(*wanted), limit)
+
+    def concerning(self, cursor: Cursor, readers: Sequence[str], limit: int) -> tuple[Entry, ...]:
+        """The same, under all topics that *readers* follow, or followed until after *cursor*.
+
+        :raises CursorLost: it can not tell.
+        """
+        self.check(cursor)
+        rows = (
+            select(JOURNAL)
+            .join(INTERESTS, INTERESTS.c.topic == JOURNAL.c.topic)
+            .where(INTERESTS.c.reader.in_(readers), JOURNAL.c.seq > cursor.seq)
+            .distinct()
+        )
+        return self._entries(rows, limit)
+
+    def check(self, cursor: Cursor) -> None:
+        """Accept *cursor*.
+
+        :raises CursorLost: the journal was begun anew, or does not reach back so far.
+        """
+        epoch, seq, oldest = self._head()
+        if cursor.epoch != epoch:
+            raise CursorLost("the database was restored; take a snapshot")
+        if not oldest <= cursor.seq <= seq:
+            raise CursorLost(
+                f"change {cursor.seq} is not within {oldest} to {seq}, which is all that is "
+                "remembered; take a snapshot"
+            )
+
+    def _entries(self, rows: Select[tuple[object, ...]], limit: int) -> tuple[Entry, ...]:
+        ordered = rows.order_by(JOURNAL.c.seq, JOURNAL.c.topic)
+        found = [_entry(row) for row in self._connection.execute(ordered.limit(limit + 1))]
+        if len(found) <= limit:
+            return tuple(found)
+        last = found[limit].seq
+        if found[0].seq != last:
+            return tuple(entry for entry in found if entry.seq < last)
+        rest = self._connection.execute(ordered.where(JOURNAL.c.seq == last))
+        return tuple(_entry(row) for row in rest)
+
+    def _head(self) -> tuple[str, int, int]:
+        row = self._connection.execute(select(HEAD.c.epoch, HEAD.c.seq, HEAD.c.oldest)).first()
+        if row is None:
+            raise BackendBroken(MISSING)
+        return row.epoch, row.seq, row.oldest
+
+
+class Journal(JournalReader):
+    """The journal in a transaction: changes are noted, and written at its end."""
+
+    def __init__(self, connection: Connection, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(connection)
+        self._clock = clock
+        self._noted: set[tuple[str, Ref]] = set()
+
+    def note(self, ref: Ref, topics: Iterable[str]) -> None:
+        """Have readers of *topics* know that *ref* changed."""
+        self._noted.update((topic, ref) for topic in topics)
+
+    @property
+    def noted(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._noted)
+
+    def write(self) -> int:
+        """Number the transaction, write what was noted, and return the number.
+
+        Whoever else ends a transaction waits until this one is committed.
+        """
+        seq = self._next()
+        rows = [
+            {
+                "seq": seq,
+                "topic": topic,
+                "kind": ref.kind.value,
+                "resource_id": str(ref.id),
+                "at": int(self._clock()),
+            }
+            for topic, ref in sorted(self._noted, key=str)
+        ]
+        self._noted.clear()
+        if rows:
+            self._connection.execute(insert(JOURNAL), rows)
+        return seq
+
+    def begin_epoch(self) -> None:
+        """Begin anew: no cursor from before is valid.  For a database that was restored."""
+        self._connection.execute(delete(JOURNAL))
+        self._connection.execute(
+            update(HEAD).values(epoch=uuid4().hex, seq=HEAD.c.seq + 1, oldest=HEAD.c.seq + 1)
+        )
+
+    def forget(self, retention: Retention) -> int:
+        """Forget the oldest commits beyond *retention*, some thousands of entries at most.
+
+        Returns how many entries went; call again while there are any.
+        """
+        _, seq, oldest = self._head()
+        keep = seq - retention.commits
+        if keep <= oldest:
+            return 0
+        young = (
+            select(JOURNAL.c.seq)
+            .where(JOURNAL.c.seq <= keep, JOURNAL.c.at >= int(self._clock() - retention.age))
+            .order_by(JOURNAL.c.seq)
+            .limit(1)
+        )
+        first_young = self._connection.execute(young).scalar()
+        if first_young is not None:
+            keep = first_young - 1
+        if keep <= oldest:
+            return 0
+        step = (
+            select(JOURNAL.c.seq)
+            .where(JOURNAL.c.seq <= keep)
+            .order_by(JOURNAL.c.seq)
+            .offset(DELETE_AT_ONCE)
+            .limit(1)
+        )
+        until = self._connection.execute(step).scalar()
+        keep = keep if until is None else until
+        self._connection.execute(update(HEAD).values(oldest=keep))
+        gone = self._connection.execute(delete(JOURNAL).where(JOURNAL.c.seq <= keep)).rowcount
+        ended = INTERESTS.c.ended.is_not(None), INTERESTS.c.ended <= keep
+        self._connection.execute(delete(INTERESTS).where(*ended))
+        return gone
+
+    def _next(self) -> int:
+        raised = update(HEAD).values(seq=HEAD.c.seq + 1)
+        if self._connection.dialect.update_returning:
+            seq = self._connection.execute(raised.returning(HEAD.c.seq)).scalar()
+        else:
+            self._connection.execute(raised)
+            seq = self._connection.execute(select(HEAD.c.seq)).scalar()
+        if seq is None:
+            raise BackendBroken(MISSING)
+        return int(seq)
+
+
+def _entry(row: object) -> Entry:
+    found: dict[str, object] = row._mapping  # type: ignore[attr-defined]
+    target = Ref(Kind(str(found["kind"])), UUID(str(found["resource_id"])))
+    return Entry(seq=int(str(found["seq"])), topic=str(found["topic"]), ref=target)

@@ -1,0 +1,143 @@
+"""Moving a database from one version of its tables to another."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from netfw.errors import BackendBroken, InvalidInput
+from netfw.server.db.database import Database
+from netfw.server.db.failure import translated
+from netfw.server.db.schema import HEAD
+
+NEWEST, NOTHING = "head", "base"
+VERSION_TABLE = "netfw_version"
+TABLES = HEAD.metadata
+
+Steps = Callable[[ScriptDirectory, Any, str], Any]
+
+
+def newest() -> str:
+    """The version that this release of netfw works with."""
+    return str(_scripts().get_current_head())
+
+
+def current(database: Database) -> str | None:
+    """The version that the tables have; ``None``: there are none.
+
+    :raises BackendUnavailable: the database does not answer.
+    """
+    with _connection(database) as connection:
+        return _context(connection).get_current_revision()
+
+
+def upgrade(database: Database, to: str = NEWEST) -> None:
+    """Bring the tables forward to a version; what is there already is left alone.
+
+    :raises InvalidInput: there is no such version, or it is behind.
+    :raises BackendBroken: the database refused; on MariaDB a part may be done.
+    """
+    _migrate(database, to, lambda scripts, revision, to: scripts._upgrade_revs(to, revision))
+
+
+def downgrade(database: Database, to: str) -> None:
+    """Bring the tables back to a version, ``base`` for nothing at all; what they held is lost.
+
+    :raises InvalidInput: there is no such version, or it is ahead.
+    :raises BackendBroken: the database refused; on MariaDB a part may be done.
+    """
+    _migrate(database, to, lambda scripts, revision, to: scripts._downgrade_revs(to, revision))
+
+
+def differences(database: Database) -> tuple[str, ...]:
+    """In what the tables differ from those that this release works with; a sentence for each.
+
+    :raises BackendUnavailable: the database does not answer.
+    """
+    with _connection(database) as connection:
+        found = compare_metadata(_context(connection), TABLES)
+    return tuple(_told(each) for each in found)
+
+
+def _migrate(database: Database, to: str, steps: Steps) -> None:
+    scripts = _scripts()
+
+    def chosen(revision: Any, _: object) -> Any:
+        return steps(scripts, revision, to)
+
+    with _connection(database) as connection:
+        environment = EnvironmentContext(_config(), scripts, fn=chosen)
+        try:
+            with environment:
+                environment.configure(connection=connection, **_options())
+                environment.run_migrations()
+        except CommandError as exc:
+            raise InvalidInput({"version": str(exc)}) from exc
+        connection.commit()
+
+
+@contextmanager
+def _connection(database: Database) -> Iterator[Connection]:
+    """One connection whose transaction holds all steps, where the database has such."""
+    try:
+        with database.writing.connect() as connection:
+            yield connection
+    except (SQLAlchemyError, sqlite3.Error) as exc:
+        raise translated(exc) from exc
+
+
+def _context(connection: Connection) -> MigrationContext:
+    return MigrationContext.configure(connection, opts=_options())
+
+
+def _options() -> dict[str, Any]:
+    return {
+        "target_metadata": TABLES,
+        "version_table": VERSION_TABLE,
+        "transactional_ddl": False,  # the transaction around all steps is ours
+        "compare_type": True,
+    }
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    return config
+
+
+def _told(difference: Any) -> str:
+    """alembic tells a difference as a tuple, or as a list of them where they are of one column."""
+    if isinstance(difference, list):
+        return "; ".join(map(_told, difference))
+    what, *about = difference
+    names = [getattr(each, "name", each) for each in about]
+    return f"{what.replace('_', ' ')}: {' '.join(str(name) for name in names if name is not None)}"
+
+
+def require_newest(database: Database) -> None:
+    """Refuse to go on with tables of another version.
+
+    :raises BackendBroken: saying what to do.
+    """
+    found, wanted = current(database), newest()
+    if found != wanted:
+        raise BackendBroken(
+            f"the database has version {found or 'none'} of its tables, this netfw needs {wanted}: "
+            "run `netfw-db upgrade`"
+        )

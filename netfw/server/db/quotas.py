@@ -1,0 +1,91 @@
+"""How much each project has of what, counted as it is made, and how much it may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+from sqlalchemy import ColumnElement, Connection, func, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from netfw.errors import Conflict
+from netfw.server.db.failure import Overtaken
+from netfw.server.db.schema import QUOTAS
+
+UNLIMITED = -1
+
+
+@frozen
+class Usage:
+    """What a project has of one resource; *allowed* is ``None`` where the default holds."""
+
+    used: int
+    allowed: int | None
+
+
+class Quotas:
+    """Counters per project and resource, in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def use(self, project: str, resource: str, count: int, default: int) -> None:
+        """Count *count* more, or fewer; *default* is allowed where nobody set a limit.
+
+        Late in a transaction, please: others of the project wait for its end.
+
+        :raises Conflict: there would be more than are allowed.
+        """
+        change = update(QUOTAS).where(*_of(project, resource)).values(used=QUOTAS.c.used + count)
+        if count > 0:
+            limit = func.coalesce(QUOTAS.c.allowed, default)
+            change = change.where(or_(limit < 0, QUOTAS.c.used + count <= limit))
+        if self._connection.execute(change).rowcount == 1:
+            return
+        usage = self.of_project(project).get(resource)
+        if usage is None:
+            self._begin(project, resource)
+            self.use(project, resource, count, default)
+            return
+        allowed = default if usage.allowed is None else usage.allowed
+        raise Conflict(
+            f"quota exceeded: project {project!r} has {usage.used} of {allowed} {resource}, "
+            f"and wants {count} more"
+        )
+
+    def set_limit(self, project: str, resource: str, allowed: int | None) -> None:
+        """Allow so many from now on; -1: any number; ``None``: the default."""
+        change = update(QUOTAS).where(*_of(project, resource)).values(allowed=allowed)
+        if self._connection.execute(change).rowcount == 0:
+            self._begin(project, resource)
+            self._connection.execute(change)
+
+    def of_project(self, project: str) -> Mapping[str, Usage]:
+        """What is counted for *project*."""
+        rows = select(QUOTAS).where(QUOTAS.c.project_id == project)
+        return {row.resource: _usage(row) for row in self._connection.execute(rows)}
+
+    def all(self) -> Mapping[str, Mapping[str, Usage]]:
+        """The projects for which somebody set a limit, with all that is counted for them."""
+        limited = select(QUOTAS.c.project_id).where(QUOTAS.c.allowed.is_not(None))
+        rows = select(QUOTAS).where(QUOTAS.c.project_id.in_(limited)).order_by(QUOTAS.c.project_id)
+        found: dict[str, dict[str, Usage]] = {}
+        for row in self._connection.execute(rows):
+            found.setdefault(row.project_id, {})[row.resource] = _usage(row)
+        return found
+
+    def _begin(self, project: str, resource: str) -> None:
+        row = {"project_id": project, "resource": resource, "used": 0}
+        try:
+            self._connection.execute(insert(QUOTAS).values(row))
+        except IntegrityError as exc:
+            raise Overtaken("another transaction began to count the same") from exc
+
+
+def _of(project: str, resource: str) -> tuple[ColumnElement[bool], ...]:
+    return QUOTAS.c.project_id == project, QUOTAS.c.resource == resource
+
+
+def _usage(row: Any) -> Usage:
+    return Usage(row.used, row.allowed)

@@ -1,0 +1,272 @@
+"""Resources as rows: documents in the form of the API, with columns for what is looked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+from attrs import evolve, frozen
+from sqlalchemy import Connection, Table, and_, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from netfw.drivers.query import Query
+from netfw.errors import Conflict, NotFound
+from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.wire import parse, render
+from netfw.server.db.failure import Overtaken, Trouble, trouble
+from netfw.server.db.journal import Journal
+from netfw.server.db.kinds import COMMON, STORED, TAGS, Stored, stored
+from netfw.server.db.selection import conditions, selection, sort_columns, visible
+from netfw.server.db.topics import topics
+
+R = TypeVar("R", bound=Resource)
+
+Json = Mapping[str, Any]
+AT_ONCE = 500
+"""So many ids in one statement: SQLite and others bound the number of values."""
+
+
+@frozen(kw_only=True)
+class Row:
+    """A stored resource, in the form of the API; a value of the model only for who needs one."""
+
+    kind: Kind
+    body: Json
+    extra: Json
+    """Attributes that extension drivers added."""
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(self.kind, UUID(self.body["id"]))
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What the API shows."""
+        return {**self.body, **self.extra}
+
+    def resource(self) -> Resource:
+        """The value that the row says."""
+        return parse(self.kind, self.body)
+
+
+class Rows:
+    """Reading resources, in a number of statements that does not grow with what is found."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def find(self, kind: Kind, query: Query, *, project: str | None = None) -> tuple[Row, ...]:
+        """The resources that *query* asks for, as far as *project* sees them; ``None`` sees all.
+
+        :raises InvalidInput: naming each filter or order that can not be.
+        :raises NotFound: there is no resource of the marker's id.
+        """
+        marker = None if query.marker is None else self._marker(kind, query)
+        rows = selection(kind, query, marker)
+        if project is not None:
+            rows = rows.where(visible(kind, project))
+        found = [_row(kind, row) for row in self._connection.execute(rows)]
+        if query.backwards:
+            found.reverse()
+        return self._completed(kind, found)
+
+    def count(self, kind: Kind, query: Query, *, project: str | None = None) -> int:
+        """How many *query* asks for, on all pages."""
+        rows = select(func.count()).select_from(stored(kind).table)
+        rows = rows.where(*conditions(kind, query.filters))
+        if project is not None:
+            rows = rows.where(visible(kind, project))
+        return int(self._connection.execute(rows).scalar_one())
+
+    def get(self, kind: Kind, id: UUID, *, project: str | None = None, lock: bool = False) -> Row:
+        """The resource of that id.
+
+        Locked, nobody else changes it until the transaction ends; it is for who will.
+
+        :raises NotFound: there is none, or *project* does not see it.
+        """
+        table = stored(kind).table
+        rows = select(table.c.body, table.c.extra).where(table.c.id == str(id))
+        if project is not None:
+            rows = rows.where(visible(kind, project))
+        found = self._connection.execute(rows.with_for_update() if lock else rows).first()
+        if found is None:
+            raise NotFound(f"there is no {kind} {id}")
+        return self._completed(kind, [_row(kind, found)])[0]
+
+    def present(self, refs: Iterable[Ref]) -> tuple[Row, ...]:
+        """Those of *refs* that exist: one statement for each kind, and for some hundreds."""
+        wanted: dict[Kind, list[str]] = {}
+        for each in refs:
+            wanted.setdefault(each.kind, []).append(str(each.id))
+        found: list[Row] = []
+        for kind, ids in wanted.items():
+            table = stored(kind).table
+            rows = select(table.c.body, table.c.extra)
+            some: list[Row] = []
+            for part in _parts(ids):
+                chosen = self._connection.execute(rows.where(table.c.id.in_(part)))
+                some += [_row(kind, row) for row in chosen]
+            found += self._completed(kind, some)
+        return tuple(found)
+
+    def _marker(self, kind: Kind, query: Query) -> Mapping[str, Any]:
+        table = stored(kind).table
+        row = select(*sort_columns(kind, query)).where(table.c.id == str(query.marker))
+        found = self._connection.execute(row).first()
+        if found is None:
+            raise NotFound(f"there is no {kind} {query.marker} to go on from")
+        return dict(found._mapping)
+
+    def _completed(self, kind: Kind, rows: Sequence[Row]) -> tuple[Row, ...]:
+        """Networks list their subnets, which are rows of their own."""
+        if kind is not Kind.NETWORK or not rows:
+            return tuple(rows)
+        subnets = STORED[Kind.SUBNET].table
+        of: dict[str, list[str]] = {row.body["id"]: [] for row in rows}
+        for part in _parts(list(of)):
+            chosen = select(subnets.c.network_id, subnets.c.id).where(
+                subnets.c.network_id.in_(part)
+            )
+            for network, id in self._connection.execute(chosen.order_by(subnets.c.id)):
+                of[network].append(id)
+        return tuple(evolve(row, body={**row.body, "subnets": of[row.body["id"]]}) for row in rows)
+
+
+class Resources(Rows):
+    """Writing too.  Each change is noted in the journal under the topics of before and after."""
+
+    def __init__(self, connection: Connection, journal: Journal) -> None:
+        super().__init__(connection)
+        self._journal = journal
+
+    def insert(self, *new: R, extra: Json | None = None) -> tuple[R, ...]:
+        """Store new resources of one kind, with revision 1 where they have none.
+
+        :raises Conflict: one exists, or its address, MAC or the like; or it refers to what is gone.
+        """
+        numbered = tuple(each if each.revision else evolve(each, revision=1) for each in new)
+        if not numbered:
+            return ()
+        how = stored(ref(numbered[0]).kind)
+        bodies = [_body(each) for each in numbered]
+        self._write(insert(how.table), [_columns(how, body, extra or {}) for body in bodies], how)
+        for table, rows in _related(how, bodies).items():
+            self._write(insert(table), rows, how)
+        for each in numbered:
+            self._journal.note(ref(each), topics(each))
+        return numbered
+
+    def update(self, before: Resource, after: R, extra: Json | None = None) -> R:
+        """Store *after* with the next revision, and return it so.  *extra* ``None``: as it is.
+
+        *before* is what this transaction read; when somebody changed it meanwhile, the
+        transaction is tried again from its beginning.
+
+        :raises Conflict: the address, MAC or the like exists; or it refers to what is gone.
+        """
+        how = stored(ref(after).kind)
+        changed: R = evolve(after, revision=before.revision + 1)
+        old, new = _body(before), _body(changed)
+        values = _columns(how, new, extra or {})
+        if extra is None:
+            del values["extra"]
+        key = and_(how.table.c.id == new["id"], how.table.c.revision_number == before.revision)
+        done = self._write(update(how.table).where(key).values(values), None, how)
+        if done != 1:
+            raise Overtaken(f"{ref(after)} was changed or deleted meanwhile")
+        self._relate(how, old, new)
+        self._journal.note(ref(after), topics(before) | topics(changed))
+        return changed
+
+    def delete(self, before: Resource) -> None:
+        """Remove what this transaction read.
+
+        :raises Conflict: something refers to it.
+        """
+        target = ref(before)
+        how = stored(target.kind)
+        table = how.table
+        gone = delete(table).where(
+            table.c.id == str(target.id), table.c.revision_number == before.revision
+        )
+        try:
+            done = self._connection.execute(gone).rowcount
+        except IntegrityError as exc:
+            raise Conflict(f"{target} is in use; remove what refers to it first") from exc
+        if done != 1:
+            raise Overtaken(f"{target} was changed or deleted meanwhile")
+        if getattr(before, "tags", ()):
+            self._connection.execute(delete(TAGS).where(TAGS.c.resource_id == str(target.id)))
+        self._journal.note(target, topics(before))
+
+    def _relate(self, how: Stored, old: Json, new: Json) -> None:
+        before, after = _related(how, [old]), _related(how, [new])
+        for table in (*(relation.table for relation in how.relations), TAGS):
+            former, wanted = before.get(table, []), after.get(table, [])
+            for row in former:
+                if row not in wanted:
+                    same = and_(*(table.c[name] == value for name, value in row.items()))
+                    self._connection.execute(delete(table).where(same))
+            if fresh := [row for row in wanted if row not in former]:
+                self._write(insert(table), fresh, how)
+
+    def _write(self, statement: Any, rows: Any, how: Stored) -> int:
+        try:
+            return int(self._connection.execute(statement, rows).rowcount)
+        except IntegrityError as exc:
+            if trouble(exc) is Trouble.DUPLICATE:
+                what = f"a {how.kind} with the same {_unique(how)} exists"
+            else:
+                what = f"the {how.kind} refers to something that does not exist, or not any more"
+            raise Conflict(what) from exc
+
+
+def _body(resource: Resource) -> dict[str, Any]:
+    body = render(resource)
+    if isinstance(body.get("subnets"), list):
+        del body["subnets"]
+    return body
+
+
+def _row(kind: Kind, row: Any) -> Row:
+    extra = {} if row.extra == "{}" else json.loads(row.extra)
+    return Row(kind=kind, body=json.loads(row.body), extra=extra)
+
+
+def _columns(how: Stored, body: Json, extra: Json) -> dict[str, Any]:
+    values = {each.column: each.value(body) for each in (*COMMON, *how.fields)}
+    return {"id": body["id"], **values, "body": _text(body), "extra": _text(extra)}
+
+
+def _text(content: Json) -> str:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+
+
+def _related(how: Stored, bodies: Iterable[Json]) -> dict[Table, list[dict[str, Any]]]:
+    """The rows in other tables that *bodies* say."""
+    found: dict[Table, list[dict[str, Any]]] = {}
+    for body in bodies:
+        for relation in how.relations:
+            names = [column.name for column in relation.table.columns]
+            for row in sorted(relation.rows(body)):
+                values = dict(zip(names, (body["id"], *row), strict=True))
+                found.setdefault(relation.table, []).append(values)
+        for tag in body.get("tags", ()):
+            found.setdefault(TAGS, []).append({"resource_id": body["id"], "tag": tag})
+    return found
+
+
+def _unique(how: Stored) -> str:
+    uniques = {
+        Kind.PORT: "id, MAC address or fixed IP",
+        Kind.FLOATING_IP: "id or address",
+        Kind.AGENT: "id, or type and host",
+    }
+    return uniques.get(how.kind, "id")
+
+
+def _parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[at : at + AT_ONCE] for at in range(0, len(ids), AT_ONCE))

@@ -1,0 +1,124 @@
+"""The tables that are not of one kind of resource: pools, quotas, the journal, who reads it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import Boolean, Column, ForeignKey, Index, Table
+
+from netfw.server.db.columns import NUMBER_LENGTH, TABLE_OPTIONS, TOPIC_LENGTH, number, text, word
+from netfw.server.db.kinds import METADATA
+
+POOLS: Final = Table(
+    "pools",
+    METADATA,
+    Column("pool", text(), primary_key=True),
+    Column("lowest", word(NUMBER_LENGTH), nullable=False),
+    Column("highest", word(NUMBER_LENGTH), nullable=False),
+    **TABLE_OPTIONS,
+)
+"""All numbers that a pool can have, offered or not."""
+
+OFFERS: Final = Table(
+    "offers",
+    METADATA,
+    Column("pool", text(), primary_key=True),
+    Column("first", word(NUMBER_LENGTH), primary_key=True),
+    Column("last", word(NUMBER_LENGTH), nullable=False),
+    **TABLE_OPTIONS,
+)
+"""The numbers that are for whoever wants any."""
+
+FREE: Final = Table(
+    "free_ranges",
+    METADATA,
+    Column("pool", text(), primary_key=True),
+    Column("first", word(NUMBER_LENGTH), primary_key=True),
+    Column("last", word(NUMBER_LENGTH), nullable=False),
+    Column("offered", Boolean(create_constraint=False), nullable=False),
+    Index(None, "pool", "last"),
+    Index(None, "pool", "offered", "first"),
+    **TABLE_OPTIONS,
+)
+"""What is free: disjoint, and no two that touch are equally offered.  All else is taken."""
+
+QUOTAS: Final = Table(
+    "quotas",
+    METADATA,
+    Column("project_id", text(), primary_key=True),
+    Column("resource", text(64), primary_key=True),
+    Column("used", number(), nullable=False),
+    Column("allowed", number(), nullable=True),
+    **TABLE_OPTIONS,
+)
+
+HEAD: Final = Table(
+    "journal_head",
+    METADATA,
+    Column("one", number(), primary_key=True, autoincrement=False),
+    Column("epoch", word(), nullable=False),
+    Column("seq", number(), nullable=False),
+    Column("oldest", number(), nullable=False),
+    **TABLE_OPTIONS,
+)
+"""One row: the number of the newest commit, and the oldest from which all that followed is told."""
+
+JOURNAL: Final = Table(
+    "journal",
+    METADATA,
+    Column("seq", number(), primary_key=True, autoincrement=False),
+    Column("topic", text(TOPIC_LENGTH), primary_key=True),
+    Column("kind", word(), primary_key=True),
+    Column("resource_id", word(), primary_key=True),
+    Column("at", number(), nullable=False),
+    Index(None, "topic", "seq"),
+    **TABLE_OPTIONS,
+)
+
+INTERESTS: Final = Table(
+    "interests",
+    METADATA,
+    Column("reader", text(TOPIC_LENGTH), primary_key=True),
+    Column("topic", text(TOPIC_LENGTH), primary_key=True),
+    Column("uses", number(), nullable=False),
+    Column("since", number(), nullable=False),
+    Column("ended", number(), nullable=True),
+    Index(None, "topic"),
+    **TABLE_OPTIONS,
+)
+"""Which topics concern a reader, for how many reasons, and from which commit on."""
+
+HEARTBEATS: Final = Table(
+    "heartbeats",
+    METADATA,
+    Column("agent_id", word(), primary_key=True),
+    Column("at", number(), nullable=False),
+    **TABLE_OPTIONS,
+)
+"""When an agent was last heard of, in milliseconds of the database's own clock."""
+
+DEFAULT_GROUPS: Final = Table(
+    "default_groups",
+    METADATA,
+    Column("project_id", text(), primary_key=True),
+    Column(
+        "security_group_id",
+        word(),
+        ForeignKey("security_groups.id", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    **TABLE_OPTIONS,
+)
+"""Each project has one group for whoever names none."""
+
+ASSIGNMENTS: Final = Table(
+    "assignments",
+    METADATA,
+    Column("service", word(), primary_key=True),
+    Column("host", text(), primary_key=True),
+    Column("resource_id", word(), primary_key=True),
+    Column("kind", word(), nullable=False),
+    Index(None, "resource_id"),
+    **TABLE_OPTIONS,
+)
+"""Networks and routers that somebody scheduled to a host's service."""

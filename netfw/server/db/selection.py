@@ -1,0 +1,252 @@
+"""A query of the API as one statement: filters, order, page.
+
+Different filters must all hold, of one filter any value.  Executes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ColumnElement,
+    Select,
+    and_,
+    exists,
+    false,
+    func,
+    or_,
+    select,
+)
+
+from netfw.drivers.attribute import Value
+from netfw.drivers.query import Query
+from netfw.errors import InvalidInput, nearest
+from netfw.model.document import Document
+from netfw.model.resource import Kind
+from netfw.server.db.kinds import PORT_ADDRESSES, PORT_GROUPS, STORED, TAGS, Stored, stored
+
+Condition = ColumnElement[bool]
+Values = tuple[Value, ...]
+
+_FLAGS: Mapping[Value, bool] = {True: True, False: False, "true": True, "false": False}
+
+
+def selection(kind: Kind, query: Query, marker: Mapping[str, Any] | None = None) -> Select[Any]:
+    """The rows that *query* asks for; *marker* has the columns of the row to go on from.
+
+    Backwards, the rows come in the opposite order: the nearest to the marker first.
+
+    :raises InvalidInput: a filter or an order is by what has no column.
+    """
+    table = stored(kind).table
+    rows = select(table.c.body, table.c.extra).where(*conditions(kind, query.filters))
+    order = _order(kind, query)
+    if marker is not None:
+        rows = rows.where(_after(order, marker))
+    rows = rows.order_by(*(by.asc() if up else by.desc() for _, by, up in order))
+    return rows if query.limit is None else rows.limit(query.limit)
+
+
+def conditions(kind: Kind, filters: Mapping[str, Values]) -> list[Condition]:
+    """What holds for the rows that pass *filters*.
+
+    :raises InvalidInput: naming every filter that can not be.
+    """
+    how = stored(kind)
+    found: list[Condition] = []
+    faults: dict[str, str] = {}
+    for name, values in filters.items():
+        try:
+            found.append(_condition(how, name, values))
+        except ValueError as exc:
+            faults[name] = str(exc)
+    if faults:
+        raise InvalidInput(faults)
+    return found
+
+
+def visible(kind: Kind, project: str) -> Condition:
+    """What a project sees: its own, what is shared, and what belongs to its own or shared ones."""
+    table, networks = stored(kind).table, STORED[Kind.NETWORK].table
+    own = table.c.project_id == project
+    if kind is Kind.NETWORK:
+        return or_(own, table.c.shared.is_(True), table.c.router_external.is_(True))
+    if kind in (Kind.SECURITY_GROUP, Kind.ADDRESS_GROUP):
+        return or_(own, table.c.shared.is_(True))
+    if kind is Kind.SUBNET:
+        open_ones = or_(networks.c.project_id == project, networks.c.shared.is_(True))
+        return or_(own, table.c.network_id.in_(select(networks.c.id).where(open_ones)))
+    if kind is Kind.PORT:
+        mine = select(networks.c.id).where(networks.c.project_id == project)
+        return or_(own, table.c.network_id.in_(mine))
+    if kind is Kind.SECURITY_GROUP_RULE:
+        groups = STORED[Kind.SECURITY_GROUP].table
+        mine = select(groups.c.id).where(groups.c.project_id == project)
+        return or_(own, table.c.security_group_id.in_(mine))
+    return own
+
+
+def sort_columns(kind: Kind, query: Query) -> list[ColumnElement[Any]]:
+    """What a marker's row must tell, each under the name of its attribute."""
+    return [by.label(name) for name, by, _ in _order(kind, query)]
+
+
+def _order(kind: Kind, query: Query) -> list[tuple[str, ColumnElement[Any], bool]]:
+    columns = stored(kind).columns
+    unknown = [name for name, _ in query.sort if name not in columns]
+    if unknown:
+        raise InvalidInput(
+            {name: f"can not be sorted by{nearest(name, columns)}" for name in unknown}
+        )
+    chosen = list(dict(query.sort).items())
+    if not any(name == "id" for name, _ in chosen):
+        chosen.append(("id", True))
+    return [(name, _sortable(columns[name]), up != query.backwards) for name, up in chosen]
+
+
+def _sortable(column: Column[Any]) -> ColumnElement[Any]:
+    """The column, with nothing before everything else on all databases."""
+    if not column.nullable:
+        return column
+    if isinstance(column.type, Boolean):
+        return func.coalesce(column, false())
+    kind: type[object] = column.type.python_type
+    return func.coalesce(column, -1 if kind is int else "")
+
+
+def _after(
+    order: Iterable[tuple[str, ColumnElement[Any], bool]], marker: Mapping[str, Any]
+) -> Condition:
+    """Rows beyond *marker*: further by the first key, or equal there and further by the next."""
+    ways: list[Condition] = []
+    equal: list[Condition] = []
+    for name, by, up in order:
+        value = marker[name]
+        ways.append(and_(*equal, by > value if up else by < value))
+        equal.append(by == value)
+    return or_(*ways)
+
+
+def _condition(how: Stored, name: str, values: Values) -> Condition:
+    special = _SPECIAL.get((how.kind, name)) or _SPECIAL.get((None, name))
+    if special is not None:
+        return special(how, values)
+    column = how.columns.get(name)
+    if column is None:
+        known = (*how.columns, *(key for kind, key in _SPECIAL if kind in (how.kind, None)))
+        raise ValueError(f"is not a filter{nearest(name, known)}")
+    return _any_of(column, values)
+
+
+def _any_of(column: ColumnElement[Any], values: Iterable[Value | UUID]) -> Condition:
+    given = [_plain(column, value) for value in values]
+    some = [value for value in given if value is not None]
+    equal = column.in_(some) if some else false()
+    return or_(equal, column.is_(None)) if None in given else equal
+
+
+def _plain(column: ColumnElement[Any], value: Value | UUID) -> Any:
+    """*value* as the database compares it.
+
+    :raises ValueError: the column can not have it.
+    """
+    if value is None:
+        return None
+    wanted = column.type.python_type
+    if wanted is bool:
+        lowered = value.lower() if isinstance(value, str) else value
+        if not isinstance(lowered, str | bool) or lowered not in _FLAGS:
+            raise ValueError(f"{value!r} is neither true nor false")
+        return _FLAGS[lowered]
+    if wanted is int:
+        try:
+            number = int(str(value))
+        except ValueError:
+            raise ValueError(f"{value!r} is not a number") from None
+        if number.bit_length() > 63:
+            raise ValueError("is a number too large")
+        return number
+    if isinstance(value, tuple | Document):
+        raise ValueError("is compared with single values")
+    return str(value)
+
+
+def _by_fixed_ips(how: Stored, values: Values) -> Condition:
+    """``ip_address=...`` and ``subnet_id=...``: of one address of the port, both must hold."""
+    wanted: dict[str, list[Value]] = {}
+    for value in values:
+        for name, each in _pairs(value):
+            wanted.setdefault(name, []).append(each)
+    rows = PORT_ADDRESSES.c
+    parts: list[Condition] = [rows.port_id == how.table.c.id]
+    for name, given in wanted.items():
+        if name == "ip_address_substr":
+            parts.append(or_(*(rows.ip_address.contains(str(v), autoescape=True) for v in given)))
+        elif name in ("ip_address", "subnet_id"):
+            parts.append(_any_of(rows[name], given))
+        else:
+            raise ValueError(f"{name} is not ip_address, ip_address_substr or subnet_id")
+    return exists().where(*parts) if wanted else false()
+
+
+def _pairs(value: Value) -> Iterable[tuple[str, Value]]:
+    if isinstance(value, Document):
+        return value.content().items()
+    name, equals, rest = str(value).partition("=")
+    if not equals:
+        raise ValueError("write ip_address=... or subnet_id=...")
+    return ((name, rest),)
+
+
+def _by_groups(how: Stored, values: Values) -> Condition:
+    rows = PORT_GROUPS.c
+    same = rows.port_id == how.table.c.id
+    return exists().where(same, _any_of(rows.security_group_id, values))
+
+
+def _by_segment(name: str) -> Callable[[Stored, Values], Condition]:
+    def condition(how: Stored, values: Values) -> Condition:
+        rows = STORED[Kind.SEGMENT].table.c
+        return exists().where(rows.network_id == how.table.c.id, _any_of(rows[name], values))
+
+    return condition
+
+
+def _by_subnets(how: Stored, values: Values) -> Condition:
+    rows = STORED[Kind.SUBNET].table.c
+    return exists().where(rows.network_id == how.table.c.id, _any_of(rows.id, values))
+
+
+def _tags(values: Values) -> list[str]:
+    return [tag for value in values for tag in str(value).split(",")]
+
+
+def _has_tag(how: Stored, values: Iterable[str]) -> Condition:
+    return exists().where(TAGS.c.resource_id == how.table.c.id, TAGS.c.tag.in_(list(values)))
+
+
+def _all_tags(how: Stored, values: Values) -> Condition:
+    return and_(*(_has_tag(how, [tag]) for tag in _tags(values)))
+
+
+def _any_tag(how: Stored, values: Values) -> Condition:
+    return _has_tag(how, _tags(values))
+
+
+_SPECIAL: Mapping[tuple[Kind | None, str], Callable[[Stored, Values], Condition]] = {
+    (Kind.PORT, "fixed_ips"): _by_fixed_ips,
+    (Kind.PORT, "security_groups"): _by_groups,
+    (Kind.NETWORK, "provider:network_type"): _by_segment("network_type"),
+    (Kind.NETWORK, "provider:physical_network"): _by_segment("physical_network"),
+    (Kind.NETWORK, "provider:segmentation_id"): _by_segment("segmentation_id"),
+    (Kind.NETWORK, "subnets"): _by_subnets,
+    (None, "tags"): _all_tags,
+    (None, "tags-any"): _any_tag,
+    (None, "not-tags"): lambda how, values: ~_all_tags(how, values),
+    (None, "not-tags-any"): lambda how, values: ~_any_tag(how, values),
+}
+"""Filters by what is in other tables; without a kind: of all kinds."""

@@ -1,0 +1,70 @@
+"""Spans of numbers, and what is done to those that are free.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from attrs import frozen
+
+
+@frozen
+class Span:
+    """The numbers *first* to *last*."""
+
+    first: int
+    last: int
+
+    def __contains__(self, number: int) -> bool:
+        return self.first <= number <= self.last
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+
+@frozen
+class Free:
+    """A span that is free, and whether it is for whoever wants any."""
+
+    span: Span
+    offered: bool
+
+
+def without(free: Free, number: int) -> tuple[Free, ...]:
+    """What is left of *free* when *number* is taken: none, one or two parts."""
+    first, last = free.span.first, free.span.last
+    parts = (Span(first, number - 1), Span(number + 1, last))
+    return tuple(Free(part, free.offered) for part in parts if part.first <= part.last)
+
+
+def divided(spans: Iterable[Span], offers: Iterable[Span]) -> tuple[Free, ...]:
+    """*spans*, cut where *offers* begin and end; parts that touch and are alike are one."""
+    ordered = tuple(joined(offers))
+    return tuple(part for span in joined(spans) for part in _cut(span, ordered))
+
+
+def joined(spans: Iterable[Span]) -> Iterator[Span]:
+    """The same numbers in as few spans as there can be, in order."""
+    current: Span | None = None
+    for span in sorted(spans, key=lambda each: each.first):
+        if current is not None and span.first <= current.last + 1:
+            current = Span(current.first, max(current.last, span.last))
+            continue
+        if current is not None:
+            yield current
+        current = span
+    if current is not None:
+        yield current
+
+
+def _cut(span: Span, offers: Iterable[Span]) -> Iterator[Free]:
+    at = span.first
+    for offer in offers:
+        first, last = max(offer.first, at), min(offer.last, span.last)
+        if first > last:
+            continue
+        if at < first:
+            yield Free(Span(at, first - 1), False)
+        yield Free(Span(first, last), True)
+        at = last + 1
+    if at <= span.last:
+        yield Free(Span(at, span.last), False)

@@ -1,0 +1,218 @@
+"""Private database servers: each in one directory, on a unix socket there and nowhere else.
+
+What they hold is for one test run: nothing is flushed to the disk.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Protocol, Self
+
+from netfw.errors import BackendBroken
+
+START_SECONDS = 60.0
+
+
+class DatabaseServer(Protocol):
+    """A server that makes databases."""
+
+    def create(self, name: str) -> str:
+        """Make an empty database and return its URL."""
+
+    def drop(self, name: str) -> None:
+        """Remove a database."""
+
+    def stop(self) -> None:
+        """End the server and remove its files."""
+
+
+class PrivateServer:
+    """What the servers have in common: a directory, a process, a command that speaks to it."""
+
+    NAME: ClassVar[str]
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _launch(self, argv: Sequence[str | Path], ready: Sequence[str | Path]) -> None:
+        """Start *argv* and wait until the command *ready* succeeds."""
+        with (self.directory / "server.log").open("wb") as log:
+            self._process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + START_SECONDS
+        while subprocess.run(ready, capture_output=True, check=False).returncode:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop(keep=True)
+                log_end = (self.directory / "server.log").read_text(errors="replace")[-2000:]
+                raise BackendBroken(f"{self.NAME} does not start: {log_end}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End the server at once, as a crash of its machine would."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def stop(self, *, keep: bool = False) -> None:
+        """End the server and, unless told otherwise, remove its files."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)  # at once, and with its children
+            try:
+                self._process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        if not keep:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class PrivatePostgres(PrivateServer):
+    """PostgreSQL.  It refuses to run as root, so it takes itself for another user."""
+
+    NAME = "PostgreSQL"
+
+    def start(self) -> Self:
+        """Make a cluster where there is none, and start it.
+
+        :raises BackendBroken: it is not installed, or does not start.
+        """
+        programs, data = _postgres_programs(), self.directory / "data"
+        self._programs = programs
+        if not data.exists():
+            flags = ("-U", "netfw", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+            _run(*_unprivileged(), programs / "initdb", "-D", data, *flags)
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self.directory),
+            "fsync": "off",
+            "full_page_writes": "off",
+            "synchronous_commit": "off",
+            "max_connections": "100",
+            "shared_buffers": "32MB",
+            "autovacuum": "off",
+        }
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        self._launch(
+            [*_unprivileged(), *_MORTAL, programs / "postgres", "-D", data, *options],
+            [programs / "pg_isready", "-q", "-h", self.directory, "-U", "netfw", "-d", "postgres"],
+        )
+        return self
+
+    def create(self, name: str, template: str = "template0") -> str:
+        """Make a database, a copy of *template*, and return its URL."""
+        self._say("createdb", "-T", template, name)
+        return f"postgresql://netfw@/{name}?host={self.directory}"
+
+    def drop(self, name: str) -> None:
+        """Remove a database, whoever is still connected."""
+        self._say("dropdb", "--if-exists", "--force", name)
+
+    def _say(self, program: str, *words: str) -> None:
+        _run(self._programs / program, "-h", self.directory, "-U", "netfw", *words)
+
+
+class PrivateMariadb(PrivateServer):
+    """MariaDB."""
+
+    NAME = "MariaDB"
+
+    def start(self) -> Self:
+        """Make the system's tables where there are none, and start the server.
+
+        :raises BackendBroken: it is not installed, or does not start.
+        """
+        data, user = self.directory / "data", f"--user={getpass.getuser()}"
+        small = ("--innodb-log-file-size=16M",)
+        if not data.exists():
+            flags = ("--auth-root-authentication-method=normal", "--skip-test-db")
+            _run("mariadb-install-db", "--no-defaults", f"--datadir={data}", user, *flags, *small)
+        options = (
+            "--skip-networking",
+            "--skip-log-bin",
+            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-doublewrite=0",
+            "--innodb-buffer-pool-size=64M",
+            "--innodb-use-native-aio=0",
+            "--max-connections=100",
+            f"--pid-file={self.directory}/pid",
+        )
+        self._launch(
+            [
+                *(*_MORTAL, _program("mariadbd"), "--no-defaults", user, f"--datadir={data}"),
+                *(f"--socket={self._socket}", *options, *small),
+            ],
+            ["mariadb-admin", "--no-defaults", f"--socket={self._socket}", "-u", "root", "ping"],
+        )
+        return self
+
+    @property
+    def _socket(self) -> Path:
+        return self.directory / "s.sock"
+
+    def create(self, name: str) -> str:
+        """Make an empty database and return its URL."""
+        self._say(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+        return f"mariadb://root@localhost/{name}?unix_socket={self._socket}"
+
+    def drop(self, name: str) -> None:
+        """Remove a database."""
+        self._say(f"DROP DATABASE IF EXISTS {name}")
+
+    def _say(self, statement: str) -> None:
+        socket = f"--socket={self._socket}"
+        _run("mariadb", "--no-defaults", socket, "-u", "root", "-e", statement)
+
+
+_MORTAL = ("setpriv", "--pdeathsig", "KILL")
+"""What is started with it ends when the test run ends, however that ends."""
+
+
+def _unprivileged() -> tuple[str, ...]:
+    """What makes root somebody else, in a user namespace of its own; files stay root's."""
+    if os.geteuid() != 0:
+        return ()
+    try:
+        user = pwd.getpwnam("postgres").pw_uid
+    except KeyError:
+        user = pwd.getpwnam("nobody").pw_uid
+    return ("unshare", "--user", f"--map-user={user}", f"--map-group={user}")
+
+
+def _postgres_programs() -> Path:
+    """Debian keeps the programs of each version apart; the newest is taken."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_version)
+    if found:
+        return found[-1].parent
+    return Path(_program("initdb")).parent
+
+
+def _version(path: Path) -> int:
+    name = path.parts[-3]
+    return int(name) if name.isdigit() else 0
+
+
+def _program(name: str) -> str:
+    path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+    if path is None:
+        raise BackendBroken(f"{name} is not installed: run tools/install-packages")
+    return path
+
+
+def _run(*argv: str | Path) -> None:
+    try:
+        subprocess.run(argv, capture_output=True, check=True)
+    except FileNotFoundError as exc:
+        raise BackendBroken(f"{argv[0]} is not installed: run tools/install-packages") from exc
+    except subprocess.CalledProcessError as exc:
+        said = (exc.stderr or exc.stdout).decode(errors="replace")[-2000:]
+        raise BackendBroken(f"{argv[0]} failed: {said}") from exc

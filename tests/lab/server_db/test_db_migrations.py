@@ -1,0 +1,44 @@
+"""Tables come and go by migrations, and are those that the code works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from database_place import Place
+
+from netfw.errors import BackendBroken, InvalidInput
+from netfw.server.db import Database, migration
+
+
+@pytest.mark.spec("ML2-11")
+def test_tables_come_with_an_upgrade_are_as_declared_and_go_with_a_downgrade(
+    place: Place, open_database: Callable[..., Database]
+) -> None:
+    database = open_database(place.url)
+    assert migration.current(database) is None
+    for _ in range(2):
+        migration.upgrade(database)
+        assert migration.current(database) == migration.newest()
+        assert migration.differences(database) == ()
+        migration.upgrade(database)
+        migration.downgrade(database, "base")
+        assert migration.current(database) is None
+
+
+def test_what_works_on_other_tables_is_refused_with_what_to_do(
+    place: Place, open_database: Callable[..., Database]
+) -> None:
+    database = open_database(place.url)
+    with pytest.raises(BackendBroken, match="netfw-db upgrade"):
+        migration.require_newest(database)
+    with pytest.raises(BackendBroken, match="netfw-db upgrade"):
+        database.read(lambda view: view.journal.cursor())
+    with pytest.raises(InvalidInput, match="7777"):
+        migration.upgrade(database, "7777")
+
+
+def test_a_column_that_somebody_took_away_is_found(database: Database) -> None:
+    with database.writing.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE routers DROP COLUMN ha")
+    assert migration.differences(database) == ("add column: routers ha",)
