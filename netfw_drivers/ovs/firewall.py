@@ -205,6 +205,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         if audit:
             self._flows.mirror.audit()
             self._flows.mirror.wait_current()
+            self._flows.wait_answer()  # by then we were told what has drifted
         return self._flows
 
 

@@ -134,7 +134,7 @@ class Draft:
 
     def touch(self, part: Part) -> None:
         """Look at these flows again, whatever changes."""
-        self._touched[part].update(())
+        self._touched.setdefault(part, set())
 
     def touch_everything(self) -> None:
         """Look at all flows again."""
