@@ -1,8 +1,9 @@
 """Which connections live on."""
 
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 import pytest
+from attrs import evolve
 from iptables_scene import (
     FRIENDS,
     GROUP,
@@ -17,6 +18,8 @@ from iptables_scene import (
     port_id,
 )
 
+from netfw.drivers.keys import PortKey
+from netfw.drivers.source import Source
 from netfw.linux.conntrack.entry import Connection, Flow
 from netfw.plan import Update
 from netfw_drivers.iptables.judge import Court, read_clause
@@ -129,3 +132,19 @@ def test_a_line_is_read_as_ours_or_as_iptables_prints_it() -> None:
     assert ours == read_clause("-p udplite -m multiport --dports 1:2 -j ACCEPT")
     assert read_clause("-m conntrack --ctstate RELATED -j ACCEPT").never
     assert read_clause("-m comment --comment stateless").never
+
+
+@pytest.mark.parametrize("exact", [1, 2])
+def test_an_address_is_whose_prefix_is_the_longest(exact: int) -> None:
+    """Who may use a whole subnet is not asked about the address of a neighbour."""
+    wide = 3 - exact
+    state = {**a_port(1), **a_port(2, GROUP), **a_group(a_rule(IN))}
+    pair = Source(f"fa:16:3e:00:00:0{wide}", ip_network("10.0.0.0/24"))
+    key = PortKey(port_id(wide))
+    state[key] = evolve(state[key], sources=state[key].sources | {pair})
+    kernel = Kernel({"tap1": "br1", "tap2": "br1"})
+    kernel.converge(Update(put=state))
+    court = Court(picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets)
+    denied = court.denied([port_id(1), port_id(2)])
+    assert denied(a_connection("192.0.2.1", f"10.0.0.{exact}")) is (exact == 1)
+    assert denied(a_connection("192.0.2.1", "10.0.0.77")) is (wide == 1)

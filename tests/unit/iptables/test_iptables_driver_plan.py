@@ -241,3 +241,29 @@ def test_a_chain_that_somebody_changed_is_put_right() -> None:
     kernel.mirror.chains[key] = ("-j RETURN",)
     plan = kernel.plan(Update(put=state, complete=True), fresh=True)
     assert next(map(str, plan)) == f"iptables/IPv4/mangle: put {key}: 2 rules"
+
+
+@pytest.mark.parametrize("lost", ["i", "o", "s", "zones.br1", "sent.tap1", "taken.tap1"])
+@pytest.mark.parametrize("family", [4, 6])
+def test_what_somebody_was_killed_over_is_cleared_away(lost: str, family: int) -> None:
+    kernel, state = a_host(1)
+    for key in [*kernel.mirror.chains]:
+        if key.family == family and key.name.startswith(lost):
+            del kernel.mirror.chains[key]
+    kernel.carry_out(kernel.plan(Update(drop=frozenset(state)), fresh=True))
+    assert (kernel.mirror.chains, kernel.sets, kernel.frames) == ({}, {}, {})
+
+
+@pytest.mark.spec("FW-12")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("network", "x -j ACCEPT"), ("mac", "x -j ACCEPT"), ("groups", frozenset({"x"}))],
+)
+def test_a_value_that_nobody_checked_is_checked_here(field: str, value: object) -> None:
+    kernel = a_kernel()
+    state = a_port(1)
+    (key,) = state
+    object.__setattr__(state[key], field, value)
+    plan = kernel.plan(Update(put=state))
+    assert isinstance(plan.refused[key], InvalidInput)
+    assert not plan

@@ -115,5 +115,20 @@ def test_packets_find_their_port_by_the_beginning_of_its_device_first() -> None:
         f"-m physdev --physdev-out tap10 --physdev-is-bridged -j nfw-i{short(port_id(2))}",
     )
     assert kernel.frames["guard.vif2"].lines == (f"-i vif2 -j nfw-p{short(port_id(3))}",)
-    assert kernel.frames["guard"].hook == "PREROUTING"
+    assert {name: kernel.frames[name].hook for name in ("guard", "caster")} == {
+        "guard": "PREROUTING",
+        "caster": "POSTROUTING",
+    }
+    for family in (4, 6):
+        assert {
+            (point.table, point.builtin): lines
+            for point, lines in kernel.mirror.hooks.items()
+            if point.family == family
+        } == {
+            ("raw", "PREROUTING"): ("-j nfw-zones",),
+            ("raw", "OUTPUT"): ("-j nfw-zoned",),
+            ("mangle", "PREROUTING"): ("-j nfw-sent",),
+            ("mangle", "FORWARD"): ("-j nfw-taken",),
+            ("filter", "FORWARD"): ("-j nfw-bridge",),
+        }
     assert kernel.lines("bridge.br1") == ("-i br1 -m physdev --physdev-is-bridged -j ACCEPT",)
