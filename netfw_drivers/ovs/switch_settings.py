@@ -108,7 +108,7 @@ class Settings:
         )
 
     def listeners(self) -> dict[NetworkType, Endpoint]:
-        """The tunnels that lead to this host itself, by type; see docs/decisions/0010."""
+        """The tunnels that lead to this host itself, by type; see docs/decisions/0012."""
         if self.datapath_type != USERSPACE or self.local_ip is None:
             return {}
         return {kind: Endpoint(kind, self.local_ip) for kind in self.tunnel_types}

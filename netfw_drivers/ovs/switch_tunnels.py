@@ -25,7 +25,7 @@ _OURS = {LISTENER_MARK: "true"}
 def plan_listeners(draft: Draft, settings: Settings) -> None:
     """Have the switch listen for every type of tunnel, also while there is none.
 
-    See docs/decisions/0010: a listener is a tunnel that leads to this host itself, which nothing
+    See docs/decisions/0012: a listener is a tunnel that leads to this host itself, which nothing
     uses.  Where somebody else has its name, tunnels work as well as without it.
     """
     wanted = settings.listeners()

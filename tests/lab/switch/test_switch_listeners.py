@@ -1,4 +1,4 @@
-"""Tunnels that come again soon after the last one went: docs/decisions/0010."""
+"""Tunnels that come again soon after the last one went: docs/decisions/0012."""
 
 import socket
 

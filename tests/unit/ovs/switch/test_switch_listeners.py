@@ -1,4 +1,4 @@
-"""The switch listens for every type of tunnel all the time: docs/decisions/0010."""
+"""The switch listens for every type of tunnel all the time: docs/decisions/0012."""
 
 from ipaddress import ip_address
 
