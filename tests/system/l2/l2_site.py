@@ -8,6 +8,7 @@ word is not taken for it.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -63,8 +64,13 @@ class Flavour:
         return f"{way}-{self.firewall}" if self.firewall else way
 
 
-MESH4, POPULATED4 = Flavour(), Flavour(population=True)
-MESH6, POPULATED6 = Flavour(ip=6), Flavour(ip=6, population=True)
+FIREWALL = os.environ.get("NETFW_FIREWALL", "")
+"""The firewall driver of all sites that name none; their ports are in a group that allows all."""
+MESH4, POPULATED4, MESH6, POPULATED6 = (
+    Flavour(ip=ip, population=population, firewall=FIREWALL)
+    for ip in (4, 6)
+    for population in (False, True)
+)
 ALL_FLAVOURS = (MESH4, POPULATED4, MESH6, POPULATED6)
 
 

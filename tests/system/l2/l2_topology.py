@@ -15,6 +15,13 @@ from attrs import define, field
 from netfw.messaging.file import read_topology
 from netfw.model.network import Network
 
+EVERYTHING = "everything"
+"""The group of ports of which nothing else is said."""
+ALL_RULES = [
+    {"direction": direction, "ethertype": ethertype}
+    for direction in ("ingress", "egress")
+    for ethertype in ("IPv4", "IPv6")
+]
 CIDR4, CIDR6 = "10.0.0.0/16", "fd00:a::/64"
 
 
@@ -129,14 +136,20 @@ class Topology:
                 for version, cidr in ((4, CIDR4), (6, CIDR6))
             ],
             "security_groups": [
-                {"name": name, "rules": rules} for name, rules in self.groups.items()
+                {"name": name, "rules": rules}
+                for name, rules in {EVERYTHING: ALL_RULES, **self.groups}.items()
             ],
             "ports": [
                 {
                     "name": f"port{port.number}", "id": port.id, "network": port.net.name,
                     "host": port.host, "mac_address": port.mac, "fixed_ips": [port.v4, port.v6],
-                    **port.more,
+                    **_groups(port), **port.more,
                 }
                 for port in self.ports
             ],
         }  # fmt: skip
+
+
+def _groups(port: Port) -> dict[str, Any]:
+    unfiltered = port.more.get("port_security_enabled") is False or "device_owner" in port.more
+    return {} if unfiltered else {"security_groups": [EVERYTHING]}
