@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import pytest
-
 from netfw.drivers.host import LocalHost
 from netfw.drivers.loader import create, installed
 from netfw.drivers.type_driver import TypeDriver
@@ -30,7 +28,6 @@ class ByName(TypeDriverConformance):
         return {}
 
 
-@pytest.mark.spec("ML2-01")
 class TestLocal(ByName):
     TYPE = NetworkType.LOCAL
     OPTIONS: ClassVar = {"global_physnet_mtu": 1400}
@@ -42,7 +39,6 @@ class TestLocal(ByName):
         return {None: 1400}
 
 
-@pytest.mark.spec("ML2-01")
 class TestFlat(ByName):
     TYPE = NetworkType.FLAT
     OPTIONS: ClassVar = {
@@ -60,7 +56,6 @@ class TestFlat(ByName):
         return {None: 1500, "physnet1": 1500, "physnet2": 9000, "physnet3": 1400}
 
 
-@pytest.mark.spec("ML2-01")
 class TestFlatAnywhere(TestFlat):
     OPTIONS: ClassVar = {
         "flat_networks": "*",
@@ -71,7 +66,6 @@ class TestFlatAnywhere(TestFlat):
         return {}
 
 
-@pytest.mark.spec("ML2-01")
 class TestVlan(ByName):
     TYPE = NetworkType.VLAN
     OPTIONS: ClassVar = {
@@ -92,7 +86,6 @@ class TestVlan(ByName):
         return {None: 1500, "physnet1": 1500, "physnet2": 9000}
 
 
-@pytest.mark.spec("ML2-01")
 class TestGre(ByName):
     TYPE = NetworkType.GRE
     OPTIONS: ClassVar = {"tunnel_id_ranges": "1:10,4294967290:4294967295"}
@@ -104,7 +97,6 @@ class TestGre(ByName):
         return {None: 1458}
 
 
-@pytest.mark.spec("ML2-01")
 class TestVxlan(ByName):
     TYPE = NetworkType.VXLAN
     OPTIONS: ClassVar = {"vni_ranges": "1:10,16777210:16777215"}
@@ -116,7 +108,6 @@ class TestVxlan(ByName):
         return {None: 1450}
 
 
-@pytest.mark.spec("ML2-01")
 class TestVxlanOverIpv6(TestVxlan):
     OPTIONS: ClassVar = {"vni_ranges": "1:10", "overlay_ip_version": 6, "path_mtu": 9000}
 
@@ -124,7 +115,6 @@ class TestVxlanOverIpv6(TestVxlan):
         return {None: 1430}
 
 
-@pytest.mark.spec("ML2-01")
 class TestGeneve(ByName):
     TYPE = NetworkType.GENEVE
     OPTIONS: ClassVar = {

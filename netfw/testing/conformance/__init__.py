@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from netfw.testing.conformance.firewall import FirewallDriverConformance
     from netfw.testing.conformance.interface import InterfaceDriverConformance
+    from netfw.testing.conformance.ipam import IpamDriverConformance
     from netfw.testing.conformance.state_source import StateSourceConformance
     from netfw.testing.conformance.switch import SwitchDriverConformance
     from netfw.testing.conformance.type_driver import TypeDriverConformance
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FirewallDriverConformance",
     "InterfaceDriverConformance",
+    "IpamDriverConformance",
     "StateSourceConformance",
     "SwitchDriverConformance",
     "TypeDriverConformance",
@@ -30,6 +32,7 @@ __all__ = [
 _HOMES = {
     "FirewallDriverConformance": "firewall",
     "InterfaceDriverConformance": "interface",
+    "IpamDriverConformance": "ipam",
     "StateSourceConformance": "state_source",
     "SwitchDriverConformance": "switch",
     "TypeDriverConformance": "type_driver",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, ClassVar, Protocol
 
 import pytest
@@ -216,10 +216,13 @@ class TypeDriverConformance(Hooked):
         driver, other = self.make_driver(), self.make_driver()
         self.require_ranges(driver)
         books = self.books(driver)
-        with books.transaction() as one_store, books.transaction() as other_store:
-            one, two = driver.allocate(one_store), other.allocate(other_store)
-        assert one is not None
-        assert one != two
+        got: list[Provider | None] = []
+        with books.transaction() as one_store:
+            got.append(driver.allocate(one_store))
+            with suppress(Conflict), books.transaction() as other_store:
+                got.append(other.allocate(other_store))
+        assert None not in got
+        assert len(set(got)) == len(got)
 
     @proves(TypeDriver, 5)
     def test_of_two_transactions_one_gets_what_both_want(self) -> None:

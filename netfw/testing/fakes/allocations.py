@@ -102,6 +102,9 @@ class MemoryAddresses:
         kind = ipaddress.IPv4Address if subnet.ip_version == 4 else ipaddress.IPv6Address
         return frozenset(kind(number) for number in self._ledger.shelf(subnet.id))
 
-    def remove(self, subnet: SubnetId) -> None:
+    def define(self, subnet: Subnet) -> None:
+        """A subnet is made or changed.  Its pools come with every question, so nothing is kept."""
+
+    def drop(self, subnet: SubnetId) -> None:
         """The subnet is deleted, and what was taken in it with it."""
         self._ledger.shelves.pop(subnet, None)

@@ -1,0 +1,1 @@
+"""Address management in netfw's own database."""

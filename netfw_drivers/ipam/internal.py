@@ -1,0 +1,92 @@
+"""InternalIpamDriver: addresses in the server's own database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv6Network
+from typing import Any, ClassVar, Self
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.ipam import (
+    AddressRequest,
+    AddressStore,
+    AnyAddress,
+    DerivedAddress,
+    IpamDriver,
+    ThisAddress,
+)
+from netfw.errors import Conflict, InvalidInput
+from netfw.model.address import IpAddress
+from netfw.model.ids import SubnetId
+from netfw.model.port import FixedIp
+from netfw.model.subnet import Subnet
+from netfw_drivers.ipam.rules import eui64, is_automatic, place_faults, subnet_faults
+
+
+class InternalIpamDriver(IpamDriver):
+    """Asks the store, and remembers nothing: what is free is one question in a subnet of any size.
+
+    Who names an address may have it outside the allocation pools too, the gateway's included.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls()
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("internal")
+
+    def check_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:
+        if faults := dict(subnet_faults(before, after)):
+            raise InvalidInput(faults)
+
+    def allocate(self, request: AddressRequest, store: AddressStore) -> FixedIp:
+        match request:
+            case AnyAddress(subnets=subnets):
+                return _any(subnets, store)
+            case ThisAddress(subnet=subnet, address=address):
+                if faults := dict(place_faults(subnet, address)):
+                    raise InvalidInput(faults)
+                return _this(subnet, address, store)
+            case DerivedAddress(subnet=subnet):
+                return _this(subnet, _derived(request), store)
+
+    def release(self, fixed_ip: FixedIp, store: AddressStore) -> None:
+        store.give_back(fixed_ip.subnet_id, fixed_ip.address)
+
+    def drop_subnet(self, subnet: SubnetId, store: AddressStore) -> None:
+        """There is nothing but what the store has, which goes with the subnet."""
+
+
+def _any(subnets: tuple[Subnet, ...], store: AddressStore) -> FixedIp:
+    for subnet in subnets:
+        address = store.take_any(subnet)
+        if address is not None:
+            return FixedIp(subnet_id=subnet.id, address=address)
+    if not subnets:
+        raise Conflict("there is no subnet to take an address from")
+    raise Conflict(f"no address is left in {', '.join(map(_named, subnets))}")
+
+
+def _this(subnet: Subnet, address: IpAddress, store: AddressStore) -> FixedIp:
+    if not store.take(subnet.id, address):
+        raise Conflict(f"address {address} is taken in {_named(subnet)}")
+    return FixedIp(subnet_id=subnet.id, address=address)
+
+
+def _derived(request: DerivedAddress) -> IpAddress:
+    block = request.subnet.cidr
+    if not (isinstance(block, IPv6Network) and is_automatic(request.subnet)):
+        raise InvalidInput(
+            {
+                "subnet_id": f"hosts derive no addresses in {_named(request.subnet)}: "
+                "its ipv6_address_mode is neither slaac nor dhcpv6-stateless"
+            }
+        )
+    return eui64(block, request.mac)
+
+
+def _named(subnet: Subnet) -> str:
+    return f"{subnet.cidr} (subnet {subnet.id})"

@@ -1,0 +1,57 @@
+"""Which addresses of a block a host can have.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv6Address, IPv6Network
+
+from netfw.model.address import IpAddress, IpNetwork, Mac
+from netfw.model.subnet import Ipv6Mode, Subnet
+
+_AUTOMATIC = (Ipv6Mode.SLAAC, Ipv6Mode.STATELESS)
+
+
+def special(block: IpNetwork) -> dict[IpAddress, str]:
+    """The addresses of *block* that are none for a host, and what they are.
+
+    A block of one address or two has none of them, as between two routers.
+    """
+    if block.max_prefixlen - block.prefixlen < 2:
+        return {}
+    if block.version == 6:
+        return {block.network_address: "the address of all routers"}
+    return {block.network_address: "the network's own", block.broadcast_address: "the broadcast"}
+
+
+def is_automatic(subnet: Subnet) -> bool:
+    """Whether hosts there derive addresses by themselves."""
+    return subnet.ipv6_address_mode in _AUTOMATIC or subnet.ipv6_ra_mode in _AUTOMATIC
+
+
+def eui64(block: IPv6Network, mac: Mac) -> IPv6Address:
+    """The address in *block* that a host with this *mac* derives (RFC 4291, appendix A)."""
+    octets = bytes.fromhex(mac.replace(":", ""))
+    identifier = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))
+    return block.network_address + int.from_bytes(identifier, "big")
+
+
+def subnet_faults(before: Subnet | None, after: Subnet) -> Iterator[tuple[str, str]]:
+    """What is wrong with a new or changed subnet, by attribute."""
+    if before is not None and before.cidr != after.cidr:
+        yield "cidr", f"{before.cidr} can not become {after.cidr}: addresses of it may be taken"
+    reserved = special(after.cidr)
+    if after.ip_version == 4 and after.gateway in reserved:
+        yield "gateway_ip", f"{after.gateway} is {reserved[after.gateway]} of {after.cidr}"
+    for at, pool in enumerate(after.allocation_pools):
+        for address, what in reserved.items():
+            if address in pool:
+                yield f"allocation_pools[{at}]", f"contains {address}, {what} of {after.cidr}"
+
+
+def place_faults(subnet: Subnet, address: IpAddress) -> Iterator[tuple[str, str]]:
+    """Why nobody can have *address* in *subnet*."""
+    reserved = special(subnet.cidr)
+    if address not in subnet.cidr:
+        yield "ip_address", f"{address} is not in {subnet.cidr}"
+    elif address in reserved and address != subnet.gateway:
+        yield "ip_address", f"{address} is {reserved[address]} of {subnet.cidr}"
