@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 import random
-import sqlite3
 import time
 from collections.abc import Callable
 from typing import Self, TypeVar
 
 from attrs import field, frozen
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import SQLAlchemyError
 
-from netfw.errors import BackendUnavailable, Conflict
+from netfw.errors import BackendUnavailable, ConfigError, Conflict
 from netfw.server.db.addresses import Addresses
 from netfw.server.db.allocations import Allocations
 from netfw.server.db.engine import Limits, reading_engine, writing_engine
-from netfw.server.db.failure import Overtaken, Trouble, translated, trouble
+from netfw.server.db.failure import FAILURES, Overtaken, Trouble, translated, trouble
 from netfw.server.db.journal import Journal, JournalReader
 from netfw.server.db.quotas import Quotas
 from netfw.server.db.ranges import Ranges
@@ -76,12 +74,18 @@ class Transaction:
 
 
 class Database:
-    """One database, for all threads of a process.  Connects when it is first used."""
+    """One database, for all threads of a process.  Connects when it is first used.
+
+    :raises ConfigError: the URL names none that can be used, or its driver is not installed.
+    """
 
     def __init__(self, url: str, limits: Limits | None = None, *, attempts: int = 20) -> None:
         place, limits = database_url(url), limits or Limits()
-        self._writing = writing_engine(place, limits)
-        self._reading = reading_engine(place, limits)
+        try:
+            self._writing = writing_engine(place, limits)
+            self._reading = reading_engine(place, limits)
+        except ModuleNotFoundError as exc:
+            raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
         self._attempts = attempts
 
     @property
@@ -130,7 +134,7 @@ class Database:
             transaction.finish()
             try:
                 connection.commit()
-            except (SQLAlchemyError, sqlite3.Error) as exc:
+            except FAILURES as exc:
                 if trouble(exc) is Trouble.AWAY:
                     text = "the database went away during a commit, which is perhaps done"
                     raise BackendUnavailable(text) from exc
@@ -145,7 +149,7 @@ class Database:
             except Overtaken as exc:
                 if attempt == self._attempts:
                     raise Conflict(f"others were faster {attempt} times: {exc}") from exc
-            except (SQLAlchemyError, sqlite3.Error) as exc:
+            except FAILURES as exc:
                 found = trouble(exc)
                 unanswered += found is Trouble.AWAY
                 last = attempt == self._attempts or unanswered == ATTEMPTS_WITHOUT_ANSWER

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import enum
 import sqlite3
+from typing import Final
 
-from sqlalchemy.exc import (
-    DBAPIError,
-    DisconnectionError,
-    IntegrityError,
-    NoSuchModuleError,
-    SQLAlchemyError,
-)
+from sqlalchemy.exc import DBAPIError, DisconnectionError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from netfw.errors import BackendBroken, BackendError, BackendUnavailable, NetfwError
@@ -41,7 +36,9 @@ class Trouble(enum.Enum):
     BROKEN = "it will fail the same way again"
 
 
-Failure = SQLAlchemyError | sqlite3.Error
+Failure = DBAPIError | DisconnectionError | PoolTimeout | sqlite3.Error
+FAILURES: Final = (DBAPIError, DisconnectionError, PoolTimeout, sqlite3.Error)
+"""What the database does; all else that SQLAlchemy raises is a fault of ours."""
 
 
 def trouble(error: Failure) -> Trouble:
@@ -64,8 +61,6 @@ def trouble(error: Failure) -> Trouble:
 def translated(error: Failure) -> BackendError:
     """*error* as netfw's callers know errors; without values, which may be secret."""
     original = error.orig if isinstance(error, DBAPIError) else error
-    if isinstance(error, NoSuchModuleError):
-        return BackendBroken(f"the database's driver is not installed: {error}")
     if _code(original) in _MISSING or "no such table" in str(original):
         return BackendBroken("the database lacks a table: run `netfw-db upgrade`, then start again")
     reason = _first_line(original)

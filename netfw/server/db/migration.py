@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +14,10 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
 from netfw.errors import BackendBroken, InvalidInput
 from netfw.server.db.database import Database
-from netfw.server.db.failure import translated
+from netfw.server.db.failure import FAILURES, translated
 from netfw.server.db.schema import HEAD
 
 NEWEST, NOTHING = "head", "base"
@@ -94,7 +92,7 @@ def _connection(database: Database) -> Iterator[Connection]:
     try:
         with database.writing.connect() as connection:
             yield connection
-    except (SQLAlchemyError, sqlite3.Error) as exc:
+    except FAILURES as exc:
         raise translated(exc) from exc
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     and_,
+    case,
     exists,
     false,
     func,
@@ -113,7 +114,7 @@ def _sortable(column: Column[Any]) -> ColumnElement[Any]:
     if not column.nullable:
         return column
     if isinstance(column.type, Boolean):
-        return func.coalesce(column, false())
+        return case((column.is_(True), 1), else_=0)
     kind: type[object] = column.type.python_type
     return func.coalesce(column, -1 if kind is int else "")
 
