@@ -51,6 +51,9 @@ class Draft:
     """What is to be there afterwards, of all that an update touches."""
 
     chains: Chains = field(factory=dict)
+    tracking: Chains = field(factory=dict)
+    """Some of the chains, as they are until all others are there: with the zones of bridges that
+    have one, and are not to be tracked any more.  Rules that are still there know replies by it."""
     gone_chains: set[ChainKey] = field(factory=set)
     frames: dict[str, FrameChain] = field(factory=dict)
     gone_frames: set[str] = field(factory=set)
@@ -300,10 +303,22 @@ class Drafter:
             found[bucket_of(bridge)][bridge] = zone
         for bucket, bridges in found.items():
             for family in Family if bridges else ():
-                self._put(bridge_chains(family, bucket, bridges), map(PortKey, self._wishes.ports))
+                chains = bridge_chains(family, bucket, bridges)
+                self._put(chains, map(PortKey, self._wishes.ports))
+                longer = bridge_chains(family, bucket, {**bridges, **self._untracked(bridges)})
+                self.draft.tracking |= {k: c for k, c in longer.items() if c != chains[k]}
             if not bridges:
                 self._drop(bridge_chain_keys(bucket))
         return found
+
+    def _untracked(self, bridges: Mapping[str, Zone]) -> dict[str, Zone]:
+        """The zones of those bridges that have one, and are to have none."""
+        zones = {bridge: self._picture.zones.get(bridge) for bridge in bridges}
+        return {
+            bridge: zone
+            for bridge, zone in zones.items()
+            if zone is not None and zone.number and not bridges[bridge].number
+        }
 
     def _frame_buckets(
         self, devices: Mapping[str, Mapping[str, PortId]], roots: Iterable[str]

@@ -15,7 +15,14 @@ from netfw.drivers.base import Capability, DriverInfo, Host
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue, Member
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.drivers.reconciler import Checkpoint, Reconciler
-from netfw.errors import Conflict, InvalidInput, NetfwError, NotFound, OperationRefused
+from netfw.errors import (
+    BackendBroken,
+    Conflict,
+    InvalidInput,
+    NetfwError,
+    NotFound,
+    OperationRefused,
+)
 from netfw.linux import sysctl
 from netfw.linux.conntrack import Connection, Conntrack, Filter
 from netfw.linux.ebtables import Ebtables
@@ -99,19 +106,14 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         return DriverInfo("iptables", _CAPABILITIES)
 
     def faults(self) -> tuple[str, ...]:
-        found = sysctl.read_many(SWITCHES, self._namespace)
-        missing = [
-            f"there is no {name}: load the kernel's br_netfilter (modprobe br_netfilter)"
-            for name in SWITCHES
-            if name not in found
-        ]
         try:
-            self._tables.observe()
-            self._sets.observe()
-            self._frames.observe()
+            self._read()
         except NetfwError as error:
-            missing.append(str(error))
-        return tuple(missing)
+            return (str(error),)
+        return tuple(
+            f"there is no {name}: load the kernel's br_netfilter (modprobe br_netfilter)"
+            for name in self._unseen()
+        )
 
     def held(self) -> frozenset[FirewallKey]:
         self._read()
@@ -141,7 +143,13 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         for stage in plan.stages:
             self._carry_out(stage)
             checkpoint(stage)
-        self._fresh = False
+        fresh, self._fresh = self._fresh, False
+        if fresh and self._known().ports and (unseen := self._unseen()):
+            self._forget()
+            raise BackendBroken(
+                f"nothing is filtered, as iptables sees nothing of bridges: there is no {unseen[0]}"
+                " (modprobe br_netfilter)"
+            )
 
     @staticmethod
     def locate(device: str) -> str:
@@ -152,9 +160,18 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         self._tables.observe()
         self._sets.observe()
         self._frames.observe()
-        self._picture, self._fresh = None, True
+        self._forget()
         found = sysctl.read_many(SWITCHES, self._namespace)
         self._switches = tuple(name for name in SWITCHES if found.get(name, "1") != "1")
+
+    def _forget(self) -> None:
+        """What was made of the mirrors: something is in doubt, or was read anew."""
+        self._picture, self._fresh = None, True
+
+    def _unseen(self) -> tuple[str, ...]:
+        """The switches that this kernel does not have; the first rule for a bridge brings them."""
+        found = sysctl.read_many(SWITCHES, self._namespace)
+        return tuple(name for name in SWITCHES if name not in found)
 
     def _known(self) -> Picture:
         if self._switches is None:
@@ -194,13 +211,15 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         by_payload = {operation.payload: operation for operation in stage.operations}
         try:
             self._do(stage.backend, tuple(by_payload))
-        except OperationRefused as refusal:
-            self._picture, self._fresh = None, True
-            reasons = {by_payload.get(key, key): why for key, why in refusal.reasons.items()}
-            raise OperationRefused(reasons) from refusal
-        except (Conflict, NotFound) as error:
-            self._picture, self._fresh = None, True
-            raise OperationRefused(dict.fromkeys(stage.operations, str(error))) from error
+        except NetfwError as error:
+            self._forget()
+            match error:
+                case OperationRefused():
+                    reasons = {by_payload.get(key, key): why for key, why in error.reasons.items()}
+                    raise OperationRefused(reasons) from error
+                case Conflict() | NotFound():
+                    raise OperationRefused(dict.fromkeys(stage.operations, str(error))) from error
+            raise
 
     def _do(self, backend: str, payloads: tuple[Any, ...]) -> None:
         if backend == FRAMES_BACKEND:

@@ -4,7 +4,8 @@ Make before break, each step atomic on its backend:
 
 1. What guards ports is there before they are let through.
 2. Sets take in what is new in them.
-3. The tables: rules that are new, rules that go, all of a family's at once.
+3. The tables: rules that are new, rules that go, all of a family's at once.  What is tracked is
+   so before rules ask for it, and until none does.
 4. Sets lose what is old; sets and frames that nobody leads to any more go.  Where rules and
    members change against each other, see :mod:`netfw_drivers.iptables.detour`.
 5. Connections that nothing allows any more are forgotten.
@@ -164,11 +165,13 @@ def _tables(
     gone = draft.gone_chains - draft.chains.keys()
     if thorough:
         gone |= observed.chains.keys() - draft.chains.keys() - set(drafter.staying)
-    put = {**draft.chains, **detour.chains}
+    put = {**draft.chains, **detour.chains, **draft.tracking}
     update: Update[ChainKey, Chain] = Update(put=put, drop=frozenset(gone))
     changes = observed.tables(update)
     order = ("raw", "filter", "mangle")
     yield from _stages(sorted(changes, key=lambda c: (order.index(c.table), c.family)), draft)
+    last: Update[ChainKey, Chain] = Update(put={key: draft.chains[key] for key in draft.tracking})
+    yield from _stages(sorted(observed.tables(last), key=lambda c: c.family), draft)
 
 
 def _stages(changes: Iterable[TableChange], draft: Draft) -> Iterator[Stage]:
