@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from netfw.testing.conformance.firewall import FirewallDriverConformance
     from netfw.testing.conformance.interface import InterfaceDriverConformance
     from netfw.testing.conformance.ipam import IpamDriverConformance
+    from netfw.testing.conformance.mechanism import MechanismDriverConformance
     from netfw.testing.conformance.state_source import StateSourceConformance
     from netfw.testing.conformance.switch import SwitchDriverConformance
     from netfw.testing.conformance.type_driver import TypeDriverConformance
@@ -24,6 +25,7 @@ __all__ = [
     "FirewallDriverConformance",
     "InterfaceDriverConformance",
     "IpamDriverConformance",
+    "MechanismDriverConformance",
     "StateSourceConformance",
     "SwitchDriverConformance",
     "TypeDriverConformance",
@@ -33,6 +35,7 @@ _HOMES = {
     "FirewallDriverConformance": "firewall",
     "InterfaceDriverConformance": "interface",
     "IpamDriverConformance": "ipam",
+    "MechanismDriverConformance": "mechanism",
     "StateSourceConformance": "state_source",
     "SwitchDriverConformance": "switch",
     "TypeDriverConformance": "type_driver",

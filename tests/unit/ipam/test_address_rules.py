@@ -17,6 +17,8 @@ from netfw.testing.fakes.allocations import MemoryAddresses
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from netfw_drivers.ipam.rules import eui64, special, subnet_faults
 
+pytestmark = pytest.mark.spec("ML2-09")
+
 
 @pytest.mark.parametrize(
     ("block", "addresses"),

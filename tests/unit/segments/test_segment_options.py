@@ -12,6 +12,8 @@ from netfw.model.segment import NetworkType, Provider
 from netfw.testing.fakes.allocations import MemoryAllocations
 from netfw_drivers.segments.spans import joined, vlan_spans
 
+pytestmark = pytest.mark.spec("ML2-01")
+
 
 def driver(name: str, **options: object) -> TypeDriver:
     return create(TypeDriver, name, options, LocalHost())

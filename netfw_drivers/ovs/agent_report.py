@@ -1,0 +1,67 @@
+"""What an L2 agent says of its host, as far as binding needs it.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from attrs import frozen
+
+from netfw.model.device import check_device_name
+from netfw.model.document import Document
+from netfw.model.text import check_socket_path, check_token
+
+
+@frozen(kw_only=True)
+class AgentReport:
+    """The parts of an agent's configuration that decide how ports are plugged."""
+
+    physical_networks: frozenset[str]
+    tunnel_types: frozenset[str]
+    interface_types: frozenset[str]
+    bridge: str
+    datapath_type: str
+    socket_dir: str
+    hybrid_plug: bool
+
+    @classmethod
+    def of(cls, configurations: Document) -> Self:
+        """The report in *configurations*; whatever is not there is taken for nothing.
+
+        :raises ValueError: something there is not what agents write.
+        """
+        content = configurations.content()
+        mappings = content.get("bridge_mappings") or {}
+        if not isinstance(mappings, Mapping):
+            raise ValueError(f"bridge_mappings is {mappings!r}")
+        return cls(
+            physical_networks=frozenset(mappings),
+            tunnel_types=_words(content, "tunnel_types"),
+            interface_types=_words(content, "ovs_capabilities"),
+            bridge=_text(content, "integration_bridge", "br-int"),
+            datapath_type=_text(content, "datapath_type", "system"),
+            socket_dir=_text(content, "vhostuser_socket_dir", "").rstrip("/"),
+            hybrid_plug=content.get("ovs_hybrid_plug") is True,
+        )
+
+    def __attrs_post_init__(self) -> None:
+        check_device_name(self.bridge)
+        check_token(self.datapath_type)
+        if self.socket_dir:
+            check_socket_path(f"{self.socket_dir}/vhu12345678-12")
+
+
+def _words(content: Mapping[str, Any], key: str) -> frozenset[str]:
+    found = content.get(key) or []
+    if not (isinstance(found, list) and all(isinstance(word, str) for word in found)):
+        raise ValueError(f"{key} is {found!r}")
+    return frozenset(found)
+
+
+def _text(content: Mapping[str, Any], key: str, default: str) -> str:
+    found = content.get(key)
+    if found is None or found == "":
+        return default
+    if not isinstance(found, str):
+        raise ValueError(f"{key} is {found!r}")
+    return found

@@ -1,0 +1,102 @@
+"""A fabric that exists in the mind only, and a mechanism driver that keeps its promises there."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar, Self
+
+from attrs import define, evolve, field
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.change import Change
+from netfw.drivers.mechanism import Binding, BindingRequest, Bound, MechanismDriver, Refused
+from netfw.errors import BackendBroken, BackendUnavailable, InvalidInput
+from netfw.model.network import Network
+from netfw.model.resource import Ref, Resource
+from netfw.model.segment import NetworkType
+from netfw.testing.conformance import mechanism_scene as scene
+from netfw.testing.conformance.mechanism import MechanismDriverConformance, Setting
+
+FORBIDDEN, TOO_MUCH = "forbidden", "too much"
+
+
+@define
+class Fabric:
+    """What it holds, and whether it answers."""
+
+    held: dict[Ref, Resource] = field(factory=dict)
+    online: bool = True
+
+    def answer(self) -> dict[Ref, Resource]:
+        if not self.online:
+            raise BackendUnavailable("the fabric does not answer")
+        return self.held
+
+    def picture(self) -> Hashable:
+        return frozenset(self.held.items())
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        self.online = False
+        try:
+            yield
+        finally:
+            self.online = True
+
+
+class FabricDriver(MechanismDriver):
+    """Carries everything to the fabric, and binds ports to VLANs."""
+
+    VERSION: ClassVar[int] = 1
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls(host.share(Fabric, Fabric))
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("fabric")
+
+    def check(self, change: Change) -> None:
+        if isinstance(change.after, Network) and change.after.name == FORBIDDEN:
+            raise InvalidInput({"name": "the fabric has no such networks"})
+
+    def bind(self, request: BindingRequest) -> Binding:
+        for segment in request.segments:
+            if segment.provider.network_type is NetworkType.VLAN:
+                return Bound(segment=segment.id, vif_type="other")
+        return Refused("the fabric carries VLANs only")
+
+    def deliver(self, change: Change) -> None:
+        held = self.fabric.answer()
+        if change.after is None:
+            held.pop(change.ref, None)
+        elif isinstance(change.after, Network) and change.after.name == TOO_MUCH:
+            raise BackendBroken("the fabric is full")
+        else:
+            held[change.ref] = change.after
+
+
+class OnFabric(MechanismDriverConformance):
+    """Hooks of the suite."""
+
+    DRIVER: ClassVar[type[FabricDriver]] = FabricDriver
+
+    @contextmanager
+    def setting(self) -> Iterator[Setting]:
+        fabric = Fabric()
+        yield Setting(
+            make=lambda: self.DRIVER(fabric), picture=fabric.picture, outage=fabric.outage
+        )
+
+    def bindable(self) -> BindingRequest | None:
+        return scene.request(scene.PORT, segments=scene.SEGMENTS)
+
+    def unacceptable(self) -> Change | None:
+        return scene.change(None, evolve(scene.NETWORK, name=FORBIDDEN))
+
+    def undeliverable(self) -> Change | None:
+        return scene.change(None, evolve(scene.NETWORK, name=TOO_MUCH))

@@ -1,0 +1,41 @@
+"""The mechanism drivers of netfw pass the suite that every mechanism driver passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+
+from netfw.drivers.host import LocalHost
+from netfw.drivers.loader import create
+from netfw.drivers.mechanism import BindingRequest, MechanismDriver
+from netfw.testing.conformance import mechanism_scene as scene
+from netfw.testing.conformance.mechanism import MechanismDriverConformance, Setting
+
+
+class ByName(MechanismDriverConformance):
+    """A driver as an operator gets it; it has no backend."""
+
+    NAME: ClassVar[str]
+
+    @contextmanager
+    def setting(self) -> Iterator[Setting]:
+        yield Setting(make=lambda: create(MechanismDriver, self.NAME, {}, LocalHost()))
+
+    def bindable(self) -> BindingRequest | None:
+        return None
+
+
+class TestOpenvswitch(ByName):
+    NAME = "openvswitch"
+
+    def bindable(self) -> BindingRequest | None:
+        return scene.request(scene.PORT, scene.AGENT, segments=scene.SEGMENTS)
+
+
+class TestLogger(ByName):
+    NAME = "logger"
+
+
+class TestL2Population(ByName):
+    NAME = "l2population"

@@ -1,0 +1,209 @@
+"""How `openvswitch` binds ports, by what the L2 agent of a host really reports."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from ipaddress import ip_address
+
+import pytest
+from attrs import evolve
+
+from netfw.agents.l2.announce import L2Settings, announce
+from netfw.agents.l2.view import View
+from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.mechanism import Binding, Bound, Refused
+from netfw.drivers.switch_values import Endpoint, SwitchFacts
+from netfw.model.agent import Agent
+from netfw.model.binding import VhostUserMode, VifDetails, VnicType
+from netfw.model.document import Document
+from netfw.model.segment import NetworkType, Provider
+from netfw.testing.conformance import mechanism_scene as scene
+from netfw_drivers.ovs.mechanism import OvsMechanismDriver
+
+FACTS = SwitchFacts(
+    physical_networks=frozenset({"physnet1"}),
+    mappings={"physnet1": "br-ex"},
+    endpoints=frozenset({Endpoint(NetworkType.VXLAN, ip_address("192.0.2.1"))}),
+    datapath_type="system",
+    bridge="br-int",
+    features=frozenset({"internal", "patch", "vxlan"}),
+)
+USERSPACE = evolve(
+    FACTS,
+    datapath_type="netdev",
+    vhostuser_socket_dir="/run/vhu",
+    features=FACTS.features | {"dpdkvhostuser", "dpdkvhostuserclient"},
+)
+HYBRID = DriverInfo("iptables_hybrid", {Capability.FILTERING, Capability.HYBRID_PLUG})
+SOCKET = f"/run/vhu/vhu{scene.PORT.id}"[: len("/run/vhu/") + 14]
+LOCAL = Provider(network_type=NetworkType.LOCAL)
+VLAN_ELSEWHERE = Provider(
+    network_type=NetworkType.VLAN, physical_network="physnet9", segmentation_id=9
+)
+GENEVE = Provider(network_type=NetworkType.GENEVE, segmentation_id=5)
+
+
+def agent(facts: SwitchFacts = FACTS, firewall: DriverInfo | None = None) -> Agent:
+    """The agent, as its report says."""
+    report = announce(
+        L2Settings(host=scene.HOST),
+        View(host=scene.HOST, facts=facts),
+        extensions=(),
+        firewall=firewall,
+        counts={},
+        start=True,
+    )
+    return evolve(report.agent, alive=True)
+
+
+def bind(
+    *agents: Agent,
+    segments: tuple[Provider, ...] = (scene.VXLAN,),
+    vnic: VnicType = VnicType.NORMAL,
+) -> Binding:
+    port = evolve(scene.PORT, binding=evolve(scene.PORT.binding, vnic_type=vnic))
+    offered = tuple(scene.segment(provider) for provider in segments)
+    return OvsMechanismDriver().bind(scene.request(port, *agents, segments=offered))
+
+
+def bound(*agents: Agent) -> Bound:
+    answer = bind(*agents)
+    assert isinstance(answer, Bound), answer
+    return answer
+
+
+def refused(*agents: Agent, **how: object) -> str:
+    answer = bind(*agents, **how)  # type: ignore[arg-type]
+    assert isinstance(answer, Refused), answer
+    return answer.reason
+
+
+@pytest.mark.spec("ML2-05")
+def test_a_port_is_plugged_into_the_bridge_that_the_agent_reports() -> None:
+    facts = evolve(FACTS, bridge="br-own")
+    assert bound(agent(facts)) == Bound(
+        segment=scene.segment(scene.VXLAN).id,
+        vif_type="ovs",
+        vif_details=VifDetails(
+            port_filter=True,
+            ovs_hybrid_plug=False,
+            connectivity="l2",
+            bridge_name="br-own",
+            datapath_type="system",
+        ),
+    )
+
+
+@pytest.mark.spec("ML2-05")
+def test_ports_are_plugged_through_a_bridge_of_their_own_where_the_firewall_needs_it() -> None:
+    assert bound(agent(firewall=HYBRID)).vif_details.ovs_hybrid_plug is True
+
+
+@pytest.mark.spec("ML2-05")
+@pytest.mark.parametrize(
+    ("segments", "taken"),
+    [
+        ((scene.VXLAN, scene.VLAN), scene.VXLAN),
+        ((scene.VLAN, scene.VXLAN), scene.VLAN),
+        ((VLAN_ELSEWHERE, GENEVE, scene.VLAN), scene.VLAN),
+        ((LOCAL,), LOCAL),
+        ((Provider(network_type=NetworkType.FLAT, physical_network="physnet1"),), None),
+    ],
+)
+def test_the_first_segment_that_the_agent_reaches_is_taken(
+    segments: tuple[Provider, ...], taken: Provider | None
+) -> None:
+    answer = bind(agent(), segments=segments)
+    assert isinstance(answer, Bound)
+    assert answer.segment == scene.segment(taken or segments[0]).id
+
+
+@pytest.mark.spec("ML2-05")
+def test_segments_out_of_reach_are_refused_with_what_the_agent_has() -> None:
+    reason = refused(agent(), segments=(VLAN_ELSEWHERE, GENEVE))
+    assert "vlan 9 on physnet9: its bridge_mappings have physnet1" in reason
+    assert "geneve 5: its tunnel_types are vxlan" in reason
+
+
+@pytest.mark.spec("ML2-05")
+def test_who_can_not_bind_says_why() -> None:
+    dead = evolve(agent(), alive=False)
+    heard = evolve(dead, heartbeat_at=datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
+    dhcp = evolve(agent(), agent_type="DHCP agent")
+    assert refused() == "host host-1 has no Open vSwitch agent: it has no agent"
+    assert refused(dhcp) == "host host-1 has no Open vSwitch agent: it has DHCP agent"
+    assert refused(dead).endswith("is dead: it was never heard of")
+    assert refused(dead, heard).endswith("it was last heard of at 2026-01-02T03:04:00+00:00")
+    assert "direct is wanted" in refused(agent(), vnic=VnicType.DIRECT)
+    assert "is on offer" in refused(agent(), segments=())
+
+
+@pytest.mark.spec("ML2-05")
+@pytest.mark.parametrize(
+    "junk",
+    [
+        {"bridge_mappings": ["physnet1"]},
+        {"tunnel_types": "vxlan"},
+        {"tunnel_types": [7]},
+        {"integration_bridge": 5},
+        {"integration_bridge": "br int; reboot"},
+        {"vhostuser_socket_dir": "relative"},
+        {"vhostuser_socket_dir": "/" + "x" * 120},
+    ],
+)
+def test_a_report_that_is_not_understood_is_a_refusal_that_names_the_key(
+    junk: dict[str, object],
+) -> None:
+    strange = evolve(agent(), configurations=Document(junk))
+    assert "the report of the Open vSwitch agent on host-1 is wrong" in refused(strange)
+
+
+def test_a_living_agent_is_taken_beside_a_dead_one() -> None:
+    assert isinstance(bind(evolve(agent(), alive=False), agent()), Bound)
+
+
+@pytest.mark.spec("ML2-15")
+def test_on_a_userspace_datapath_the_instance_serves_the_socket_that_the_switch_connects_to() -> (
+    None
+):
+    answer = bound(agent(USERSPACE))
+    assert answer.vif_type == "vhostuser"
+    assert answer.vif_details == VifDetails(
+        port_filter=True,
+        ovs_hybrid_plug=False,
+        connectivity="l2",
+        bridge_name="br-int",
+        datapath_type="netdev",
+        vhostuser_mode=VhostUserMode.SERVER,
+        vhostuser_ovs_plug=True,
+        vhostuser_socket=SOCKET,
+    )
+    assert len(SOCKET.rpartition("/")[2]) == 14
+
+
+@pytest.mark.spec("ML2-15")
+def test_a_switch_that_can_only_serve_sockets_has_the_instance_connect() -> None:
+    facts = evolve(USERSPACE, features=USERSPACE.features - {"dpdkvhostuserclient"})
+    assert bound(agent(facts)).vif_details.vhostuser_mode is VhostUserMode.CLIENT
+
+
+@pytest.mark.spec("ML2-15")
+@pytest.mark.parametrize(
+    "facts",
+    [
+        evolve(USERSPACE, vhostuser_socket_dir=None),
+        evolve(USERSPACE, features=FACTS.features),
+        evolve(USERSPACE, datapath_type="system"),
+    ],
+)
+def test_without_what_vhost_user_needs_a_port_is_plugged_as_usual(facts: SwitchFacts) -> None:
+    answer = bound(agent(facts))
+    assert answer.vif_type == "ovs"
+    assert answer.vif_details.vhostuser_socket is None
+
+
+@pytest.mark.spec("ML2-15")
+def test_no_port_bypasses_a_firewall_on_linux_bridges_by_vhost_user() -> None:
+    answer = bound(agent(USERSPACE, HYBRID))
+    assert answer.vif_type == "ovs"
+    assert answer.vif_details.ovs_hybrid_plug is True
