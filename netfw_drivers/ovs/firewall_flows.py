@@ -90,11 +90,11 @@ def static_flows() -> Iterator[of.Flow]:
         yield _flow(BASE_EGRESS, forbidden, of.goto(DROPPED), priority=90)
     for allowed in (*map(_icmpv6, _ASKED), *_TO_SERVER):
         onward = of.goto(ACCEPTED_EGRESS)
-        yield _flow(RULES_EGRESS, _UNTRACKED & allowed, onward, priority=40)
+        yield _flow(RULES_EGRESS, _UNTRACKED & allowed, onward, priority=120)
     claim = _UNTRACKED & _icmpv6(ADVERTISEMENT)
-    yield _flow(RULES_EGRESS, claim, of.goto(DROPPED), priority=39)
+    yield _flow(RULES_EGRESS, claim, of.goto(DROPPED), priority=119)
     nameless = _UNTRACKED & of.ipv6() & of.ipv6_src(_UNSPECIFIED)
-    yield _flow(RULES_EGRESS, nameless, of.goto(DROPPED), priority=38)
+    yield _flow(RULES_EGRESS, nameless, of.goto(DROPPED), priority=118)
     yield from _tracking()
     for allowed in (of.arp(), *map(_icmpv6, _TOLD), *_TO_CLIENT):
         yield _flow(BASE_INGRESS, allowed, of.goto(ACCEPTED_INGRESS), priority=40)
@@ -191,9 +191,8 @@ def _source_flows(
     else:
         claim = _UNTRACKED & mac & _icmpv6(ADVERTISEMENT)
         sent = mac & of.ipv6()
-        yield _flow(
-            RULES_EGRESS, claim if anything else claim & of.nd_target(prefix), accepted, priority=40
-        )
+        own = claim if anything else claim & of.nd_target(prefix)
+        yield _flow(RULES_EGRESS, own, accepted, priority=120)
         yield _flow(
             BASE_EGRESS, sent if anything else sent & of.ipv6_src(prefix), *judged, priority=20
         )

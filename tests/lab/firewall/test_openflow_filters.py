@@ -10,6 +10,8 @@ from openflow_host import (
     arrives,
     everything,
     group,
+    local,
+    mac,
     members,
     port,
     rule,
@@ -93,3 +95,23 @@ def test_none_passes_as_an_answer_for_one_and_as_a_question_for_the_other(pair):
     assert arrives(one, two)
     pair.filter(group(2, rule(IN, **exchange)))
     assert not any(arrives(*ends) for ends in ((one, two), (two, one)) * 3)
+
+
+@pytest.mark.spec("FW-05")
+@pytest.mark.parametrize("stateful", [True, False])
+def test_nobody_claims_another_address_whatever_the_rules_allow(pair, stateful):
+    """Rules that keep no state are asked first of all, but not about who somebody is."""
+    open_to_all = {"stateful": stateful}
+    pair.filter(
+        {**port(1, 1), **port(2, 2), **group(1, *everything(OUT), **open_to_all), **group(2)}
+    )
+
+    def heard(source: str, target: str) -> bool:
+        said = f"in_port=tap1,icmp6,dl_src={mac(1)},dl_dst={mac(2)},ipv6_src={source}"
+        frame = f"{said},icmpv6_type=136,icmpv6_code=0,nw_ttl=255,nd_target={target}"
+        return bool(pair.ovs.leaves_by("br-int", frame))
+
+    assert heard("fd00:1::1", "fd00:1::1")
+    assert heard(local(1), "fd00:1::1")
+    assert not heard("fd00:1::1", "fd00:1::3")
+    assert not heard("::", "fd00:1::3")
