@@ -270,6 +270,7 @@ def test_a_port_is_never_live_without_its_filters(site: Site):
 
 
 @pytest.mark.spec("FW-07", "FW-09")
+@both
 def test_port_security_is_taken_off_and_put_on_without_losing_what_is_allowed_anyway(pair: Pair):
     port = pair.ports[1]
     with pair.stream(OPEN_UDP) as allowed, pair.stream(DENIED_UDP) as denied:
