@@ -139,6 +139,6 @@ def _referring(
     groups = {group for remote in remotes for group in drafter.referrers(remote)}
     for group in groups:
         for key in picture.refers.get(group, {}):
-            if key not in draft.chains and key in have:
+            if key in have and key not in draft.chains and key not in draft.gone_chains:
                 found[key] = have[key]
     return found
