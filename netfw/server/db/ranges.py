@@ -87,9 +87,9 @@ class Ranges:
             free = self._lowest(pool)
             if free is None:
                 break
-            number = min(count - len(taken), len(free.span))
-            first = free.span.first
-            rest = Span(first + number, free.span.last)
+            first, last = free.span.first, free.span.last
+            number = min(count - len(taken), last - first + 1)  # more than len() can say in IPv6
+            rest = Span(first + number, last)
             left = (Free(rest, True),) if rest.first <= rest.last else ()
             self._replace(pool, free, left)
             taken += range(first, first + number)
