@@ -13,7 +13,7 @@ A chain without a word on state is empty: a port is in a group that nobody put.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from attrs import frozen
 
@@ -76,6 +76,7 @@ KINDS = {
 }
 
 
+@lru_cache(maxsize=1 << 16)
 def in_table(family: int, name: str) -> ChainKey:
     """A chain of the table of rules."""
     return ChainKey(family=Family(family), table=TABLE, name=name)

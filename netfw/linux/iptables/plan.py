@@ -102,12 +102,16 @@ def _refuse_dangling(
     mirror: Mirror,
     dropped: frozenset[ChainKey],
 ) -> None:
+    there: set[tuple[Family, str, str]] = set()
+    """Those that were asked for already: many chains lead to the same."""
     for put in puts:
+        place = put.key.family, put.key.table
         targets = {rule.target.chain for rule in put.chain.rules if isinstance(rule.target, Jump)}
-        for name in sorted(targets):
+        for name in sorted(name for name in targets if (*place, name) not in there):
             key = ChainKey(family=put.key.family, table=put.key.table, name=name)
             if key not in update.put and (key not in mirror.chains or key in dropped):
                 raise Conflict(f"{put.key} leads to chain {name}, which will not be there")
+            there.add((*place, name))
 
 
 def _hooks(update: Update[ChainKey, Chain], mirror: Mirror, owner: str) -> Iterator[Operation]:
