@@ -30,7 +30,7 @@ _numbers = count(1)
 
 @pytest.fixture(params=BACKENDS)
 def place(request: pytest.FixtureRequest, places: Places) -> Iterator[Place]:
-    """Where an empty database of one backend is."""
+    """A database of one backend, without tables."""
     made = places.place(request.param, f"test{next(_numbers)}")
     try:
         yield made
@@ -38,10 +38,10 @@ def place(request: pytest.FixtureRequest, places: Places) -> Iterator[Place]:
         places.drop(made)
 
 
-@pytest.fixture
-def url(place: Place) -> str:
-    """The URL of a database that has its tables."""
-    return place.with_tables()
+@pytest.fixture(params=BACKENDS)
+def url(request: pytest.FixtureRequest, places: Places) -> str:
+    """The URL of a database with empty tables."""
+    return places.filled(request.param)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def open_database() -> Iterator[Callable[..., Database]]:
 
 @pytest.fixture
 def database(url: str, open_database: Callable[..., Database]) -> Database:
-    """A database that has its tables."""
+    """A database with empty tables."""
     return open_database(url)
 
 

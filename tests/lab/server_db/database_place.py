@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from uuid import uuid4
 
 from attrs import frozen
 
 from netfw.server.db import Database, migration
+from netfw.server.db.schema import HEAD
 from netfw.testing.lab.databases import PrivateMariadb, PrivatePostgres
 
 BACKENDS = ("sqlite", "postgresql", "mariadb")
@@ -15,16 +17,11 @@ BACKENDS = ("sqlite", "postgresql", "mariadb")
 
 @frozen
 class Place:
-    """A database that is empty."""
+    """An empty database, without any table."""
 
     backend: str
     name: str
     url: str
-    places: Places
-
-    def with_tables(self) -> str:
-        """Make the tables, or copy them from a database that has them, and return the URL."""
-        return self.places.fill(self)
 
 
 class Places:
@@ -34,7 +31,7 @@ class Places:
         self.directory = directory
         self._postgres: PrivatePostgres | None = None
         self._mariadb: PrivateMariadb | None = None
-        self._template = directory / "template.db"
+        self._filled: dict[str, str] = {}
 
     @property
     def postgres(self) -> PrivatePostgres:
@@ -49,26 +46,12 @@ class Places:
         return self._mariadb
 
     def place(self, backend: str, name: str) -> Place:
+        """A database without tables."""
         if backend == "postgresql":
-            return Place(backend, name, self.postgres.create(name), self)
+            return Place(backend, name, self.postgres.create(name))
         if backend == "mariadb":
-            return Place(backend, name, self.mariadb.create(name), self)
-        return Place(backend, name, f"sqlite:///{self.directory}/{name}.db", self)
-
-    def fill(self, place: Place) -> str:
-        if place.backend == "sqlite":
-            if not self._template.exists():
-                _upgrade(f"sqlite:///{self._template}")
-            shutil.copy(self._template, self.directory / f"{place.name}.db")
-        elif place.backend == "postgresql":
-            self.postgres.drop(place.name)
-            if not getattr(self, "_filled", False):
-                _upgrade(self.postgres.create("filled"))
-                self._filled = True
-            self.postgres.create(place.name, "filled")
-        else:
-            _upgrade(place.url)
-        return place.url
+            return Place(backend, name, self.mariadb.create(name))
+        return Place(backend, name, f"sqlite:///{self.directory}/{name}.db")
 
     def drop(self, place: Place) -> None:
         if place.backend == "postgresql":
@@ -78,6 +61,19 @@ class Places:
         else:
             for file in self.directory.glob(f"{place.name}.db*"):
                 file.unlink()
+
+    def filled(self, backend: str) -> str:
+        """The URL of a database with empty tables: always the same one, as making them is slow."""
+        if backend not in self._filled:
+            self._filled[backend] = self.place(backend, "filled").url
+            _with(self._filled[backend], migration.upgrade)
+        elif backend != "sqlite":
+            _with(self._filled[backend], _empty)
+        if backend != "sqlite":
+            return self._filled[backend]
+        copy = self.directory / f"{uuid4().hex}.db"
+        shutil.copy(self.directory / "filled.db", copy)
+        return f"sqlite:///{copy}"
 
     def stop(self) -> None:
         for server in (self._postgres, self._mariadb):
@@ -90,9 +86,22 @@ class Places:
         return path
 
 
-def _upgrade(url: str) -> None:
+def _with(url: str, work: object) -> None:
     database = Database(url)
     try:
-        migration.upgrade(database)
+        work(database)  # type: ignore[operator]
     finally:
         database.close()
+
+
+def _empty(database: Database) -> None:
+    names = [table.name for table in HEAD.metadata.sorted_tables if table is not HEAD]
+    with database.writing.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.exec_driver_sql(f"TRUNCATE {', '.join(names)}")
+        else:
+            for name in reversed(names):
+                connection.exec_driver_sql(f"DELETE FROM {name}")
+        connection.exec_driver_sql(
+            f"UPDATE journal_head SET seq = 0, oldest = 0, epoch = '{uuid4().hex}'"
+        )

@@ -12,6 +12,7 @@ from typing import Any
 from db_samples import group, random_port, subnet
 
 from netfw.drivers.type_driver import Pool
+from netfw.errors import Conflict
 from netfw.model import NetworkType
 from netfw.model.subnet import Subnet
 from netfw.server.db import Database, Transaction
@@ -102,3 +103,16 @@ def give_back_these(url: str, numbers: list[int], seed: int) -> None:
     for number in numbers:
         database.transaction(lambda tx, n=number: tx.allocations.give_back(VLANS, n))
     database.close()
+
+
+def use_quota(url: str, limit: int, seed: int) -> int:
+    """Count one more until it is too much; how many there were."""
+    database, count = Database(url), 0
+    try:
+        while True:
+            database.transaction(lambda tx: tx.quotas.use("p", "port", 1, limit))
+            count += 1
+    except Conflict:
+        return count
+    finally:
+        database.close()

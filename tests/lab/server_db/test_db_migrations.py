@@ -38,7 +38,11 @@ def test_what_works_on_other_tables_is_refused_with_what_to_do(
         migration.upgrade(database, "7777")
 
 
-def test_a_column_that_somebody_took_away_is_found(database: Database) -> None:
+def test_a_column_that_somebody_took_away_is_found(
+    place: Place, open_database: Callable[..., Database]
+) -> None:
+    database = open_database(place.url)
+    migration.upgrade(database)
     with database.writing.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE routers DROP COLUMN ha")
     assert migration.differences(database) == ("add column: routers ha",)

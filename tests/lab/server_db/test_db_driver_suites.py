@@ -1,0 +1,172 @@
+"""The type drivers and address management keep their promises on the stores of real databases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import pytest
+from sqlalchemy import delete, select
+
+from netfw.drivers.host import LocalHost
+from netfw.drivers.ipam import IpamDriver
+from netfw.drivers.loader import create
+from netfw.drivers.type_driver import Pool, TypeDriver
+from netfw.errors import Conflict
+from netfw.model.address import IpAddress
+from netfw.model.ids import SubnetId
+from netfw.model.segment import NetworkType, Provider
+from netfw.model.subnet import Subnet
+from netfw.server.db import Database, Limits, Transaction
+from netfw.server.db.addresses import Addresses
+from netfw.server.db.allocations import Allocations
+from netfw.server.db.failure import FAILURES, Overtaken, Trouble, trouble
+from netfw.server.db.schema import FREE, OFFERS, POOLS
+from netfw.testing.conformance.ipam import IpamDriverConformance
+from netfw.testing.conformance.type_driver import TypeDriverConformance
+
+IMPATIENT = Limits(lock_timeout=0.3)
+"""Whoever waits for his own other transaction waits in vain."""
+
+
+class Books:
+    """The pools of a database, none at first, and transactions that end where a block ends."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        with self.opened() as tx:
+            for table in (FREE, OFFERS, POOLS):
+                tx.connection.execute(delete(table))
+
+    @contextmanager
+    def opened(self) -> Iterator[Transaction]:
+        """One transaction, not tried again: what stands in its way is a conflict."""
+        try:
+            with self.database.writing.connect() as connection:
+                tx = Transaction.on(connection)
+                yield tx
+                tx.finish()
+                connection.commit()
+        except Overtaken as exc:
+            raise Conflict(str(exc)) from exc
+        except FAILURES as exc:
+            if trouble(exc) not in (Trouble.AGAIN, Trouble.AWAY):
+                raise
+            raise Conflict(str(exc)) from exc
+
+    def gaps(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """What is not free in the pools whose names begin with *prefix*."""
+        with self.database.reading.connect() as connection:
+            rows = select(FREE.c.pool, FREE.c.first, FREE.c.last)
+            free = [(p, int(a, 16), int(b, 16)) for p, a, b in connection.execute(rows)]
+            pools = select(POOLS.c.pool, POOLS.c.lowest, POOLS.c.highest)
+            for pool, lowest, highest in connection.execute(pools).all():
+                if pool.startswith(prefix):
+                    start = int(lowest, 16)
+                    for first, last in sorted((a, b) for p, a, b in free if p == pool):
+                        yield from ((pool, number) for number in range(start, first))
+                        start = last + 1
+                    yield from ((pool, number) for number in range(start, int(highest, 16) + 1))
+
+
+class SegmentBooks(Books):
+    def __init__(self, database: Database, driver: TypeDriver) -> None:
+        super().__init__(database)
+        with self.opened() as tx:
+            tx.allocations.define(driver.network_type(), driver.ranges())
+
+    @contextmanager
+    def transaction(self) -> Iterator[Allocations]:
+        with self.opened() as tx:
+            yield tx.allocations
+
+    def taken(self) -> frozenset[tuple[Pool, int]]:
+        found = set()
+        for name, number in self.gaps("segment/"):
+            _, kind, physnet = name.split("/", 2)
+            found.add((Pool(NetworkType(kind), physnet or None), number))
+        return frozenset(found)
+
+
+class SubnetBooks(Books):
+    @contextmanager
+    def transaction(self) -> Iterator[Addresses]:
+        with self.opened() as tx:
+            yield tx.addresses
+
+    def taken(self, subnet: Subnet) -> frozenset[IpAddress]:
+        kind = type(subnet.cidr.network_address)
+        return frozenset(kind(number) for _, number in self.gaps(f"subnet/{subnet.id}"))
+
+    def define(self, subnet: Subnet) -> None:
+        with self.opened() as tx:
+            tx.addresses.define(subnet)
+
+    def drop(self, subnet: SubnetId) -> None:
+        with self.opened() as tx:
+            tx.addresses.drop(subnet)
+
+
+class OnDatabase:
+    database: Database
+
+    @pytest.fixture(autouse=True)
+    def _use(self, url: str, open_database: Callable[..., Database]) -> None:
+        self.database = open_database(url, IMPATIENT)
+
+
+class TypeOnDatabase(OnDatabase, TypeDriverConformance):
+    TYPE: ClassVar[NetworkType]
+    OPTIONS: ClassVar[Mapping[str, Any]]
+
+    def make_driver(self) -> TypeDriver:
+        return create(TypeDriver, self.TYPE, self.OPTIONS, LocalHost())
+
+    def books(self, driver: TypeDriver) -> SegmentBooks:
+        return SegmentBooks(self.database, driver)
+
+    def provider(self, number: int | None = None, physnet: str | None = None) -> Provider:
+        return Provider(network_type=self.TYPE, segmentation_id=number, physical_network=physnet)
+
+    def impossible(self) -> Mapping[Provider, frozenset[str]]:
+        return {}
+
+    def mtus(self) -> Mapping[str | None, int]:
+        return {}
+
+
+@pytest.mark.spec("ML2-01")
+class TestVlanOnDatabase(TypeOnDatabase):
+    TYPE = NetworkType.VLAN
+    OPTIONS: ClassVar = {"network_vlan_ranges": "physnet1:100:104,physnet2:100:102,physnet3"}
+
+    def requests(self) -> tuple[Provider, Provider]:
+        return self.provider(101, "physnet1"), self.provider(4000, "physnet3")
+
+
+@pytest.mark.spec("ML2-01")
+class TestFlatOnDatabase(TypeOnDatabase):
+    TYPE = NetworkType.FLAT
+    OPTIONS: ClassVar = {}
+
+    def requests(self) -> tuple[Provider, Provider]:
+        return self.provider(physnet="physnet1"), self.provider(physnet="physnet2")
+
+
+@pytest.mark.spec("ML2-01")
+class TestGreOnDatabase(TypeOnDatabase):
+    TYPE = NetworkType.GRE
+    OPTIONS: ClassVar = {"tunnel_id_ranges": "1:3,4294967293:4294967295"}
+
+    def requests(self) -> tuple[Provider, Provider]:
+        return self.provider(2), self.provider(7_000_000)
+
+
+@pytest.mark.spec("ML2-09")
+class TestInternalIpamOnDatabase(OnDatabase, IpamDriverConformance):
+    def make_driver(self) -> IpamDriver:
+        return create(IpamDriver, "internal", {}, LocalHost())
+
+    def books(self) -> SubnetBooks:
+        return SubnetBooks(self.database)

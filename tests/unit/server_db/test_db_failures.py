@@ -1,0 +1,95 @@
+"""What the errors of three databases mean."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import psycopg
+import pymysql
+import pytest
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from netfw.errors import BackendBroken, BackendUnavailable
+from netfw.server.db.failure import Trouble, translated, trouble
+
+
+def sqlite(code: int, text: str) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(text)
+    error.sqlite_errorcode = code
+    return error
+
+
+def wrapped(original: Exception, kind: type[DBAPIError] = OperationalError) -> DBAPIError:
+    return kind("SELECT secret", {"password": "secret"}, original)
+
+
+ERRORS = {
+    "SQLite busy": (wrapped(sqlite(sqlite3.SQLITE_BUSY, "locked")), Trouble.AGAIN),
+    "SQLite busy, old snapshot": (
+        wrapped(sqlite(sqlite3.SQLITE_BUSY_SNAPSHOT, "x")),
+        Trouble.AGAIN,
+    ),
+    "SQLite busy, while connecting": (sqlite(sqlite3.SQLITE_BUSY, "locked"), Trouble.AGAIN),
+    "SQLite no such file": (wrapped(sqlite(sqlite3.SQLITE_CANTOPEN, "x")), Trouble.AWAY),
+    "SQLite disk full": (wrapped(sqlite(sqlite3.SQLITE_FULL, "x")), Trouble.AWAY),
+    "SQLite unique": (
+        wrapped(sqlite3.IntegrityError("UNIQUE constraint failed: a.b"), IntegrityError),
+        Trouble.DUPLICATE,
+    ),
+    "SQLite reference": (
+        wrapped(sqlite3.IntegrityError("FOREIGN KEY constraint failed"), IntegrityError),
+        Trouble.REFERENCE,
+    ),
+    "PostgreSQL deadlock": (wrapped(psycopg.errors.DeadlockDetected()), Trouble.AGAIN),
+    "PostgreSQL serialization": (wrapped(psycopg.errors.SerializationFailure()), Trouble.AGAIN),
+    "PostgreSQL lock timeout": (wrapped(psycopg.errors.LockNotAvailable()), Trouble.AGAIN),
+    "PostgreSQL shutting down": (wrapped(psycopg.errors.AdminShutdown()), Trouble.AWAY),
+    "PostgreSQL too many": (wrapped(psycopg.errors.TooManyConnections()), Trouble.AWAY),
+    "PostgreSQL refuses to connect": (wrapped(psycopg.OperationalError("refused")), Trouble.AWAY),
+    "PostgreSQL unique": (
+        wrapped(psycopg.errors.UniqueViolation(), IntegrityError),
+        Trouble.DUPLICATE,
+    ),
+    "PostgreSQL reference": (
+        wrapped(psycopg.errors.ForeignKeyViolation(), IntegrityError),
+        Trouble.REFERENCE,
+    ),
+    "PostgreSQL syntax": (wrapped(psycopg.errors.SyntaxError(), ProgrammingError), Trouble.BROKEN),
+    "MariaDB deadlock": (wrapped(pymysql.OperationalError(1213, "x")), Trouble.AGAIN),
+    "MariaDB lock timeout": (wrapped(pymysql.OperationalError(1205, "x")), Trouble.AGAIN),
+    "MariaDB lost": (wrapped(pymysql.OperationalError(2013, "x")), Trouble.AWAY),
+    "MariaDB refuses to connect": (wrapped(pymysql.OperationalError(2003, "x")), Trouble.AWAY),
+    "MariaDB unique": (
+        wrapped(pymysql.IntegrityError(1062, "x"), IntegrityError),
+        Trouble.DUPLICATE,
+    ),
+    "MariaDB reference": (
+        wrapped(pymysql.IntegrityError(1452, "x"), IntegrityError),
+        Trouble.REFERENCE,
+    ),
+    "MariaDB syntax": (
+        wrapped(pymysql.ProgrammingError(1064, "x"), ProgrammingError),
+        Trouble.BROKEN,
+    ),
+    "no connection is free": (PoolTimeout(), Trouble.AWAY),
+}
+
+
+@pytest.mark.parametrize(("error", "meaning"), ERRORS.values(), ids=ERRORS.keys())
+def test_an_error_is_known_by_its_code(error: DBAPIError, meaning: Trouble) -> None:
+    assert trouble(error) is meaning
+
+
+def test_what_a_caller_gets_says_what_to_do_and_no_values() -> None:
+    away, _ = ERRORS["MariaDB lost"]
+    assert isinstance(translated(away), BackendUnavailable)
+    assert "secret" not in str(translated(away))
+    broken, _ = ERRORS["PostgreSQL syntax"]
+    assert isinstance(translated(broken), BackendBroken)
+    for original in (
+        sqlite3.OperationalError("no such table: ports"),
+        psycopg.errors.UndefinedTable(),
+        pymysql.ProgrammingError(1146, "Table 'x.ports' doesn't exist"),
+    ):
+        assert "netfw-db upgrade" in str(translated(wrapped(original)))

@@ -1,0 +1,144 @@
+"""A change is noted where those whom it concerns will look."""
+
+from __future__ import annotations
+
+import ipaddress
+from uuid import UUID
+
+import pytest
+
+from netfw.drivers.interest import Interest, Service
+from netfw.messaging.reach import DELIVERED, Assignment, Item, Node, Source, edges, reachable, roots
+from netfw.model import (
+    AddressGroup,
+    Agent,
+    Binding,
+    Direction,
+    Document,
+    FixedIp,
+    FloatingIp,
+    Mac,
+    Network,
+    NetworkType,
+    Port,
+    Provider,
+    QosPolicy,
+    Router,
+    SecurityGroup,
+    SecurityGroupRule,
+    Segment,
+    Subnet,
+    SubPort,
+    Trunk,
+)
+from netfw.model.resource import Kind, Ref, ref
+from netfw.server.db.topics import readers, topic, topics
+
+
+def uid(number: int) -> UUID:
+    return UUID(int=number)
+
+
+def port(number: int, host: str = "", groups: tuple[int, ...] = (), **other: object) -> Port:
+    return Port(
+        id=uid(number),
+        network_id=uid(1),
+        mac=Mac(f"fa:16:3e:00:00:{number:02x}"),
+        fixed_ips=(FixedIp(subnet_id=uid(2), address=ipaddress.ip_address(f"10.0.0.{number}")),),
+        security_groups=frozenset(map(uid, groups)),
+        binding=Binding(host=host),
+        **other,
+    )
+
+
+VXLAN = Provider(network_type=NetworkType.VXLAN, segmentation_id=1)
+SITE: tuple[Item, ...] = (
+    Network(id=uid(1), qos_policy_id=uid(40)),
+    Segment(id=uid(9), network_id=uid(1), provider=VXLAN),
+    Subnet(id=uid(2), network_id=uid(1), cidr="10.0.0.0/24"),
+    SecurityGroup(id=uid(3)),
+    SecurityGroup(id=uid(4)),
+    SecurityGroupRule(
+        id=uid(5), security_group_id=uid(3), direction=Direction.INGRESS, remote_group_id=uid(4)
+    ),
+    SecurityGroupRule(
+        id=uid(6),
+        security_group_id=uid(3),
+        direction=Direction.INGRESS,
+        remote_address_group_id=uid(7),
+    ),
+    AddressGroup(id=uid(7)),
+    QosPolicy(id=uid(40)),
+    port(20, "h1", (3,), qos_policy_id=uid(40)),
+    port(21, "h2", (4,)),
+    port(22, "", (4,)),
+    port(23, "h1"),
+    port(24, "h2", device_owner="network:router_interface", device_id=str(uid(30))),
+    port(25, "h2", device_owner="network:router_interface_distributed", device_id=str(uid(31))),
+    Trunk(
+        id=uid(8),
+        port_id=uid(20),
+        sub_ports=(SubPort(port_id=uid(22), segmentation_id=5),),
+    ),
+    Router(id=uid(30)),
+    Router(id=uid(31), distributed=True),
+    FloatingIp(
+        id=uid(33), network_id=uid(1), address="192.0.2.1", port_id=uid(21), router_id=uid(30)
+    ),
+    Agent(
+        id=uid(34),
+        agent_type="L2",
+        binary="x",
+        host="h2",
+        configurations=Document({"tunneling_ip": "192.0.2.2"}),
+    ),
+    Assignment(Service.DHCP, "h3", Ref(Kind.NETWORK, uid(1))),
+    Assignment(Service.L3, "h3", Ref(Kind.ROUTER, uid(30))),
+)
+
+
+def followed(interest: Interest) -> set[str]:
+    """The topics that *interest* leads to."""
+    out: dict[Source, set[Node]] = {}
+    for item in SITE:
+        for source, node in edges(item):
+            out.setdefault(source, set()).add(node)
+    found: set[Source] = set(roots(interest))
+    queue = list(found)
+    while queue:
+        new = out.get(queue.pop(), set()) - found
+        found |= new
+        queue += new
+    return set(map(topic, found))
+
+
+@pytest.mark.spec("RPC-02", "RPC-07")
+@pytest.mark.parametrize("service", Service)
+@pytest.mark.parametrize("host", ["h1", "h2", "h3"])
+def test_whoever_a_resource_concerns_follows_one_of_its_topics(host: str, service: Service) -> None:
+    interest = Interest(host, {service})
+    mine = followed(interest)
+    for resource in reachable(SITE, interest).values():
+        assert topics(resource) & mine, f"{ref(resource)} would not be noticed"
+    assert readers(interest) <= mine
+
+
+def test_a_resource_that_others_refer_to_is_a_topic_of_its_own_as_what_they_mean_by_it() -> None:
+    resources = {ref(item): item for item in SITE if not isinstance(item, Assignment)}
+    for item in SITE:
+        for _, node in edges(item):
+            foreign = isinstance(item, Assignment) or node.ref != ref(item)
+            if foreign and node.facet in DELIVERED and node.ref in resources:
+                assert topic(node) in topics(resources[node.ref]), node
+
+
+def test_a_change_is_noted_a_few_times_however_many_hosts_it_concerns() -> None:
+    assert topics(port(20, "h1", (3,))) == {
+        f"seen:port:{uid(20)}",
+        "l2@h1",
+        f"members:security_group:{uid(3)}",
+        f"served:network:{uid(1)}",
+        f"around:subnet:{uid(2)}",
+        f"peers:network:{uid(1)}",
+    }
+    assert topics(SITE[5]) == {f"seen:security_group:{uid(3)}"}
