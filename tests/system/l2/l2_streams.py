@@ -24,11 +24,14 @@ _Packet = tuple[bytes, tuple[str, int]]
 class Stream:
     """Numbered datagrams from one instance to another, which sends each of them back."""
 
-    def __init__(self, one: Instance, two: Instance, target: str, port: int) -> None:
+    def __init__(
+        self, one: Instance, two: Instance, target: str, port: int, source: int = 0
+    ) -> None:
         version = 6 if ":" in target else 4
         self._mouth = one.call(socket.socket, _FAMILY[version], socket.SOCK_DGRAM)
         self._ear = two.call(socket.socket, _FAMILY[version], socket.SOCK_DGRAM)
         self._ear.bind((_ANY[version], port))
+        self._mouth.bind((_ANY[version], source))
         self._to = (target, port)
         self.sent = 0
         self.arrived: set[int] = set()
@@ -99,8 +102,10 @@ class Stream:
 
 
 @contextlib.contextmanager
-def streaming(one: Instance, two: Instance, target: str, port: int) -> Iterator[Stream]:
-    stream = Stream(one, two, target, port)
+def streaming(
+    one: Instance, two: Instance, target: str, port: int, source: int = 0
+) -> Iterator[Stream]:
+    stream = Stream(one, two, target, port, source)
     try:
         yield stream
     finally:
