@@ -18,7 +18,7 @@ from iptables_scene import (
     port_id,
 )
 
-from netfw.drivers.keys import PortKey
+from netfw.drivers.keys import GroupKey, PortKey
 from netfw.drivers.source import Source
 from netfw.linux.conntrack.entry import Connection, Flow
 from netfw.plan import Update
@@ -132,6 +132,24 @@ def test_a_line_is_read_as_ours_or_as_iptables_prints_it() -> None:
     assert ours == read_clause("-p udplite -m multiport --dports 1:2 -j ACCEPT")
     assert read_clause("-m conntrack --ctstate RELATED -j ACCEPT").never
     assert read_clause("-m comment --comment stateless").never
+
+
+@pytest.mark.parametrize("allowed", [1, 2])
+def test_an_address_that_two_may_have_is_cut_when_neither_allows_it(allowed: int) -> None:
+    pair = Source("fa:16:3e:00:00:77", ip_network("10.0.0.77/32"))
+    state = {**a_port(1), **a_port(2), **a_group(a_rule(IN))}
+    for number in (1, 2):
+        key = PortKey(port_id(number))
+        groups = frozenset({GROUP}) if number == allowed else frozenset()
+        state[key] = evolve(state[key], sources=frozenset({pair}), groups=groups)
+    kernel = Kernel({"tap1": "br1", "tap2": "br1"})
+    kernel.converge(Update(put=state))
+    court = Court(picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets)
+    shared = a_connection("192.0.2.1", "10.0.0.77")
+    assert not court.denied([port_id(1), port_id(2)])(shared)
+    kernel.converge(Update(drop=frozenset({GroupKey(GROUP)})))
+    court = Court(picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets)
+    assert court.denied([port_id(1), port_id(2)])(shared)
 
 
 @pytest.mark.parametrize("exact", [1, 2])
