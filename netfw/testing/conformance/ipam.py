@@ -245,7 +245,8 @@ class IpamDriverConformance(Hooked):
         driver, books = self.ready()
         efforts: dict[str, int] = {}
         for subnet in (scene.SMALL, scene.HUGE, scene.HUGE_V6):
-            self.get(driver, books, AnyAddress(subnets=(subnet,)))
+            for _ in range(2):  # the first time, somebody may have to learn how to ask
+                self.get(driver, books, AnyAddress(subnets=(subnet,)))
             efforts[str(subnet.cidr)] = self.effort
         assert max(efforts.values()) < min(efforts.values()) + MANY / 2, efforts
 
@@ -256,7 +257,7 @@ class IpamDriverConformance(Hooked):
         for _ in range(MANY):
             self.get(driver, books, AnyAddress(subnets=(scene.HUGE,)))
             efforts.append(self.effort)
-        assert efforts[-1] < efforts[0] + MANY / 2, f"from {efforts[0]} calls to {efforts[-1]}"
+        assert efforts[-1] < efforts[1] + MANY / 2, f"from {efforts[1]} calls to {efforts[-1]}"
 
     @proves(IpamDriver, 3)
     def test_a_released_address_can_be_had_again(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -27,23 +28,29 @@ from netfw.testing.conformance.ipam import IpamDriverConformance
 from netfw.testing.conformance.type_driver import TypeDriverConformance
 
 IMPATIENT = Limits(lock_timeout=0.3)
-"""Whoever waits for his own other transaction waits in vain."""
 
 
 class Books:
     """The pools of a database, none at first, and transactions that end where a block ends."""
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
+    def __init__(self, patient: Database, impatient: Database) -> None:
+        self.patient, self.impatient = patient, impatient
+        self.thread = threading.local()
         with self.opened() as tx:
             for table in (FREE, OFFERS, POOLS):
                 tx.connection.execute(delete(table))
 
     @contextmanager
     def opened(self) -> Iterator[Transaction]:
-        """One transaction, not tried again: what stands in its way is a conflict."""
+        """One transaction, not tried again: what stands in its way is a conflict.
+
+        Within another one of the same thread it does not wait for long: it would be in vain.
+        """
+        within = getattr(self.thread, "within", False)
+        database = self.impatient if within else self.patient
+        self.thread.within = True
         try:
-            with self.database.writing.connect() as connection:
+            with database.writing.connect() as connection:
                 tx = Transaction.on(connection)
                 yield tx
                 tx.finish()
@@ -54,10 +61,12 @@ class Books:
             if trouble(exc) not in (Trouble.AGAIN, Trouble.AWAY):
                 raise
             raise Conflict(str(exc)) from exc
+        finally:
+            self.thread.within = within
 
     def gaps(self, prefix: str) -> Iterator[tuple[str, int]]:
         """What is not free in the pools whose names begin with *prefix*."""
-        with self.database.reading.connect() as connection:
+        with self.patient.reading.connect() as connection:
             rows = select(FREE.c.pool, FREE.c.first, FREE.c.last)
             free = [(p, int(a, 16), int(b, 16)) for p, a, b in connection.execute(rows)]
             pools = select(POOLS.c.pool, POOLS.c.lowest, POOLS.c.highest)
@@ -71,8 +80,8 @@ class Books:
 
 
 class SegmentBooks(Books):
-    def __init__(self, database: Database, driver: TypeDriver) -> None:
-        super().__init__(database)
+    def __init__(self, patient: Database, impatient: Database, driver: TypeDriver) -> None:
+        super().__init__(patient, impatient)
         with self.opened() as tx:
             tx.allocations.define(driver.network_type(), driver.ranges())
 
@@ -109,11 +118,11 @@ class SubnetBooks(Books):
 
 
 class OnDatabase:
-    database: Database
+    databases: tuple[Database, Database]
 
     @pytest.fixture(autouse=True)
     def _use(self, url: str, open_database: Callable[..., Database]) -> None:
-        self.database = open_database(url, IMPATIENT)
+        self.databases = open_database(url), open_database(url, IMPATIENT)
 
 
 class TypeOnDatabase(OnDatabase, TypeDriverConformance):
@@ -124,7 +133,7 @@ class TypeOnDatabase(OnDatabase, TypeDriverConformance):
         return create(TypeDriver, self.TYPE, self.OPTIONS, LocalHost())
 
     def books(self, driver: TypeDriver) -> SegmentBooks:
-        return SegmentBooks(self.database, driver)
+        return SegmentBooks(*self.databases, driver)
 
     def provider(self, number: int | None = None, physnet: str | None = None) -> Provider:
         return Provider(network_type=self.TYPE, segmentation_id=number, physical_network=physnet)
@@ -169,4 +178,4 @@ class TestInternalIpamOnDatabase(OnDatabase, IpamDriverConformance):
         return create(IpamDriver, "internal", {}, LocalHost())
 
     def books(self) -> SubnetBooks:
-        return SubnetBooks(self.database)
+        return SubnetBooks(*self.databases)
