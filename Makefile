@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/pytest
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit lint types imports lab conformance system system-l2 samples spec docs bench clean packages
+.PHONY: help demo test unit lint types imports lab conformance system system-l2 fuzz samples spec docs bench clean packages
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -51,6 +51,11 @@ system: packages $(READY) ## netfw as a user meets it: commands, demo, packaging
 system-l2: packages $(READY) ## the L2 agent on three hosts, under faults: real packets, about four minutes
 	$(call STEP,L2 agent on three hosts)
 	@$(PYTEST) -q --sandbox tests/system/l2
+
+fuzz: packages $(READY) ## the long forms: policies and packets by chance, hundreds of updates under load
+	$(call STEP,firewalls by chance)
+	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/test_ovs_firewall.py \
+	    tests/conformance/test_iptables_firewall.py -k "Chance or nothing_leaks"
 
 samples: packages $(READY) ## the samples, installed and run as their readers would
 	$(call STEP,samples)

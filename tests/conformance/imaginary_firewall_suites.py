@@ -18,10 +18,10 @@ def suites(names: Mapping[str, object]) -> dict[str, type]:
     return {f"Test{kind.__name__}": suite(kind) for kind in found}
 
 
-def suite(kind: type[GoodFirewall]) -> type:
+def suite(kind: type[GoodFirewall], base: type = FirewallDriverConformance) -> type:
     def shared_ground(cls) -> Iterator[ImaginaryGround]:
         yield ImaginaryGround(kind)
 
     fixture = pytest.fixture(scope="class")(classmethod(shared_ground))
     body = {"shared_ground": fixture, "kind": kind}
-    return type(f"Test{kind.__name__}", (FirewallDriverConformance,), body)
+    return type(f"Test{kind.__name__}", (base,), body)

@@ -73,6 +73,7 @@ REFUSED_BY: dict[str, set[str]] = {
         "test_members_come_and_go",
         "test_members_that_may_be_spoken_to_come_and_go",
         "test_remote_groups",
+        "test_state_rules_and_members_change_together",
         "test_states_can_be_visited_in_any_order",
         "test_what_was_lost_is_noticed_and_made_again",
         "test_without_state_rules_mean_the_same",
@@ -273,6 +274,7 @@ REFUSED_BY: dict[str, set[str]] = {
         "test_members_that_may_be_spoken_to_come_and_go",
         "test_prefixes_of_an_address_group_come_and_go",
         "test_remote_groups",
+        "test_state_rules_and_members_change_together",
         "test_states_can_be_visited_in_any_order",
     },
     "NeverRevokes": {

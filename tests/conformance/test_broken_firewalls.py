@@ -6,6 +6,7 @@ from collections import defaultdict
 import broken_firewall_changes
 import broken_firewall_rules
 import broken_firewall_sources
+import broken_firewalls_by_chance
 import good_firewall
 import pytest
 from refused_firewalls import REFUSED_BY
@@ -81,6 +82,13 @@ def test_one_of_the_tests_that_refuse_it_proves_the_promise_it_breaks(name: str)
     proofs = dict(proofs_in(FirewallDriverConformance))
     proven = {promise for test in REFUSED_BY[name] for promise in proofs[test]}
     assert BROKEN[name].proves <= proven
+
+
+def test_what_is_drawn_by_chance_finds_broken_firewalls_and_no_good_one():
+    found = run(broken_firewalls_by_chance)
+    fate = "test_every_packet_has_the_fate_that_the_law_says"
+    names = {kind.__name__ for kind in broken_firewalls_by_chance.BROKEN}
+    assert {name for name, tests in found.of.items() if fate in tests} == names
 
 
 def test_every_test_of_the_suite_refuses_somebody():

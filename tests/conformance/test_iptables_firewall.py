@@ -7,6 +7,7 @@ from iptables_firewall_ground import HybridGround, IptablesGround
 
 from netfw.linux.iptables import Backend
 from netfw.testing.conformance.firewall import FirewallDriverConformance
+from netfw.testing.conformance.firewall_chance import FirewallChanceConformance
 from netfw.testing.lab.lab import Lab
 
 FILTERS = pytest.mark.spec(
@@ -25,6 +26,16 @@ class TestIptablesFirewall(FirewallDriverConformance):
         with Lab(1) as lab:
             (host,) = lab.hosts.values()
             yield IptablesGround(host, cls.backend)
+
+
+@pytest.mark.spec("FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-12")
+class TestIptablesFirewallByChance(FirewallChanceConformance):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_ground(cls) -> Iterator[IptablesGround]:
+        with Lab(1) as lab:
+            (host,) = lab.hosts.values()
+            yield IptablesGround(host, Backend.NFT)
 
 
 @FILTERS

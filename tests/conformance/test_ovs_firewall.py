@@ -1,12 +1,23 @@
 """The firewall inside Open vSwitch keeps the contract, with real packets."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from ovs_firewall_ground import OvsGround
 
 from netfw.testing.conformance.firewall import FirewallDriverConformance
+from netfw.testing.conformance.firewall_chance import FirewallChanceConformance
 from netfw.testing.lab.lab import Lab
+
+
+@contextmanager
+def ovs_ground() -> Iterator[OvsGround]:
+    with Lab(1) as lab:
+        (host,) = lab.hosts.values()
+        ground = OvsGround(host)
+        yield ground
+        ground.end()
 
 
 @pytest.mark.spec(
@@ -17,8 +28,14 @@ class TestOvsFirewall(FirewallDriverConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def shared_ground(cls) -> Iterator[OvsGround]:
-        with Lab(1) as lab:
-            (host,) = lab.hosts.values()
-            ground = OvsGround(host)
+        with ovs_ground() as ground:
             yield ground
-            ground.end()
+
+
+@pytest.mark.spec("FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-12")
+class TestOvsFirewallByChance(FirewallChanceConformance):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_ground(cls) -> Iterator[OvsGround]:
+        with ovs_ground() as ground:
+            yield ground

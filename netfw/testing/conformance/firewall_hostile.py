@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Network
 from typing import Any, cast
 
@@ -64,9 +64,11 @@ def forced(value: Any, **fields: object) -> Any:
     return made
 
 
-def hostile_ports(station: Station, good: FilteredPort) -> Iterator[Hostile]:
+def hostile_ports(
+    station: Station, good: FilteredPort, texts: Iterable[str] = TEXTS
+) -> Iterator[Hostile]:
     """Values for a port."""
-    for text in TEXTS:
+    for text in texts:
         yield station.key, forced(good, groups=frozenset({text}))
         yield station.key, forced(good, sources=frozenset({forced(_source(good), mac=text)}))
         yield station.key, forced(good, sources=frozenset({forced(_source(good), prefix=text)}))
@@ -84,10 +86,10 @@ def strange_places(good: FilteredPort) -> Iterator[FilteredPort]:
         yield forced(good, mac=text)
 
 
-def hostile_groups(id: Any) -> Iterator[Hostile]:
+def hostile_groups(id: Any, texts: Iterable[str] = TEXTS) -> Iterator[Hostile]:
     """Values for a group."""
     good = rule(id, IN, 6, (80, 90))
-    for text in TEXTS:
+    for text in texts:
         yield GroupKey(cast(Any, text)), Rules(frozenset({good}))
         for field in ("remote_prefix", "remote_group_id", "remote_address_group_id"):
             yield GroupKey(id), _one(forced(good, **{field: text}))
@@ -105,10 +107,10 @@ def hostile_groups(id: Any) -> Iterator[Hostile]:
     yield GroupKey(id), cast(Any, SENTINEL)
 
 
-def hostile_members(id: Any) -> Iterator[Hostile]:
+def hostile_members(id: Any, texts: Iterable[str] = TEXTS) -> Iterator[Hostile]:
     """Members."""
     good = Member(GroupKey(id), IPv6Network("fd00::/64"))
-    for text in TEXTS:
+    for text in texts:
         for made in (
             forced(good, prefix=text),
             forced(good, mac=text),
@@ -136,7 +138,30 @@ def _scoped() -> IPv6Network:
     return made
 
 
-class FirewallHostileConformance(FirewallSuite):
+class HostileSuite(FirewallSuite):
+    """How hostile values are offered to a driver."""
+
+    def refuses(self, driver: FirewallDriver, hostile: Iterator[Hostile]) -> None:
+        """Each of it is refused for its key alone, and nothing of it is to be seen."""
+        former, held = self.ground.picture(), driver.held()
+        for key, value in hostile:
+            other = GroupKey(a_group())
+            update: Update[Any, Any] = Update(put={key: value, **nothing(other.group)})
+            outcome = driver.converge(update)
+            assert outcome.done >= {other}, f"{value!r} concerns others: {outcome}"
+            driver.converge(Update(drop=frozenset({other})))
+            if not self.filtering:
+                driver.converge(Update(drop=frozenset({key})))
+                continue
+            assert isinstance(outcome.failed.get(key), InvalidInput), f"{value!r} is not refused"
+        if self.filtering:
+            assert driver.held() == held
+            picture = self.ground.picture()
+            assert not [line for line in picture if SENTINEL in line]
+            assert picture == former
+
+
+class FirewallHostileConformance(HostileSuite):
     """Refused by name, and nowhere else to be seen."""
 
     @proves(FirewallDriver, 9)
@@ -214,22 +239,3 @@ class FirewallHostileConformance(FirewallSuite):
         self.ground.settle()
         self.assert_passes(outside, one, outside.udp(one, 9))
         self.assert_passes(outside, two, outside.udp(two, 9))
-
-    def refuses(self, driver: FirewallDriver, hostile: Iterator[Hostile]) -> None:
-        """Each of it is refused for its key alone, and nothing of it is to be seen."""
-        former, held = self.ground.picture(), driver.held()
-        for key, value in hostile:
-            other = GroupKey(a_group())
-            update: Update[Any, Any] = Update(put={key: value, **nothing(other.group)})
-            outcome = driver.converge(update)
-            assert outcome.done >= {other}, f"{value!r} concerns others: {outcome}"
-            driver.converge(Update(drop=frozenset({other})))
-            if not self.filtering:
-                driver.converge(Update(drop=frozenset({key})))
-                continue
-            assert isinstance(outcome.failed.get(key), InvalidInput), f"{value!r} is not refused"
-        if self.filtering:
-            assert driver.held() == held
-            picture = self.ground.picture()
-            assert not [line for line in picture if SENTINEL in line]
-            assert picture == former

@@ -23,6 +23,7 @@ from netfw.testing.conformance.firewall_policy import (
     trusted,
 )
 from netfw.testing.conformance.firewall_suite import FirewallSuite
+from netfw.testing.conformance.firewall_verdict import passes
 from netfw.testing.conformance.firewall_world import answer
 from netfw.testing.conformance.promises import proves
 
@@ -125,6 +126,26 @@ class FirewallStatelessConformance(FirewallSuite):
             sent = outside.udp(one, 9)
             self.assert_passes(outside, one, sent)
             self.assert_blocked(one, outside, answer(sent))
+
+    @proves(FirewallDriver, 1, 3)
+    def test_state_rules_and_members_change_together(self, driver: FirewallDriver) -> None:
+        self.require(driver, Capability.STATELESS_GROUPS)
+        one, friend, other = self.stations(3)
+        id, friends = a_group(), a_group()
+        around = {**port(one, id), **trusted(friend, other)}
+        udp, tcp = (rule(id, IN, protocol, remote=friends) for protocol in (UDP, TCP))
+        states = [
+            {**around, **group(id, udp), **members(friends, friend)},
+            {**around, **group(id, udp, tcp, stateful=False), **members(friends, other)},
+            {**around, **group(id, tcp, stateful=False), **members(friends, friend)},
+        ]
+        for state in (*states, *reversed(states)):
+            self.apply(driver, state)
+            for sender in (friend, other):
+                for sent in (sender.udp(one, 9), sender.tcp(one, 9)):
+                    allowed = passes(state, sent, sender.key, one.key)
+                    check = self.assert_passes if allowed else self.assert_blocked
+                    check(sender, one, sent)
 
     @proves(FirewallDriver, 9)
     def test_what_the_driver_can_not_do_is_refused_by_name(self, driver: FirewallDriver) -> None:
