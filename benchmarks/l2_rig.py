@@ -14,6 +14,7 @@ import re
 import resource
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +29,8 @@ from netfw.testing.lab.lab import Lab
 PATIENCE = 60.0
 WITNESSES = (60_001, 60_002)
 """Ports that are wired before anything is measured, and ping each other meanwhile."""
-_ADDED = re.compile(r" pass \d+: Counts\(added=(\d+), updated=(\d+), removed=(\d+), failed=(\d+)")
+_PASS = re.compile(r" pass \d+: (.*)")
+_COUNT = re.compile(r"(\d+) (added|updated|removed|failed)")
 _STATISTICS = re.compile(r"(duration|n_packets|n_bytes|idle_age|hard_age)=[\d.]+s?, ")
 _AT_ONCE = 10
 _FIRST = -15
@@ -163,10 +165,13 @@ class Rig:
         """Ports that passes added, updated and removed, by the log from *start* on."""
         with self.log.open() as log:
             log.seek(start)
-            found = _ADDED.findall(log.read())
-        if any(int(failed) for *_, failed in found):
+            passes = _PASS.findall(log.read())
+        found: Counter[str] = Counter()
+        for number, name in (count for said in passes for count in _COUNT.findall(said)):
+            found[name] += int(number)
+        if found["failed"]:
             raise RuntimeError(f"ports failed:\n{self.log.read_text()[-3000:]}")
-        return tuple(sum(int(each[column]) for each in found) for column in range(3))
+        return found["added"], found["updated"], found["removed"]
 
     def mark(self) -> int:
         """Where the log ends now."""
