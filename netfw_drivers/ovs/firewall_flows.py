@@ -56,7 +56,8 @@ _TO_CLIENT = (
     of.udp6() & of.udp_src(547) & of.udp_dst(546),
 )
 _BOTH = of.ipv4(), of.ipv6()
-_UNTRACKED, _INVALID = of.ct_state("-trk"), of.ct_state("+inv+trk")
+_UNTRACKED, _INVALID = of.ct_state("-inv-trk"), of.ct_state("+inv")
+"""Pieces that reassembly gives up on are invalid without having been tracked."""
 _NEW, _REPLY = of.ct_state("+new+trk"), of.ct_state("+rpl+trk")
 _ANSWER = of.ct_state("-rel+rpl-inv+trk")
 RECORD = 1

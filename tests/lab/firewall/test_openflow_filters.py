@@ -115,3 +115,14 @@ def test_nobody_claims_another_address_whatever_the_rules_allow(pair, stateful):
     assert heard(local(1), "fd00:1::1")
     assert not heard("fd00:1::1", "fd00:1::3")
     assert not heard("::", "fd00:1::3")
+
+
+@pytest.mark.spec("FW-10")
+@pytest.mark.parametrize("target", [mac(2), "ff:ff:ff:ff:ff:ff"])
+def test_pieces_that_stay_alone_are_tracked_once(pair, target):
+    """Reassembly gives them back as invalid but not tracked; anew they would fill it for ever."""
+    pair.filter({**port(1, 1), **port(2, 1), **group(1, *everything(IN, OUT))})
+    piece = f"in_port=tap1,udp,dl_src={mac(1)},dl_dst={target},nw_src=10.0.0.1,nw_dst=10.0.0.2"
+    for frag in ("first", "later"):
+        traced = pair.ovs.appctl("ofproto/trace", "br-int", f"{piece},nw_frag={frag},ct_state=inv")
+        assert traced.rstrip().endswith("Datapath actions: drop")
