@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from broken_ipam import BROKEN, BrokenIpam
+from broken_ipam import BROKEN, DROPPED, BrokenIpam
+from external_ipam import Elsewhere, KeepsWhatIsDropped
 from refusal import refusals
 
 from netfw.testing.conformance.ipam import CONTRACTS, IpamDriverConformance
 from netfw.testing.conformance.promises import unproven
+
+
+class TestElsewhere(Elsewhere):
+    """A driver that keeps its books outside the database passes."""
+
+
+def test_a_driver_that_never_forgets_a_subnet_is_refused() -> None:
+    class Suite(Elsewhere):
+        DRIVER = KeepsWhatIsDropped
+
+    assert refusals(Suite()) == {DROPPED}
 
 
 def suite_of(driver: type[BrokenIpam]) -> IpamDriverConformance:

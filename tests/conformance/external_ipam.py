@@ -1,0 +1,61 @@
+"""Address management by somebody else's books, which know nothing of transactions."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.ipam import AddressRequest, AddressStore
+from netfw.model.address import IpAddress
+from netfw.model.ids import SubnetId
+from netfw.model.port import FixedIp
+from netfw.model.subnet import Subnet
+from netfw.testing.conformance.ipam import AddressBooks, IpamDriverConformance
+from netfw.testing.fakes.allocations import MemoryAddresses
+from netfw_drivers.ipam.internal import InternalIpamDriver
+
+
+class ExternalIpam(InternalIpamDriver):
+    """Decides as ours does, and writes it down elsewhere, at once."""
+
+    VERSION: ClassVar[int] = 1
+
+    def __init__(self, elsewhere: MemoryAddresses) -> None:
+        self.elsewhere = elsewhere
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("external", {Capability.EXTERNAL})
+
+    def allocate(self, request: AddressRequest, store: AddressStore) -> FixedIp:
+        with self.elsewhere.transaction() as own:
+            return super().allocate(request, own)
+
+    def release(self, fixed_ip: FixedIp, store: AddressStore) -> None:
+        with self.elsewhere.transaction() as own:
+            super().release(fixed_ip, own)
+
+    def drop_subnet(self, subnet: SubnetId, store: AddressStore) -> None:
+        self.elsewhere.drop(subnet)
+
+
+class KeepsWhatIsDropped(ExternalIpam):
+    """Never forgets a subnet."""
+
+    def drop_subnet(self, subnet: SubnetId, store: AddressStore) -> None:
+        pass
+
+
+class Elsewhere(IpamDriverConformance):
+    """Hooks of the suite: the books elsewhere, looked at without the driver."""
+
+    DRIVER: ClassVar[type[ExternalIpam]] = ExternalIpam
+
+    def books(self) -> MemoryAddresses:
+        self.elsewhere = MemoryAddresses()
+        return MemoryAddresses()
+
+    def make_driver(self) -> ExternalIpam:
+        return self.DRIVER(self.elsewhere)
+
+    def taken(self, books: AddressBooks, subnet: Subnet) -> frozenset[IpAddress]:
+        return self.elsewhere.taken(subnet)
