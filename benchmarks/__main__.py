@@ -33,6 +33,7 @@ SUITES = {
         "firewall_openflow",
         "firewall_iptables",
     ),
+    "server": ("server_database",),
 }
 RESULTS = Path(__file__).parent / "results"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 from uuid import UUID, uuid4
 
 from attrs import frozen
@@ -21,6 +22,10 @@ from netfw.server.db.schema import HEAD, INTERESTS, JOURNAL
 
 MISSING = "the database has no journal: run `netfw-db upgrade`, then start again"
 DELETE_AT_ONCE = 5_000
+
+NEXT: Final = update(HEAD).values(seq=HEAD.c.seq + 1)
+NEXT_TOLD: Final = NEXT.returning(HEAD.c.seq)
+ENTRIES: Final = insert(JOURNAL)
 
 
 @frozen(kw_only=True)
@@ -143,7 +148,7 @@ class Journal(JournalReader):
         ]
         self._noted.clear()
         if rows:
-            self._connection.execute(insert(JOURNAL), rows)
+            self._connection.execute(ENTRIES, rows)
         return seq
 
     def begin_epoch(self) -> None:
@@ -189,11 +194,10 @@ class Journal(JournalReader):
         return gone
 
     def _next(self) -> int:
-        raised = update(HEAD).values(seq=HEAD.c.seq + 1)
         if self._connection.dialect.update_returning:
-            seq = self._connection.execute(raised.returning(HEAD.c.seq)).scalar()
+            seq = self._connection.execute(NEXT_TOLD).scalar()
         else:
-            self._connection.execute(raised)
+            self._connection.execute(NEXT)
             seq = self._connection.execute(select(HEAD.c.seq)).scalar()
         if seq is None:
             raise BackendBroken(MISSING)

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
-from sqlalchemy import ColumnElement, Connection, func, insert, or_, select, update
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from netfw.errors import Conflict
 from netfw.server.db.failure import Overtaken
 from netfw.server.db.schema import QUOTAS
 
-UNLIMITED = -1
+UNLIMITED: Final = -1
+
+_COUNT: Final[BindParameter[int]] = bindparam("count")
+_LIMIT = func.coalesce(QUOTAS.c.allowed, bindparam("default"))
+FEWER: Final = (
+    update(QUOTAS)
+    .where(QUOTAS.c.project_id == bindparam("project"), QUOTAS.c.resource == bindparam("of"))
+    .values(used=QUOTAS.c.used + _COUNT)
+)
+MORE: Final = FEWER.where(or_(_LIMIT < 0, QUOTAS.c.used + _COUNT <= _LIMIT))
 
 
 @frozen
@@ -37,11 +56,12 @@ class Quotas:
 
         :raises Conflict: there would be more than are allowed.
         """
-        change = update(QUOTAS).where(*_of(project, resource)).values(used=QUOTAS.c.used + count)
+        values: dict[str, Any] = {"project": project, "of": resource, "count": count}
         if count > 0:
-            limit = func.coalesce(QUOTAS.c.allowed, default)
-            change = change.where(or_(limit < 0, QUOTAS.c.used + count <= limit))
-        if self._connection.execute(change).rowcount == 1:
+            done = self._connection.execute(MORE, {**values, "default": default})
+        else:
+            done = self._connection.execute(FEWER, values)
+        if done.rowcount == 1:
             return
         usage = self.of_project(project).get(resource)
         if usage is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, delete, insert, select, update
+from sqlalchemy import BindParameter, Connection, Select, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from netfw.server.db.columns import NUMBER_LENGTH
@@ -18,7 +18,33 @@ from netfw.server.db.failure import Overtaken
 from netfw.server.db.schema import FREE, OFFERS, POOLS
 from netfw.server.db.spans import Free, Span, divided, joined, without
 
-RANGE: Final[tuple[Column[Any], ...]] = (FREE.c.first, FREE.c.last, FREE.c.offered)
+POOL: Final[BindParameter[str]] = bindparam("of_pool")
+NUMBER: Final[BindParameter[str]] = bindparam("number")
+_RANGES = select(FREE.c.first, FREE.c.last, FREE.c.offered).where(FREE.c.pool == POOL)
+_ANY = _RANGES.where(FREE.c.offered.is_(True)).order_by(FREE.c.first).limit(1)
+_BELOW = _RANGES.where(FREE.c.first <= NUMBER).order_by(FREE.c.first.desc()).limit(1)
+_EXACT = (
+    FREE.c.pool == POOL,
+    FREE.c.first == bindparam("at_first"),
+    FREE.c.last == bindparam("at_last"),
+)
+SOME: Final = _ANY.with_for_update(skip_locked=True)
+SOME_IN_USE: Final = _ANY.with_for_update()
+SOME_SEEN: Final = _ANY
+EVERY: Final = _RANGES.with_for_update()
+HOLDING: Final = _BELOW
+BEGINNING: Final = _RANGES.where(FREE.c.first == NUMBER).with_for_update()
+BEFORE: Final = _RANGES.where(FREE.c.last == NUMBER).with_for_update()
+BOUNDS: Final = select(POOLS.c.lowest, POOLS.c.highest).where(POOLS.c.pool == POOL)
+ALL_OFFERS: Final = (
+    select(OFFERS.c.first, OFFERS.c.last).where(OFFERS.c.pool == POOL).order_by(OFFERS.c.first)
+)
+OFFER: Final = ALL_OFFERS.where(OFFERS.c.first <= NUMBER, OFFERS.c.last >= NUMBER)
+REPLACE: Final = (
+    update(FREE).where(*_EXACT).values(first=bindparam("new_first"), last=bindparam("new_last"))
+)
+REMOVE: Final = delete(FREE).where(*_EXACT)
+"""Statements are made once: making one takes longer than SQLite takes to run it."""
 
 
 def key(number: int) -> str:
@@ -39,8 +65,7 @@ class Ranges:
         Returns whether that is a change.
         """
         wanted = tuple(joined(offers))
-        bounds = select(POOLS.c.lowest, POOLS.c.highest).where(POOLS.c.pool == pool)
-        known = self._one(bounds, lock=True)
+        known = self._one(BOUNDS.with_for_update(), of_pool=pool)
         if known is None:
             self._create(pool, whole)
             free = [whole]
@@ -66,7 +91,7 @@ class Ranges:
 
     def known(self, pool: str) -> bool:
         """Whether *pool* was defined."""
-        return self._one(select(POOLS.c.pool).where(POOLS.c.pool == pool)) is not None
+        return self._one(BOUNDS, of_pool=pool) is not None
 
     def take(self, pool: str, number: int) -> bool:
         """Take *number*; false when it is taken, or there is no such pool."""
@@ -74,7 +99,7 @@ class Ranges:
             found = self._holding(pool, number)
             if found is None:
                 return False
-            locked = self._one(self._row(pool, found.span.first), lock=True)
+            locked = self._one(BEGINNING, of_pool=pool, number=key(found.span.first))
             if locked is None or _free(locked) != found:
                 continue  # somebody took of it meanwhile: look again
             self._replace(pool, found, without(found, number))
@@ -97,12 +122,12 @@ class Ranges:
 
     def give_back(self, pool: str, number: int) -> None:
         """Free *number*.  What is free already stays so, and what no pool has is ignored."""
-        whole = self._one(select(POOLS.c.lowest, POOLS.c.highest).where(POOLS.c.pool == pool))
+        whole = self._one(BOUNDS, of_pool=pool)
         if whole is None or not whole.lowest <= key(number) <= whole.highest:
             return
-        offered = self._offered(pool, number)
-        left = self._neighbour(pool, FREE.c.last == key(number - 1), offered) if number else None
-        right = self._neighbour(pool, FREE.c.first == key(number + 1), offered)
+        offered = self._one(OFFER, of_pool=pool, number=key(number)) is not None
+        left = self._neighbour(BEFORE, pool, number - 1, offered) if number else None
+        right = self._neighbour(BEGINNING, pool, number + 1, offered)
         if self._holding(pool, number) is not None:
             return
         first = number if left is None else left.span.first
@@ -133,77 +158,48 @@ class Ranges:
         self._insert(pool, free)
 
     def _offers(self, pool: str) -> tuple[Span, ...]:
-        rows = select(OFFERS.c.first, OFFERS.c.last).where(OFFERS.c.pool == pool)
-        ordered = self._connection.execute(rows.order_by(OFFERS.c.first))
-        return tuple(Span(int(row.first, 16), int(row.last, 16)) for row in ordered)
+        rows = self._connection.execute(ALL_OFFERS, {"of_pool": pool})
+        return tuple(Span(int(row.first, 16), int(row.last, 16)) for row in rows)
 
     def _all(self, pool: str) -> list[Free]:
         """Everything that is free, so that it can be written anew; nobody takes of it meanwhile."""
-        rows = select(*RANGE).where(FREE.c.pool == pool)
-        return [_free(row) for row in self._connection.execute(rows.with_for_update())]
+        return [_free(row) for row in self._connection.execute(EVERY, {"of_pool": pool})]
 
     def _lowest(self, pool: str) -> Free | None:
         """A range that is offered, and ours until the end of the transaction."""
-        rows = (
-            select(*RANGE)
-            .where(FREE.c.pool == pool, FREE.c.offered.is_(True))
-            .order_by(FREE.c.first)
-            .limit(1)
-        )
-        row = self._connection.execute(rows.with_for_update(skip_locked=True)).first()
+        row = self._one(SOME, of_pool=pool)
         while row is None:
             # All are in others' hands: they may leave something, or undo what they did.
-            row = self._connection.execute(rows.with_for_update()).first()
-            if row is None and self._connection.execute(rows).first() is None:
+            row = self._one(SOME_IN_USE, of_pool=pool)
+            if row is None and self._one(SOME_SEEN, of_pool=pool) is None:
                 return None
         return _free(row)
 
     def _holding(self, pool: str, number: int) -> Free | None:
         """The range that *number* is in, as it is now; not locked."""
-        row = self._one(
-            select(*RANGE)
-            .where(FREE.c.pool == pool, FREE.c.first <= key(number))
-            .order_by(FREE.c.first.desc())
-            .limit(1)
-        )
+        row = self._one(HOLDING, of_pool=pool, number=key(number))
         return _free(row) if row is not None and row.last >= key(number) else None
 
-    def _neighbour(self, pool: str, where: ColumnElement[bool], offered: bool) -> Free | None:
-        rows = select(*RANGE).where(FREE.c.pool == pool, where, FREE.c.offered.is_(offered))
-        row = self._one(rows, lock=True)
-        return None if row is None else _free(row)
-
-    def _offered(self, pool: str, number: int) -> bool:
-        rows = select(OFFERS.c.first).where(
-            OFFERS.c.pool == pool, OFFERS.c.first <= key(number), OFFERS.c.last >= key(number)
-        )
-        return self._one(rows) is not None
-
-    def _row(self, pool: str, first: int) -> Select[Any]:
-        return select(*RANGE).where(FREE.c.pool == pool, FREE.c.first == key(first))
+    def _neighbour(self, rows: Select[Any], pool: str, number: int, offered: bool) -> Free | None:
+        row = self._one(rows, of_pool=pool, number=key(number))
+        return None if row is None or bool(row.offered) != offered else _free(row)
 
     def _replace(self, pool: str, old: Free, new: tuple[Free, ...]) -> None:
         """Write *new* in place of *old*, which is locked."""
         if not new:
             self._delete(pool, old)
             return
-        change = (
-            update(FREE)
-            .where(FREE.c.pool == pool, FREE.c.first == key(old.span.first))
-            .where(FREE.c.last == key(old.span.last))
-            .values(first=key(new[0].span.first), last=key(new[0].span.last))
-        )
-        if self._connection.execute(change).rowcount != 1:
+        values = {
+            **_exactly(pool, old),
+            "new_first": key(new[0].span.first),
+            "new_last": key(new[0].span.last),
+        }
+        if self._connection.execute(REPLACE, values).rowcount != 1:
             raise Overtaken(f"a range of {pool} changed meanwhile")
         self._insert(pool, new[1:])
 
     def _delete(self, pool: str, old: Free) -> None:
-        gone = delete(FREE).where(
-            FREE.c.pool == pool,
-            FREE.c.first == key(old.span.first),
-            FREE.c.last == key(old.span.last),
-        )
-        if self._connection.execute(gone).rowcount != 1:
+        if self._connection.execute(REMOVE, _exactly(pool, old)).rowcount != 1:
             raise Overtaken(f"a range of {pool} changed meanwhile")
 
     def _insert(self, pool: str, new: tuple[Free, ...]) -> None:
@@ -225,8 +221,16 @@ class Ranges:
         except IntegrityError as exc:
             raise Overtaken("another transaction wrote the same range") from exc
 
-    def _one(self, rows: Select[Any], *, lock: bool = False) -> Any:
-        return self._connection.execute(rows.with_for_update() if lock else rows).first()
+    def _one(self, rows: Select[Any], **values: str) -> Any:
+        return self._connection.execute(rows, values).first()
+
+
+def _exactly(pool: str, free: Free) -> dict[str, str]:
+    return {
+        "of_pool": pool,
+        "at_first": key(free.span.first),
+        "at_last": key(free.span.last),
+    }
 
 
 def _free(row: Any) -> Free:
