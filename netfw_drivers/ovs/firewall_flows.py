@@ -145,13 +145,15 @@ def _turns() -> Iterator[of.Flow]:
     """What is an answer to what nobody may ask any more is taken for a question from now on.
 
     Else two who use the same port at both ends could never change roles.  It begins anew where it
-    was sent; where it was received it ends, as the sender was asked about an answer.
+    was sent; where it was received it ends, as the sender was asked about an answer.  What was
+    known is forgotten first: when the entry has been turned by the packet before, the switch would
+    still call this one an answer, and its own sender the one who asked.
     """
     turn = of.ct(commit=True, force=True, zone=NETWORK.bits, table=BASE_EGRESS.number)
     end = of.ct(commit=True, force=True, zone=NETWORK.bits), of.goto(DROPPED)
     for family in _BOTH:
         sent, received = (WAY.is_(way) & _ANSWER & family for way in (SENDS, RECEIVES))
-        yield _flow(RULES_INGRESS, sent, turn, priority=5)
+        yield _flow(RULES_INGRESS, sent, of.CtClear(), turn, priority=5)
         yield _flow(RULES_EGRESS, received, *end, priority=5)
 
 

@@ -1,5 +1,7 @@
 """The firewall in the switch, by real packets, beyond what its contract says."""
 
+from ipaddress import ip_network
+
 import pytest
 from openflow_host import (
     ICMP,
@@ -126,3 +128,29 @@ def test_pieces_that_stay_alone_are_tracked_once(pair, target):
     for frag in ("first", "later"):
         traced = pair.ovs.appctl("ofproto/trace", "br-int", f"{piece},nw_frag={frag},ct_state=inv")
         assert traced.rstrip().endswith("Datapath actions: drop")
+
+
+@pytest.mark.spec("FW-04")
+def test_a_burst_of_answers_ends_with_the_rule_as_well(pair):
+    """The switch takes several packets at once: the first turns the connection, others follow.
+
+    Two is in its own remote group, so that what it sent would pass as a question to itself.
+    """
+    exchange, itself = (
+        rule(IN, protocol=UDP, port_min=500, port_max=500),
+        rule(IN, remote_prefix=ip_network("10.0.0.2")),
+    )
+    pair.filter(
+        {**port(1, 1), **port(2, 2), **group(1, *everything(OUT)), **group(2, exchange, itself)}
+    )
+    one, two = pair.udp(1, "10.0.0.1", 4000), pair.udp(2, "10.0.0.2", 500)
+    assert arrives(one, two)
+    assert arrives(two, one)
+    pair.filter(group(2, itself))
+    for _ in range(300):
+        one.sendto(b"asked", two.getsockname())
+        for _ in range(10):
+            two.sendto(b"answered", one.getsockname())
+    one.settimeout(0.5)
+    with pytest.raises(TimeoutError):
+        one.recv(99)
