@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Set
 from functools import partial
 
 from attrs import frozen
@@ -66,6 +66,7 @@ class Draft:
         self._addresses: dict[Spot, Address | None] = {}
         self._members: set[Member] = set()
         """Those that were put."""
+        self._crowded: set[Part] = set()
 
     # Changes
 
@@ -168,6 +169,11 @@ class Draft:
                 drop.add(Owner(part))
         return put, drop
 
+    @property
+    def crowded(self) -> Set[Part]:
+        """Of `groups`, those with a flow that is too long for a message."""
+        return self._crowded
+
     def concerned(self, part: Part) -> frozenset[FirewallKey]:
         """The keys for whose sake the flows of *part* change."""
         return frozenset(self._touched.get(part, ()))
@@ -185,6 +191,7 @@ class Draft:
                 return None if flows is None else FlowGroup(meaning, flows)
             case Spot():
                 clauses = self.state.clauses(part, self._address(part))
+                self._note_length(part, clauses)
                 return FlowGroup(clauses, partial(_clauses, part, clauses)) if clauses else None
             case _:
                 return FlowGroup(STATIC, static_flows)
@@ -194,7 +201,12 @@ class Draft:
         if groups is None:
             return None
         source = groups, self.state.permits_of(groups)
+        self._note_length(PolicyOwner(number), groups, *(found for _, found in source[1]))
         return FlowGroup(source, partial(policy_flows, number, *source))
+
+    def _note_length(self, part: Part, *lists: Collection[object]) -> None:
+        if any(len(each) > MOST_CLAUSES for each in lists):
+            self._crowded.add(part)
 
     def _address(self, spot: Spot) -> Address | None:
         if spot not in self._addresses:

@@ -17,7 +17,7 @@ from netfw.ovs.openflow.encode import Key
 from netfw.ovs.ovsdb_state import Port
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.ovs.firewall_check import refusal
-from netfw_drivers.ovs.firewall_draft import Draft, Owner, Part, parts_of
+from netfw_drivers.ovs.firewall_draft import MOST_CLAUSES, Draft, Owner, Part, parts_of
 from netfw_drivers.ovs.firewall_state import State
 from netfw_drivers.ovs.firewall_zones import zone_of
 from netfw_drivers.ovs.pipeline import FIREWALL_SPACE, SPACE_MASK
@@ -27,6 +27,10 @@ from netfw_drivers.ovs.switch_steps import FLOWS, FlowStep, UnwantedFlow
 OURS = CookieSpace(FIREWALL_SPACE, SPACE_MASK)
 FirewallUpdate = Update[FirewallKey, FirewallValue]
 K = TypeVar("K", bound=FirewallKey)
+_CROWDED = (
+    f"more than {MOST_CLAUSES} groups, or rules with remote groups, concern one port or address: "
+    "use fewer groups"
+)
 
 
 class Flows(Protocol):
@@ -110,10 +114,21 @@ class Outline:
             self.draft.touch_everything()
         for part in observed.drifted:
             self.draft.touch(part)
+        self._groups = self.draft.groups()
+
+    def crowding(self) -> dict[FirewallKey, NetfwError]:
+        """Those that were put for whose sake a flow would be too long: as few as may be."""
+        found: dict[FirewallKey, NetfwError] = {}
+        for part in self.draft.crowded:
+            asked = self.draft.concerned(part) & self._update.put.keys() - self.refused.keys()
+            kinds = [_of(asked, kind) for kind in (GroupKey, Member, PortKey)]
+            blamed = min(filter(None, kinds), key=len, default=[])
+            found |= {key: InvalidInput({str(key): _CROWDED}) for key in blamed}
+        return found
 
     def flows(self) -> FlowPlan:
         """What to change on the bridge."""
-        put, drop = self.draft.groups()
+        put, drop = self._groups
         kept = [Owner(key) for key in self.draft.state.inherited()]
         space = OURS if self._update.complete else None
         return self._observed.book.plan(put, drop, complete=space, keep=kept)
@@ -164,12 +179,14 @@ def plan_firewall(update: FirewallUpdate, observed: Observed) -> Plan:
     unwilling: dict[FirewallKey, NetfwError] = {}
     while True:
         found = Outline(update, observed, unwilling)
-        flows = found.flows()
-        more: dict[FirewallKey, NetfwError] = {
-            part: flows.refused[Owner(part)]
-            for part in parts_of(flows.refused)
-            if isinstance(part, PortKey) and part not in unwilling
-        }
+        more = found.crowding()
+        if not more:
+            flows = found.flows()
+            more = {
+                part: flows.refused[Owner(part)]
+                for part in parts_of(flows.refused)
+                if isinstance(part, PortKey) and part not in unwilling
+            }
         if not more:
             break
         unwilling |= more

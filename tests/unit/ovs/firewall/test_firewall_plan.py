@@ -323,3 +323,46 @@ def test_a_zone_is_emptied_for_its_first_port_and_never_while_one_may_be_in_it()
     assert inherited.first_used({three: 7}, (one,)) == frozenset()
     assert inherited.first_used({three: 7, one: 8}, (one,)) == {7}
     assert inherited.first_used({one: 7}, (one,)) == frozenset()
+
+
+def _all(*parts):
+    return {key: value for part in parts for key, value in part.items()}
+
+
+@pytest.fixture
+def cramped(monkeypatch) -> Bench:
+    """A switch with short messages."""
+    monkeypatch.setattr("netfw_drivers.ovs.firewall_draft.MOST_CLAUSES", 20)
+    return Bench()
+
+
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize(
+    "many",
+    [
+        lambda ids: group(1, *(rule(IN, remote_group_id=group_id(id)) for id in ids)),
+        lambda ids: port(1, 1, *ids),
+        lambda ids: _all(*(member(id, "10.0.0.7") for id in ids)),
+    ],
+    ids=["remote groups of a group", "groups of a port", "groups of an address"],
+)
+def test_what_makes_a_flow_too_long_is_refused_and_concerns_nobody_else(cramped, many, complete):
+    before = {**port(1, 1), **group(1, WEB)}
+    cramped.apply(before)
+    others = {**port(2, 2), **group(2, WEB), **_all(*(group(id) for id in range(100, 121)))}
+    too_many = many(range(100, 121))
+    plan = cramped.apply({**before, **others, **too_many}, complete=complete)
+    assert plan.refused.keys() == too_many.keys()
+    assert all(isinstance(why, InvalidInput) for why in plan.refused.values())
+    assert cramped.held == {**before, **others}.keys()
+
+
+def test_a_flow_holds_no_more_rules_than_there_is_room_for(cramped):
+    plan = cramped.apply(_all(*(group(number, WEB) for number in range(1, 22))))
+    assert plan.refused.keys() == group(21).keys()
+
+
+def test_as_many_clauses_as_are_taken_fit_into_a_message(bench):
+    plan = bench.apply({**port(1, *range(1, 4001)), **group(1, WEB)})
+    assert plan.refused == {}
+    assert max(map(len, bench.flows.values())) > 16 * 4000
