@@ -34,7 +34,8 @@ class Admission(enum.Enum):
     DEAD = "dead"
     """Not at all: unknown to the server, bound elsewhere, deleted, or administratively down."""
     HOLD = "hold"
-    """As it is now, but ready: its filters come first."""
+    """As it is now, but ready: its filters come first.  One that is live stays filtered or not,
+    and guarded (by ``guard``) or not, as it was."""
     LIVE = "live"
 
 

@@ -29,6 +29,7 @@ from netfw_drivers.ovs.pipeline import (
     EGRESS,
     FILTERED,
     FILTERED_PORT,
+    GUARDED_PORT,
     INTEGRATION,
     LOCAL_OUTPUT,
     LOCAL_SWITCHING,
@@ -139,7 +140,7 @@ def port_flows(port: WiredPort) -> Iterator[of.Flow]:
     known = of.load(PORT, port.number), of.load(NETWORK, port.vlan), *filtered
     onward = of.goto(port.layout.entry(Place.FROM_PORT))
     first = onward if port.guard is None else of.goto(SPOOF_MAC)
-    cookie = FILTERED_PORT if port.filtered else COOKIE
+    cookie = COOKIE | FILTERED_PORT * port.filtered | GUARDED_PORT * (port.guard is not None)
     yield LOCAL_SWITCHING.flow(here, *known, first, priority=ADMISSION, cookie=cookie)
     if port.guard is not None:
         for claims in (of.arp(), of.icmpv6() & of.icmpv6_type(ADVERTISEMENT)):

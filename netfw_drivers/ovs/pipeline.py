@@ -36,8 +36,8 @@ FIREWALL_SPACE = MAGIC | 0x02 << 40
 """Flows of the firewall in the switch, under `SPACE_MASK`."""
 COOKIE = SWITCH_SPACE
 """Flows of the switch driver itself."""
-FILTERED_PORT = COOKIE | 2
-"""The flow that lets a filtered port take part: a later run tells by it that the port is one."""
+FILTERED_PORT, GUARDED_PORT = 2, 4
+"""Bits in the cookie of the flow that lets a port take part: what it is, for a later run."""
 LEARNT = COOKIE | 1
 """Flows that packets made by ``learn``."""
 

@@ -15,7 +15,7 @@ from netfw.model.segment import NetworkType
 from netfw.ovs.operations import Value
 from netfw.ovs.ovsdb_state import IFACE_ID, Port, Snapshot
 from netfw_drivers.ovs.grants import Layout
-from netfw_drivers.ovs.pipeline import FILTERED_PORT
+from netfw_drivers.ovs.pipeline import FILTERED_PORT, GUARDED_PORT
 from netfw_drivers.ovs.switch_book import Book
 from netfw_drivers.ovs.switch_members import Members
 from netfw_drivers.ovs.vlans import DEAD_VLAN, NET_UUID, Vlans
@@ -57,7 +57,11 @@ class Observed:
 
     def filtered(self, number: int) -> bool:
         """Whether the port of this number can, as far as the firewall lets it."""
-        return self.admission(number) == FILTERED_PORT
+        return bool((self.admission(number) or 0) & FILTERED_PORT)
+
+    def guarded(self, number: int) -> bool:
+        """Whether the port of this number can, from addresses of its own."""
+        return bool((self.admission(number) or 0) & GUARDED_PORT)
 
 
 def port_id_of(port: Port) -> PortId | None:

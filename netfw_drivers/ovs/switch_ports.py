@@ -100,10 +100,11 @@ class Ports:
         return same and self._observed.admitted(number)
 
     def _as_it_is(self, wiring: Wiring, number: int) -> Wiring:
-        """On hold it is neither cut off nor let off by its filters: others are not there yet."""
+        """On hold it is neither cut off nor let off by filters or guards: others come first."""
         if wiring.admission is Admission.LIVE:
             return wiring
-        return evolve(wiring, filtered=self._observed.filtered(number))
+        guard = wiring.guard if self._observed.guarded(number) else None
+        return evolve(wiring, filtered=self._observed.filtered(number), guard=guard)
 
     def _drop(self, key: PortKey) -> None:
         for port in self._observed.plugged.get(key.port, ()):

@@ -26,6 +26,7 @@ from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, Fi
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
 from netfw.drivers.reconciler import Reconciler
+from netfw.drivers.source import Source
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue, Wiring
 from netfw.errors import BackendTaken, NetfwError, NotFound
@@ -166,7 +167,7 @@ class Passing:
             return {}
         filters = wanted.filters.values
         return {
-            key: evolve(value, admission=Admission.HOLD)
+            key: evolve(value, admission=Admission.HOLD, guard=_guard(value, filters.get(key)))
             for key, value in put.items()
             if isinstance(key, PortKey)
             and isinstance(value, Wiring)
@@ -196,6 +197,11 @@ class Passing:
                     self._filtered[key] = put[key]
         refused = cast(Outcome[L2Key], Outcome(failed=found.refused))
         return _merged([cast(Outcome[L2Key], outcome), refused])
+
+
+def _guard(wiring: Wiring, value: FirewallValue | None) -> frozenset[Source] | None:
+    """What a switch that guards the port guards it by, until the firewall does."""
+    return value.sources if isinstance(value, FilteredPort) else wiring.guard
 
 
 def _is_trusted(value: FirewallValue | None) -> bool:

@@ -8,6 +8,7 @@ from l2_world import HERE, NET, SEGMENT, THERE, port, uuid
 from loop_world import World
 
 from netfw.agents.l2.agent import L2Agent, L2Settings
+from netfw.agents.l2.wiring import sources
 from netfw.drivers.base import Capability
 from netfw.drivers.events import FeedLost
 from netfw.drivers.firewall import Member, Rules
@@ -142,6 +143,17 @@ def test_the_switch_knows_first_of_a_port_that_is_not_filtered_any_more():
     held, filters, live = witness.seen
     assert (held, filters) == (("switch", Admission.HOLD), ("firewall", True))
     assert live == ("switch", Admission.LIVE)
+
+
+@pytest.mark.spec("FW-05")
+def test_a_switch_that_guards_a_port_on_hold_is_told_by_what():
+    world = world_of(firewall())
+    told, converge = [], world.switch.converge
+    world.switch.converge = lambda update: told.append(update.put.get(PORT)) or converge(update)
+    assert world.turn().ready
+    held, live = told
+    assert (held.admission, live.admission) == (Admission.HOLD, Admission.LIVE)
+    assert held.guard == sources(GUARDED)
 
 
 @pytest.mark.spec("L2-13")

@@ -23,7 +23,6 @@ from netfw.ovs.operations import AddBridge, AddPort, RemovePort, SetColumns, Tab
 from netfw.ovs.ovsdb_state import Bridge, Interface, Port, Snapshot, Switch
 from netfw.plan import Operation
 from netfw_drivers.ovs.grants import Layout
-from netfw_drivers.ovs.pipeline import COOKIE, FILTERED_PORT
 from netfw_drivers.ovs.switch_book import Book
 from netfw_drivers.ovs.switch_members import Members
 from netfw_drivers.ovs.switch_observed import Observed, port_id_of
@@ -59,13 +58,13 @@ def network(number: int, kind: str = "local", **provider: Any) -> dict[SwitchKey
 
 
 def wiring(
-    number: int, net: int, admission: Admission = Admission.LIVE, *, filtered: bool = False
+    number: int, net: int, admission: Admission = Admission.LIVE, **more: Any
 ) -> dict[SwitchKey, SwitchValue]:
     value = Wiring(
         network=network_key(net).network,
         mac=f"fa:16:3e:00:00:{number:02x}",
         admission=admission,
-        filtered=filtered,
+        **more,
     )
     return {port_key(number): value}
 
@@ -84,8 +83,7 @@ class Database:
     def __init__(self) -> None:
         self.bridges: dict[str, Bridge] = {}
         self.ports: dict[str, Port] = {}
-        self.live: set[int] = set()
-        self.filtered: set[int] = set()
+        self.admissions: dict[int, int] = {}
         self.add_bridge(AddBridge(name="br-ex"))
 
     def add_bridge(self, wanted: AddBridge) -> None:
@@ -167,16 +165,12 @@ class Database:
                 switch=Switch(uuid=SPACE), bridges=dict(self.bridges), ports=dict(self.ports)
             ),
             plugged=plugged,
-            admission=self._admission,
+            admission=self.admissions.get,
             vlans=Vlans.recorded(bridge.external_ids if bridge else {}),
             layout=Layout(),
             book=book or Book(),
             members=members or Members(),
         )
-
-    def _admission(self, number: int) -> int | None:
-        cookie = FILTERED_PORT if number in self.filtered else COOKIE
-        return cookie if number in self.live else None
 
 
 def changed(have: Mapping[str, str], keys: Mapping[str, str | None]) -> dict[str, str]:

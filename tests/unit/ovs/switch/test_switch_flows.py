@@ -15,7 +15,15 @@ from netfw.ovs.openflow.decode import output_ports, written_eth_src
 from netfw_drivers.ovs import integration, physical_bridge, tunnel_bridge
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.integration import WiredPort, port_flows
-from netfw_drivers.ovs.pipeline import COOKIE, FILTERED_PORT, INTEGRATION, LEARNT, PHYSICAL, TUNNELS
+from netfw_drivers.ovs.pipeline import (
+    COOKIE,
+    FILTERED_PORT,
+    GUARDED_PORT,
+    INTEGRATION,
+    LEARNT,
+    PHYSICAL,
+    TUNNELS,
+)
 from netfw_drivers.ovs.switch_members import Receiver
 
 MAC = Mac("fa:16:3e:00:00:01")
@@ -57,7 +65,7 @@ def receivers(*numbers: int) -> tuple[Receiver, ...]:
 
 def texts(flows) -> list[str]:
     def bare(text: str) -> str:
-        for cookie in (COOKIE, FILTERED_PORT):
+        for cookie in (COOKIE, COOKIE | FILTERED_PORT, COOKIE | GUARDED_PORT):
             text = text.removeprefix(f"cookie={cookie:#x}, ")
         return text
 
@@ -84,7 +92,7 @@ def test_nothing_passes_a_filtered_port_but_through_the_firewalls_tables():
         "resubmit(,91)",
     ]
     cookies = {flow.cookie for flow in port_flows(filtered()) if flow.table == 0}
-    assert cookies == {FILTERED_PORT}
+    assert cookies == {COOKIE | FILTERED_PORT}
     base = texts(integration.base_flows(None, PLAIN))
     assert "table=60, priority=2,reg5=0x10000/0x10000 actions=resubmit(,71)" in base
     for table in (71, 72, 81, 82):

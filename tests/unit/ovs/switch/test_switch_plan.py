@@ -1,6 +1,7 @@
 """What the switch driver asks of the database, by value."""
 
 from collections.abc import Mapping
+from ipaddress import IPv4Network
 
 import pytest
 from attrs import evolve
@@ -16,11 +17,15 @@ from switch_scene import (
     wiring,
 )
 
+from netfw.drivers.source import Source
 from netfw.drivers.switch_values import Admission, Flood, FloodKey, SwitchKey, SwitchValue
 from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
 from netfw.ovs.openflow.book import FlowBook
+from netfw.ovs.openflow.encode import canonical, cookie_of
 from netfw.ovs.operations import AddPort
 from netfw.plan import Update
+from netfw_drivers.ovs.integration import admission_key
+from netfw_drivers.ovs.pipeline import COOKIE, GUARDED_PORT
 from netfw_drivers.ovs.switch_book import Book
 from netfw_drivers.ovs.switch_held import recollected
 from netfw_drivers.ovs.switch_members import Members
@@ -53,9 +58,15 @@ class Scene:
             flows.confirm(flows.plan(put, drop))
         self.book.commit(found.put, found.drop)
         self.members.commit(found.live, found.concerned)
-        ports = self.members.ports.values()
-        self.database.live = {member.number for member in ports}
-        self.database.filtered = {member.number for member in ports if member.filtered}
+        cookies = {
+            member.number: self.flows["br-int"].observed.get(
+                canonical(admission_key(member.number))
+            )
+            for member in self.members.ports.values()
+        }
+        self.database.admissions = {
+            number: cookie_of(found) for number, found in cookies.items() if found is not None
+        }
         return found
 
     def wired(self, **state: State) -> None:
@@ -223,6 +234,28 @@ def test_a_live_port_on_hold_stays_filtered_or_not(ground: Scene, before: bool):
     assert is_filtered(ground.do(Update(put=wiring(1, 1, filtered=not before)))) != before
 
 
+@pytest.mark.spec("FW-05", "FW-09")
+def test_a_live_port_on_hold_stays_guarded_until_a_firewall_guards_it(ground: Scene):
+    guard = frozenset({Source("fa:16:3e:00:00:01", IPv4Network("10.0.0.1/32"))})
+
+    def is_guarded() -> bool:
+        return bool(ground.database.admissions[5] & GUARDED_PORT)
+
+    ground.database.plug(1, 5)
+    ground.do(Update(put=wiring(1, 1, guard=guard)))
+    before = dict(ground.flows["br-int"].observed)
+    ground.book, ground.members = Book(), Members()  # an agent that has a firewall now
+    held = {**network(1), **wiring(1, 1, Admission.HOLD, guard=guard, filtered=True)}
+    ground.do(Update(put=held, complete=True))
+    assert ground.flows["br-int"].observed == before
+    ground.do(Update(put=wiring(1, 1, filtered=True)))
+    assert not is_guarded()
+    ground.do(Update(put=held))
+    assert not is_guarded()
+    ground.do(Update(put=wiring(1, 1, guard=guard)))
+    assert is_guarded()
+
+
 def test_a_port_that_was_dead_is_filtered_when_it_lives(ground: Scene):
     ground.database.plug(1, 5)
     ground.do(Update(put=wiring(1, 1, Admission.HOLD, filtered=True)))
@@ -275,7 +308,7 @@ def test_the_row_of_a_port_is_written_while_the_switch_numbers_it(ground: Scene)
         port = ground.database.ports[f"tap{number}"]
         numbered = (evolve(port.interface, ofport=ofport),)
         ground.database.ports[port.name] = evolve(port, interfaces=numbered)
-    ground.database.live = {6}  # flows of whoever had the number before
+    ground.database.admissions[6] = COOKIE  # flows of whoever had the number before
     found = ground.outline(Update(put={**wiring(1, 1), **wiring(2, 1, Admission.HOLD)}))
     assert found.live.keys() == {port_key(1)}
     assert [line.split()[2] for line in rows(found)] == ["tap2"]
