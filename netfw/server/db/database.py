@@ -14,8 +14,11 @@ from sqlalchemy import Connection, Engine
 from netfw.errors import BackendUnavailable, ConfigError, Conflict
 from netfw.server.db.addresses import Addresses
 from netfw.server.db.allocations import Allocations
+from netfw.server.db.assignments import Assignments
+from netfw.server.db.delivery import Topics
 from netfw.server.db.engine import Limits, reading_engine, writing_engine
 from netfw.server.db.failure import FAILURES, Overtaken, Trouble, translated, trouble
+from netfw.server.db.interests import Interests
 from netfw.server.db.journal import Journal, JournalReader
 from netfw.server.db.quotas import Quotas
 from netfw.server.db.ranges import Ranges
@@ -37,11 +40,13 @@ class View:
     connection: Connection = field(repr=False)
     resources: Rows
     journal: JournalReader
+    topics: Topics
     quotas: Quotas
 
     @classmethod
     def on(cls, connection: Connection) -> Self:
-        return cls(connection, Rows(connection), JournalReader(connection), Quotas(connection))
+        rows, journal = Rows(connection), JournalReader(connection)
+        return cls(connection, rows, journal, Topics(connection, rows), Quotas(connection))
 
 
 @frozen
@@ -50,6 +55,8 @@ class Transaction:
 
     connection: Connection = field(repr=False)
     resources: Resources
+    assignments: Assignments
+    interests: Interests
     addresses: Addresses
     allocations: Allocations
     quotas: Quotas
@@ -58,9 +65,12 @@ class Transaction:
     @classmethod
     def on(cls, connection: Connection) -> Self:
         journal, ranges = Journal(connection), Ranges(connection)
+        interests = Interests(connection, Rows(connection))
         return cls(
             connection,
-            Resources(connection, journal),
+            Resources(connection, journal, interests.change),
+            Assignments(connection, journal, interests.change),
+            interests,
             Addresses(ranges),
             Allocations(ranges),
             Quotas(connection),
@@ -69,8 +79,9 @@ class Transaction:
 
     def finish(self) -> None:
         """What comes last: the number of the commit, for which others wait from now on."""
-        if self.journal.noted:
-            self.journal.write()
+        self.interests.settle()
+        if self.journal.noted or self.interests.changed:
+            self.interests.write(self.journal.write())
 
 
 class Database:

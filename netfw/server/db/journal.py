@@ -13,7 +13,7 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from attrs import frozen
-from sqlalchemy import Connection, Select, delete, insert, select, update
+from sqlalchemy import Connection, Select, delete, insert, or_, select, update
 
 from netfw.drivers.state_source import Cursor
 from netfw.errors import BackendBroken, CursorLost
@@ -73,13 +73,9 @@ class JournalReader:
         :raises CursorLost: it can not tell.
         """
         self.check(cursor)
-        rows = (
-            select(JOURNAL)
-            .join(INTERESTS, INTERESTS.c.topic == JOURNAL.c.topic)
-            .where(INTERESTS.c.reader.in_(readers), JOURNAL.c.seq > cursor.seq)
-            .distinct()
-        )
-        return self._entries(rows, limit)
+        theirs = select(INTERESTS.c.topic).where(INTERESTS.c.reader.in_(readers))
+        wanted = or_(JOURNAL.c.topic.in_(readers), JOURNAL.c.topic.in_(theirs))
+        return self._entries(select(JOURNAL).where(wanted, JOURNAL.c.seq > cursor.seq), limit)
 
     def check(self, cursor: Cursor) -> None:
         """Accept *cursor*.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -24,6 +24,8 @@ from netfw.server.db.topics import topics
 R = TypeVar("R", bound=Resource)
 
 Json = Mapping[str, Any]
+Noticed = Callable[[Resource | None, Resource | None], None]
+"""Told of every change, with what was before and what is after."""
 AT_ONCE = 500
 """So many ids in one statement: SQLite and others bound the number of values."""
 
@@ -138,9 +140,9 @@ class Rows:
 class Resources(Rows):
     """Writing too.  Each change is noted in the journal under the topics of before and after."""
 
-    def __init__(self, connection: Connection, journal: Journal) -> None:
+    def __init__(self, connection: Connection, journal: Journal, noticed: Noticed) -> None:
         super().__init__(connection)
-        self._journal = journal
+        self._journal, self._noticed = journal, noticed
 
     def insert(self, *new: R, extra: Json | None = None) -> tuple[R, ...]:
         """Store new resources of one kind, with revision 1 where they have none.
@@ -157,6 +159,7 @@ class Resources(Rows):
             self._write(insert(table), rows, how)
         for each in numbered:
             self._journal.note(ref(each), topics(each))
+            self._noticed(None, each)
         return numbered
 
     def update(self, before: Resource, after: R, extra: Json | None = None) -> R:
@@ -179,6 +182,7 @@ class Resources(Rows):
             raise Overtaken(f"{ref(after)} was changed or deleted meanwhile")
         self._relate(how, old, new)
         self._journal.note(ref(after), topics(before) | topics(changed))
+        self._noticed(before, changed)
         return changed
 
     def delete(self, before: Resource) -> None:
@@ -201,6 +205,7 @@ class Resources(Rows):
         if getattr(before, "tags", ()):
             self._connection.execute(delete(TAGS).where(TAGS.c.resource_id == str(target.id)))
         self._journal.note(target, topics(before))
+        self._noticed(before, None)
 
     def _relate(self, how: Stored, old: Json, new: Json) -> None:
         before, after = _related(how, [old]), _related(how, [new])

@@ -12,9 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
+from uuid import UUID
 
-from netfw.drivers.interest import Interest
-from netfw.messaging.reach import DELIVERED, Facet, Node, Root, Source, edges, roots
+from netfw.drivers.interest import Interest, Service
+from netfw.messaging.reach import (
+    DELIVERED,
+    Assignment,
+    Facet,
+    Item,
+    Node,
+    Root,
+    Source,
+    edges,
+    roots,
+)
 from netfw.model.resource import Kind, Ref, Resource, ref
 
 OWN: Final[Mapping[Kind, tuple[Facet, ...]]] = MappingProxyType(
@@ -51,11 +62,35 @@ def _topics(resource: Resource) -> Iterator[str]:
             yield topic(source)
 
 
+def followed(item: Item) -> Iterator[tuple[Source, Node]]:
+    """The topics that *item* leads to: whoever follows the first follows the second.
+
+    What is no topic of its own (a bound port, a rule) is left out: its reader is led on directly.
+    """
+    itself = None if isinstance(item, Assignment) else ref(item)
+    found = edges(item)
+    for before, node in found:
+        if node.ref == itself:
+            continue
+        if isinstance(before, Node) and before.ref == itself and not _is_topic(before):
+            yield from ((earlier, node) for earlier, target in found if target == before)
+        else:
+            yield before, node
+
+
+def _is_topic(node: Node) -> bool:
+    return node.facet in OWN.get(node.ref.kind, ())
+
+
+def source(name: str) -> Source:
+    """What *name* is the topic of."""
+    service, at, host = name.partition("@")
+    if at:
+        return Root(Service(service), host)
+    facet, kind, id = name.split(":")
+    return Node(Ref(Kind(kind), UUID(id)), Facet(facet))
+
+
 def readers(interest: Interest) -> frozenset[str]:
     """The names under which *interest* has topics."""
     return frozenset(map(topic, roots(interest)))
-
-
-def noted(target: Ref, facet: Facet) -> str:
-    """The topic of *target* reached as *facet*."""
-    return topic(Node(target, facet))

@@ -1,0 +1,233 @@
+"""Who follows which topics: kept by the transactions that bind ports, assign routers and so on.
+
+A row says over how many ways a reader reaches a topic, and since which commit.  A topic that is new
+to a reader leads on to others; what a transaction does here costs what becomes reachable or stops
+being so, members of groups and ports of networks not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from attrs import field, frozen, mutable
+from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from netfw.drivers.query import Query
+from netfw.messaging.reach import (
+    DISTRIBUTED_OWNER,
+    Assignment,
+    Facet,
+    Item,
+    Node,
+    Root,
+    Source,
+)
+from netfw.model.resource import Kind, Resource, ref
+from netfw.server.db.failure import Overtaken
+from netfw.server.db.resources import AT_ONCE, Rows
+from netfw.server.db.schema import INTERESTS
+from netfw.server.db.topics import followed, topic
+
+Key = tuple[str, str]
+"""A reader and a topic."""
+
+COUNTED: Final = (
+    update(INTERESTS)
+    .where(INTERESTS.c.reader == bindparam("of_reader"), INTERESTS.c.topic == bindparam("of_topic"))
+    .values(uses=bindparam("new_uses"), since=bindparam("new_since"), ended=bindparam("new_ended"))
+)
+
+
+@frozen(order=True)
+class Way:
+    """That *item* leads from one topic to another."""
+
+    item: str
+    source: Source = field(order=topic)
+    node: Node = field(order=topic)
+
+
+@mutable
+class Held:
+    """A row as it was read, and as it will be."""
+
+    uses: int
+    since: int
+    ended: int | None
+    stored: bool
+    former: int
+
+
+class Interests:
+    """The topics of readers, in a transaction: changes are collected, and written at its end."""
+
+    def __init__(self, connection: Connection, rows: Rows) -> None:
+        self._connection, self._rows = connection, rows
+        self._added: set[Way] = set()
+        self._removed: set[Way] = set()
+        self._held: dict[Key, Held] = {}
+
+    def change(self, before: Item | None, after: Item | None) -> None:
+        """Have whoever is concerned follow what *after* leads to, instead of *before*."""
+        old, new = _ways(before), _ways(after)
+        _move(new - old, self._removed, self._added)
+        _move(old - new, self._added, self._removed)
+
+    def settle(self) -> None:
+        """Work out who follows what from now on; the rows of resources are written already."""
+        waiting, lingering = set(self._added), set(self._removed)
+        if not waiting and not lingering:
+            return
+        self._load(waiting | lingering)
+        for way in sorted(self._added):
+            waiting.discard(way)
+            for reader in self._readers(way.source):
+                self._enter(reader, way.node, waiting, lingering)
+        for way in sorted(self._removed):
+            lingering.discard(way)
+            for reader in self._readers(way.source):
+                self._leave(reader, way.node, lingering)
+        self._added.clear()
+        self._removed.clear()
+
+    @property
+    def changed(self) -> bool:
+        """Whether anybody follows something else than before."""
+        return any(_differs(held) for held in self._held.values())
+
+    def write(self, seq: int) -> None:
+        """Write it down as of commit *seq*."""
+        counted, new = [], []
+        for (reader, name), held in sorted(self._held.items()):
+            if held.uses == held.former:
+                continue
+            begins = held.uses > 0 and not (held.stored and held.former)
+            since = seq if begins else held.since
+            ended = None if held.uses else seq
+            if held.stored:
+                counted.append(_row("of_", reader, name) | _count("new_", held.uses, since, ended))
+            elif held.uses:
+                new.append(_row("", reader, name) | _count("", held.uses, since, ended))
+        self._held.clear()
+        if counted:
+            self._connection.execute(COUNTED, counted)
+        if new:
+            try:
+                self._connection.execute(insert(INTERESTS), new)
+            except IntegrityError as exc:
+                raise Overtaken("another transaction has a reader follow the same") from exc
+
+    def _enter(self, reader: str, node: Node, waiting: set[Way], lingering: set[Way]) -> None:
+        held = self._get((reader, topic(node)))
+        held.uses += 1
+        if held.uses == 1:
+            for onward in (self._out(node) - waiting) | _from(node, lingering):
+                self._enter(reader, onward.node, waiting, lingering)
+
+    def _leave(self, reader: str, node: Node, lingering: set[Way]) -> None:
+        held = self._get((reader, topic(node)))
+        held.uses -= 1
+        if held.uses == 0:
+            for onward in self._out(node) | _from(node, lingering):
+                self._leave(reader, onward.node, lingering)
+
+    def _out(self, node: Node) -> set[Way]:
+        """The ways that lead on from *node*, as what is stored now says them."""
+        items = self._contributors(node)
+        return {way for item in items for way in _from(node, _ways(item))}
+
+    def _contributors(self, node: Node) -> Iterator[Resource]:
+        id, find = node.ref.id, self._find
+        match node.ref.kind, node.facet:
+            case Kind.NETWORK, Facet.SEEN:
+                yield from find(Kind.NETWORK, id=id)
+            case Kind.SECURITY_GROUP, Facet.SEEN:
+                yield from find(Kind.SECURITY_GROUP_RULE, security_group_id=id)
+            case Kind.ROUTER, Facet.HOME:
+                yield from find(Kind.ROUTER, id=id)
+                yield from find(Kind.PORT, device_id=id)
+                yield from find(Kind.FLOATING_IP, router_id=id)
+            case Kind.SUBNET, Facet.ROUTED:
+                wanted = {"fixed_ips": (f"subnet_id={id}",), "device_owner": (DISTRIBUTED_OWNER,)}
+                for row in self._rows.find(Kind.PORT, Query(filters=wanted)):
+                    yield row.resource()
+
+    def _find(self, kind: Kind, **filters: object) -> Iterator[Resource]:
+        query = Query(filters={name: (str(value),) for name, value in filters.items()})
+        for row in self._rows.find(kind, query):
+            yield row.resource()
+
+    def _readers(self, source: Source) -> tuple[str, ...]:
+        if isinstance(source, Root):
+            return (topic(source),)
+        name = topic(source)
+        rows = select(INTERESTS).where(INTERESTS.c.topic == name)
+        for row in self._connection.execute(rows.with_for_update()):
+            self._keep(row)
+        return tuple(
+            sorted(key[0] for key, held in self._held.items() if key[1] == name and held.uses)
+        )
+
+    def _load(self, ways: Iterable[Way]) -> None:
+        """What the readers of roots follow of what the ways lead to, in one statement."""
+        readers = {topic(way.source) for way in ways if isinstance(way.source, Root)}
+        names = sorted({topic(way.node) for way in ways if isinstance(way.source, Root)})
+        for at in range(0, len(names), AT_ONCE):
+            part = names[at : at + AT_ONCE]
+            rows = select(INTERESTS).where(
+                INTERESTS.c.reader.in_(sorted(readers)), INTERESTS.c.topic.in_(part)
+            )
+            for row in self._connection.execute(rows.with_for_update()):
+                self._keep(row)
+        for way in ways:
+            if isinstance(way.source, Root):
+                key = topic(way.source), topic(way.node)
+                self._held.setdefault(key, Held(0, 0, None, False, 0))
+
+    def _get(self, key: Key) -> Held:
+        if key not in self._held:
+            same = INTERESTS.c.reader == key[0], INTERESTS.c.topic == key[1]
+            row = self._connection.execute(select(INTERESTS).where(*same).with_for_update()).first()
+            if row is None:
+                self._held[key] = Held(0, 0, None, False, 0)
+            else:
+                self._keep(row)
+        return self._held[key]
+
+    def _keep(self, row: Any) -> None:
+        held = Held(row.uses, row.since, row.ended, True, row.uses)
+        self._held.setdefault((row.reader, row.topic), held)
+
+
+def _ways(item: Item | None) -> set[Way]:
+    if item is None:
+        return set()
+    name = str(item) if isinstance(item, Assignment) else str(ref(item))
+    return {Way(name, source, node) for source, node in followed(item)}
+
+
+def _move(ways: Iterable[Way], undone: set[Way], done: set[Way]) -> None:
+    """Count *ways* as done, unless that takes back what was done the other way round."""
+    for way in ways:
+        if way in undone:
+            undone.discard(way)
+        else:
+            done.add(way)
+
+
+def _from(node: Node, ways: Iterable[Way]) -> set[Way]:
+    return {way for way in ways if way.source == node}
+
+
+def _differs(held: Held) -> bool:
+    return held.uses != held.former
+
+
+def _row(prefix: str, reader: str, name: str) -> dict[str, Any]:
+    return {f"{prefix}reader": reader, f"{prefix}topic": name}
+
+
+def _count(prefix: str, uses: int, since: int, ended: int | None) -> dict[str, Any]:
+    return {f"{prefix}uses": uses, f"{prefix}since": since, f"{prefix}ended": ended}
