@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from netfw.drivers.ipam import AnyAddress, DerivedAddress
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import Mac
+from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.ipam_scene import SMALL, STATEFUL, UNFIT, subnet, this
 from netfw.testing.fakes.allocations import MemoryAddresses
 from netfw_drivers.ipam.internal import InternalIpamDriver
-from netfw_drivers.ipam.rules import eui64, special, subnet_faults
+from netfw_drivers.ipam.rules import eui64, is_automatic, special, subnet_faults
 
 pytestmark = pytest.mark.spec("ML2-09")
 
@@ -61,6 +62,15 @@ def test_each_fault_of_a_subnet_is_named_with_its_attribute(what: str) -> None:
 
 def test_a_gateway_outside_the_block_is_accepted() -> None:
     assert not list(subnet_faults(None, evolve(SMALL, gateway="198.51.100.1")))
+
+
+@pytest.mark.parametrize("who", ["ipv6_ra_mode", "ipv6_address_mode"])
+@pytest.mark.parametrize("mode", [Ipv6Mode.SLAAC, Ipv6Mode.STATELESS])
+def test_hosts_derive_addresses_whoever_announces_the_prefix(who: str, mode: Ipv6Mode) -> None:
+    block = subnet("2001:db8::/64")
+    assert not is_automatic(block)
+    assert is_automatic(evolve(block, **{who: mode}))
+    assert not is_automatic(evolve(block, **{who: Ipv6Mode.STATEFUL}))
 
 
 def test_refusals_say_which_address_and_where() -> None:

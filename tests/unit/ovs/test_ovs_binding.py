@@ -133,7 +133,9 @@ def test_who_can_not_bind_says_why() -> None:
     assert refused() == "host host-1 has no Open vSwitch agent: it has no agent"
     assert refused(dhcp) == "host host-1 has no Open vSwitch agent: it has DHCP agent"
     assert refused(dead).endswith("is dead: it was never heard of")
-    assert refused(dead, heard).endswith("it was last heard of at 2026-01-02T03:04:00+00:00")
+    earlier = evolve(dead, heartbeat_at=datetime(2025, 1, 2, 3, 4, tzinfo=UTC))
+    said = refused(earlier, dead, heard)
+    assert said.endswith("it was last heard of at 2026-01-02T03:04:00+00:00")
     assert "direct is wanted" in refused(agent(), vnic=VnicType.DIRECT)
     assert "is on offer" in refused(agent(), segments=())
 
@@ -179,6 +181,12 @@ def test_on_a_userspace_datapath_the_instance_serves_the_socket_that_the_switch_
         vhostuser_socket=SOCKET,
     )
     assert len(SOCKET.rpartition("/")[2]) == 14
+
+
+@pytest.mark.spec("ML2-15")
+def test_a_socket_directory_may_end_with_a_slash() -> None:
+    facts = evolve(USERSPACE, vhostuser_socket_dir="/run/vhu/")
+    assert bound(agent(facts)).vif_details.vhostuser_socket == SOCKET
 
 
 @pytest.mark.spec("ML2-15")
