@@ -44,8 +44,8 @@ class AddressStore(Protocol):
     """Which addresses are taken, in the transaction of the caller.
 
     It alone answers for concurrency: of two transactions one gets an address, the other another
-    one or a ``Conflict``.  None of its methods scans a pool.  What is taken in a subnet is gone with
-    it, without the driver's doing.
+    one or a ``Conflict``.  None of its methods scans a pool.  What is taken in a subnet is gone
+    with it, without the driver's doing.
     """
 
     def take(self, subnet: SubnetId, address: IpAddress) -> bool:
