@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, ClassVar, cast
 
 import pytest
@@ -19,6 +17,7 @@ from netfw.drivers.reconciler import Reconciler, no_checkpoint
 from netfw.errors import BackendUnavailable
 from netfw.model.protocol import TCP, UDP
 from netfw.plan import Stage, Update
+from netfw.testing.conformance.firewall_load import Load
 from netfw.testing.conformance.firewall_policy import (
     FAMILIES,
     IN,
@@ -42,34 +41,6 @@ from netfw.testing.conformance.reconciler import dies_at
 
 LONG = "NETFW_LONG"
 """Environment variable that asks for the long form of what can be had longer."""
-
-
-class Load:
-    """Packets all the time: some that must pass, and some that must not."""
-
-    def __init__(self, suite: FirewallSuite, deliveries: list[Delivery]) -> None:
-        self._suite, self._deliveries = suite, deliveries
-        self._end = threading.Event()
-        self.rounds = 0
-        self.wrong: list[str] = []
-        self._thread = threading.Thread(target=self._run, name="netfw-load", daemon=True)
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        self._thread.start()
-        try:
-            yield
-        finally:
-            self._end.set()
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._end.is_set() and not self.wrong:
-            try:
-                self._suite.assert_fates(self._deliveries)
-            except AssertionError as error:
-                self.wrong.append(str(error))
-            self.rounds += 1
 
 
 class FirewallUpdatesConformance(FirewallSuite):
@@ -162,7 +133,11 @@ class FirewallUpdatesConformance(FirewallSuite):
         ]  # fmt: skip
         self.apply(driver, states[0])
         kept = self.opened(friend, one, 9, protocol=UDP)
-        deliveries = self._load(one, two, friend, outside)
+        going_on = (
+            Delivery(one, friend, kept.back(), True),
+            Delivery(friend, one, kept.forth(), True),
+        )
+        deliveries = [*going_on, *self._load(one, two, friend, outside)]
         load = Load(self, deliveries)
         with load.running():
             number = 0
