@@ -15,9 +15,11 @@ from netfw.errors import BackendUnavailable, ConfigError, Conflict
 from netfw.server.db.addresses import Addresses
 from netfw.server.db.allocations import Allocations
 from netfw.server.db.assignments import Assignments
+from netfw.server.db.defaults import DefaultGroups
 from netfw.server.db.delivery import Topics
 from netfw.server.db.engine import Limits, reading_engine, writing_engine
 from netfw.server.db.failure import FAILURES, Overtaken, Trouble, translated, trouble
+from netfw.server.db.heartbeats import Heartbeats
 from netfw.server.db.interests import Interests
 from netfw.server.db.journal import Journal, JournalReader
 from netfw.server.db.quotas import Quotas
@@ -42,11 +44,21 @@ class View:
     journal: JournalReader
     topics: Topics
     quotas: Quotas
+    default_groups: DefaultGroups
+    heartbeats: Heartbeats
 
     @classmethod
     def on(cls, connection: Connection) -> Self:
         rows, journal = Rows(connection), JournalReader(connection)
-        return cls(connection, rows, journal, Topics(connection, rows), Quotas(connection))
+        return cls(
+            connection,
+            rows,
+            journal,
+            Topics(connection, rows),
+            Quotas(connection),
+            DefaultGroups(connection),
+            Heartbeats(connection),
+        )
 
 
 @frozen
@@ -60,6 +72,8 @@ class Transaction:
     addresses: Addresses
     allocations: Allocations
     quotas: Quotas
+    default_groups: DefaultGroups
+    heartbeats: Heartbeats
     journal: Journal
 
     @classmethod
@@ -74,6 +88,8 @@ class Transaction:
             Addresses(ranges),
             Allocations(ranges),
             Quotas(connection),
+            DefaultGroups(connection),
+            Heartbeats(connection),
             journal,
         )
 

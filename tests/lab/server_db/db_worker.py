@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
+from uuid import UUID, uuid4
 
 from db_samples import group, random_port, subnet
 
@@ -114,5 +115,23 @@ def use_quota(url: str, limit: int, seed: int) -> int:
             count += 1
     except Conflict:
         return count
+    finally:
+        database.close()
+
+
+def default_group(url: str, seed: int) -> UUID:
+    """The default group of the project, made where there is none."""
+    database = Database(url)
+
+    def work(tx: Transaction) -> UUID:
+        known = tx.default_groups.of("p")
+        if known is not None:
+            return known
+        (made,) = tx.resources.insert(group(id=uuid4()))
+        tx.default_groups.set("p", made.id)
+        return made.id
+
+    try:
+        return database.transaction(work)
     finally:
         database.close()

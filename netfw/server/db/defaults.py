@@ -1,0 +1,36 @@
+"""The security group that a project's ports are in when nobody names one."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import Connection, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from netfw.model.ids import SecurityGroupId
+from netfw.server.db.failure import Overtaken
+from netfw.server.db.schema import DEFAULT_GROUPS
+
+
+class DefaultGroups:
+    """One group per project, however many ask for it at once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def of(self, project: str) -> SecurityGroupId | None:
+        """The project's group, if it has one yet."""
+        row = select(DEFAULT_GROUPS.c.security_group_id)
+        found = self._connection.execute(row.where(DEFAULT_GROUPS.c.project_id == project)).scalar()
+        return None if found is None else SecurityGroupId(UUID(found))
+
+    def set(self, project: str, group: SecurityGroupId) -> None:
+        """Have *group*, which this transaction stored, be it; it is so until the group is deleted.
+
+        When another transaction was first, this one is done again and finds that one's.
+        """
+        row = {"project_id": project, "security_group_id": str(group)}
+        try:
+            self._connection.execute(insert(DEFAULT_GROUPS).values(row))
+        except IntegrityError as exc:
+            raise Overtaken(f"project {project!r} has a default group already") from exc
