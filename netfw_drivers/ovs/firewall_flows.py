@@ -55,6 +55,12 @@ _TO_CLIENT = (
     of.udp() & of.udp_src(67) & of.udp_dst(68),
     of.udp6() & of.udp_src(547) & of.udp_dst(546),
 )
+_CUT_OFF = (
+    of.ipv6() & of.ip_proto(0),
+    of.udp6() & of.ip_frag("first") & of.udp_src(0) & of.udp_dst(0),
+    of.icmpv6() & of.ip_frag("first") & of.icmpv6_type(0),
+)
+"""IPv6 that hides behind extension headers what it is, until somebody puts its pieces together."""
 _BOTH = of.ipv4(), of.ipv6()
 _UNTRACKED, _INVALID = of.ct_state("-inv-trk"), of.ct_state("+inv")
 """Pieces that reassembly gives up on are invalid without having been tracked."""
@@ -87,7 +93,7 @@ def _icmpv6(kind: int) -> of.Match:
 def static_flows() -> Iterator[of.Flow]:
     """What is there for all ports."""
     yield from _crowds()
-    for forbidden in (*_TO_CLIENT, _icmpv6(_ROUTER)):
+    for forbidden in (*_TO_CLIENT, _icmpv6(_ROUTER), *_CUT_OFF):
         yield _flow(BASE_EGRESS, forbidden, of.goto(DROPPED), priority=90)
     for allowed in (*map(_icmpv6, _ASKED), *_TO_SERVER):
         onward = of.goto(ACCEPTED_EGRESS)

@@ -154,3 +154,22 @@ def test_a_burst_of_answers_ends_with_the_rule_as_well(pair):
     one.settimeout(0.5)
     with pytest.raises(TimeoutError):
         one.recv(99)
+
+
+@pytest.mark.spec("FW-06")
+def test_nothing_leaves_whose_first_piece_does_not_say_what_it_is(pair):
+    """Without state nobody puts pieces together: what is forbidden could hide in the next one."""
+    free = {"stateful": False}
+    open_to_all = {**group(1, *everything(OUT), **free), **group(2, *everything(IN), **free)}
+    pair.filter({**port(1, 1), **port(2, 2), **open_to_all})
+
+    def passes(packet: str) -> bool:
+        ends = f"dl_src={mac(1)},dl_dst={mac(2)},ipv6_src=fd00:1::1,ipv6_dst=fd00:1::2"
+        return bool(pair.ovs.leaves_by("br-int", f"in_port=tap1,{packet},{ends}"))
+
+    assert passes("udp6,nw_frag=first,udp_src=5,udp_dst=0")
+    assert passes("icmp6,nw_frag=first,icmpv6_type=128")
+    assert passes("ipv6,nw_proto=44,nw_frag=later")
+    assert not passes("udp6,nw_frag=first,udp_src=0,udp_dst=0")
+    assert not passes("icmp6,nw_frag=first,icmpv6_type=0")
+    assert not passes("ipv6,nw_proto=0")
