@@ -59,7 +59,7 @@ def _obstacles(status: AgentStatus) -> Iterator[tuple[str, str]]:
     yield from status.troubles.items()
     yield from status.degraded.items()
     for what, reason in status.waiting.items():
-        yield what, f"waits for {reason}"
+        yield what, f"waits: {reason}"
 
 
 def _obey(orders: Orders, loop: Loop[Any]) -> None:

@@ -64,9 +64,10 @@ class FirewallDriver(HostDriver[FirewallKey, FirewallValue]):
     """Filters the ports of this host.
 
     Called by the one thread of the L2 agent's loop, outside any transaction, before a port is let
-    live: one update holds all ports, groups and members that changed together.  A group nobody
-    put allows nothing; a remote group without members matches nobody.  ``held`` has every key that
-    was put: trusted ports, groups without rules and members that nobody refers to as well.  A
+    live: one update holds all ports, groups and members that changed together.  A ``PortKey`` (of
+    ``netfw.drivers.keys``) has a ``FilteredPort``, a ``GroupKey`` has ``Rules``, and a ``Member``
+    is its own value.  A group nobody put allows nothing; a remote group without members matches
+    nobody.  ``held`` has every key that was put: trusted ports, groups without rules and members that nobody refers to as well.  A
     driver that filters nothing does not declare ``Capability.FILTERING``.  Promises beyond those
     of :class:`HostDriver`:
 
