@@ -1,6 +1,7 @@
 """A query of the API as one statement: filters, order, page.
 
-Different filters must all hold, of one filter any value.  Executes nothing.
+Different filters must all hold, of one filter any value.  Executes nothing.  What other tables know
+is asked for by ``IN``, since SQLite would look at every row for an ``EXISTS``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from sqlalchemy import (
     Select,
     and_,
     case,
-    exists,
     false,
     func,
     or_,
@@ -183,7 +183,7 @@ def _by_fixed_ips(how: Stored, values: Values) -> Condition:
         for name, each in _pairs(value):
             wanted.setdefault(name, []).append(each)
     rows = PORT_ADDRESSES.c
-    parts: list[Condition] = [rows.port_id == how.table.c.id]
+    parts: list[Condition] = []
     for name, given in wanted.items():
         if name == "ip_address_substr":
             parts.append(or_(*(rows.ip_address.contains(str(v), autoescape=True) for v in given)))
@@ -191,7 +191,7 @@ def _by_fixed_ips(how: Stored, values: Values) -> Condition:
             parts.append(_any_of(rows[name], given))
         else:
             raise ValueError(f"{name} is not ip_address, ip_address_substr or subnet_id")
-    return exists().where(*parts) if wanted else false()
+    return how.table.c.id.in_(select(rows.port_id).where(*parts)) if wanted else false()
 
 
 def _pairs(value: Value) -> Iterable[tuple[str, Value]]:
@@ -205,21 +205,21 @@ def _pairs(value: Value) -> Iterable[tuple[str, Value]]:
 
 def _by_groups(how: Stored, values: Values) -> Condition:
     rows = PORT_GROUPS.c
-    same = rows.port_id == how.table.c.id
-    return exists().where(same, _any_of(rows.security_group_id, values))
+    found = select(rows.port_id).where(_any_of(rows.security_group_id, values))
+    return how.table.c.id.in_(found)
 
 
 def _by_segment(name: str) -> Callable[[Stored, Values], Condition]:
     def condition(how: Stored, values: Values) -> Condition:
         rows = STORED[Kind.SEGMENT].table.c
-        return exists().where(rows.network_id == how.table.c.id, _any_of(rows[name], values))
+        return how.table.c.id.in_(select(rows.network_id).where(_any_of(rows[name], values)))
 
     return condition
 
 
 def _by_subnets(how: Stored, values: Values) -> Condition:
     rows = STORED[Kind.SUBNET].table.c
-    return exists().where(rows.network_id == how.table.c.id, _any_of(rows.id, values))
+    return how.table.c.id.in_(select(rows.network_id).where(_any_of(rows.id, values)))
 
 
 def _tags(values: Values) -> list[str]:
@@ -227,7 +227,8 @@ def _tags(values: Values) -> list[str]:
 
 
 def _has_tag(how: Stored, values: Iterable[str]) -> Condition:
-    return exists().where(TAGS.c.resource_id == how.table.c.id, TAGS.c.tag.in_(list(values)))
+    found = select(TAGS.c.resource_id).where(TAGS.c.tag.in_(list(values)))
+    return how.table.c.id.in_(found)
 
 
 def _all_tags(how: Stored, values: Values) -> Condition:

@@ -16,6 +16,7 @@ from netfw.errors import InvalidInput, NotFound
 from netfw.model import Binding, Document, NetworkType, Provider, Segment, SegmentId, Status
 from netfw.model.resource import Kind
 from netfw.server.db import Database, Transaction
+from netfw.server.db.selection import selection
 
 FILTERS = {
     "nothing": ({}, {10, 11, 12, 13}),
@@ -229,3 +230,32 @@ def test_a_port_with_all_that_belongs_to_it_takes_less_than_a_dozen_statements(
         with counting(filled.writing) as made:
             filled.transaction(lambda tx, number=number: make(tx, number))
     assert len(made) < 12, made
+
+
+LOOKED_UP = (
+    {"id": (str(uid(1)),)},
+    {"network_id": (str(uid(1)),)},
+    {"project_id": ("p",)},
+    {"name": ("a",)},
+    {"mac_address": ("x",)},
+    {"device_id": ("x",)},
+    {"binding:host_id": ("h1",)},
+    {"fixed_ips": ("ip_address=10.0.0.1",)},
+    {"fixed_ips": (f"subnet_id={uid(2)}",)},
+    {"security_groups": (str(uid(3)),)},
+    {"tags": ("a,b",)},
+    {"tags-any": ("a,b",)},
+)
+
+
+@pytest.mark.spec("ML2-11")
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_what_agents_and_filters_ask_for_is_found_by_an_index(filled: Database) -> None:
+    for filters in LOOKED_UP:
+        rows = selection(Kind.PORT, Query(filters=filters))
+        with filled.reading.connect() as connection:
+            made = rows.compile(connection, compile_kwargs={"render_postcompile": True})
+            values = tuple(made.params[name] for name in made.positiontup or ())
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {made}", values).all()
+        steps = [str(step[-1]) for step in plan]
+        assert not [step for step in steps if step.startswith("SCAN")], (filters, steps)
