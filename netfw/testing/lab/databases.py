@@ -150,7 +150,7 @@ class PrivateMariadb(PrivateServer):
                 *(*_MORTAL, _program("mariadbd"), "--no-defaults", user, f"--datadir={data}"),
                 *(f"--socket={self._socket}", *options, *small),
             ],
-            ["mariadb-admin", "--no-defaults", f"--socket={self._socket}", "-u", "root", "ping"],
+            self._client("SELECT 1"),
         )
         return self
 
@@ -168,8 +168,11 @@ class PrivateMariadb(PrivateServer):
         self._say(f"DROP DATABASE IF EXISTS {name}")
 
     def _say(self, statement: str) -> None:
+        _run(*self._client(statement))
+
+    def _client(self, statement: str) -> tuple[str, ...]:
         socket = f"--socket={self._socket}"
-        _run("mariadb", "--no-defaults", socket, "-u", "root", "-e", statement)
+        return ("mariadb", "--no-defaults", socket, "-u", "root", "-e", statement)
 
 
 _MORTAL = ("setpriv", "--pdeathsig", "KILL")
