@@ -67,9 +67,9 @@ class FirewallDriver(HostDriver[FirewallKey, FirewallValue]):
     live: one update holds all ports, groups and members that changed together.  A ``PortKey`` (of
     ``netfw.drivers.keys``) has a ``FilteredPort``, a ``GroupKey`` has ``Rules``, and a ``Member``
     is its own value.  A group nobody put allows nothing; a remote group without members matches
-    nobody.  ``held`` has every key that was put: trusted ports, groups without rules and members that nobody refers to as well.  A
-    driver that filters nothing does not declare ``Capability.FILTERING``.  Promises beyond those
-    of :class:`HostDriver`:
+    nobody.  ``held`` has every key that was put: trusted ports, groups without rules and members
+    that nobody refers to as well.  A driver that filters nothing does not declare
+    ``Capability.FILTERING``.  Promises beyond those of :class:`HostDriver`:
 
     1. A port that is filtered lets nothing in or out that no rule of its groups allows, replies
        to what was allowed excepted.  DHCP and neighbour discovery work without a rule; a port can

@@ -12,7 +12,7 @@ from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
 from netfw.drivers.keys import PortKey
 from netfw.drivers.reconciler import Checkpoint, Reconciler
-from netfw.errors import BackendUnavailable, OperationRefused
+from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
 from netfw.ovs.openflow import Drift, FlowBook
 from netfw.ovs.ovsdb import Ovsdb, share_ovsdb
 from netfw.plan import Plan
@@ -92,6 +92,13 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
 
     def describe(self) -> DriverInfo:
         return DriverInfo("openflow", _CAPABILITIES)
+
+    def faults(self) -> tuple[str, ...]:
+        try:
+            self._ovsdb.bridge(self._bridge)  # one that is not there is made by the switch driver
+        except NetfwError as error:
+            return (str(error),)
+        return ()
 
     def close(self) -> None:
         while self._endings:

@@ -258,6 +258,8 @@ class FileSource(StateSource):
             self._tell(logging.ERROR, topology.faults, "has faults; what was in force stays so")
         else:
             self._commit(topology.items, anew)
+            if former is not None and former.topology.faults:
+                LOG.info("the topology %s is good again, and in force", self._watched.path)
             if former is None or former.digest != reading.digest:
                 so = "is in force, and may not be what is meant"
                 self._tell(logging.WARNING, topology.cautions, so)

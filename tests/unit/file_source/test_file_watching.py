@@ -141,13 +141,17 @@ def test_a_faulty_file_changes_nothing_and_is_visible(
     assert not caplog.records
 
 
-def test_a_good_file_is_in_force_again(path: Path, source: FileSource) -> None:
+def test_a_good_file_is_in_force_again(
+    path: Path, source: FileSource, caplog: pytest.LogCaptureFixture
+) -> None:
     names(source)
     path.unlink()
     names(source)
     replace(path, TWO)
-    assert names(source) == {"n", "p", "s"}
+    with caplog.at_level(logging.INFO):
+        assert names(source) == {"n", "p", "s"}
     assert problems(path) == []
+    assert f"{path} is good again" in caplog.text
 
 
 def test_a_file_is_read_only_after_it_stayed_the_same_for_a_while(path: Path) -> None:

@@ -4,6 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
+from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.host import LocalHost
 from netfw.drivers.loader import create
 from netfw.drivers.switch import SwitchDriver
@@ -84,6 +85,13 @@ def test_options_that_contradict_each_other_are_refused_with_what_to_change(opti
 def test_making_a_driver_touches_nothing():
     driver = made(ovsdb_connection="unix:/nowhere/db.sock", ovsdb_timeout=0.1)
     assert driver.describe().name == "openvswitch"
+    assert "/nowhere/db.sock" in driver.faults()[0]
+    driver.close()
+
+
+def test_the_firewall_in_the_switch_says_that_there_is_no_switch():
+    options = {"ovsdb_connection": "unix:/nowhere/db.sock", "ovsdb_timeout": 0.1}
+    driver = create(FirewallDriver, "openflow", options, LocalHost())
     assert "/nowhere/db.sock" in driver.faults()[0]
     driver.close()
 
