@@ -26,7 +26,8 @@ DATABASE = (
         "lock_timeout",
         default=10.0,
         min=0.1,
-        help="Seconds that a transaction waits for what another one holds, or for a connection.",
+        help="Seconds that a transaction waits for what another one holds, or for a connection; "
+        "after twice that it is not tried again.",
     ),
     cfg.IntOpt(
         "attempts",

@@ -113,7 +113,7 @@ class Database:
             self._reading = reading_engine(place, limits)
         except ModuleNotFoundError as exc:
             raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
-        self._attempts = attempts
+        self._attempts, self._patience = attempts, limits.lock_timeout * 2
 
     @property
     def writing(self) -> Engine:
@@ -169,7 +169,7 @@ class Database:
             return result
 
     def _repeated(self, once: Callable[[], T]) -> T:
-        unanswered = 0
+        unanswered, began = 0, time.monotonic()
         for attempt in range(1, self._attempts + 1):
             try:
                 return once()
@@ -179,8 +179,9 @@ class Database:
             except FAILURES as exc:
                 found = trouble(exc)
                 unanswered += found is Trouble.AWAY
+                late = time.monotonic() - began > self._patience
                 last = attempt == self._attempts or unanswered == ATTEMPTS_WITHOUT_ANSWER
-                if last or found not in (Trouble.AGAIN, Trouble.AWAY):
+                if late or last or found not in (Trouble.AGAIN, Trouble.AWAY):
                     raise translated(exc) from exc
                 LOG.debug("transaction is tried again: %s", found.value)
             time.sleep(_pause(attempt))

@@ -25,7 +25,7 @@ NETFW_DB = Path(sys.executable).with_name("netfw-db")
 def test_who_waits_too_long_for_another_is_told_that_the_database_does_not_answer(
     url: str, open_database: Callable[..., Database]
 ) -> None:
-    impatient = open_database(url, Limits(lock_timeout=0.2), attempts=2)
+    impatient = open_database(url, Limits(lock_timeout=0.2), attempts=1000)
     other = open_database(url)
     store(other, network())
     held, release = threading.Event(), threading.Event()
