@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/pytest
+IMAGINED := tests/conformance/broken $(wildcard tests/conformance/test_broken_*.py) \
+    $(patsubst %,tests/conformance/test_%.py,suite_manners hooked internal_ipam mechanism_drivers \
+    type_drivers memory_source null_interface)
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help demo test unit lint types imports lab conformance system system-l2 fuzz samples spec docs bench clean packages
@@ -41,8 +44,10 @@ lab: packages $(READY) ## toolboxes and the lab on real kernels and switches
 	@$(PYTEST) -q --sandbox tests/lab
 
 conformance: packages $(READY) ## the suites that vendors run, for our own drivers and for broken ones
-	$(call STEP,conformance suites)
-	@$(PYTEST) -q --sandbox tests/conformance
+	$(call STEP,conformance suites: drivers of values and broken ones)
+	@$(PYTEST) -q -n 2 $(IMAGINED)
+	$(call STEP,conformance suites: drivers on real machines)
+	@$(PYTEST) -q --sandbox tests/conformance $(addprefix --ignore ,$(IMAGINED))
 
 system: packages $(READY) ## netfw as a user meets it: commands, demo, packaging
 	$(call STEP,system tests)
