@@ -55,6 +55,9 @@ class Member:
     """Given where the prefix alone would let everybody in: an allowed pair of all addresses.
     Packets to and from the member then bear it as well."""
 
+    def __str__(self) -> str:
+        return f"{self.prefix} in {self.group}" + (f" as {self.mac}" if self.mac else "")
+
 
 FirewallKey = PortKey | GroupKey | Member
 FirewallValue = FilteredPort | Rules | Member

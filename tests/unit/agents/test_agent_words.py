@@ -1,7 +1,8 @@
 """What an agent says is for people: sentences, names and numbers, no internals."""
 
 import json
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, ip_network
+from uuid import UUID
 
 import pytest
 from attrs import evolve
@@ -12,8 +13,12 @@ from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.agents.loop import Loop
 from netfw.agents.thread import running
 from netfw.agents.work import Counts
+from netfw.drivers.firewall import Member
+from netfw.drivers.keys import GroupKey
 from netfw.drivers.switch_values import Endpoint, FloodKey, ForwardingKey
 from netfw.messaging.file import FileSource
+from netfw.model.address import Mac
+from netfw.model.ids import SecurityGroupId
 from netfw.model.segment import NetworkType
 from netfw.testing.fakes.switch import FakeFirewall, FakeSwitch
 
@@ -95,3 +100,11 @@ def test_faults_of_the_topology_are_troubles_of_the_agent_which_stays_ready(tmp_
         path.write_text(json.dumps(good))
         assert loop.wait_for(lambda status: not status.troubles, 10)
     source.close()
+
+
+def test_a_member_of_a_group_is_told_in_words():
+    group = GroupKey(SecurityGroupId(UUID(int=1)))
+    plain = Member(group=group, prefix=ip_network("10.0.0.1"))
+    behind = Member(group=group, prefix=ip_network("10.0.0.1"), mac=Mac("fa:16:3e:00:00:01"))
+    assert str(plain) == f"10.0.0.1/32 in {group}"
+    assert str(behind) == f"10.0.0.1/32 in {group} as fa:16:3e:00:00:01"
