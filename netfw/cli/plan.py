@@ -39,12 +39,12 @@ def show_plan(arguments: argparse.Namespace) -> int:
     """Print the plans of the host's drivers; see ``netfw plan --help`` for the status."""
     # Late, so that the other commands start without the agent and its libraries.
     from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
-    from netfw.conf.reading import read, unknown_options
+    from netfw.conf.reading import read, refuse_misspelt
 
     files = file_arguments(arguments)
     try:
         conf = read(PROGRAM, files, l2_groups(files)).conf
-        for sentence in unknown_options(conf):
+        for sentence in refuse_misspelt(conf):
             print(f"netfw: {sentence}", file=sys.stderr)
         with L2Parts(conf) as parts:
             plans = plans_of(parts.source, parts.agent)

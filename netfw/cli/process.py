@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from netfw.cli.signals import Signals
-from netfw.conf.reading import Groups, Settings, read, unknown_options
+from netfw.conf.reading import Groups, Settings, read, refuse_misspelt
 from netfw.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,12 +42,13 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
     try:
         settings = read(program, argv, groups)
         conf = settings.conf
+        unknown = refuse_misspelt(conf)
         log = LogSettings()
         log.apply(conf)
     except ConfigError as exc:
         print(f"{program}: {exc}", file=sys.stderr)
         return 2
-    for sentence in unknown_options(conf):
+    for sentence in unknown:
         LOG.warning("%s", sentence)
     orders = Orders()
 

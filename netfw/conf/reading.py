@@ -87,8 +87,31 @@ def read(program: str, argv: Sequence[str], groups: Groups | None = None) -> Set
     return Settings(program, argv, groups or {})
 
 
-def unknown_options(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """A sentence for every option in the files that nothing here reads: likely a misspelling.
+def refuse_misspelt(conf: cfg.ConfigOpts) -> tuple[str, ...]:
+    """Refuse options of our groups that are nearly called as one of ours; what else nobody reads.
+
+    Without the option that was meant a host could run with less than its operator believes.
+
+    :raises ConfigError: an option is misspelt.
+    """
+    unknown = tuple(unknown_options(conf))
+    misspelt = [each.sentence for each in unknown if each.misspelt]
+    if misspelt:
+        raise ConfigError("; ".join(misspelt))
+    return tuple(each.sentence for each in unknown)
+
+
+@frozen
+class Unknown:
+    """An option that nothing here reads."""
+
+    sentence: str
+    misspelt: bool = False
+    """It is in a group of ours, and one of its options has nearly this name."""
+
+
+def unknown_options(conf: cfg.ConfigOpts) -> Iterator[Unknown]:
+    """Every option in the files that nothing here reads.
 
     Groups that nothing here registered are passed over, as several programs may share a file,
     unless their name is nearly that of one that is.
@@ -103,16 +126,20 @@ def unknown_options(conf: cfg.ConfigOpts) -> Iterator[str]:
             yield from _unknown(conf, path, section, values)
 
 
-def _unknown(conf: cfg.ConfigOpts, path: str, section: str, values: Iterable[str]) -> Iterator[str]:
+def _unknown(
+    conf: cfg.ConfigOpts, path: str, section: str, values: Iterable[str]
+) -> Iterator[Unknown]:
     known = _known_names(conf, section)
     if known is None:
         groups = [name for name in conf if isinstance(conf[name], cfg.ConfigOpts.GroupAttr)]
         if hint := nearest(section, groups):
-            yield f"{path}: [{section}] is not a group{hint}"
+            yield Unknown(f"{path}: [{section}] is not a group{hint}")
         return
     for name in values:
         if name.replace("-", "_") not in known:
-            yield f"{path}: [{section}] {name} is not an option{nearest(name, known)}"
+            hint = nearest(name, known)
+            sentence = f"{path}: [{section}] {name} is not an option{hint}"
+            yield Unknown(sentence, misspelt=bool(hint) and section != "DEFAULT")
 
 
 def _read(program: str, argv: Sequence[str], groups: Groups) -> cfg.ConfigOpts:

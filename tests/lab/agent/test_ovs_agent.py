@@ -278,11 +278,13 @@ def _files(place):
     return {each: each.read_bytes() for each in place.rglob("*") if each.is_file()}
 
 
-def test_a_plan_warns_of_misspelt_options_and_groups(cloud, host):
-    host.configure("locl_ip = 192.0.2.1", agents="l2_population = true")
-    told = host.plan().error
-    assert "[openvswitch] locl_ip is not an option, did you mean 'local_ip'?" in told
-    assert "[agents] is not a group, did you mean 'agent'?" in told
+def test_a_plan_refuses_misspelt_options_and_warns_of_groups(cloud, host):
+    host.configure("locl_ip = 192.0.2.1")
+    told = host.plan()
+    assert "[openvswitch] locl_ip is not an option, did you mean 'local_ip'?" in told.error
+    assert told.status == 2
+    host.configure(agents="l2_population = true")
+    assert "[agents] is not a group, did you mean 'agent'?" in host.plan().error
 
 
 @pytest.mark.parametrize("command", ["once", "plan"])

@@ -113,9 +113,18 @@ def test_a_rotated_log_is_opened_anew(start: Callable[[str], Running]) -> None:
     wait_for(lambda: acme.logged("reloaded"))
 
 
-def test_a_misspelt_option_is_warned_about(start: Callable[[str], Running]) -> None:
-    acme = start("[acme]\nmod = a\n")
-    wait_for(lambda: acme.logged("mod is not an option, did you mean 'mode'?"))
+def test_an_option_that_nobody_reads_is_warned_about(start: Callable[[str], Running]) -> None:
+    acme = start("[acme]\ncolour = a\n")
+    wait_for(lambda: acme.logged("colour is not an option"))
+
+
+def test_a_misspelt_option_ends_with_a_sentence_and_status_2(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.conf"
+    bad.write_text("[acme]\nmod = a\n")
+    argv = [sys.executable, "-c", PROGRAM, "--config-file", str(bad)]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    told = f"acme: {bad}: [acme] mod is not an option, did you mean 'mode'?\n"
+    assert (done.returncode, done.stderr) == (2, told)
 
 
 def test_a_wrong_configuration_ends_with_a_sentence_and_status_2(tmp_path: Path) -> None:

@@ -117,8 +117,8 @@ def test_misspelt_options_are_noticed(tmp_path: Path) -> None:
     text = "[DEFAULT]\nhosts = x\n[acme]\nsice = 2\n[other]\ny = 1\n[akme]\nsize = 2\n"
     path = write(tmp_path / "a.conf", text)
     conf = read("t", ["--config-file", path], GROUPS).conf
-    assert list(unknown_options(conf)) == [
-        f"{path}: [DEFAULT] hosts is not an option, did you mean 'host'?",
-        f"{path}: [acme] sice is not an option, did you mean 'size'?",
-        f"{path}: [akme] is not a group, did you mean 'acme'?",
+    assert [(each.sentence, each.misspelt) for each in unknown_options(conf)] == [
+        (f"{path}: [DEFAULT] hosts is not an option, did you mean 'host'?", False),
+        (f"{path}: [acme] sice is not an option, did you mean 'size'?", True),
+        (f"{path}: [akme] is not a group, did you mean 'acme'?", False),
     ]
