@@ -38,7 +38,7 @@ class Counts:
 
     def __str__(self) -> str:
         some = [f"{number} {name}" for name, number in asdict(self).items() if number]
-        return ", ".join(some) or "nothing changed"
+        return ", ".join(some) or "none added, updated or removed"
 
 
 @frozen(kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, cast
 
 from attrs import evolve
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from netfw.agents.l2.agent import L2Agent, Part
     from netfw.drivers.reconciler import Reconciler
     from netfw.drivers.state_source import StateSource
-    from netfw.plan import Plan
+    from netfw.plan import Plan, Update
 
 CHANGES = 3
 """The exit status that says: something would change, or can not be."""
@@ -73,7 +74,24 @@ def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
     agent.begin()
     agent.look()
     agent.learn(replica.pull())
-    return {part.name: _plan(part) for part in agent.everything()}
+    switch, *others = agent.everything()
+    plans = {part.name: _plan(part) for part in others}
+    stuck = frozenset(key for plan in plans.values() for key in (*plan.refused, *plan.waiting))
+    held = evolve(switch, update=on_hold(switch.update, stuck))
+    return {switch.name: _plan(held), **plans}
+
+
+def on_hold(update: Update[Any, Any], keys: frozenset[Hashable]) -> Update[Any, Any]:
+    """*update* as an agent gives it to a switch while the filters of *keys* can not be made."""
+    from netfw.drivers.switch_values import Admission, Wiring
+
+    put = {
+        key: evolve(value, admission=Admission.HOLD)
+        if key in keys and isinstance(value, Wiring) and value.admission is Admission.LIVE
+        else value
+        for key, value in update.put.items()
+    }
+    return evolve(update, put=put)
 
 
 def _plan(part: Part) -> Plan:

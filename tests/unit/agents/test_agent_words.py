@@ -31,7 +31,7 @@ TAP9 = "tap0000000006d"
 def test_counts_and_keys_are_told_in_words():
     endpoint = Endpoint(NetworkType.VXLAN, IPv4Address("192.0.2.2"))
     assert str(Counts(added=4, waiting=1)) == "4 added, 1 waiting"
-    assert str(Counts()) == "nothing changed"
+    assert str(Counts()) == "none added, updated or removed"
     assert str(FloodKey(NET.id, endpoint)) == f"flood of network {NET.id} to vxlan 192.0.2.2"
     told = f"forwarding to fa:16:3e:00:00:01 of network {NET.id}"
     assert str(ForwardingKey(NET.id, OPEN.mac)) == told
