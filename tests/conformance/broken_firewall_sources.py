@@ -9,7 +9,8 @@ from attrs import evolve
 from imaginary_firewall import GoodFirewall
 from imaginary_firewall_suites import suites
 
-from netfw.drivers.firewall import FilteredPort, FirewallDriver
+from netfw.drivers.firewall import FilteredPort, FirewallDriver, Rules
+from netfw.drivers.keys import GroupKey
 from netfw.drivers.source import Source
 from netfw.testing.conformance.firewall_packets import Arp, Packet
 from netfw.testing.conformance.promises import proves as breaks
@@ -121,6 +122,18 @@ class IgnoresClaims(Believes):
     def taken_for(cls, sent, port):
         told = isinstance(sent, Packet) and sent.claims is not None and sent.icmp[0] == 136
         return evolve(sent, claims=sent.source) if told else sent
+
+
+@breaks(FirewallDriver, 2)
+class IgnoresClaimsWithoutState(IgnoresClaims):
+    """Rules that keep no state are asked before who somebody is."""
+
+    @classmethod
+    def passes(cls, policy, sent, way, opened):
+        groups = getattr(policy.get(way.sender.key), "groups", ())
+        if all(policy.get(GroupKey(group), Rules()).stateful for group in groups):
+            return GoodFirewall.passes(policy, sent, way, opened)
+        return super().passes(policy, sent, way, opened)
 
 
 @breaks(FirewallDriver, 2)

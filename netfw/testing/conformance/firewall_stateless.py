@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address, IPv6Address
+
+from attrs import evolve
+
 from netfw.drivers.base import Capability
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.keys import GroupKey
@@ -76,6 +80,26 @@ class FirewallStatelessConformance(FirewallSuite):
         self.assert_blocked(stranger, one, stranger.tcp(one, 80))
         self.assert_blocked(one, stranger, one.tcp(stranger, 80))
 
+    @proves(FirewallDriver, 2)
+    def test_without_state_one_is_still_only_oneself(self, driver: FirewallDriver) -> None:
+        """Rules that are asked before all others are not asked before who somebody is."""
+        self.require(driver, Capability.STATELESS_GROUPS)
+        self.require(driver, Capability.SPOOF_GUARD)
+        one, outside = self.stations(2)
+        id = a_group()
+        self.apply(driver, {**port(one, id), **trusted(outside), **everything(id, stateful=False)})
+        for own in (one.address6, one.link_local):
+            self.assert_passes(one, outside, one.advertisement(outside, own, source=own))
+        for other in (outside.address6, outside.link_local, IPv6Address("fd00:99::1")):
+            forged = one.advertisement(outside, other)
+            self.assert_blocked(one, outside, forged, evolve(forged, source=other))
+            self.assert_blocked(one, outside, evolve(forged, source=IPv6Address(0)))
+            self.assert_blocked(one, outside, one.udp(outside, 9, version=6, source=other))
+        self.assert_passes(one, outside, one.arp(outside), one.udp(outside, 9))
+        for other4 in (outside.address, IPv4Address("10.99.0.1")):
+            said = one.arp(outside, answer=True, target_mac=outside.mac, sender=other4)
+            self.assert_blocked(one, outside, said, one.udp(outside, 9, source=other4))
+
     @proves(FirewallDriver, 1)
     def test_a_port_may_be_in_groups_of_both_kinds(self, driver: FirewallDriver) -> None:
         """Whichever allows it; and what has state on one side has it whatever the other has."""
@@ -85,7 +109,7 @@ class FirewallStatelessConformance(FirewallSuite):
         state = {
             **port(one, stateful, stateless), **port(two, stateless), **trusted(outside),
             **group(stateful, *(rule(stateful, way, TCP, (80, 80)) for way in (IN, OUT))),
-            **group(stateless, rule(stateless, IN, UDP), rule(stateless, OUT, UDP)),
+            **group(stateless, *(rule(stateless, way, UDP) for way in (IN, OUT)), stateful=False),
         }  # fmt: skip
         self.apply(driver, state)
         self.opened(outside, one, 80)
