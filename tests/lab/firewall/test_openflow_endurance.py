@@ -114,7 +114,7 @@ def test_flows_that_somebody_removes_are_announced_and_come_back(duo):
     before = set(duo.flows())
     duo.ovs.ofctl("-OOpenFlow14", "del-flows", target, "table=81,reg8=1/0xffff")
     (key,) = port(1)
-    heard.until(lambda event: (isinstance(event, KeysChanged) and event.keys == {key}) or duo)
+    heard.until(lambda event: isinstance(event, KeysChanged) and event.keys == {key})
     duo.ovs.ofctl("-OOpenFlow14", "del-flows", target, "table=72")
     heard.until(lambda event: isinstance(event, FeedLost))
     duo.firewall.observe(None)
