@@ -128,8 +128,9 @@ def test_a_refused_line_of_a_batch_is_told_alone(lab: Lab) -> None:
 @pytest.mark.parametrize("kind", Device)
 def test_instances_on_one_host_talk_by_udp_and_tcp(make_lab: MakeLab, kind: Device) -> None:
     host = make_lab(hosts=1, bridges=["br-int"]).hosts["host1"]
-    one = host.instance("vm1", plug(1, kind=kind))
-    two = host.instance("vm2", plug(2, kind=kind))
+    begin = "qvo" if kind is Device.HYBRID else "tap"
+    one = host.instance("vm1", plug(1, kind=kind, device=f"{begin}1"))
+    two = host.instance("vm2", plug(2, kind=kind, device=f"{begin}2"))
     for target in ("10.0.0.2", "fd00::2"):
         assert one.ping(target).lost == 0
         for transport in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
