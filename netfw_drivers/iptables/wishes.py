@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from attrs import define, field, frozen
 
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
+from netfw.drivers.firewall_check import key_refusal, refusal
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NetfwError, NotSupported
 from netfw.linux.ebtables.frames import FrameChain
@@ -19,7 +20,6 @@ from netfw.linux.ipset.plan import KernelSet
 from netfw.model.address import Mac
 from netfw.model.ids import PortId, SecurityGroupId
 from netfw.plan import Update
-from netfw_drivers.iptables.check import check, check_key
 from netfw_drivers.iptables.dispatch import Zone
 from netfw_drivers.iptables.group_chains import Chains, Remote, group_chains, remotes
 from netfw_drivers.iptables.names import OWNER, bucket_of, check_device, read_set_name, set_name
@@ -104,10 +104,13 @@ def sort(
     """What *update* asks for."""
     wishes = Wishes()
     for key, value in update.put.items():
+        error: NetfwError | None = refusal(key, value)
         try:
-            check(key, value)
-            _put(wishes, key, value, ground)
-        except NetfwError as error:
+            if error is None:
+                _put(wishes, key, value, ground)
+        except NetfwError as exc:
+            error = exc
+        if error is not None:
             wishes.refused[key] = error
     for key in update.drop:
         _drop(wishes, key)
@@ -137,8 +140,9 @@ def _put(wishes: Wishes, key: FirewallKey, value: FirewallValue, ground: Ground)
 
 
 def _drop(wishes: Wishes, key: FirewallKey) -> None:
+    if key_refusal(key) is not None:
+        return  # what can not be there is gone
     try:
-        check_key(key)
         match key:
             case PortKey(id):
                 wishes.gone_ports.add(id)
@@ -242,8 +246,9 @@ def _drop_rest(
 
 
 def _keep_member(stays: dict[Remote, Change], member: Member) -> None:
+    if key_refusal(member) is not None:
+        return
     try:
-        check_key(member)
         _change_member(stays, member, add=True)
     except NetfwError:
         return

@@ -10,6 +10,7 @@ from imaginary_firewall import GoodFirewall, operation, reverse, staged
 from imaginary_firewall_suites import suites
 
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, Member, Rules
+from netfw.drivers.firewall_check import refusal
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.errors import BackendUnavailable, NetfwError
@@ -17,7 +18,6 @@ from netfw.plan import Outcome
 from netfw.testing.conformance.firewall_packets import Packet
 from netfw.testing.conformance.promises import proves as breaks
 from netfw.testing.conformance.promises import proves_raise as breaks_raise
-from netfw_drivers.ovs.firewall_check import refusal
 
 
 @breaks(FirewallDriver, 3)

@@ -21,6 +21,7 @@ from netfw.drivers.firewall import (
     FirewallValue,
     Rules,
 )
+from netfw.drivers.firewall_check import refusal
 from netfw.drivers.reconciler import Reconciler
 from netfw.errors import BackendUnavailable, InvalidInput, NetfwError, OperationRefused
 from netfw.model.address import Mac
@@ -30,7 +31,6 @@ from netfw.plan import Operation, Plan, Stage, Update
 from netfw.testing.conformance.firewall_packets import ECHO_REPLY, Flags, Packet, Sent
 from netfw.testing.conformance.firewall_verdict import passes
 from netfw.testing.conformance.firewall_world import Delivery, FirewallGround, Seat, Station
-from netfw_drivers.ovs.firewall_check import refusal
 
 Policy = Mapping[FirewallKey, FirewallValue]
 Connection = tuple[object, ...]

@@ -1,7 +1,7 @@
-"""What the firewall can not take, and why.  Pure.
+"""What no firewall driver takes, and why: promise 9 of :class:`FirewallDriver`, for all.  Pure.
 
-Values check themselves when they are made; here is looked at what somebody could have made
-otherwise, so that no text of unknown origin is ever rendered.
+Values check themselves when they are made.  Whoever got past that, by mistake or on purpose, does
+not get past this: what is not exactly what it should be is named, and nothing is rendered of it.
 """
 
 from __future__ import annotations
@@ -12,42 +12,36 @@ from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
+from netfw.drivers.firewall import FilteredPort, Member, Rules
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.drivers.source import Source
 from netfw.errors import InvalidInput
 from netfw.model.address import Mac, unscoped
+from netfw.model.device import check_device_name
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
 
 Fault = tuple[str, str]
-
+"""Where, and what is wrong there."""
 _KINDS = {PortKey: FilteredPort, GroupKey: Rules, Member: Member}
 
 
-def check(key: FirewallKey, value: FirewallValue) -> None:
-    """Refuse what can not be had.
-
-    :raises InvalidInput: every fault is named.
-    """
-    _refuse({**dict(_key_faults(key)), **dict(_faults(key, value))})
+def refusal(key: object, value: object) -> InvalidInput | None:
+    """Why *value* can not be had under *key*; ``None``: it can."""
+    return _refusal(dict([*_key_faults(key), *_faults(key, value)]))
 
 
-def check_key(key: FirewallKey) -> None:
-    """Refuse a key that nothing can be held under.
-
-    :raises InvalidInput: every fault is named.
-    """
-    _refuse(dict(_key_faults(key)))
+def key_refusal(key: object) -> InvalidInput | None:
+    """Why nothing can be held under *key*; ``None``: it can."""
+    return _refusal(dict(_key_faults(key)))
 
 
-def _refuse(faults: dict[str, str]) -> None:
-    if faults:
-        raise InvalidInput(faults)
+def _refusal(faults: dict[str, str]) -> InvalidInput | None:
+    return InvalidInput(faults) if faults else None
 
 
 def _key_faults(key: object) -> Iterator[Fault]:
     match key:
-        case PortKey(id) | GroupKey(id) | AddressGroupKey(id):
+        case PortKey(id) | GroupKey(id):
             yield from _id_faults("key", id)
         case Member():
             yield from _member_faults(key)
@@ -68,6 +62,10 @@ def _faults(key: object, value: object) -> Iterator[Fault]:
 
 
 def _port_faults(port: FilteredPort) -> Iterator[Fault]:
+    try:
+        check_device_name(port.device)
+    except (ValueError, TypeError) as error:
+        yield "device", str(error)
     yield from _id_faults("network", port.network)
     yield from _mac_faults("mac", port.mac)
     for group in port.groups:
@@ -129,8 +127,12 @@ def _id_faults(field: str, id: object) -> Iterator[Fault]:
 
 
 def _mac_faults(field: str, mac: object) -> Iterator[Fault]:
-    if type(mac) is not Mac:
-        yield field, f"{mac!r} is not a MAC address"
+    try:
+        right = isinstance(mac, str) and Mac(str(mac)) == mac
+    except ValueError:
+        right = False
+    if not right:
+        yield field, f"{mac!r} is not a MAC address as netfw writes it"
 
 
 def _prefix_faults(field: str, prefix: object) -> Iterator[Fault]:
