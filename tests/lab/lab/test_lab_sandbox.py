@@ -286,15 +286,20 @@ def test_a_killed_pytest_leaves_nothing(tmp_path: Path, number: int, furnished: 
     reader, writer = os.pipe()
     suite = tmp_path / "test_waiting.py"
     suite.write_text(WAITING.format(descriptor=writer))
+    # Whoever runs these tests in the background of a shell has them ignore SIGINT.
+    heeding = ["env", "--default-signal=INT"]
     with subprocess.Popen(
-        [*PYTEST, str(suite)], cwd=tmp_path, env=_outside(), pass_fds=[writer],
+        [*heeding, *PYTEST, str(suite)], cwd=tmp_path, env=_outside(), pass_fds=[writer],
         stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         os.close(writer)
-        assert os.read(reader, 2) == b"up"
-        process.send_signal(number)
-        output, _ = process.communicate(timeout=30)
-    os.close(reader)
+        try:
+            assert os.read(reader, 2) == b"up"
+            process.send_signal(number)
+            output, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
+            os.close(reader)
     if number == signal.SIGINT:
         assert process.returncode == pytest.ExitCode.INTERRUPTED
         assert "KeyboardInterrupt" in output
