@@ -9,6 +9,9 @@ NetfwError
 │   ├── InvalidInput         the value itself is wrong; every fault is named with its path
 │   ├── NotFound             what the request names does not exist
 │   ├── Conflict             it contradicts something that already exists
+│   │   ├── Exhausted        a quota is used up, or a pool
+│   │   └── Outdated         it was meant for another revision of the resource
+│   ├── Forbidden            the requester may not do that
 │   └── NotSupported         this driver does not have that capability
 ├── BackendError             the machine under us refused; the cause is in __cause__
 │   ├── BackendUnavailable   nobody answered; retry with back-off
@@ -76,6 +79,18 @@ class NotFound(RequestError):
 
 class Conflict(RequestError):
     """The request contradicts something that already exists."""
+
+
+class Exhausted(Conflict):
+    """There is nothing left of what is needed: a quota is used up, or a pool of numbers is."""
+
+
+class Outdated(Conflict):
+    """The request was meant for another revision of the resource than it has now."""
+
+
+class Forbidden(RequestError):
+    """The requester sees it, and may not do that with it."""
 
 
 class NotSupported(RequestError):

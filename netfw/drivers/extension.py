@@ -10,8 +10,8 @@ from uuid import UUID
 from netfw.drivers.attribute import Attribute
 from netfw.drivers.base import Driver
 from netfw.drivers.change import Change
-from netfw.drivers.query import Attributes
-from netfw.model.resource import Kind, Ref
+from netfw.drivers.query import Body
+from netfw.model.resource import Kind, Ref, Resource
 
 
 class ExtraStore(Protocol):
@@ -20,10 +20,10 @@ class ExtraStore(Protocol):
     What belongs to a resource is gone with it, without the driver's doing.
     """
 
-    def read(self, kind: Kind, ids: Sequence[UUID]) -> Mapping[UUID, Attributes]:
+    def read(self, kind: Kind, ids: Sequence[UUID]) -> Mapping[UUID, Body]:
         """The values of these resources, in one query; absent where nothing was kept."""
 
-    def write(self, ref: Ref, extra: Attributes) -> None:
+    def write(self, ref: Ref, extra: Body) -> None:
         """Keep the values of one resource, in place of its former ones."""
 
 
@@ -35,10 +35,13 @@ class ExtensionDriver(Driver):
     retried.  What they raise rolls the request back.  Promises:
 
     1. The attributes it declares, and no others, are validated by the API before it sees them.
-    2. ``keep`` stores what a request asks for; a resource whose attributes nobody named gets the
+    2. ``shape`` answers with the resource as it is to be: fields of the model that it answers for,
+       such as port security, follow what was asked for, or a default that it knows (the network's).
+       It is pure, and changes no other field.
+    3. ``keep`` stores what a request asks for; a resource whose attributes nobody named gets the
        declared defaults.  The same request twice is one.
-    3. ``extend`` costs one query for a list of any length, and answers for every id it was given.
-    4. It changes nothing of the resource itself.
+    4. ``extend`` costs one query for a list of any length, and answers for every id it was given.
+    5. ``keep`` and ``extend`` change nothing of the resource itself.
     """
 
     GROUP: ClassVar[str] = "netfw.extension_drivers"
@@ -48,18 +51,24 @@ class ExtensionDriver(Driver):
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
         """What it adds, by kind of resource."""
 
-    @abstractmethod
-    def keep(self, change: Change, asked: Attributes, store: ExtraStore) -> None:
-        """Store the attributes that a request named for a resource that is made or changed.
+    def shape(self, change: Change, asked: Body) -> Resource:
+        """``change.after`` with the fields of the model that this driver answers for.
+
+        *asked* is what the request says of the attributes that the driver declares.
+
+        :raises RequestError: they can not be; the API answers with it.
+        """
+        return change.resource
+
+    def keep(self, change: Change, asked: Body, store: ExtraStore) -> None:
+        """Store the attributes that are no fields of the model, as a request named them.
 
         :raises RequestError: they can not be; the API answers with it.
         """
 
-    @abstractmethod
-    def extend(
-        self, kind: Kind, ids: Sequence[UUID], store: ExtraStore
-    ) -> Mapping[UUID, Attributes]:
-        """The attributes of these resources, for the answer.
+    def extend(self, kind: Kind, ids: Sequence[UUID], store: ExtraStore) -> Mapping[UUID, Body]:
+        """The attributes that ``keep`` stored of these resources, for the answer.
 
         An exception makes the attributes of this driver absent from the answer, and is logged.
         """
+        return {}

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from netfw.drivers.attribute import Value
-from netfw.model.resource import Resource
+from netfw.model.wire import Json
+
+Body = Mapping[str, Json]
+"""Attributes by name, in the form of the API: a resource, or what a request says of one."""
 
 
 @frozen(kw_only=True)
@@ -19,7 +22,17 @@ class Requester:
     user: str = ""
     roles: frozenset[str] = frozenset()
     admin: bool = False
+    """Sees and owns everything."""
     request_id: str = ""
+
+    @property
+    def sees(self) -> str | None:
+        """The project through whose eyes it looks; ``None`` sees all."""
+        return None if self.admin else self.project_id
+
+    def elevated(self) -> Requester:
+        """The same, when the server itself acts on its behalf."""
+        return evolve(self, admin=True)
 
 
 @frozen(kw_only=True)
@@ -32,29 +45,3 @@ class Query:
     limit: int | None = None
     marker: UUID | None = None
     backwards: bool = False
-
-
-@frozen
-class Attributes:
-    """Attributes by name, validated against the declarations."""
-
-    values: Mapping[str, Value]
-
-
-@frozen(kw_only=True)
-class VendorResource:
-    """A resource that the model does not know."""
-
-    name: str
-    id: UUID
-    project_id: str = ""
-    revision: int = 0
-    attributes: Attributes
-
-
-@frozen(kw_only=True)
-class Shown:
-    """A resource, with the attributes that extension drivers added to it."""
-
-    resource: Resource | VendorResource
-    extra: Attributes = field(factory=lambda: Attributes({}))

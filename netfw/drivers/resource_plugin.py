@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from uuid import UUID
 
 from netfw.drivers.base import Driver
-from netfw.drivers.query import Attributes, Query, Requester, Shown
+from netfw.drivers.query import Body, Query, Requester
+from netfw.errors import NotSupported
 
 
 class ResourcePlugin(Driver):
     """Stores resources of the API.
 
     Called by the request's thread, several at once, outside any transaction: a plugin opens its
-    own, one for each call, and leaves none open.  Bodies are validated and let through by policy
-    before it is called.  Promises:
+    own, one for each call, and leaves none open.  Bodies are validated, normalised and let through
+    by policy before it is called; those of ``create`` have every attribute that has a default.  A
+    sub-resource has the id of its parent among its attributes and filters.  Promises:
 
     1. ``create`` makes all of a list or none of it.
     2. A change is committed with its revision and its journal entry, or not at all; agents are
@@ -30,39 +31,48 @@ class ResourcePlugin(Driver):
         """The resources it stores, by their names in the API.  Constant."""
 
     @abstractmethod
-    def create(
-        self, requester: Requester, name: str, bodies: Sequence[Attributes]
-    ) -> tuple[Shown, ...]:
-        """Make resources, in order.
+    def create(self, requester: Requester, name: str, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        """Make resources, in order, and return them as they are shown.
 
         :raises RequestError: one of them can not be, and none is made.
         """
 
     @abstractmethod
     def update(
-        self,
-        requester: Requester,
-        name: str,
-        id: UUID,
-        body: Attributes,
-        revision: int | None = None,
-    ) -> Shown:
+        self, requester: Requester, name: str, id: str, body: Body, revision: int | None = None
+    ) -> Body:
         """Change what *body* names, and nothing else.
 
         :raises NotFound: there is none, or none that the requester may see.
-        :raises Conflict: it has another revision, or something else stands against it.
+        :raises Outdated: it has another revision.
+        :raises Conflict: something stands against it.
         """
 
     @abstractmethod
-    def delete(
-        self, requester: Requester, name: str, id: UUID, revision: int | None = None
-    ) -> None:
+    def delete(self, requester: Requester, name: str, id: str, revision: int | None = None) -> None:
         """Delete one.
 
         :raises NotFound: there is none, or none that the requester may see.
-        :raises Conflict: it has another revision, or is in use; the text says by what.
+        :raises Outdated: it has another revision.
+        :raises Conflict: it is in use; the text says by what.
         """
 
     @abstractmethod
-    def find(self, requester: Requester, name: str, query: Query) -> tuple[Shown, ...]:
+    def find(self, requester: Requester, name: str, query: Query) -> tuple[Body, ...]:
         """The resources that *query* asks for; in a number of statements that does not grow."""
+
+    @abstractmethod
+    def show(self, requester: Requester, name: str, id: str) -> Body:
+        """One resource.
+
+        :raises NotFound: there is none, or none that the requester may see.
+        """
+
+    def act(self, requester: Requester, name: str, id: str, action: str, body: Body) -> Body:
+        """Carry out a member action, such as adding an interface to a router, as one change.
+
+        :raises NotSupported: the resource has no such action.
+        :raises NotFound: there is no such resource, or none that the requester may see.
+        :raises RequestError: it can not be.
+        """
+        raise NotSupported(f"a {name} has no action {action!r}")

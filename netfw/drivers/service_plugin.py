@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from typing import ClassVar, TypeVar
-from uuid import UUID
 
 from netfw.drivers.change import Change
-from netfw.drivers.query import Attributes, Requester
 from netfw.drivers.requests import Request
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import NotSupported
@@ -31,17 +29,6 @@ class ServicePlugin(ResourcePlugin):
 
     GROUP: ClassVar[str] = "netfw.service_plugins"
     VERSION: ClassVar[int] = 1
-
-    def act(
-        self, requester: Requester, name: str, id: UUID, action: str, body: Attributes
-    ) -> Attributes:
-        """Carry out a member action, such as adding an interface to a router.
-
-        :raises NotSupported: the resource has no such action.
-        :raises NotFound: there is no such resource, or none that the requester may see.
-        :raises RequestError: it can not be.
-        """
-        raise NotSupported(f"a {name} has no action {action!r}")
 
     def check(self, change: Change) -> None:
         """Accept a change of any resource, or refuse it before it is committed.
