@@ -1,0 +1,80 @@
+"""Backbone: what all keepers and plugins of one server share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from attrs import define, field
+
+from netfw.drivers.change import Change
+from netfw.drivers.ipam import IpamDriver
+from netfw.drivers.query import Requester
+from netfw.errors import NotSupported
+from netfw.server.db.database import Database, Transaction, View
+from netfw.server.plugin.keeper import Keeper
+from netfw.server.plugin.settings import Settings
+from netfw.server.plugin.unit import Unit
+
+T = TypeVar("T")
+
+Watcher = Callable[[Unit, Change], None]
+"""Has a say in changes of any resource, in their transaction and before the commit.
+
+Called again when the transaction is.  What it raises rolls everything back.  It may write more.
+"""
+
+
+@define(kw_only=True)
+class Backbone:
+    """The database, the drivers, and who keeps what.  Put together once, then only read."""
+
+    database: Database
+    settings: Settings = field(factory=Settings)
+    ipam: IpamDriver
+    quotas: Mapping[str, int] = field(factory=dict)
+    """How many a project may have where nobody set a limit; -1: any number."""
+    keepers: dict[str, Keeper] = field(factory=dict)
+    """By the name of the resource."""
+    watchers: list[Watcher] = field(factory=list)
+    """In the order in which they are asked: mechanism drivers, service plugins, the outbox."""
+    segments_wanted: bool = False
+    """Whether a watcher looks at the segments of networks."""
+    committed: Callable[[], None] = lambda: None
+    """Called after every commit: somebody may want to look at the journal."""
+
+    def keeper(self, name: str) -> Keeper:
+        """Who keeps *name*.
+
+        :raises NotSupported: nobody does.
+        """
+        try:
+            return self.keepers[name]
+        except KeyError:
+            raise NotSupported(f"this server keeps no {name}: its plugin is not loaded") from None
+
+    def quota(self, name: str) -> int:
+        """How many a project may have where nobody set a limit."""
+        return self.quotas.get(name, self.settings.default_quota)
+
+    def run(self, requester: Requester, work: Callable[[Unit], T]) -> T:
+        """Do *work* in one transaction, with everybody who has a say; then tell of it.
+
+        :raises RequestError: it can not be, and nothing of it is done.
+        """
+
+        def once(tx: Transaction) -> tuple[T, Unit]:
+            unit = Unit(tx, requester, self)
+            result = work(unit)
+            unit.finish()
+            return result, unit
+
+        result, unit = self.database.transaction(once)
+        self.committed()
+        for then in unit.afterwards:
+            then()
+        return result
+
+    def read(self, work: Callable[[View], T]) -> T:
+        """Do *work*, which sees one moment."""
+        return self.database.read(work)

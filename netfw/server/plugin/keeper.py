@@ -1,0 +1,197 @@
+"""Keeper: what one resource of the API means; and the keepers of resources that have rows.
+
+A keeper works inside the transaction of a :class:`~netfw.server.plugin.unit.Unit`, so keepers call
+each other and all of it is one change.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from uuid import UUID
+
+from netfw.drivers.query import Body, Query, Requester
+from netfw.errors import InvalidInput, NotFound, NotSupported, Outdated
+from netfw.model.resource import Kind, Resource
+from netfw.model.wire import render
+from netfw.server.db.database import Transaction, View
+from netfw.server.db.resources import Row
+
+if TYPE_CHECKING:
+    from netfw.server.plugin.unit import Unit
+
+R = TypeVar("R", bound=Resource)
+
+Moment = View | Transaction
+"""Where rows are read: one moment of the database, or the transaction of a request."""
+Act = Callable[["Unit", R, Body], Body]
+"""A member action on a resource that was found and locked."""
+
+
+class Keeper(ABC):
+    """Keeps one resource of the API; has no state of its own but its collaborators."""
+
+    name: ClassVar[str]
+    """Of the resource, in the API: ``network``."""
+
+    def create(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        """Make resources, as :class:`~netfw.drivers.resource_plugin.ResourcePlugin` promises."""
+        raise NotSupported(f"a {self.name} can not be created")
+
+    def update(self, unit: Unit, id: str, body: Body, revision: int | None = None) -> Body:
+        """Change what *body* names."""
+        raise NotSupported(f"a {self.name} can not be changed")
+
+    def delete(self, unit: Unit, id: str, revision: int | None = None) -> None:
+        """Delete one."""
+        raise NotSupported(f"a {self.name} can not be deleted")
+
+    @abstractmethod
+    def find(self, moment: Moment, requester: Requester, query: Query) -> tuple[Body, ...]:
+        """What *query* asks for and *requester* may see."""
+
+    @abstractmethod
+    def show(self, moment: Moment, requester: Requester, id: str) -> Body:
+        """One of them.
+
+        :raises NotFound: there is none, or none that the requester may see.
+        """
+
+    def act(self, unit: Unit, id: str, action: str, body: Body) -> Body:
+        """Carry out a member action."""
+        raise NotSupported(f"a {self.name} has no action {action!r}")
+
+
+class StoredKeeper(Keeper, Generic[R]):
+    """Keeps a kind that has rows: finding, visibility, revisions, tags and quotas, once for all."""
+
+    kind: ClassVar[Kind]
+    quota: ClassVar[str | None]
+    """The name under which it is counted; ``None``: not counted."""
+
+    def create(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        made = self.make(unit, bodies)
+        if self.quota is not None:
+            unit.count(self.quota, made)
+        return self.shown_all(unit, made)
+
+    def update(self, unit: Unit, id: str, body: Body, revision: int | None = None) -> Body:
+        before = self.held(unit, id, revision)
+        return self.shown_all(unit, (self.change(unit, before, body),))[0]
+
+    def delete(self, unit: Unit, id: str, revision: int | None = None) -> None:
+        before = self.held(unit, id, revision)
+        self.remove(unit, before)
+        if self.quota is not None:
+            unit.count(self.quota, (before,), gone=True)
+
+    def find(self, moment: Moment, requester: Requester, query: Query) -> tuple[Body, ...]:
+        rows = moment.resources.find(self.kind, query, project=requester.sees)
+        return self._decorated(moment, requester, rows)
+
+    def show(self, moment: Moment, requester: Requester, id: str) -> Body:
+        row = moment.resources.get(self.kind, self.identity(id), project=requester.sees)
+        return self._decorated(moment, requester, (row,))[0]
+
+    def act(self, unit: Unit, id: str, action: str, body: Body) -> Body:
+        act = {**TAG_ACTIONS, **self.actions()}.get(action)
+        if act is None:
+            return super().act(unit, id, action, body)
+        return act(unit, self.held(unit, id), body)
+
+    # What the keeper of a kind says.
+
+    @abstractmethod
+    def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[R, ...]:
+        """Work out and insert the resources that *bodies* say."""
+
+    @abstractmethod
+    def change(self, unit: Unit, before: R, body: Body) -> R:
+        """Work out and store *before* as *body* changes it."""
+
+    @abstractmethod
+    def remove(self, unit: Unit, before: R) -> None:
+        """Delete *before* with what belongs to it.
+
+        :raises Conflict: it is in use; the text says by what.
+        """
+
+    def actions(self) -> Mapping[str, Act[Any]]:
+        """Its member actions, by name."""
+        return {}
+
+    def decorate(
+        self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        """Add what follows from other rows: a number of statements that does not grow."""
+
+    # What all of them share.
+
+    def identity(self, id: str) -> UUID:
+        """*id* as a UUID.
+
+        :raises NotFound: it is none, so nothing has it.
+        """
+        try:
+            return UUID(id)
+        except ValueError:
+            raise NotFound(f"there is no {self.name} {id[:80]!r}") from None
+
+    def held(self, unit: Unit, id: str, revision: int | None = None) -> R:
+        """The resource of that id, locked until the transaction ends.
+
+        :raises Outdated: it has another revision than *revision*.
+        """
+        row = unit.tx.resources.get(
+            self.kind, self.identity(id), project=unit.requester.sees, lock=True
+        )
+        number = row.body["revision_number"]
+        if revision is not None and number != revision:
+            raise Outdated(f"{self.name} {id} has revision {number}, not {revision}")
+        unit.extras[row.ref] = dict(row.extra)
+        return cast(R, row.resource())
+
+    def shown_all(self, unit: Unit, resources: Sequence[R]) -> tuple[Body, ...]:
+        """*resources*, which this transaction stored, as the API shows them."""
+        bodies = [{**render(each), **unit.extra_of(each)} for each in resources]
+        self.decorate(unit.tx, unit.requester, bodies)
+        return tuple(bodies)
+
+    def _decorated(
+        self, moment: Moment, requester: Requester, rows: Sequence[Row]
+    ) -> tuple[Body, ...]:
+        bodies = [row.shown for row in rows]
+        self.decorate(moment, requester, bodies)
+        return tuple(bodies)
+
+
+def _with_tags(unit: Unit, before: Any, tags: frozenset[str]) -> Body:
+    if len(tags) > MOST_TAGS:
+        raise InvalidInput({"tags": f"{len(tags)}, more than the {MOST_TAGS} that a resource has"})
+    after = unit.update(before, unit.evolved(before, tags=tags))
+    return {"tags": sorted(after.tags)}
+
+
+def _replace_tags(unit: Unit, before: Any, body: Body) -> Body:
+    return _with_tags(unit, before, frozenset(cast(list[str], body["tags"])))
+
+
+def _add_tags(unit: Unit, before: Any, body: Body) -> Body:
+    return _with_tags(unit, before, before.tags | frozenset(cast(list[str], body["tags"])))
+
+
+def _remove_tags(unit: Unit, before: Any, body: Body) -> Body:
+    gone = frozenset(cast(list[str], body["tags"]))
+    if missing := gone - before.tags:
+        raise NotFound(f"it has no tag {sorted(missing)[0]!r}")
+    return _with_tags(unit, before, before.tags - gone)
+
+
+MOST_TAGS = 50
+TAG_ACTIONS: Mapping[str, Act[Any]] = {
+    "replace_tags": _replace_tags,
+    "add_tags": _add_tags,
+    "remove_tags": _remove_tags,
+}
+"""What can be done to the tags of everything that has a row; a body names them in ``tags``."""

@@ -1,0 +1,55 @@
+"""KeepingPlugin: the verbs of the API, carried out by keepers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.errors import NotSupported
+from netfw.server.plugin.backbone import Backbone
+from netfw.server.plugin.keeper import Keeper
+
+
+class KeepingPlugin(ResourcePlugin):
+    """A plugin all of whose resources have keepers; each verb is one transaction."""
+
+    def __init__(self, backbone: Backbone, keepers: Sequence[Keeper]) -> None:
+        self.backbone = backbone
+        self._keepers = {keeper.name: keeper for keeper in keepers}
+        backbone.keepers.update(self._keepers)
+
+    def resource_names(self) -> frozenset[str]:
+        return frozenset(self._keepers)
+
+    def create(self, requester: Requester, name: str, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        keeper = self._keeper(name)
+        return self.backbone.run(requester, lambda unit: keeper.create(unit, bodies))
+
+    def update(
+        self, requester: Requester, name: str, id: str, body: Body, revision: int | None = None
+    ) -> Body:
+        keeper = self._keeper(name)
+        return self.backbone.run(requester, lambda unit: keeper.update(unit, id, body, revision))
+
+    def delete(self, requester: Requester, name: str, id: str, revision: int | None = None) -> None:
+        keeper = self._keeper(name)
+        self.backbone.run(requester, lambda unit: keeper.delete(unit, id, revision))
+
+    def find(self, requester: Requester, name: str, query: Query) -> tuple[Body, ...]:
+        keeper = self._keeper(name)
+        return self.backbone.read(lambda view: keeper.find(view, requester, query))
+
+    def show(self, requester: Requester, name: str, id: str) -> Body:
+        keeper = self._keeper(name)
+        return self.backbone.read(lambda view: keeper.show(view, requester, id))
+
+    def act(self, requester: Requester, name: str, id: str, action: str, body: Body) -> Body:
+        keeper = self._keeper(name)
+        return self.backbone.run(requester, lambda unit: keeper.act(unit, id, action, body))
+
+    def _keeper(self, name: str) -> Keeper:
+        try:
+            return self._keepers[name]
+        except KeyError:
+            raise NotSupported(f"this plugin keeps no {name}") from None

@@ -1,0 +1,66 @@
+"""Ml2Plugin: the core plugin: networks, segments, subnets, ports and agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeVar, cast
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.core_plugin import CorePlugin
+from netfw.drivers.reports import Report
+from netfw.drivers.requests import Request
+from netfw.errors import ConfigError, NotSupported
+from netfw.server.plugin.backbone import Backbone
+from netfw.server.plugin.keeper import Keeper
+from netfw.server.plugin.keeping import KeepingPlugin
+
+R = TypeVar("R")
+
+Hearing = Callable[[Sequence[Report]], None]
+"""Takes the reports that it knows, and passes over others."""
+Answer = Callable[[Request[Any]], Any]
+
+
+class Ml2Plugin(KeepingPlugin, CorePlugin):
+    """The core plugin, put together of keepers, of who hears reports, and of who answers."""
+
+    VERSION: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        keepers: Sequence[Keeper],
+        hearing: Sequence[Hearing] = (),
+        answers: Mapping[type[Request[Any]], Answer] | None = None,
+    ) -> None:
+        super().__init__(backbone, keepers)
+        self._hearing, self._answers = tuple(hearing), dict(answers or {})
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        raise NotImplementedError
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("ml2")
+
+    def heard(self, reports: Sequence[Report]) -> None:
+        for hear in self._hearing:
+            hear(reports)
+
+    def answer(self, request: Request[R]) -> R:
+        answer = self._answers.get(type(request))
+        if answer is None:
+            raise NotSupported(f"the core plugin does not answer {type(request).__name__}")
+        return cast(R, answer(request))
+
+
+def backbone_of(host: Host) -> Backbone:
+    """The backbone that the server shares with its plugins.
+
+    :raises ConfigError: this is no server.
+    """
+
+    def missing() -> Backbone:
+        raise ConfigError("this plugin works within a netfw server only")
+
+    return host.share(Backbone, missing)

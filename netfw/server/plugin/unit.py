@@ -1,0 +1,194 @@
+"""Unit: one transaction of a request, in which keepers work together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from uuid import UUID
+
+from attrs import evolve
+
+from netfw.drivers.change import Change
+from netfw.drivers.query import Query, Requester
+from netfw.model.ids import NetworkId
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.segment import Segment
+from netfw.model.subnet import Subnet
+from netfw.server.db.database import Transaction
+
+if TYPE_CHECKING:
+    from netfw.server.plugin.backbone import Backbone
+
+R = TypeVar("R", bound=Resource)
+
+ROUNDS = 8
+"""Watchers may change more, which others watch in turn; beyond this, they chase themselves."""
+
+
+class Unit:
+    """What one transaction does, for whom; made anew when the transaction is tried again.
+
+    Keepers write through it.  At its end, before the commit, everybody who has a say in changes is
+    asked, once for each resource: what it was before the transaction and what it is after.
+    """
+
+    def __init__(self, tx: Transaction, requester: Requester, backbone: Backbone) -> None:
+        self.tx, self.requester, self.backbone = tx, requester, backbone
+        self.now = datetime.now(UTC).replace(microsecond=0)
+        self.extras: dict[Ref, dict[str, Any]] = {}
+        """Attributes that extension drivers keep, by resource; written with the resource."""
+        self.afterwards: list[Callable[[], None]] = []
+        """Called after the commit, in order; they raise nothing."""
+        self._first: dict[Ref, Resource | None] = {}
+        self._last: dict[Ref, Resource | None] = {}
+        self._watched: dict[Ref, Resource | None] = {}
+        self._networks: dict[UUID, Network] = {}
+        self._segments: dict[UUID, tuple[Segment, ...]] = {}
+        self._rewritten: set[Ref] = set()
+        self._counts: dict[tuple[str, str], int] = {}
+
+    # Writing.
+
+    def insert(self, *new: R) -> tuple[R, ...]:
+        """Store new resources of one kind.
+
+        :raises Conflict: one exists, or its address, MAC or the like.
+        """
+        stamped = [self.evolved(each, created_at=self.now, updated_at=self.now) for each in new]
+        plain = [each for each in stamped if ref(each) not in self.extras]
+        stored = list(self.tx.resources.insert(*plain))
+        for each in stamped:
+            if ref(each) in self.extras:
+                stored += self.tx.resources.insert(each, extra=self.extras[ref(each)])
+        by_ref = {ref(each): each for each in stored}
+        for each in stored:
+            self._changed(None, each)
+        return tuple(by_ref[ref(each)] for each in new)
+
+    def update(self, before: R, after: R) -> R:
+        """Store *after* instead of *before*; what does not differ keeps its revision."""
+        target = ref(before)
+        if after == before and target not in self._rewritten:
+            return before
+        stamped = self.evolved(after, updated_at=self.now)
+        stored = self.tx.resources.update(before, stamped, self.extras.get(target))
+        self._rewritten.discard(target)
+        self._changed(before, stored)
+        return stored
+
+    def delete(self, before: Resource) -> None:
+        """Remove *before*.
+
+        :raises Conflict: something refers to it.
+        """
+        self.tx.resources.delete(before)
+        self._changed(before, None)
+
+    def keep_extra(self, target: Ref, extra: Mapping[str, Any]) -> None:
+        """Have these attributes of extension drivers be stored with the resource."""
+        former = self.extras.get(target, {})
+        if {**former, **extra} != former:
+            self.extras[target] = {**former, **extra}
+            self._rewritten.add(target)
+
+    def extra_of(self, resource: Resource) -> Mapping[str, Any]:
+        """What extension drivers keep of it."""
+        return self.extras.get(ref(resource), {})
+
+    def count(self, quota: str, resources: Sequence[Resource], *, gone: bool = False) -> None:
+        """Count resources for their projects, at the end of the transaction.
+
+        :raises Exhausted: there, when a project may not have so many.
+        """
+        for each in resources:
+            key = (str(getattr(each, "project_id", "")), quota)
+            self._counts[key] = self._counts.get(key, 0) + (-1 if gone else 1)
+
+    @staticmethod
+    def evolved(resource: R, **changes: Any) -> R:
+        """*resource* with some fields changed."""
+        return evolve(resource, **changes)
+
+    # Reading.
+
+    def network(self, id: NetworkId) -> Network:
+        """A network, whoever owns it, as this transaction has it; read once.
+
+        :raises NotFound: there is none.
+        """
+        if id not in self._networks:
+            row = self.tx.resources.get(Kind.NETWORK, id)
+            self._networks[id] = cast(Network, row.resource())
+        return self._networks[id]
+
+    def segments(self, id: NetworkId) -> tuple[Segment, ...]:
+        """The segments of a network, dynamic ones included; read once."""
+        if id not in self._segments:
+            rows = self.tx.resources.find(
+                Kind.SEGMENT, Query(filters={"network_id": (str(id),)}, sort=(("id", True),))
+            )
+            self._segments[id] = tuple(cast(Segment, row.resource()) for row in rows)
+        return self._segments[id]
+
+    def _changed(self, before: Resource | None, after: Resource | None) -> None:
+        target = ref(cast(Resource, before if after is None else after))
+        self._first.setdefault(target, before)
+        self._last[target] = after
+        if isinstance(after, Network):
+            self._networks[after.id] = after
+        if target.kind is Kind.SEGMENT:
+            self._segments.clear()
+
+    def _news(self) -> list[Change]:
+        """The changes that nobody has been asked about yet."""
+        changes = []
+        for target, after in list(self._last.items()):
+            before = self._first[target]
+            if before is None and after is None:
+                continue
+            if target in self._watched and self._watched[target] == after:
+                continue
+            self._watched[target] = after
+            changes.append(self._change(before, after))
+        return changes
+
+    def _change(self, before: Resource | None, after: Resource | None) -> Change:
+        newest = before if after is None else after
+        network = newest if isinstance(newest, Network) else None
+        if isinstance(newest, Port | Subnet):
+            network = self.network(newest.network_id)
+        segments: tuple[Segment, ...] = ()
+        if network is not None and self.backbone.segments_wanted:
+            segments = self.segments(network.id)
+        return Change(
+            before=before,
+            after=after,
+            network=network,
+            segments=segments,
+            request_id=self.requester.request_id,
+        )
+
+    # The end.
+
+    def finish(self) -> None:
+        """Ask everybody who has a say, and count; the commit follows.
+
+        :raises RequestError: somebody refuses; nothing of the transaction remains.
+        """
+        for _ in range(ROUNDS):
+            changes = self._news()
+            if not changes:
+                break
+            for change in changes:
+                for watcher in self.backbone.watchers:
+                    watcher(self, change)
+        else:
+            raise AssertionError(f"watchers change each other's resources without end: {changes}")
+        for (project, quota), count in sorted(self._counts.items()):
+            if count:
+                limit = self.backbone.quota(quota)
+                self.tx.quotas.use(project, quota, count, limit)
+        self._counts.clear()
