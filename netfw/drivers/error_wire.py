@@ -1,0 +1,58 @@
+"""Errors of netfw as bytes, for transports: what a handler raises reaches the caller as it was.
+
+Nothing but the classes of :mod:`netfw.errors`, their texts and what their constructors take is
+sent, and nothing else is made from what arrives.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from netfw import errors
+from netfw.errors import BackendBroken, InvalidInput, NetfwError, OperationRefused
+
+_CLASSES: Mapping[str, type[NetfwError]] = {
+    name: found
+    for name, found in vars(errors).items()
+    if isinstance(found, type) and issubclass(found, NetfwError)
+}
+
+
+def encode_error(error: BaseException) -> bytes:
+    """What to send to the caller when a handler raised *error*.
+
+    What is no error of netfw is a defect of the server, whose details are nobody else's business.
+    """
+    if not isinstance(error, NetfwError):
+        error = BackendBroken("the request failed in the server; its log says why")
+    document: dict[str, Any] = {"classes": _ancestry(error), "text": str(error)}
+    if isinstance(error, InvalidInput):
+        document["faults"] = error.faults
+    elif isinstance(error, OperationRefused):
+        document["faults"] = {str(operation): why for operation, why in error.reasons.items()}
+    return json.dumps(document).encode()
+
+
+def decode_error(body: bytes) -> NetfwError:
+    """The error that :func:`encode_error` made *body* of; the nearest class that is known here."""
+    try:
+        document = json.loads(body)
+        names, text = [str(name) for name in document["classes"]], str(document["text"])
+        faults = {str(path): str(why) for path, why in dict(document.get("faults", {})).items()}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return BackendBroken("the server answered with an error that can not be read")
+    kind = next((_CLASSES[name] for name in names if name in _CLASSES), BackendBroken)
+    made = kind.__new__(kind)
+    Exception.__init__(made, text)
+    if isinstance(made, InvalidInput):
+        made.faults = faults
+    elif isinstance(made, OperationRefused):
+        made.reasons = {operation: why for operation, why in faults.items()}
+    return made
+
+
+def _ancestry(error: NetfwError) -> list[str]:
+    """Classes that another release may know, though it does not know the class itself."""
+    return [kind.__name__ for kind in type(error).__mro__ if _CLASSES.get(kind.__name__) is kind]

@@ -1,0 +1,55 @@
+"""Errors that travel arrive as they were, and nothing else does."""
+
+import json
+
+import pytest
+
+from netfw import errors
+from netfw.drivers.error_wire import decode_error, encode_error
+
+EXAMPLES = {
+    errors.DriverNotFound: errors.DriverNotFound("netfw.things", "a", ["b"]),
+    errors.InvalidInput: errors.InvalidInput({"port.name": "is tøø long", "b": "no"}),
+    errors.OperationRefused: errors.OperationRefused({"add": "is full"}),
+}
+CLASSES = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, errors.NetfwError)
+]
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_every_error_arrives_as_the_same_class_with_the_same_text(kind):
+    sent = EXAMPLES.get(kind) or kind("what is wrong")
+    arrived = decode_error(encode_error(sent))
+    assert type(arrived) is kind
+    assert str(arrived) == str(sent)
+    for detail in ("faults", "reasons"):
+        assert getattr(arrived, detail, None) == getattr(sent, detail, None)
+
+
+def test_a_class_that_the_caller_does_not_know_arrives_as_one_that_he_does():
+    class PortGone(errors.NotFound):
+        pass
+
+    assert type(decode_error(encode_error(PortGone("port 7")))) is errors.NotFound
+    newer = {"classes": ["BrandNew", "Conflict", "RequestError"], "text": "no"}
+    assert type(decode_error(json.dumps(newer).encode())) is errors.Conflict
+
+
+def test_what_is_no_error_of_netfw_arrives_without_its_details():
+    for error in (ValueError("the password is 1234"), KeyError("1234"), SystemExit("1234")):
+        arrived = decode_error(encode_error(error))
+        assert type(arrived) is errors.BackendBroken
+        assert "1234" not in str(arrived)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\xff", b"[]", b"7", b'"x"', b"{}", b"[" * 100_000, b'{"classes": 7, "text": ""}',
+     b'{"classes": [[1], {}], "text": []}', b'{"classes": ["NotFound"], "text": "", "faults": 3}',
+     b'{"classes": ["ValueError", "NETFW", "nearest"], "text": "x"}'],
+)  # fmt: skip
+def test_what_can_not_be_read_is_an_error_all_the_same(body):
+    assert type(decode_error(body)) is errors.BackendBroken
