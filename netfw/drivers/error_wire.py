@@ -49,7 +49,7 @@ def decode_error(body: bytes) -> NetfwError:
     if isinstance(made, InvalidInput):
         made.faults = faults
     elif isinstance(made, OperationRefused):
-        made.reasons = {operation: why for operation, why in faults.items()}
+        made.reasons = {**faults}
     return made
 
 
