@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from netfw.drivers.events import Event, FeedLost, KeysChanged
+from netfw.drivers.events import Event, KeysChanged
 from netfw.drivers.keys import PortKey
-from netfw.ovs.ovsdb_state import Changed, Connected, Disconnected, SwitchEvent
+from netfw.ovs.ovsdb_state import Changed, SwitchEvent
 from netfw_drivers.ovs.firewall_draft import Part
+from netfw_drivers.ovs.outage import Outage
 from netfw_drivers.ovs.switch_observed import ofport_of
 
 Tell = Callable[[Event], None]
@@ -26,7 +27,7 @@ class Numbers:
         self._numbers: dict[str, int] = {}
         self._users: dict[str, set[PortKey]] = {}
         self._device: dict[PortKey, str] = {}
-        self._lost = False
+        self._outage = Outage(tell)
 
     def expect(self, key: PortKey, device: str) -> None:
         """*key* is about *device* from now on."""
@@ -41,18 +42,10 @@ class Numbers:
             self._forget(key)
 
     def __call__(self, event: SwitchEvent) -> None:
-        match event:
-            case Disconnected(remote):
-                self._lost = True
-                self._tell(FeedLost(f"{remote} does not answer"))
-            case Connected(remote):
-                if self._lost:
-                    self._tell(FeedLost(f"{remote} answers again"))
-                self._lost = False
-            case Changed():
-                keys = self._changed(event)
-                if keys:
-                    self._tell(KeysChanged("the switch numbered their devices", keys))
+        if not isinstance(event, Changed):
+            self._outage.hear(event)
+        elif keys := self._changed(event):
+            self._tell(KeysChanged("the switch numbered their devices", keys))
 
     def _changed(self, event: Changed) -> frozenset[PortKey]:
         now: dict[str, int | None] = dict.fromkeys(event.ports_gone)

@@ -11,7 +11,8 @@ from netfw.drivers.keys import PortKey
 from netfw.drivers.switch_values import SwitchDevice, SwitchKey
 from netfw.model.address import Mac
 from netfw.model.ids import PortId
-from netfw.ovs.ovsdb_state import Bridge, Changed, Connected, Disconnected, Port, SwitchEvent
+from netfw.ovs.ovsdb_state import Bridge, Changed, Port, SwitchEvent
+from netfw_drivers.ovs.outage import Outage
 from netfw_drivers.ovs.switch_ground import PROTOCOLS, SECURE
 from netfw_drivers.ovs.switch_observed import (
     ATTACHED_MAC,
@@ -52,7 +53,7 @@ class Plugged:
         self._recording: dict[str, str | None] = {}
         self._expected: dict[str, Fingerprint | None] = {}
         self._listed = False
-        self._lost = False
+        self._outage = Outage(tell)
 
     @property
     def devices(self) -> Mapping[PortId, SwitchDevice]:
@@ -79,16 +80,10 @@ class Plugged:
             self._recording.update(records)
 
     def __call__(self, event: SwitchEvent) -> None:
-        match event:
-            case Disconnected(remote):
-                self._lost = True
-                self._tell(FeedLost(f"{remote} does not answer"))
-            case Connected(remote):
-                if self._lost:
-                    self._tell(FeedLost(f"{remote} answers again"))
-                self._lost = False
-            case Changed():
-                self._changed(event)
+        if isinstance(event, Changed):
+            self._changed(event)
+        else:
+            self._outage.hear(event)
 
     def _changed(self, event: Changed) -> None:
         with self._lock:

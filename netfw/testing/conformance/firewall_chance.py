@@ -35,7 +35,7 @@ from netfw.testing.conformance.firewall_hostile import (
     hostile_ports,
 )
 from netfw.testing.conformance.firewall_packets import Flags, Packet
-from netfw.testing.conformance.firewall_policy import OUT, State, a_group, everything, port, trusted
+from netfw.testing.conformance.firewall_policy import State
 from netfw.testing.conformance.firewall_suite import FirewallSuite
 from netfw.testing.conformance.firewall_updates import LONG
 from netfw.testing.conformance.firewall_verdict import passes
@@ -151,11 +151,8 @@ class FirewallChanceConformance(HostileSuite):
     @proves(FirewallDriver, 9)
     def test_whatever_is_nasty_is_refused_by_name(self, driver: FirewallDriver) -> None:
         one, outside = self.stations(2)
-        id = a_group()
-        state = {**port(one, id), **trusted(outside), **everything(id, OUT)}
-        self.apply(driver, state)
-        good = state[one.key]
-        assert isinstance(good, FilteredPort)
+        speaker = self.may_speak(driver, one, outside)
+        id, good = speaker.group, speaker.good
 
         def check(drawn: tuple[str, int]) -> None:
             text, place = drawn

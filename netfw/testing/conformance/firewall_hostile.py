@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Network
 from typing import Any, cast
 
+from attrs import frozen
+
 from netfw.drivers.firewall import (
     FilteredPort,
     FirewallDriver,
@@ -18,11 +20,13 @@ from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.drivers.source import Source
 from netfw.errors import InvalidInput
+from netfw.model.ids import SecurityGroupId
 from netfw.model.security_group import SecurityGroupRule
 from netfw.plan import Update
 from netfw.testing.conformance.firewall_policy import (
     IN,
     OUT,
+    State,
     a_group,
     everything,
     group,
@@ -138,8 +142,26 @@ def _scoped() -> IPv6Network:
     return made
 
 
+@frozen
+class Speaker:
+    """A port that may send everything: its group, its value, and all that was put."""
+
+    group: SecurityGroupId
+    good: FilteredPort
+    state: State
+
+
 class HostileSuite(FirewallSuite):
     """How hostile values are offered to a driver."""
+
+    def may_speak(self, driver: FirewallDriver, one: Station, outside: Station) -> Speaker:
+        """Let *one*, which is filtered, send everything; *outside* is trusted."""
+        id = a_group()
+        state = {**port(one, id), **trusted(outside), **everything(id, OUT)}
+        self.apply(driver, state)
+        good = state[one.key]
+        assert isinstance(good, FilteredPort)
+        return Speaker(id, good, state)
 
     def refuses(self, driver: FirewallDriver, hostile: Iterator[Hostile]) -> None:
         """Each of it is refused for its key alone, and nothing of it is to be seen."""
@@ -167,12 +189,7 @@ class FirewallHostileConformance(HostileSuite):
     @proves(FirewallDriver, 9)
     def test_hostile_ports_are_refused_by_name(self, driver: FirewallDriver) -> None:
         one, outside = self.stations(2)
-        id = a_group()
-        state = {**port(one, id), **trusted(outside), **everything(id, OUT)}
-        self.apply(driver, state)
-        good = state[one.key]
-        assert isinstance(good, FilteredPort)
-        self.refuses(driver, hostile_ports(one, good))
+        self.refuses(driver, hostile_ports(one, self.may_speak(driver, one, outside).good))
         self.assert_passes(one, outside, one.udp(outside, 9))
         self.assert_blocked(outside, one, outside.udp(one, 9))
 
@@ -181,19 +198,15 @@ class FirewallHostileConformance(HostileSuite):
         self, driver: FirewallDriver
     ) -> None:
         one, outside = self.stations(2)
-        id = a_group()
-        state = {**port(one, id), **trusted(outside), **everything(id, OUT)}
-        self.apply(driver, state)
-        good = state[one.key]
-        assert isinstance(good, FilteredPort)
-        for value in strange_places(good):
-            outcome = driver.converge(Update(put={one.key: value, **nothing(id)}))
-            assert GroupKey(id) in outcome.done, f"{value!r} concerns others: {outcome}"
+        speaker = self.may_speak(driver, one, outside)
+        for value in strange_places(speaker.good):
+            outcome = driver.converge(Update(put={one.key: value, **nothing(speaker.group)}))
+            assert GroupKey(speaker.group) in outcome.done, f"{value!r} concerns others: {outcome}"
             error = outcome.failed.get(one.key)
             assert error is None or isinstance(error, InvalidInput), f"{value!r}: {error!r}"
             seen = [line for line in self.ground.picture() if SENTINEL in line]
             assert not (self.filtering and seen)
-        outcome = driver.converge(Update(put=state))
+        outcome = driver.converge(Update(put=speaker.state))
         assert outcome.ok, str(outcome)
         self.ground.settle()
         self.assert_passes(one, outside, one.udp(outside, 9))
@@ -202,9 +215,7 @@ class FirewallHostileConformance(HostileSuite):
     @proves(FirewallDriver, 9)
     def test_hostile_groups_are_refused_by_name(self, driver: FirewallDriver) -> None:
         one, outside = self.stations(2)
-        id = a_group()
-        self.apply(driver, {**port(one, id), **trusted(outside), **everything(id, OUT)})
-        self.refuses(driver, hostile_groups(id))
+        self.refuses(driver, hostile_groups(self.may_speak(driver, one, outside).group))
         self.assert_passes(one, outside, one.udp(outside, 9))
         self.assert_blocked(outside, one, outside.udp(one, 9))
 

@@ -12,7 +12,7 @@ import select
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,12 +23,10 @@ from netfw.model.ids import NetworkId, PortId
 from netfw.testing.conformance.firewall_frames import encoded, recognised
 from netfw.testing.conformance.firewall_packets import Arp
 from netfw.testing.conformance.firewall_world import Delivery, FirewallGround, Seat, Station
+from netfw.testing.conformance.wire import drain, open_wire
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
 
-_EVERYTHING = 3
-_OUTGOING = 4
-_SO_RCVBUFFORCE = 33
 _ROOM = 16 << 20
 _PATIENCE = 3.0
 _SILENCE = 0.25
@@ -117,7 +115,7 @@ class Ears:
     def _listen(self, wait: float) -> None:
         ready, _, _ = select.select(list(self._seats), [], [], wait)
         for wire in ready:
-            self._heard[self._seats[wire]].update(map(recognised, _drain(wire)))
+            self._heard[self._seats[wire]].update(map(recognised, drain(wire)))
 
 
 class LabGround(FirewallGround):
@@ -174,30 +172,10 @@ class BridgeGround(LabGround):
 
 def _wire(instance: Instance) -> socket.socket:
     assert instance.device is not None
-    return instance.call(_open, instance.device)
+    return instance.call(open_wire, instance.device, _ROOM)
 
 
 def _be_quiet() -> None:
     """The kernel says nothing of its own; where it has no IPv6 it would not anyway."""
     for path in Path("/proc/sys/net/ipv6/conf").glob("*/disable_ipv6"):
         path.write_text("1")
-
-
-def _open(device: str) -> socket.socket:
-    wire = socket.socket(
-        socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.htons(_EVERYTHING)
-    )
-    wire.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _ROOM)
-    wire.bind((device, _EVERYTHING))
-    return wire
-
-
-def _drain(wire: socket.socket) -> Iterator[bytes]:
-    """What has arrived, leaving out what was sent from here."""
-    while True:
-        try:
-            packet, sender = wire.recvfrom(4096)
-        except (BlockingIOError, OSError):
-            return
-        if sender[2] != _OUTGOING:
-            yield packet

@@ -10,18 +10,18 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 from netfw.model.address import IpAddress, Mac
 from netfw.testing.conformance import switch_frames as frames
 from netfw.testing.conformance.switch_world import Gossip, Pair, Station, SwitchWorld
+from netfw.testing.conformance.wire import drain, open_wire
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.lab import Lab
 
-_EVERYTHING = 3
-_OUTGOING = 4
-_SO_RCVBUFFORCE = 33
 _ROOM = 8 << 20
+_BURST = 256
 _INTERVAL = 0.01
 _PATIENCE = 3.0
 _QUIET = 0.03
@@ -96,7 +96,7 @@ class LabStations:
         instance = self.plugged[station]
         assert instance is not None, f"{station} is mute"
         assert instance.device is not None
-        return instance.call(_open, instance.device)
+        return instance.call(open_wire, instance.device, _ROOM)
 
     def _instance(self, host: int) -> Instance:
         if self._idle[host]:
@@ -217,7 +217,7 @@ class LabGossip(Gossip):
         ready, _, _ = select.select(list(self._sockets.values()), [], [], wait)
         for station, wire in self._sockets.items():
             if wire in ready:
-                packets = list(_drain(wire))
+                packets = list(islice(drain(wire), _BURST))
                 with self._lock:
                     for packet in packets:
                         self._take(station, packet)
@@ -239,28 +239,8 @@ def _first_answer(wire: socket.socket, address: IpAddress) -> Mac | None:
     until = time.monotonic() + _SILENCE
     while (left := until - time.monotonic()) > 0:
         if select.select([wire], [], [], left)[0]:
-            for packet in _drain(wire):
+            for packet in islice(drain(wire), _BURST):
                 found = frames.answer(packet, address)
                 if found is not None:
                     return found
     return None
-
-
-def _open(device: str) -> socket.socket:
-    wire = socket.socket(
-        socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.htons(_EVERYTHING)
-    )
-    wire.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _ROOM)
-    wire.bind((device, _EVERYTHING))
-    return wire
-
-
-def _drain(wire: socket.socket) -> Iterator[bytes]:
-    """What has arrived, leaving out what was sent from here."""
-    for _ in range(256):
-        try:
-            packet, sender = wire.recvfrom(2048)
-        except (BlockingIOError, OSError):
-            return
-        if sender[2] != _OUTGOING:
-            yield packet
