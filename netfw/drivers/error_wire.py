@@ -40,7 +40,9 @@ def decode_error(body: bytes) -> NetfwError:
     try:
         document = json.loads(body)
         names, text = [str(name) for name in document["classes"]], str(document["text"])
-        faults = {str(path): str(why) for path, why in dict(document.get("faults", {})).items()}
+        faults: dict[Any, str] = {
+            str(path): str(why) for path, why in dict(document.get("faults", {})).items()
+        }
     except (ValueError, KeyError, TypeError, RecursionError):
         return BackendBroken("the server answered with an error that can not be read")
     kind = next((_CLASSES[name] for name in names if name in _CLASSES), BackendBroken)
@@ -49,7 +51,7 @@ def decode_error(body: bytes) -> NetfwError:
     if isinstance(made, InvalidInput):
         made.faults = faults
     elif isinstance(made, OperationRefused):
-        made.reasons = {**faults}
+        made.reasons = faults
     return made
 
 
