@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from netfw.cli.log_format import dress
 from netfw.cli.signals import Signals
 from netfw.conf.reading import Groups, Settings, read, refuse_misspelt
 from netfw.errors import ConfigError
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
 LOG = logging.getLogger(__name__)
-_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
 class Orders:
@@ -80,8 +80,7 @@ class LogSettings:
             handler = logging.FileHandler(conf.log_file) if conf.log_file else _standard_error()
         except OSError as exc:
             raise ConfigError(f"log_file can not be opened: {exc}") from exc
-        handler.setFormatter(logging.Formatter(_FORMAT))
-        self._replace_handlers(handler)
+        self._replace_handlers(dress(handler, conf.log_format))
         logging.getLogger().setLevel(conf.log_level.upper())
         for name in self._named:
             logging.getLogger(name).setLevel(logging.NOTSET)

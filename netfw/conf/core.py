@@ -30,6 +30,13 @@ LOGGING = (
         help="The least severe messages to log.",
     ),
     cfg.StrOpt(
+        "log_format",
+        default="text",
+        choices=["text", "json"],
+        mutable=True,
+        help="Lines for people, or one JSON object per line.  Both carry the id of the request.",
+    ),
+    cfg.StrOpt(
         "log_file",
         mutable=True,
         help="File to log to, opened again on reload; standard error when not set.",

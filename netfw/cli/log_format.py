@@ -1,0 +1,51 @@
+"""How log lines look: for people, or one JSON object each for whoever collects them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from netfw import trail
+
+TEXT = "%(asctime)s %(levelname)s %(name)s%(trail)s %(message)s"
+
+
+class TextFormatter(logging.Formatter):
+    """One line for people; the id of the request stands before the message, if there is one."""
+
+    def __init__(self) -> None:
+        super().__init__(TEXT)
+
+    def format(self, record: logging.LogRecord) -> str:
+        request_id = getattr(record, "request_id", "")
+        record.trail = f" [{request_id}]" if request_id else ""
+        return super().format(record)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line: time, level, logger, message, request_id, process; ``error`` has
+    the traceback of an exception."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            "process": record.process,
+            "thread": record.threadName,
+        }
+        if request_id := getattr(record, "request_id", ""):
+            line["request_id"] = request_id
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def dress(handler: logging.Handler, style: str) -> logging.Handler:
+    """*handler*, whose lines look as *style* says and carry the ids of requests."""
+    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
+    handler.addFilter(trail.note)
+    return handler
