@@ -22,6 +22,7 @@ TABLE_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType(
     }
 )
 ID_LENGTH, NAME_LENGTH, TOPIC_LENGTH, NUMBER_LENGTH, ADDRESS_LENGTH = 36, 255, 300, 32, 45
+DIGEST_LENGTH = 64
 
 
 def text(length: int = NAME_LENGTH) -> TypeEngine[str]:

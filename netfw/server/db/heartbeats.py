@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Connection, delete, insert, select, update
+from attrs import frozen
+from sqlalchemy import BigInteger, Connection, Select, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import ColumnElement
@@ -37,19 +40,43 @@ def _mariadb(*_: Any, **__: Any) -> str:
     return "CAST(unix_timestamp(sysdate(3)) * 1000 AS SIGNED)"
 
 
+@frozen(kw_only=True)
+class Pulse:
+    """What was last heard of an agent; times are those of the database."""
+
+    at: datetime
+    silence: float
+    """Seconds since then."""
+    started: datetime | None
+    said: str
+    """Stands for all that the agent said of itself but its counts."""
+    counts: Mapping[str, int]
+
+
 class Heartbeats:
-    """How long ago agents were heard of."""
+    """How long ago agents were heard of, and what they said that nobody else waits for."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def heard(self, agent: UUID) -> None:
+    def heard(
+        self,
+        agent: UUID,
+        *,
+        said: str = "",
+        counts: Mapping[str, int] | None = None,
+        start: bool = False,
+    ) -> None:
         """Note that *agent* is alive now.  It is no change of the agent, and in no journal."""
         same = HEARTBEATS.c.agent_id == str(agent)
-        if self._connection.execute(update(HEARTBEATS).where(same).values(at=Now())).rowcount:
+        row: dict[str, Any] = {"at": Now(), "said": said, "counts": _text(counts or {})}
+        if start:
+            row["started"] = Now()
+        if self._connection.execute(update(HEARTBEATS).where(same).values(row)).rowcount:
             return
+        row |= {"agent_id": str(agent), "started": Now()}
         try:
-            self._connection.execute(insert(HEARTBEATS).values(agent_id=str(agent), at=Now()))
+            self._connection.execute(insert(HEARTBEATS).values(row))
         except IntegrityError as exc:
             raise Overtaken("another transaction heard of the agent first") from exc
 
@@ -59,8 +86,39 @@ class Heartbeats:
 
     def silent_for(self, agents: Iterable[UUID] | None = None) -> Mapping[UUID, float]:
         """Seconds since each of *agents*, or each there is, was heard of; never: not in it."""
-        rows = select(HEARTBEATS.c.agent_id, Now() - HEARTBEATS.c.at)
-        if agents is not None:
-            rows = rows.where(HEARTBEATS.c.agent_id.in_([str(agent) for agent in agents]))
+        rows = _chosen(select(HEARTBEATS.c.agent_id, Now() - HEARTBEATS.c.at), agents)
         found = self._connection.execute(rows)
-        return {UUID(id): max(0.0, float(silence) / 1000) for id, silence in found}
+        return {UUID(id): _seconds(silence) for id, silence in found}
+
+    def pulses(self, agents: Iterable[UUID] | None = None) -> Mapping[UUID, Pulse]:
+        """What was last heard of each of *agents*, or each there is; never heard: not in it."""
+        rows = _chosen(select(HEARTBEATS, (Now() - HEARTBEATS.c.at).label("silence")), agents)
+        return {UUID(row.agent_id): _pulse(row) for row in self._connection.execute(rows)}
+
+
+def _chosen(rows: Select[Any], agents: Iterable[UUID] | None) -> Select[Any]:
+    if agents is None:
+        return rows
+    return rows.where(HEARTBEATS.c.agent_id.in_([str(agent) for agent in agents]))
+
+
+def _pulse(row: Any) -> Pulse:
+    return Pulse(
+        at=_moment(row.at),
+        silence=_seconds(row.silence),
+        started=None if row.started is None else _moment(row.started),
+        said=row.said,
+        counts=json.loads(row.counts),
+    )
+
+
+def _seconds(milliseconds: int) -> float:
+    return max(0.0, float(milliseconds) / 1000)
+
+
+def _moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(int(milliseconds) // 1000, UTC)
+
+
+def _text(counts: Mapping[str, int]) -> str:
+    return json.dumps(dict(counts), separators=(",", ":"), sort_keys=True)

@@ -6,7 +6,16 @@ from typing import Final
 
 from sqlalchemy import Boolean, Column, ForeignKey, Index, Table
 
-from netfw.server.db.columns import NUMBER_LENGTH, TABLE_OPTIONS, TOPIC_LENGTH, number, text, word
+from netfw.server.db.columns import (
+    DIGEST_LENGTH,
+    NUMBER_LENGTH,
+    TABLE_OPTIONS,
+    TOPIC_LENGTH,
+    document,
+    number,
+    text,
+    word,
+)
 from netfw.server.db.kinds import METADATA
 
 POOLS: Final = Table(
@@ -93,9 +102,13 @@ HEARTBEATS: Final = Table(
     METADATA,
     Column("agent_id", word(), primary_key=True),
     Column("at", number(), nullable=False),
+    Column("started", number(), nullable=True),
+    Column("said", word(DIGEST_LENGTH), nullable=False),
+    Column("counts", document(), nullable=False),
     **TABLE_OPTIONS,
 )
-"""When an agent was last heard of, in milliseconds of the database's own clock."""
+"""When an agent was last heard of, in milliseconds of the database's own clock; the rest of it is
+what changes too often to be a change of the agent."""
 
 DEFAULT_GROUPS: Final = Table(
     "default_groups",

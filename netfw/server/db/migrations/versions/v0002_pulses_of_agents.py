@@ -1,0 +1,42 @@
+"""What agents say of themselves with each heartbeat."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+from netfw.server.db.columns import TABLE_OPTIONS, document, number, word
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+NAME = "heartbeats"
+
+
+def upgrade() -> None:
+    """Heartbeats are of the last minutes only: the table is made anew."""
+    op.drop_table(NAME)
+    op.create_table(
+        NAME,
+        sa.Column("agent_id", word(), nullable=False),
+        sa.Column("at", number(), nullable=False),
+        sa.Column("started", number(), nullable=True),
+        sa.Column("said", word(64), nullable=False),
+        sa.Column("counts", document(), nullable=False),
+        sa.PrimaryKeyConstraint("agent_id", name=f"pk_{NAME}"),
+        **TABLE_OPTIONS,
+    )
+
+
+def downgrade() -> None:
+    """The times alone."""
+    op.drop_table(NAME)
+    op.create_table(
+        NAME,
+        sa.Column("agent_id", word(), nullable=False),
+        sa.Column("at", number(), nullable=False),
+        sa.PrimaryKeyConstraint("agent_id", name=f"pk_{NAME}"),
+        **TABLE_OPTIONS,
+    )
