@@ -11,6 +11,7 @@ NetfwError
 │   ├── Conflict             it contradicts something that already exists
 │   │   ├── Exhausted        a quota is used up, or a pool
 │   │   └── Outdated         it was meant for another revision of the resource
+│   ├── Unauthorized         nobody knows who asks
 │   ├── Forbidden            the requester may not do that
 │   └── NotSupported         this driver does not have that capability
 ├── BackendError             the machine under us refused; the cause is in __cause__
@@ -87,6 +88,10 @@ class Exhausted(Conflict):
 
 class Outdated(Conflict):
     """The request was meant for another revision of the resource than it has now."""
+
+
+class Unauthorized(RequestError):
+    """Nobody knows who asks; the message tells how to say it."""
 
 
 class Forbidden(RequestError):

@@ -1,0 +1,1 @@
+"""The REST API: HTTP and JSON in front, plugins behind."""
