@@ -16,7 +16,8 @@ class ResourcePlugin(Driver):
     Called by the request's thread, several at once, outside any transaction: a plugin opens its
     own, one for each call, and leaves none open.  Bodies are validated, normalised and let through
     by policy before it is called; those of ``create`` have every attribute that has a default.  A
-    sub-resource has the id of its parent among its attributes and filters.  Promises:
+    sub-resource has the id of its parent among its attributes and filters, and as its own id, in
+    ``show``, ``update``, ``delete`` and ``act``, ``<parent id>/<id>``.  Promises:
 
     1. ``create`` makes all of a list or none of it.
     2. A change is committed with its revision and its journal entry, or not at all; agents are
