@@ -1,0 +1,100 @@
+"""Workers: real processes that share a socket, are begun again, and end with their parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from netfw.cli.workers import Workers, inherited
+
+pytestmark = pytest.mark.real
+
+WORKER = """
+import os, threading
+from netfw.cli.workers import inherited
+mine = inherited()
+mine.watch(lambda: os._exit(0))
+while True:
+    connection, _ = mine.sockets["api"].accept()
+    connection.sendall(f"{mine.number} {os.getpid()}".encode())
+    connection.close()
+"""
+PARENT = f"""
+import socket, sys, threading
+from netfw.cli.workers import Workers
+listening = socket.create_server(("127.0.0.1", 0))
+print(listening.getsockname()[1], flush=True)
+Workers([sys.executable, "-c", {WORKER!r}], 1, {{"api": listening}}).run(threading.Event(), grace=5)
+"""
+
+
+def ask(port: int) -> tuple[int, int]:
+    """The number and the pid of the worker that answers."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        number, pid = connection.recv(100).decode().split()
+    return int(number), int(pid)
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+def is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture
+def port():
+    listening = socket.create_server(("127.0.0.1", 0))
+    workers = Workers([sys.executable, "-c", WORKER], 2, {"api": listening})
+    stop = threading.Event()
+    thread = threading.Thread(target=workers.run, args=(stop,), kwargs={"grace": 5.0})
+    thread.start()
+    yield listening.getsockname()[1], workers
+    stop.set()
+    thread.join()
+    assert workers.pids() == []
+    listening.close()
+
+
+def test_workers_share_the_socket_and_one_that_is_killed_is_begun_again(port):
+    number, workers = port
+    wait_for(lambda: len(workers.pids()) == 2)
+    before = set(workers.pids())
+    _, victim = ask(number)
+    os.kill(victim, signal.SIGKILL)
+    wait_for(lambda: len(workers.pids()) == 2 and victim not in workers.pids())
+    assert len(before & set(workers.pids())) == 1
+    assert ask(number)[1] in workers.pids()
+
+
+def test_workers_end_with_a_parent_that_is_killed():
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    try:
+        assert parent.stdout is not None
+        _, pid = ask(int(parent.stdout.readline()))
+        parent.kill()
+        parent.wait()
+        wait_for(lambda: not is_there(pid))
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+
+
+def test_a_process_that_nobody_began_inherits_nothing():
+    assert inherited({}) is None
