@@ -128,8 +128,8 @@ def run(
     for number in range(clients):
         ours, theirs = context.Pipe()
         pace = None if rate is None else clients / rate
-        arguments = (url, make, began + (pace or 0) * number / clients, seconds, pace, headers)
-        process = context.Process(target=_client, args=(*arguments, theirs))
+        schedule = Schedule(began + (pace or 0) * number / clients, seconds, pace)
+        process = context.Process(target=_client, args=(url, make, schedule, headers, theirs))
         process.start()
         pipes.append((ours, process))
     times: list[float] = []
@@ -143,20 +143,23 @@ def run(
     return Load(seconds=seconds, times=tuple(sorted(times)), statuses=statuses)
 
 
+@frozen
+class Schedule:
+    """When a client begins, how long it asks, and how many seconds apart; ``None``: at once."""
+
+    began: float
+    seconds: float
+    pace: float | None
+
+
 def _client(
-    url: str,
-    make: Make,
-    began: float,
-    seconds: float,
-    pace: float | None,
-    headers: dict[str, str] | None,
-    pipe: Connection,
+    url: str, make: Make, when: Schedule, headers: dict[str, str] | None, pipe: Connection
 ) -> None:
-    client = Client(url, headers)
+    client, began, pace = Client(url, headers), when.began, when.pace
     times: list[float] = []
     statuses: dict[int, int] = {}
     time.sleep(max(0.0, began - time.monotonic()))
-    while (now := time.monotonic()) < began + seconds:
+    while (now := time.monotonic()) < began + when.seconds:
         due = now if pace is None else began + len(times) * pace
         request = make(client, len(times))
         time.sleep(max(0.0, due - time.monotonic()))
