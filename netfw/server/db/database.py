@@ -93,11 +93,16 @@ class Transaction:
             journal,
         )
 
-    def finish(self) -> None:
-        """What comes last: the number of the commit, for which others wait from now on."""
+    def finish(self) -> bool:
+        """What comes last: the number of the commit, for which others wait from now on.
+
+        Says whether it has one: whether anything changed that the journal tells.
+        """
         self.interests.settle()
-        if self.journal.noted or self.interests.changed:
-            self.interests.write(self.journal.write())
+        if not (self.journal.noted or self.interests.changed):
+            return False
+        self.interests.write(self.journal.write())
+        return True
 
 
 class Database:
@@ -114,6 +119,7 @@ class Database:
         except ModuleNotFoundError as exc:
             raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
         self._attempts, self._patience = attempts, limits.lock_timeout * 2
+        self._rung: tuple[Callable[[], None], ...] = ()
 
     @property
     def writing(self) -> Engine:
@@ -149,6 +155,13 @@ class Database:
 
         return self._repeated(once)
 
+    def ring(self, bell: Callable[[], None]) -> None:
+        """Call *bell* after each commit of this process that the journal tells, in its thread.
+
+        It only leaves a note: it neither waits nor raises.
+        """
+        self._rung = (*self._rung, bell)
+
     def close(self) -> None:
         """Give up all connections; what is not committed is undone."""
         self._writing.dispose()
@@ -158,7 +171,7 @@ class Database:
         with self._writing.connect() as connection:
             transaction = Transaction.on(connection)
             result = work(transaction)
-            transaction.finish()
+            told = transaction.finish()
             try:
                 connection.commit()
             except FAILURES as exc:
@@ -166,7 +179,9 @@ class Database:
                     text = "the database went away during a commit, which is perhaps done"
                     raise BackendUnavailable(text) from exc
                 raise
-            return result
+        for bell in self._rung if told else ():
+            bell()
+        return result
 
     def _repeated(self, once: Callable[[], T]) -> T:
         unanswered, began = 0, time.monotonic()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
 from uuid import UUID
 
 from attrs import frozen
-from sqlalchemy import Connection, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, or_, select
 
 from netfw.drivers.interest import Service
 from netfw.drivers.query import Query
 from netfw.messaging.reach import DISTRIBUTED_OWNER, EVERYWHERE, ROUTER_OWNERS, Facet, Node
 from netfw.model.resource import Kind, Ref
+from netfw.server.db.kinds import PORT_ADDRESSES, PORT_GROUPS, STORED
 from netfw.server.db.resources import AT_ONCE, Row, Rows
 from netfw.server.db.schema import INTERESTS
 from netfw.server.db.topics import source
@@ -26,53 +29,69 @@ class Following:
     ended: int | None
 
 
-def _all(row: Row) -> bool:
-    return True
+PORTS: Final = STORED[Kind.PORT].table.c
+DISTRIBUTED: Final = PORTS.device_owner == DISTRIBUTED_OWNER
+BOUND: Final = PORTS.binding_host_id != ""
+OF_ROUTERS: Final = or_(
+    *(PORTS.device_owner.startswith(owner, autoescape=True) for owner in ROUTER_OWNERS)
+)
 
 
-def _distributed(row: Row) -> bool:
-    return bool(row.body["device_owner"] == DISTRIBUTED_OWNER)
+@frozen
+class Part:
+    """The resources of a kind that a topic brings: those that say its id in a column."""
+
+    kind: Kind
+    column: str
+    only: ColumnElement[bool] | None = None
+
+    def ids(self, of: Sequence[str]) -> Select[Any]:
+        """The ids of those that *of* bring."""
+        table = STORED[self.kind].table.c
+        found = select(table.id).where(table[self.column].in_(of))
+        return found if self.only is None else found.where(self.only)
 
 
-def _bound(row: Row) -> bool:
-    return bool(row.body["binding:host_id"])
+@frozen
+class Members:
+    """The ports that have a row in a relation which says the topic's id."""
+
+    column: Column[Any]
+    kind: Kind = Kind.PORT
+
+    def ids(self, of: Sequence[str]) -> Select[Any]:
+        """The ids of those that *of* bring."""
+        return select(self.column.table.c.port_id).where(self.column.in_(of)).distinct()
 
 
-def _of_router(row: Row) -> bool:
-    return str(row.body["device_owner"]).startswith(ROUTER_OWNERS)
+_OF_A_NETWORK: Final = (
+    Part(Kind.NETWORK, "id"),
+    Part(Kind.SUBNET, "network_id"),
+    Part(Kind.SEGMENT, "network_id"),
+)
 
-
-Part = tuple[Kind, str, Callable[[Row], bool]]
-"""Resources of a kind whose attribute is the topic's id, and which of them."""
-
-PARTS: dict[tuple[Kind, Facet], tuple[Part, ...]] = {
-    (Kind.NETWORK, Facet.SEEN): (
-        (Kind.NETWORK, "id", _all),
-        (Kind.SUBNET, "network_id", _all),
-        (Kind.SEGMENT, "network_id", _all),
-        (Kind.PORT, "network_id", _distributed),
-    ),
-    (Kind.NETWORK, Facet.SERVED): (
-        (Kind.NETWORK, "id", _all),
-        (Kind.SUBNET, "network_id", _all),
-        (Kind.SEGMENT, "network_id", _all),
-        (Kind.PORT, "network_id", _all),
-    ),
-    (Kind.NETWORK, Facet.PEERS): ((Kind.PORT, "network_id", _bound),),
-    (Kind.SECURITY_GROUP, Facet.SEEN): (
-        (Kind.SECURITY_GROUP, "id", _all),
-        (Kind.SECURITY_GROUP_RULE, "security_group_id", _all),
-    ),
-    (Kind.SECURITY_GROUP, Facet.MEMBERS): ((Kind.PORT, "security_groups", _all),),
-    (Kind.ADDRESS_GROUP, Facet.SEEN): ((Kind.ADDRESS_GROUP, "id", _all),),
-    (Kind.PORT, Facet.SEEN): ((Kind.PORT, "id", _all),),
-    (Kind.SUBNET, Facet.AROUND): ((Kind.PORT, "fixed_ips", _all),),
-    (Kind.ROUTER, Facet.HOME): (
-        (Kind.ROUTER, "id", _all),
-        (Kind.PORT, "device_id", _of_router),
-        (Kind.FLOATING_IP, "router_id", _all),
-    ),
-}
+PARTS: Final[Mapping[tuple[Kind, Facet], tuple[Part | Members, ...]]] = MappingProxyType(
+    {
+        (Kind.NETWORK, Facet.SEEN): (*_OF_A_NETWORK, Part(Kind.PORT, "network_id", DISTRIBUTED)),
+        (Kind.NETWORK, Facet.SERVED): (*_OF_A_NETWORK, Part(Kind.PORT, "network_id")),
+        (Kind.NETWORK, Facet.PEERS): (Part(Kind.PORT, "network_id", BOUND),),
+        (Kind.SECURITY_GROUP, Facet.SEEN): (
+            Part(Kind.SECURITY_GROUP, "id"),
+            Part(Kind.SECURITY_GROUP_RULE, "security_group_id"),
+        ),
+        (Kind.SECURITY_GROUP, Facet.MEMBERS): (Members(PORT_GROUPS.c.security_group_id),),
+        (Kind.ADDRESS_GROUP, Facet.SEEN): (Part(Kind.ADDRESS_GROUP, "id"),),
+        (Kind.PORT, Facet.SEEN): (Part(Kind.PORT, "id"),),
+        (Kind.SUBNET, Facet.AROUND): (Members(PORT_ADDRESSES.c.subnet_id),),
+        (Kind.ROUTER, Facet.HOME): (
+            Part(Kind.ROUTER, "id"),
+            Part(Kind.PORT, "device_id", OF_ROUTERS),
+            Part(Kind.FLOATING_IP, "router_id"),
+        ),
+    }
+)
+HERE: Final = Part(Kind.PORT, "binding_host_id")
+"""What the L2 service of a host begins with."""
 
 
 class Topics:
@@ -90,38 +109,38 @@ class Topics:
             best[row.topic] = _together(best.get(row.topic, new), new)
         return tuple(best.values())
 
-    def under(self, topics: Iterable[str]) -> dict[Ref, Row]:
-        """What is delivered under *topics*; statements for each kind of topic, not for each."""
-        wanted: dict[tuple[Kind, Facet], list[UUID]] = {}
+    def refs(self, topics: Iterable[str]) -> set[Ref]:
+        """What is delivered under *topics*, by name; statements for each kind of topic."""
+        wanted: dict[tuple[Kind, Facet], list[str]] = {}
         hosts: list[str] = []
         everywhere = False
         for each in map(source, topics):
             if isinstance(each, Node):
-                wanted.setdefault((each.ref.kind, each.facet), []).append(each.ref.id)
+                wanted.setdefault((each.ref.kind, each.facet), []).append(str(each.ref.id))
             elif each.service is Service.L2:
                 everywhere |= each.host == EVERYWHERE
                 hosts += [each.host] if each.host else []
-        found: dict[Ref, Row] = {}
+        found = set(self._named(HERE, hosts))
         for how, ids in wanted.items():
-            for kind, attribute, which in PARTS.get(how, ()):
-                rows = self._with(kind, attribute, list(map(str, ids)))
-                found.update((row.ref, row) for row in rows if which(row))
-        found.update((row.ref, row) for row in self._with(Kind.PORT, "binding:host_id", hosts))
+            for part in PARTS.get(how, ()):
+                found.update(self._named(part, ids))
         if everywhere:
-            found.update((row.ref, row) for row in self._tunnelling())
+            found.update(self._tunnelling())
         return found
 
-    def _with(self, kind: Kind, attribute: str, values: Sequence[str]) -> Iterator[Row]:
-        for at in range(0, len(values), AT_ONCE):
-            part = tuple(values[at : at + AT_ONCE])
-            if attribute == "fixed_ips":
-                part = tuple(f"subnet_id={id}" for id in part)
-            yield from self._rows.find(kind, Query(filters={attribute: part}))
+    def under(self, topics: Iterable[str]) -> dict[Ref, Row]:
+        """What is delivered under *topics*, as it is now."""
+        return {row.ref: row for row in self._rows.present(self.refs(topics))}
 
-    def _tunnelling(self) -> Iterator[Row]:
+    def _named(self, part: Part | Members, values: Sequence[str]) -> Iterator[Ref]:
+        for at in range(0, len(values), AT_ONCE):
+            for id in self._connection.execute(part.ids(values[at : at + AT_ONCE])).scalars():
+                yield Ref(part.kind, UUID(id))
+
+    def _tunnelling(self) -> Iterator[Ref]:
         for row in self._rows.find(Kind.AGENT, Query()):
             if row.body["configurations"].get("tunneling_ip"):
-                yield row
+                yield row.ref
 
 
 def _together(one: Following, two: Following) -> Following:

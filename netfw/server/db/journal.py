@@ -26,6 +26,7 @@ DELETE_AT_ONCE = 5_000
 NEXT: Final = update(HEAD).values(seq=HEAD.c.seq + 1)
 NEXT_TOLD: Final = NEXT.returning(HEAD.c.seq)
 ENTRIES: Final = insert(JOURNAL)
+THE_HEAD: Final = select(HEAD.c.epoch, HEAD.c.seq, HEAD.c.oldest)
 
 
 @frozen(kw_only=True)
@@ -35,6 +36,33 @@ class Entry:
     seq: int
     topic: str
     ref: Ref
+
+
+@frozen(kw_only=True)
+class Head:
+    """Where the journal ends, and where it begins."""
+
+    epoch: str
+    seq: int
+    oldest: int
+
+    @property
+    def cursor(self) -> Cursor:
+        """Now."""
+        return Cursor(self.epoch, self.seq)
+
+    def check(self, cursor: Cursor) -> None:
+        """Accept *cursor*.
+
+        :raises CursorLost: the journal was begun anew, or does not reach back so far.
+        """
+        if cursor.epoch != self.epoch:
+            raise CursorLost("the database was restored; take a snapshot")
+        if not self.oldest <= cursor.seq <= self.seq:
+            raise CursorLost(
+                f"change {cursor.seq} is not within {self.oldest} to {self.seq}, which is all "
+                "that is remembered; take a snapshot"
+            )
 
 
 @frozen(kw_only=True)
@@ -51,10 +79,19 @@ class JournalReader:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    def head(self) -> Head:
+        """Where it ends now; one statement, since it is asked for again and again.
+
+        :raises BackendBroken: there is no journal.
+        """
+        row = self._connection.execute(THE_HEAD).first()
+        if row is None:
+            raise BackendBroken(MISSING)
+        return Head(epoch=row.epoch, seq=row.seq, oldest=row.oldest)
+
     def cursor(self) -> Cursor:
         """Now."""
-        head = self._head()
-        return Cursor(head[0], head[1])
+        return self.head().cursor
 
     def since(self, cursor: Cursor, topics: Sequence[str], limit: int) -> tuple[Entry, ...]:
         """The oldest entries after *cursor* under *topics*, in order, about *limit* of them.
@@ -65,48 +102,45 @@ class JournalReader:
         """
         self.check(cursor)
         wanted = JOURNAL.c.topic.in_(topics), JOURNAL.c.seq > cursor.seq
-        return self._entries(select(JOURNAL).where(*wanted), limit)
+        return self._entries(select(JOURNAL).where(*wanted), limit)[0]
 
-    def concerning(self, cursor: Cursor, readers: Sequence[str], limit: int) -> tuple[Entry, ...]:
-        """The same, under all topics that *readers* follow, or followed until after *cursor*.
-
-        :raises CursorLost: it can not tell.
-        """
-        self.check(cursor)
+    def concerning(
+        self, seq: int, readers: Sequence[str], limit: int
+    ) -> tuple[tuple[Entry, ...], bool]:
+        """The same after commit *seq*, under all topics that *readers* follow, or followed lately;
+        and whether there are more."""
         theirs = select(INTERESTS.c.topic).where(INTERESTS.c.reader.in_(readers))
         wanted = or_(JOURNAL.c.topic.in_(readers), JOURNAL.c.topic.in_(theirs))
-        return self._entries(select(JOURNAL).where(wanted, JOURNAL.c.seq > cursor.seq), limit)
+        return self._entries(select(JOURNAL).where(wanted, JOURNAL.c.seq > seq), limit)
+
+    def concerned(self, after: int, until: int) -> frozenset[str]:
+        """Whom the commits after *after* concern, up to *until*: readers, and topics of roots."""
+        between = JOURNAL.c.seq > after, JOURNAL.c.seq <= until
+        lately = or_(INTERESTS.c.ended.is_(None), INTERESTS.c.ended > after)
+        theirs = select(INTERESTS.c.reader).join(JOURNAL, JOURNAL.c.topic == INTERESTS.c.topic)
+        roots = select(JOURNAL.c.topic).where(*between, JOURNAL.c.topic.contains("@"))
+        found = theirs.where(*between, lately).union(roots)
+        return frozenset(self._connection.execute(found).scalars())
 
     def check(self, cursor: Cursor) -> None:
         """Accept *cursor*.
 
         :raises CursorLost: the journal was begun anew, or does not reach back so far.
         """
-        epoch, seq, oldest = self._head()
-        if cursor.epoch != epoch:
-            raise CursorLost("the database was restored; take a snapshot")
-        if not oldest <= cursor.seq <= seq:
-            raise CursorLost(
-                f"change {cursor.seq} is not within {oldest} to {seq}, which is all that is "
-                "remembered; take a snapshot"
-            )
+        self.head().check(cursor)
 
-    def _entries(self, rows: Select[tuple[object, ...]], limit: int) -> tuple[Entry, ...]:
+    def _entries(
+        self, rows: Select[tuple[object, ...]], limit: int
+    ) -> tuple[tuple[Entry, ...], bool]:
         ordered = rows.order_by(JOURNAL.c.seq, JOURNAL.c.topic)
         found = [_entry(row) for row in self._connection.execute(ordered.limit(limit + 1))]
         if len(found) <= limit:
-            return tuple(found)
+            return tuple(found), False
         last = found[limit].seq
         if found[0].seq != last:
-            return tuple(entry for entry in found if entry.seq < last)
+            return tuple(entry for entry in found if entry.seq < last), True
         rest = self._connection.execute(ordered.where(JOURNAL.c.seq == last))
-        return tuple(_entry(row) for row in rest)
-
-    def _head(self) -> tuple[str, int, int]:
-        row = self._connection.execute(select(HEAD.c.epoch, HEAD.c.seq, HEAD.c.oldest)).first()
-        if row is None:
-            raise BackendBroken(MISSING)
-        return row.epoch, row.seq, row.oldest
+        return tuple(_entry(row) for row in rest), True
 
 
 class Journal(JournalReader):
@@ -159,8 +193,8 @@ class Journal(JournalReader):
 
         Returns how many entries went; call again while there are any.
         """
-        _, seq, oldest = self._head()
-        keep = seq - retention.commits
+        head = self.head()
+        oldest, keep = head.oldest, head.seq - retention.commits
         if keep <= oldest:
             return 0
         young = (
@@ -183,7 +217,9 @@ class Journal(JournalReader):
         )
         until = self._connection.execute(step).scalar()
         keep = keep if until is None else until
-        self._connection.execute(update(HEAD).values(oldest=keep))
+        forward = update(HEAD).where(HEAD.c.oldest < keep).values(oldest=keep)
+        if not self._connection.execute(forward).rowcount:
+            return 0  # another process forgot more, meanwhile
         gone = self._connection.execute(delete(JOURNAL).where(JOURNAL.c.seq <= keep)).rowcount
         ended = INTERESTS.c.ended.is_not(None), INTERESTS.c.ended <= keep
         self._connection.execute(delete(INTERESTS).where(*ended))

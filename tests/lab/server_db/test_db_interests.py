@@ -178,7 +178,7 @@ def test_a_reader_finds_in_the_journal_what_concerned_it(database: Database) -> 
             after = set(reachable(site.items.values(), interest))
             names = sorted(readers(interest))
             entries = database.read(
-                lambda view, at=cursor, n=names: view.journal.concerning(at, n, 1000)
+                lambda view, at=cursor, n=names: view.journal.concerning(at.seq, n, 1000)[0]
             )
             told = {entry.ref for entry in entries}
             assert changed & (before[interest] | after) <= told

@@ -1,0 +1,1 @@
+"""State sources offered to other processes, over any transport."""

@@ -1,0 +1,130 @@
+"""DatabaseSource: the state source of the server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeVar, cast
+
+from attrs import evolve
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.interest import Interest
+from netfw.drivers.reports import Report
+from netfw.drivers.requests import Request
+from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
+from netfw.errors import ConfigError
+from netfw.messaging.reach import Root
+from netfw.messaging.remote.offer import Tell, position
+from netfw.model.resource import Ref, ref
+from netfw.server.db import Database
+from netfw.server.db.topics import readers, source
+from netfw.server.source import reading
+from netfw.server.source.commits import CommitWatch
+
+R = TypeVar("R")
+
+Heard = Callable[[Sequence[Report]], None]
+Answer = Callable[[Request[Any]], Any]
+
+
+class DatabaseSource(StateSource):
+    """What the database says, for any number of agents.
+
+    It keeps nothing about them: every page and every answer is worked out from one moment of the
+    database, so agents may ask any of several servers, one after the other.  What they report and
+    ask for is given to *heard* and *answer*, which are the plugins'.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        database: Database,
+        commits: CommitWatch,
+        *,
+        heard: Heard,
+        answer: Answer,
+        page: int = 500,
+    ) -> None:
+        self._database, self._commits, self._page = database, commits, page
+        self._heard, self._answer = heard, answer
+        self._hinting = threading.RLock()
+        self._beginning = threading.Lock()
+        self._hints: dict[str, dict[object, Hint]] = {}
+        self._unlisten: Stop | None = None
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        raise ConfigError("this source is part of the server; agents use the source `server`")
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("database")
+
+    def snapshot(self, interest: Interest) -> Iterator[Delta]:
+        page = first = self.part(interest)
+        yield first
+        while page.more:
+            last = max((ref(each) for each in page.put), key=position)
+            page = evolve(self.part(interest, last), cursor=first.cursor)
+            yield page
+
+    def part(self, interest: Interest, after: Ref | None = None) -> Delta:
+        """A page of a snapshot, behind *after*; see :class:`~netfw.messaging.remote.Parted`.
+
+        :raises BackendUnavailable: the database does not answer.
+        """
+        names = sorted(readers(interest))
+        return self._database.read(lambda view: reading.part(view, names, after, self._page))
+
+    def changes(self, interest: Interest, since: Cursor) -> Delta:
+        names = sorted(readers(interest))
+        return self._database.read(lambda view: reading.changes(view, names, since, self._page))
+
+    def report(self, reports: Sequence[Report]) -> None:
+        self._heard(reports)
+
+    def ask(self, request: Request[R]) -> R:
+        return cast(R, self._answer(request))
+
+    def watch(self, interest: Interest, hint: Hint) -> Stop:
+        token, names = object(), readers(interest)
+        with self._hinting:
+            for name in names:
+                self._hints.setdefault(name, {})[token] = hint
+        with self._beginning:  # not while hints are held up: the commits' thread waits for them
+            if self._unlisten is None:
+                self._unlisten = self._commits.listen(self._told)
+
+        def stop() -> None:
+            with self._hinting:
+                for name in names:
+                    self._hints.get(name, {}).pop(token, None)
+                    if not self._hints.get(name, True):
+                        del self._hints[name]
+
+        return stop
+
+    def announce(self, tell: Tell) -> Stop:
+        """Tell of each commit whom it concerns: :class:`~netfw.messaging.remote.Announcing`."""
+
+        def told(cursor: Cursor, concerned: frozenset[str] | None) -> None:
+            roots = None if concerned is None else frozenset(map(source, concerned))
+            tell(cursor, cast(frozenset[Root] | None, roots))
+
+        return self._commits.listen(told)
+
+    def close(self) -> None:
+        with self._hinting:
+            self._hints.clear()
+        with self._beginning:
+            if self._unlisten is not None:
+                self._unlisten()
+                self._unlisten = None
+
+    def _told(self, _: Cursor, concerned: frozenset[str] | None) -> None:
+        with self._hinting:
+            names = self._hints.keys() if concerned is None else self._hints.keys() & concerned
+            found = {token: hint for name in names for token, hint in self._hints[name].items()}
+            for hint in found.values():
+                hint()

@@ -1,0 +1,198 @@
+"""The world behind the source of the server, for the suite of state sources.
+
+The suite refers to what is not there, and has ports of one MAC and address; a server would refuse
+that long before.  So the database here checks no references, and each port, floating IP and agent
+is given what is unique by its id.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from uuid import UUID
+
+from attrs import evolve
+from sqlalchemy import delete, event, select
+
+from netfw.drivers.interest import Service
+from netfw.drivers.query import Query
+from netfw.drivers.reports import Report, StatusReport
+from netfw.drivers.requests import EnsureDhcpPort, Request
+from netfw.errors import Conflict, NotSupported
+from netfw.messaging.answers import dhcp_port
+from netfw.messaging.reach import Assignment, Item
+from netfw.model import Agent, FloatingIp, Mac, Port
+from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.standard import Status
+from netfw.server.db import Database, Transaction
+from netfw.server.db.failure import Overtaken
+from netfw.server.db.journal import Retention
+from netfw.server.db.kinds import PORT_ADDRESSES, PORT_GROUPS, STORED
+from netfw.server.db.schema import ASSIGNMENTS
+
+ABSENT = frozenset(Kind) - STORED.keys()
+
+_UNCHECKED = {
+    "sqlite": "PRAGMA foreign_keys = OFF",
+    "postgresql": "SET session_replication_role = replica",
+    "mysql": "SET SESSION foreign_key_checks = 0",
+    "mariadb": "SET SESSION foreign_key_checks = 0",
+}
+
+
+class DatabaseWorld:
+    """Whoever writes to the database, and what hears the reports."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._statuses: dict[tuple[Ref, Service], Status] = {}
+        self._patient = database.writing.dialect.name == "sqlite"
+        event.listen(database.writing, "connect", _unchecked(database.writing.dialect.name))
+
+    def commit(self, put: Sequence[Item] = (), remove: Sequence[Ref | Assignment] = ()) -> None:
+        self.database.transaction(lambda tx: self._change(tx, put, remove))
+
+    def begin(self, put: Sequence[Item] = ()) -> Callable[[], None]:
+        """Have a thread change it and wait; where there is one writer at a time, do it at last."""
+        if self._patient:
+            return lambda: self.commit(put)
+        written, finish = threading.Event(), threading.Event()
+
+        def work(tx: Transaction) -> None:
+            self._change(tx, put, ())
+            written.set()
+            finish.wait(10)
+
+        thread = threading.Thread(target=lambda: self.database.transaction(work))
+        thread.start()
+        assert written.wait(10), "the slow change was not even begun"
+
+        def end() -> None:
+            finish.set()
+            thread.join()
+
+        return end
+
+    def items(self) -> Sequence[Item]:
+        return self.database.transaction(lambda tx: (*_resources(tx), *_assignments(tx)))
+
+    def forget_history(self) -> None:
+        self.database.transaction(_forget)
+
+    def restore(self, items: Sequence[Item]) -> None:
+        def replace(tx: Transaction) -> None:
+            keys = [item if isinstance(item, Assignment) else ref(item) for item in self_items(tx)]
+            self._change(tx, (), keys)
+            self._change(tx, items, ())
+            tx.journal.begin_epoch()
+
+        def self_items(tx: Transaction) -> list[Item]:
+            return [*_resources(tx), *_assignments(tx)]
+
+        self.database.transaction(replace)
+        self._statuses.clear()
+
+    def status(self, target: Ref, service: Service) -> Status | None:
+        return self._statuses.get((target, service))
+
+    def heard(self, reports: Sequence[Report]) -> None:
+        """A stand-in for what keeps statuses."""
+        for report in reports:
+            if isinstance(report, StatusReport):
+                found = self.database.read(
+                    lambda view, r=report: [r.resource() for r in view.resources.present([r.ref])]
+                )
+                if any(_counts(report, port) for port in found):
+                    self._statuses[report.ref, report.service] = report.status
+
+    def answer(self, request: Request[Any]) -> Any:
+        """A stand-in for the plugins."""
+        if not isinstance(request, EnsureDhcpPort):
+            raise NotSupported(f"nobody answers {type(request).__name__}")
+        self.commit((dhcp_port(request, [i for i in self.items() if not _is_assignment(i)]),))
+        return dhcp_port(request, [i for i in self.items() if not _is_assignment(i)])
+
+    def _change(
+        self, tx: Transaction, put: Sequence[Item], remove: Sequence[Ref | Assignment]
+    ) -> None:
+        for key in remove:
+            if isinstance(key, Assignment):
+                tx.assignments.remove(key)
+            elif key.kind not in ABSENT and (old := _stored(tx, key)) is not None:
+                tx.resources.delete(old)
+                for table in (PORT_ADDRESSES, PORT_GROUPS):
+                    gone = delete(table).where(table.c.port_id == str(key.id))
+                    tx.connection.execute(gone)
+        for item in put:
+            if isinstance(item, Assignment):
+                tx.assignments.add(item)
+            elif ref(item).kind not in ABSENT:
+                _put(tx, _unique(item))
+
+
+def _put(tx: Transaction, new: Resource) -> None:
+    old = _stored(tx, ref(new))
+    if old is None:
+        try:
+            tx.resources.insert(new)
+        except Conflict as exc:
+            raise Overtaken("another thread put the same") from exc
+    elif evolve(new, revision=old.revision) != old:
+        tx.resources.update(old, new)
+
+
+def _stored(tx: Transaction, key: Ref) -> Resource | None:
+    return next((row.resource() for row in tx.resources.present([key])), None)
+
+
+def _unique(item: Resource) -> Resource:
+    number = item.id.int % 200
+    if isinstance(item, Port):
+        fixed = [
+            evolve(ip, address=ip.address - int(ip.address) % 256 + number) for ip in item.fixed_ips
+        ]
+        return evolve(item, mac=Mac(f"fa:16:3e:00:00:{number:02x}"), fixed_ips=tuple(fixed))
+    if isinstance(item, FloatingIp):
+        return evolve(item, address=item.address - int(item.address) % 256 + number)
+    if isinstance(item, Agent):
+        return evolve(item, agent_type=f"agent {number}")
+    return item
+
+
+def _resources(tx: Transaction) -> Iterator[Resource]:
+    for kind in STORED:
+        for row in tx.resources.find(kind, Query()):
+            yield row.resource()
+
+
+def _assignments(tx: Transaction) -> frozenset[Assignment]:
+    rows = tx.connection.execute(select(ASSIGNMENTS.c.kind, ASSIGNMENTS.c.resource_id))
+    return tx.assignments.of([Ref(Kind(kind), UUID(id)) for kind, id in rows])
+
+
+def _forget(tx: Transaction) -> None:
+    while tx.journal.forget(Retention(commits=0, age=-10.0)):
+        pass
+
+
+def _counts(report: StatusReport, found: Resource) -> bool:
+    return (
+        isinstance(found, Port)
+        and found.revision == report.revision
+        and found.binding.host == report.host
+    )
+
+
+def _is_assignment(item: Item) -> bool:
+    return isinstance(item, Assignment)
+
+
+def _unchecked(dialect: str) -> Callable[[Any, Any], None]:
+    def connected(connection: Any, _: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute(_UNCHECKED[dialect])
+        cursor.close()
+        connection.commit()
+
+    return connected

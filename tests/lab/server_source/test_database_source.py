@@ -1,0 +1,59 @@
+"""The source of the server passes the suite that every source passes, on all databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+
+import pytest
+from database_place import Places
+from database_world import ABSENT, DatabaseWorld
+from hypothesis import settings
+
+from netfw.server.db import Database
+from netfw.server.source import CommitWatch, DatabaseSource
+from netfw.testing.conformance.state_source import StateSourceConformance
+from netfw.testing.conformance.state_world import Setting
+
+
+class OnADatabase(StateSourceConformance):
+    backend: ClassVar[str]
+    absent = ABSENT
+
+    @pytest.fixture(autouse=True)
+    def _place(self, places: Places) -> None:
+        self.places = places
+
+    @contextmanager
+    def setting(self, page: int) -> Iterator[Setting]:
+        database = Database(self.places.filled(self.backend))
+        world = DatabaseWorld(database)
+        commits = CommitWatch(database)
+        source = DatabaseSource(
+            database, commits, heard=world.heard, answer=world.answer, page=page
+        )
+        try:
+            yield Setting(source, world)
+        finally:
+            source.close()
+            commits.close()
+            database.close()
+
+
+@pytest.mark.spec("RPC-02", "RPC-07")
+class TestOnSqlite(OnADatabase):
+    backend = "sqlite"
+    examples = settings(OnADatabase.examples, max_examples=40)
+
+
+@pytest.mark.spec("RPC-02", "RPC-07")
+class TestOnPostgresql(OnADatabase):
+    backend = "postgresql"
+    examples = settings(OnADatabase.examples, max_examples=10)
+
+
+@pytest.mark.spec("RPC-02", "RPC-07")
+class TestOnMariadb(OnADatabase):
+    backend = "mariadb"
+    examples = settings(OnADatabase.examples, max_examples=10)
