@@ -135,3 +135,19 @@ ASSIGNMENTS: Final = Table(
     **TABLE_OPTIONS,
 )
 """Networks and routers that somebody scheduled to a host's service."""
+
+DOCUMENTS: Final = Table(
+    "documents",
+    METADATA,
+    Column("resource", text(64), primary_key=True),
+    Column("id", word(), primary_key=True),
+    Column("project_id", text(), nullable=False),
+    Column("name", text(), nullable=False),
+    Column("parent_id", text(), nullable=True),
+    Column("revision", number(), nullable=False),
+    Column("body", document(), nullable=False),
+    Index(None, "resource", "project_id", "id"),
+    Index(None, "resource", "parent_id"),
+    **TABLE_OPTIONS,
+)
+"""Resources of vendors, which the model does not know: whole, as the API shows them."""

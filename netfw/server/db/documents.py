@@ -1,0 +1,87 @@
+"""Resources that the model does not know, in the form of the API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from netfw.errors import NotFound
+from netfw.server.db.failure import Overtaken
+from netfw.server.db.schema import DOCUMENTS
+
+Json = Mapping[str, Any]
+COLUMNS = frozenset({"id", "project_id", "name", "parent_id"})
+"""What the database itself can look for."""
+
+
+class Documents:
+    """The resources of one name, in one transaction or moment."""
+
+    def __init__(self, connection: Connection, resource: str) -> None:
+        self._connection, self._resource = connection, resource
+
+    def find(
+        self, wanted: Mapping[str, Sequence[str]], *, project: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Those that have one of the values in each of the columns *wanted*, by id."""
+        rows = select(DOCUMENTS.c.body).where(DOCUMENTS.c.resource == self._resource)
+        for column, values in wanted.items():
+            rows = rows.where(DOCUMENTS.c[column].in_(values))
+        if project is not None:
+            rows = rows.where(DOCUMENTS.c.project_id == project)
+        found = self._connection.execute(rows.order_by(DOCUMENTS.c.id)).scalars()
+        return [json.loads(text) for text in found]
+
+    def get(self, id: UUID, *, project: str | None = None, lock: bool = False) -> dict[str, Any]:
+        """The one of that id.
+
+        :raises NotFound: there is none, or *project* does not see it.
+        """
+        row = select(DOCUMENTS.c.body).where(*self._key(id))
+        if project is not None:
+            row = row.where(DOCUMENTS.c.project_id == project)
+        text = self._connection.execute(row.with_for_update() if lock else row).scalar()
+        if text is None:
+            raise NotFound(f"there is no {self._resource} {id}")
+        body: dict[str, Any] = json.loads(text)
+        return body
+
+    def insert(self, *bodies: Json, parent: str | None = None) -> None:
+        """Store new ones; *parent* is the attribute that names what each belongs to."""
+        rows = [
+            {
+                "resource": self._resource,
+                "id": body["id"],
+                "parent_id": None if parent is None else body[parent],
+                **_columns(body),
+            }
+            for body in bodies
+        ]
+        self._connection.execute(insert(DOCUMENTS), rows)
+
+    def update(self, before: Json, after: Json) -> None:
+        """Store *after* in place of *before*, which this transaction read."""
+        same = DOCUMENTS.c.revision == before["revision_number"]
+        change = update(DOCUMENTS).where(*self._key(before["id"]), same).values(_columns(after))
+        if self._connection.execute(change).rowcount != 1:
+            raise Overtaken(f"{self._resource} {before['id']} was changed meanwhile")
+
+    def delete(self, id: UUID) -> None:
+        """Remove one."""
+        self._connection.execute(delete(DOCUMENTS).where(*self._key(id)))
+
+    def _key(self, id: object) -> tuple[Any, ...]:
+        return DOCUMENTS.c.resource == self._resource, DOCUMENTS.c.id == str(id)
+
+
+def _columns(body: Json) -> dict[str, Any]:
+    return {
+        "project_id": body["project_id"],
+        "name": body.get("name") or "",
+        "revision": body["revision_number"],
+        "body": json.dumps(body, separators=(",", ":"), ensure_ascii=False),
+    }
