@@ -1,0 +1,105 @@
+"""What the server counts, in the form that Prometheus reads."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+    multiprocess,
+)
+
+from netfw.errors import NetfwError
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+LOG = logging.getLogger(__name__)
+
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable that names the folder in which several processes count together."""
+SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+State = Callable[[], Mapping[str, float]]
+"""What there is now, such as agents that are alive, by the name of its gauge."""
+
+
+class Metrics:
+    """Counts requests, and asks for the state of things when somebody reads them."""
+
+    def __init__(self, collections: Collection[str], state: State) -> None:
+        self._registry = CollectorRegistry()
+        self._collections, self._state = frozenset(collections), state
+        self._requests = Counter(
+            "netfw_api_requests_total",
+            "Requests, by method, collection and status.",
+            ("method", "collection", "status"),
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "netfw_api_request_seconds",
+            "How long answers took.",
+            ("method", "collection"),
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        self._gauges: dict[str, Gauge] = {}
+
+    def counting(self, app: WSGIApplication) -> WSGIApplication:
+        """*app*, whose requests are counted."""
+
+        def counted(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+            began, statuses = time.perf_counter(), ["500"]
+
+            def noted(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+                statuses[0] = status[:3]
+                return start(status, headers, *rest)
+
+            try:
+                return app(environ, noted)
+            finally:
+                method, collection = self._labels(environ)
+                self._requests.labels(method, collection, statuses[0]).inc()
+                self._seconds.labels(method, collection).observe(time.perf_counter() - began)
+
+        return counted
+
+    def text(self) -> bytes:
+        """All of it, for whoever collects."""
+        try:
+            for name, value in self._state().items():
+                self._gauge(name).set(value)
+        except NetfwError as exc:
+            LOG.warning("metrics lack the state of the database: %s", exc)
+        if not os.environ.get(SHARED):
+            return generate_latest(self._registry)
+        together = CollectorRegistry()
+        multiprocess.MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        return generate_latest(together)
+
+    def _labels(self, environ: WSGIEnvironment) -> tuple[str, str]:
+        """Words of which there are few, whatever strangers ask for."""
+        method = environ.get("REQUEST_METHOD", "")
+        method = method if method in {"GET", "POST", "PUT", "DELETE", "HEAD"} else "other"
+        steps = environ.get("PATH_INFO", "").split("/")
+        collection = steps[2].removesuffix(".json") if len(steps) > 2 else ""
+        return method, collection if collection in self._collections else "other"
+
+    def _gauge(self, name: str) -> Gauge:
+        if name not in self._gauges:
+            text = name.removeprefix("netfw_").replace("_", " ")
+            self._gauges[name] = Gauge(
+                name,
+                f"{text}, as the database has it.",
+                registry=self._registry,
+                multiprocess_mode="mostrecent",
+            )
+        return self._gauges[name]
