@@ -7,8 +7,9 @@ Policy is written in the language of oslo.policy.  Check strings may name these 
 policy defines: ``rule:admin``, ``rule:member`` (an administrator, or who may write in the project
 that owns the target), ``rule:reader`` (who may read there), ``rule:network_owner`` (who may write
 in the project of the target's network), ``rule:service`` (another service of the cloud, or an
-administrator), ``rule:anybody`` (whoever is authenticated).  Of what :attr:`ApiResource.parents`
-names, attributes of the parent can be asked for: ``project_id:%(network:project_id)s``.
+administrator), ``rule:anybody`` (whoever is authenticated), ``rule:network_device`` (the target's
+``device_owner`` begins with ``network:``).  Of what :attr:`ApiResource.parents` names, attributes
+of the parent can be asked for: ``project_id:%(network:project_id)s``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,86 @@
+"""The extension aliases by which clients find out what a server can do.
+
+Each stands beside what must be served for it to be true: ``router`` a resource, ``port.fixed_ips``
+an attribute, ``router/add_extraroutes`` an action.  Nothing: it is a mechanism of the API itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from netfw.drivers.api_extension import ExtensionInfo
+from netfw.server.api.declaration import ApiResource
+
+UPDATED = "2026-11-15T00:00:00Z"
+
+_ALIASES: tuple[tuple[str, str, str], ...] = (
+    ("agent", "Agents", "agent"),
+    ("agent-resources-synced", "Whether an agent's resources are known to placement", "agent"),
+    ("allowed-address-pairs", "Allowed address pairs", "port.allowed_address_pairs"),
+    ("availability_zone", "Availability zones", "availability_zone"),
+    ("availability_zone_filter", "Filters of availability zones", "availability_zone"),
+    ("binding", "Port bindings", "port.binding:host_id"),
+    ("binding-extended", "Port bindings as a sub-resource", "binding"),
+    ("dhcp_agent_scheduler", "DHCP agents of networks", "dhcp_network"),
+    ("dns-integration", "DNS names of ports", "port.dns_name"),
+    ("dns-domain-ports", "DNS domains of ports", "port.dns_domain"),
+    ("dvr", "Distributed routers", "router.distributed"),
+    ("empty-string-filtering", "Filters by empty text", ""),
+    ("ext-gw-mode", "Source NAT switch of gateways", "router.external_gateway_info"),
+    ("external-net", "External networks", "network.router:external"),
+    ("extra_dhcp_opt", "Extra DHCP options", "port.extra_dhcp_opts"),
+    ("extraroute", "Extra routes of routers", "router.routes"),
+    ("extraroute-atomic", "Adding and removing single routes", "router/add_extraroutes"),
+    ("filter-validation", "Unknown filters are refused", ""),
+    ("fip-port-details", "Details of a floating IP's port", "floatingip.port_details"),
+    ("ip-substring-filtering", "Ports by a part of their address", "port.fixed_ips"),
+    ("l3-ha", "Routers on several hosts", "router.ha"),
+    ("l3_agent_scheduler", "L3 agents of routers", "l3_router"),
+    ("multi-provider", "Networks with several segments", "network.segments"),
+    ("net-mtu", "MTU of networks", "network.mtu"),
+    ("net-mtu-writable", "MTU of networks can be chosen", "network.mtu"),
+    ("network_availability_zone", "Zones of networks", "network.availability_zone_hints"),
+    ("pagination", "Lists in pages", ""),
+    ("port-mac-address-regenerate", "A new MAC address for a port", "port.mac_address"),
+    ("port-security", "Port security", "port.port_security_enabled"),
+    ("port-security-groups-filtering", "Ports by their groups", "port.security_groups"),
+    ("project-id", "project_id beside tenant_id", ""),
+    ("provider", "Provider networks", "network.provider:network_type"),
+    ("qos-port-network-policy", "The policy a port has by its network", "port.qos_policy_id"),
+    ("quota-check-limit", "Limits below what is used are refused", "quota"),
+    ("quota_details", "What is used of quotas", "quota/details"),
+    ("quotas", "Quotas", "quota"),
+    ("revision-if-match", "Changes of one revision only", ""),
+    ("router", "Routers and floating IPs", "router"),
+    ("router_availability_zone", "Zones of routers", "router.availability_zone_hints"),
+    ("security-group", "Security groups", "security_group"),
+    (
+        "security-groups-normalized-cidr",
+        "The prefix that a rule means",
+        "security_group_rule.normalized_cidr",
+    ),
+    ("security-groups-shared-filtering", "Groups by whether shared", "security_group.shared"),
+    ("segment", "Segments of networks", "segment"),
+    ("sorting", "Lists in an order", ""),
+    ("standard-attr-description", "Descriptions of everything", ""),
+    ("standard-attr-revisions", "Revision numbers of everything", ""),
+    ("standard-attr-tag", "Tags of everything", ""),
+    ("standard-attr-timestamp", "When things were made and changed", ""),
+    ("stateful-security-group", "Groups without connection state", "security_group.stateful"),
+    ("subnet-service-types", "Subnets for certain devices", "subnet.service_types"),
+    ("tag-ports-during-bulk-creation", "Tags of new ports", "port.tags"),
+)
+
+
+def served_aliases(resources: Iterable[ApiResource]) -> tuple[ExtensionInfo, ...]:
+    """The aliases that are true of a server with these resources."""
+    has = {""}
+    for each in resources:
+        has.add(each.name)
+        has |= {f"{each.name}.{attribute.name}" for attribute in each.attributes}
+        has |= {f"{each.name}/{action.name}" for action in each.actions}
+    return tuple(
+        ExtensionInfo(alias=alias, name=name, description=f"{name}.", updated=UPDATED)
+        for alias, name, needed in _ALIASES
+        if needed in has
+    )

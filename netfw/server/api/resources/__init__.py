@@ -1,0 +1,22 @@
+"""The resources that netfw itself declares."""
+
+from __future__ import annotations
+
+from netfw.server.api.declaration import ApiResource
+from netfw.server.api.resources.agents import AGENT_RESOURCES
+from netfw.server.api.resources.networks import NETWORK_RESOURCES
+from netfw.server.api.resources.ports import PORT_RESOURCES
+from netfw.server.api.resources.quotas import quota_resource
+from netfw.server.api.resources.routers import ROUTER_RESOURCES
+from netfw.server.api.resources.security_groups import SECURITY_RESOURCES
+
+__all__ = ["RESOURCES", "quota_resource"]
+
+RESOURCES: tuple[ApiResource, ...] = (
+    *NETWORK_RESOURCES,
+    *PORT_RESOURCES,
+    *ROUTER_RESOURCES,
+    *SECURITY_RESOURCES,
+    *AGENT_RESOURCES,
+)
+"""All but the quotas, which follow from what is counted."""

@@ -1,0 +1,103 @@
+"""Agents, what is scheduled to them, and availability zones."""
+
+from __future__ import annotations
+
+from netfw.model.wire.codec import Nullable
+from netfw.model.wire.scalars import DOCUMENT, HOST, ID, TEXT, TIME, TOKEN
+from netfw.server.api.declaration import (
+    ADMIN,
+    ANYBODY,
+    READ,
+    ApiAttribute,
+    ApiResource,
+    Verb,
+)
+from netfw.server.api.resources.common import IDENTITY, REVISION_NUMBER, read_only
+from netfw.server.api.values import FLAG, NAME
+
+_FOR_ADMINS = dict.fromkeys(Verb, ADMIN)
+
+AGENT = ApiResource(
+    name="agent",
+    collection="agents",
+    checks=_FOR_ADMINS,
+    verbs=frozenset({Verb.SHOW, Verb.UPDATE, Verb.DELETE}),
+    attributes=(
+        IDENTITY,
+        read_only("agent_type", TEXT, filterable=True, sortable=True),
+        read_only("binary", TOKEN, filterable=True, sortable=True),
+        read_only("host", HOST, filterable=True, sortable=True),
+        read_only("topic", TOKEN, filterable=True, sortable=True),
+        read_only("availability_zone", Nullable(HOST), filterable=True, sortable=True),
+        ApiAttribute(name="admin_state_up", codec=FLAG, create=False, sortable=True),
+        ApiAttribute(name="description", codec=NAME, create=False),
+        read_only("alive", FLAG, filterable=True),
+        read_only("configurations", DOCUMENT),
+        read_only("resources_synced", Nullable(FLAG)),
+        read_only("created_at", TIME, filterable=True, sortable=True),
+        read_only("started_at", TIME),
+        read_only("heartbeat_timestamp", TIME),
+        REVISION_NUMBER,
+    ),
+)
+
+
+def _scheduled(collection: str, parent: str, member: str) -> ApiResource:
+    """What an agent has been given: the body of a request names the member by its id."""
+    return ApiResource(
+        name=collection.removesuffix("s").replace("-", "_"),
+        collection=collection,
+        parent=parent,
+        parent_attribute=f"{parent}_id",
+        identity=f"{member}_id",
+        plural=f"{member}s",
+        singular=member,
+        shows_as=member,
+        enveloped=False,
+        bulk=False,
+        verbs=frozenset({Verb.CREATE, Verb.SHOW, Verb.DELETE}),
+        member_shown=False,
+        checks=_FOR_ADMINS,
+        attributes=(ApiAttribute(name=f"{member}_id", codec=ID, required=True, filterable=False),),
+    )
+
+
+def _schedulers(collection: str, parent: str) -> ApiResource:
+    """Which agents serve something."""
+    return ApiResource(
+        name=collection.removesuffix("s").replace("-", "_"),
+        collection=collection,
+        parent=parent,
+        parent_attribute=f"{parent}_id",
+        plural="agents",
+        singular="agent",
+        shows_as="agent",
+        verbs=READ,
+        member_shown=False,
+        checks=_FOR_ADMINS,
+        attributes=(IDENTITY,),
+    )
+
+
+AVAILABILITY_ZONE = ApiResource(
+    name="availability_zone",
+    collection="availability_zones",
+    verbs=READ,
+    member_shown=False,
+    checks={Verb.SHOW: ANYBODY},
+    identity="name",
+    attributes=(
+        read_only("name", HOST, filterable=True),
+        read_only("resource", TOKEN, filterable=True),
+        read_only("state", TOKEN, filterable=True),
+    ),
+)
+
+AGENT_RESOURCES = (
+    AGENT,
+    _scheduled("dhcp-networks", "agent", "network"),
+    _scheduled("l3-routers", "agent", "router"),
+    _schedulers("dhcp-agents", "network"),
+    _schedulers("l3-agents", "router"),
+    AVAILABILITY_ZONE,
+)

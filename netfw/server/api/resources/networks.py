@@ -1,0 +1,183 @@
+"""Networks, their segments, and subnets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from netfw.model.segment import NetworkType
+from netfw.model.subnet import Ipv6Mode
+from netfw.model.wire.codec import ABSENT, Absent, Codec, Listed, Nullable, Scalar
+from netfw.model.wire.common import IDS
+from netfw.model.wire.scalars import (
+    ADDRESS,
+    CIDR,
+    ID,
+    IP_VERSION,
+    NUMBER,
+    PHYSICAL_NETWORK,
+    TEXT,
+    TOKEN,
+    choice,
+)
+from netfw.server.api.declaration import (
+    MEMBER,
+    NETWORK_OWNER,
+    READ,
+    READER,
+    ApiAttribute,
+    ApiResource,
+    Verb,
+)
+from netfw.server.api.resources.common import (
+    ADMIN_STATE,
+    DHCP_OPTIONS,
+    FOR_ADMINS,
+    IDENTITY,
+    NAMED,
+    ONLY_ADMINS,
+    OWN,
+    REVISION_NUMBER,
+    ROUTE,
+    STANDARD,
+    STATUS_SHOWN,
+    TIMES,
+    ZONE_HINTS,
+    ZONES_SHOWN,
+    read_only,
+)
+from netfw.server.api.values import FLAG, Null, Record
+
+SHARED = "True:%(shared)s"
+EXTERNAL = "True:%(router:external)s"
+
+
+def _chosen(number: int) -> int | Absent:
+    """No MTU at all is written as 0 by some clients."""
+    return number or ABSENT
+
+
+_TYPE = Nullable(choice(NetworkType))
+_PHYSICAL = Nullable(PHYSICAL_NETWORK)
+_NUMBER = Nullable(NUMBER)
+_PROVIDER: Mapping[str, Codec[Any]] = {
+    "provider:network_type": _TYPE,
+    "provider:physical_network": _PHYSICAL,
+    "provider:segmentation_id": _NUMBER,
+}
+
+NETWORK = ApiResource(
+    name="network",
+    collection="networks",
+    checks={**OWN, Verb.SHOW: f"{READER} or {SHARED} or {EXTERNAL}"},
+    tags=True,
+    quota="network",
+    attributes=(
+        *STANDARD,
+        NAMED,
+        ADMIN_STATE,
+        STATUS_SHOWN,
+        ApiAttribute(name="shared", codec=FLAG, default=False, checks=FOR_ADMINS, sortable=True),
+        ApiAttribute(
+            name="router:external", codec=FLAG, default=False, checks=FOR_ADMINS, sortable=True
+        ),
+        ApiAttribute(name="is_default", codec=FLAG, default=False, checks=FOR_ADMINS),
+        ApiAttribute(name="mtu", codec=Null(Scalar(NUMBER.parse, _chosen)), sortable=True),
+        *(
+            ApiAttribute(name=name, codec=codec, checks=ONLY_ADMINS)
+            for name, codec in _PROVIDER.items()
+        ),
+        ApiAttribute(
+            name="segments",
+            codec=Null(Listed(Record(_PROVIDER))),
+            filterable=False,
+            update=False,
+            checks=ONLY_ADMINS,
+            note="Of a network with several; such a network has no provider attributes of its own.",
+        ),
+        read_only("subnets", IDS, filterable=True),
+        ApiAttribute(name="extra_dhcp_opts", codec=DHCP_OPTIONS, default=[], filterable=False),
+        ZONE_HINTS,
+        ZONES_SHOWN,
+        read_only("ipv4_address_scope", Nullable(ID)),
+        read_only("ipv6_address_scope", Nullable(ID)),
+    ),
+)
+
+SEGMENT = ApiResource(
+    name="segment",
+    collection="segments",
+    verbs=READ,
+    attributes=(
+        IDENTITY,
+        read_only("network_id", ID, filterable=True),
+        read_only("name", Nullable(TEXT), filterable=True),
+        read_only("network_type", choice(NetworkType), filterable=True),
+        read_only("physical_network", _PHYSICAL, filterable=True),
+        read_only("segmentation_id", _NUMBER, filterable=True),
+        read_only("description", TEXT),
+        REVISION_NUMBER,
+        *TIMES,
+    ),
+)
+
+_POOL = Record({"start": ADDRESS, "end": ADDRESS}, required=("start", "end"))
+_MODE = Nullable(choice(Ipv6Mode))
+
+SUBNET = ApiResource(
+    name="subnet",
+    collection="subnets",
+    checks={
+        Verb.CREATE: NETWORK_OWNER,
+        Verb.SHOW: f"{READER} or {NETWORK_OWNER} or True:%(network:shared)s",
+        Verb.UPDATE: f"{MEMBER} or {NETWORK_OWNER}",
+        Verb.DELETE: f"{MEMBER} or {NETWORK_OWNER}",
+    },
+    parents={"network": "network_id"},
+    tags=True,
+    quota="subnet",
+    attributes=(
+        *STANDARD,
+        NAMED,
+        ApiAttribute(name="network_id", codec=ID, required=True, update=False, sortable=True),
+        ApiAttribute(
+            name="ip_version",
+            codec=IP_VERSION,
+            update=False,
+            sortable=True,
+            note="Follows from the prefix; when given it must agree.",
+        ),
+        ApiAttribute(name="cidr", codec=CIDR, required=True, update=False, sortable=True),
+        ApiAttribute(
+            name="gateway_ip",
+            codec=Nullable(ADDRESS),
+            sortable=True,
+            note="Unless given the first address; null: no gateway.",
+        ),
+        ApiAttribute(name="allocation_pools", codec=Null(Listed(_POOL)), filterable=False),
+        ApiAttribute(
+            name="dns_nameservers",
+            codec=Null(Listed(ADDRESS), []),
+            default=[],
+            filterable=False,
+        ),
+        ApiAttribute(
+            name="host_routes", codec=Null(Listed(ROUTE), []), default=[], filterable=False
+        ),
+        ApiAttribute(name="enable_dhcp", codec=FLAG, default=True, sortable=True),
+        ApiAttribute(name="ipv6_ra_mode", codec=_MODE, default=None, update=False),
+        ApiAttribute(name="ipv6_address_mode", codec=_MODE, default=None, update=False),
+        ApiAttribute(name="segment_id", codec=Nullable(ID), default=None, checks=FOR_ADMINS),
+        ApiAttribute(
+            name="service_types",
+            codec=Listed(TOKEN),
+            default=[],
+            filterable=False,
+            checks=FOR_ADMINS,
+        ),
+        read_only("subnetpool_id", Nullable(ID)),
+        read_only("dns_publish_fixed_ip", FLAG),
+    ),
+)
+
+NETWORK_RESOURCES = (NETWORK, SEGMENT, SUBNET)

@@ -1,0 +1,64 @@
+"""Quotas: how many of each a project may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from netfw.model.wire.scalars import TEXT, integer
+from netfw.server.api.declaration import (
+    ADMIN,
+    READER,
+    ApiAction,
+    ApiAttribute,
+    ApiResource,
+    Verb,
+)
+from netfw.server.api.resources.common import read_only
+from netfw.server.api.values import FLAG
+
+LIMIT = integer(-1, 2**31 - 1)
+"""-1: any number."""
+
+
+def quota_resource(counted: Iterable[str]) -> ApiResource:
+    """The quotas of a project, of what is counted; the project is their id."""
+    return ApiResource(
+        name="quota",
+        collection="quotas",
+        identity="project_id",
+        verbs=frozenset({Verb.SHOW, Verb.UPDATE, Verb.DELETE}),
+        checks={Verb.SHOW: READER, Verb.UPDATE: ADMIN, Verb.DELETE: ADMIN},
+        attributes=(
+            *(
+                ApiAttribute(name=name, codec=LIMIT, create=False, filterable=False)
+                for name in counted
+            ),
+            ApiAttribute(
+                name="check_limit",
+                codec=FLAG,
+                create=False,
+                filterable=False,
+                shown=False,
+                note="Refuse a limit below what is used.",
+            ),
+            ApiAttribute(name="force", codec=FLAG, create=False, filterable=False, shown=False),
+            read_only("project_id", TEXT, filterable=True),
+            read_only("tenant_id", TEXT, filterable=True),
+        ),
+        actions=(
+            ApiAction(
+                name="default",
+                method="GET",
+                check=READER,
+                rule="get_quota_default",
+                envelope="quota",
+            ),
+            ApiAction(
+                name="details",
+                method="GET",
+                check=READER,
+                rule="get_quota_details",
+                envelope="quota",
+            ),
+        ),
+    )

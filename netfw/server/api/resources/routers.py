@@ -1,0 +1,146 @@
+"""Routers and floating IPs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from netfw.model.wire.codec import Json, Listed, Nullable, Scalar
+from netfw.model.wire.scalars import ADDRESS, DOCUMENT, ID
+from netfw.server.api.declaration import (
+    ADMIN,
+    MEMBER,
+    ApiAction,
+    ApiAttribute,
+    ApiResource,
+    Verb,
+)
+from netfw.server.api.resources.common import (
+    ADMIN_STATE,
+    FIXED_IPS,
+    FOR_ADMINS,
+    NAMED,
+    ONLY_ADMINS,
+    OWN,
+    ROUTE,
+    STANDARD,
+    STATUS_SHOWN,
+    ZONE_HINTS,
+    ZONES_SHOWN,
+    read_only,
+)
+from netfw.server.api.values import FLAG, Null, Record
+
+_GATEWAY = Record(
+    {
+        "network_id": ID,
+        "enable_snat": FLAG,
+        "external_fixed_ips": FIXED_IPS,
+        "qos_policy_id": Nullable(ID),
+    },
+    required=("network_id",),
+)
+
+
+def _parse_gateway(raw: object) -> dict[str, Json] | None:
+    """An empty object takes the gateway away, like null."""
+    return None if raw is None or raw == {} else _GATEWAY.parse(raw)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_ROUTES = Null(Listed(ROUTE), [])
+_INTERFACE = (
+    ApiAttribute(name="subnet_id", codec=ID),
+    ApiAttribute(name="port_id", codec=ID),
+)
+_ROUTES_OF = (ApiAttribute(name="routes", codec=_ROUTES, required=True),)
+
+ROUTER = ApiResource(
+    name="router",
+    collection="routers",
+    checks=OWN,
+    tags=True,
+    quota="router",
+    attributes=(
+        *STANDARD,
+        NAMED,
+        ADMIN_STATE,
+        STATUS_SHOWN,
+        ApiAttribute(
+            name="external_gateway_info",
+            codec=Scalar(_parse_gateway, _as_it_is),
+            default=None,
+            filterable=False,
+            inner={"enable_snat": FOR_ADMINS, "external_fixed_ips": FOR_ADMINS},
+            note="An empty object, like null, takes the gateway away.",
+        ),
+        ApiAttribute(name="routes", codec=_ROUTES, create=False, filterable=False),
+        ApiAttribute(name="ha", codec=FLAG, checks=ONLY_ADMINS),
+        ApiAttribute(name="distributed", codec=FLAG, checks=ONLY_ADMINS),
+        ZONE_HINTS,
+        ZONES_SHOWN,
+        read_only("flavor_id", Nullable(ID)),
+    ),
+    actions=(
+        ApiAction(
+            name="add_router_interface",
+            attributes=_INTERFACE,
+            exclusive=("subnet_id", "port_id"),
+            check=MEMBER,
+        ),
+        ApiAction(name="remove_router_interface", attributes=_INTERFACE, check=MEMBER),
+        ApiAction(
+            name="add_extraroutes",
+            attributes=_ROUTES_OF,
+            check=MEMBER,
+            envelope="router",
+            shows=True,
+        ),
+        ApiAction(
+            name="remove_extraroutes",
+            attributes=_ROUTES_OF,
+            check=MEMBER,
+            envelope="router",
+            shows=True,
+        ),
+    ),
+)
+
+FLOATING_IP = ApiResource(
+    name="floatingip",
+    collection="floatingips",
+    checks=OWN,
+    parents={"network": "floating_network_id"},
+    tags=True,
+    quota="floatingip",
+    attributes=(
+        *STANDARD,
+        ApiAttribute(
+            name="floating_network_id", codec=ID, required=True, update=False, sortable=True
+        ),
+        ApiAttribute(
+            name="floating_ip_address",
+            codec=Null(ADDRESS),
+            update=False,
+            sortable=True,
+            checks={Verb.CREATE: ADMIN},
+        ),
+        ApiAttribute(
+            name="subnet_id",
+            codec=Null(ID),
+            update=False,
+            shown=False,
+            filterable=False,
+            note="Of the external network, from which the address is to be.",
+        ),
+        ApiAttribute(name="port_id", codec=Nullable(ID), default=None),
+        ApiAttribute(name="fixed_ip_address", codec=Nullable(ADDRESS), default=None, sortable=True),
+        read_only("router_id", Nullable(ID), filterable=True, sortable=True),
+        STATUS_SHOWN,
+        read_only("port_details", Nullable(DOCUMENT)),
+    ),
+)
+
+ROUTER_RESOURCES = (ROUTER, FLOATING_IP)

@@ -1,0 +1,69 @@
+"""Security groups and their rules."""
+
+from __future__ import annotations
+
+from netfw.model.security_group import Ethertype
+from netfw.model.wire.codec import Listed, Nullable
+from netfw.model.wire.common import DIRECTION
+from netfw.model.wire.scalars import CIDR, DOCUMENT, ID, NUMBER, PROTOCOL, choice
+from netfw.server.api.declaration import READER, ApiAttribute, ApiResource, Verb
+from netfw.server.api.resources.common import NAMED, OWN, STANDARD, read_only
+from netfw.server.api.values import FLAG
+
+_GROUP_OWNER = "project_id:%(security_group:project_id)s"
+_PORT = Nullable(NUMBER)
+
+SECURITY_GROUP = ApiResource(
+    name="security_group",
+    collection="security-groups",
+    checks={**OWN, Verb.SHOW: f"{READER} or True:%(shared)s"},
+    tags=True,
+    quota="security_group",
+    attributes=(
+        *STANDARD,
+        NAMED,
+        ApiAttribute(name="stateful", codec=FLAG, default=True, sortable=True),
+        read_only("shared", FLAG, filterable=True),
+        read_only("security_group_rules", Listed(DOCUMENT)),
+    ),
+)
+
+SECURITY_GROUP_RULE = ApiResource(
+    name="security_group_rule",
+    collection="security-group-rules",
+    checks={**OWN, Verb.SHOW: f"{READER} or {_GROUP_OWNER}"},
+    parents={"security_group": "security_group_id"},
+    tags=True,
+    quota="security_group_rule",
+    attributes=(
+        *STANDARD,
+        ApiAttribute(
+            name="security_group_id", codec=ID, required=True, update=False, sortable=True
+        ),
+        ApiAttribute(name="direction", codec=DIRECTION, required=True, update=False, sortable=True),
+        ApiAttribute(
+            name="ethertype",
+            codec=choice(Ethertype, fold=True),
+            default="IPv4",
+            update=False,
+            sortable=True,
+        ),
+        ApiAttribute(name="protocol", codec=PROTOCOL, default=None, update=False, sortable=True),
+        ApiAttribute(name="port_range_min", codec=_PORT, default=None, update=False, sortable=True),
+        ApiAttribute(name="port_range_max", codec=_PORT, default=None, update=False, sortable=True),
+        ApiAttribute(
+            name="remote_ip_prefix",
+            codec=Nullable(CIDR),
+            default=None,
+            update=False,
+            sortable=True,
+        ),
+        ApiAttribute(name="remote_group_id", codec=Nullable(ID), default=None, update=False),
+        ApiAttribute(
+            name="remote_address_group_id", codec=Nullable(ID), default=None, update=False
+        ),
+        read_only("normalized_cidr", Nullable(CIDR)),
+    ),
+)
+
+SECURITY_RESOURCES = (SECURITY_GROUP, SECURITY_GROUP_RULE)

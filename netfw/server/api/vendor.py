@@ -1,0 +1,136 @@
+"""Declarations of plug-ins as declarations of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import evolve
+
+from netfw.drivers.api_extension import Action, ApiExtension, ResourceDeclaration
+from netfw.drivers.attribute import Attribute, AttributeType, Value
+from netfw.errors import ConfigError
+from netfw.model.document import Document
+from netfw.model.wire.codec import ABSENT, Absent, Codec, Json, Listed, Nullable
+from netfw.model.wire.scalars import ADDRESS, DOCUMENT, ID, MAC, PREFIX, integer
+from netfw.server.api.declaration import ADMIN, ApiAction, ApiAttribute, ApiResource, Verb
+from netfw.server.api.resources.common import STANDARD
+from netfw.server.api.values import FLAG, checked, long_text
+
+TEXT_LENGTH = 4095
+
+_CODECS: Mapping[AttributeType, Codec[Any]] = {
+    AttributeType.TEXT: long_text(TEXT_LENGTH),
+    AttributeType.INTEGER: integer(-(2**63), 2**63 - 1),
+    AttributeType.BOOLEAN: FLAG,
+    AttributeType.UUID: ID,
+    AttributeType.ADDRESS: ADDRESS,
+    AttributeType.PREFIX: PREFIX,
+    AttributeType.MAC: MAC,
+    AttributeType.TEXTS: Listed(long_text(TEXT_LENGTH)),
+    AttributeType.OBJECT: DOCUMENT,
+    AttributeType.OBJECTS: Listed(DOCUMENT),
+}
+_SCALARS = frozenset(AttributeType) - {
+    AttributeType.TEXTS,
+    AttributeType.OBJECT,
+    AttributeType.OBJECTS,
+}
+_AS_TEXT = frozenset({AttributeType.UUID, AttributeType.ADDRESS, AttributeType.PREFIX})
+
+
+def attribute(declared: Attribute) -> ApiAttribute:
+    """An attribute that a plug-in declares."""
+    scalar = declared.type in _SCALARS
+    return ApiAttribute(
+        name=declared.name,
+        codec=_codec(declared),
+        create=declared.settable,
+        update=declared.mutable,
+        required=declared.required,
+        default=_default(declared),
+        filterable=declared.filterable,
+        sortable=declared.filterable and scalar,
+        checks=dict.fromkeys((Verb.CREATE, Verb.UPDATE), ADMIN) if declared.admin_only else {},
+    )
+
+
+def resources(extension: ApiExtension) -> tuple[ApiResource, ...]:
+    """The resources that *extension* declares, with their policy."""
+    alias = extension.info().alias
+    rules = {rule.name: rule.check for rule in extension.policies()}
+    return tuple(_resource(declared, alias, rules) for declared in extension.resources())
+
+
+def _resource(declared: ResourceDeclaration, alias: str, rules: Mapping[str, str]) -> ApiResource:
+    own = [attribute(each) for each in declared.attributes]
+    taken = sorted({each.name for each in own} & {each.name for each in STANDARD})
+    if taken:
+        raise ConfigError(
+            f"API extension {alias!r}: {declared.name} declares {', '.join(taken)}, "
+            "which every resource has"
+        )
+    parent_attribute = "" if declared.parent is None else f"{declared.parent}_id"
+    return ApiResource(
+        name=declared.name,
+        collection=declared.collection,
+        attributes=(*STANDARD, *(_ruled(each, declared.name, rules) for each in own)),
+        verbs=declared.verbs,
+        listed=Verb.SHOW in declared.verbs,
+        member_shown=Verb.SHOW in declared.verbs,
+        checks={verb: rules.get(f"{verb}_{declared.name}", ADMIN) for verb in Verb},
+        actions=tuple(_action(each, rules) for each in declared.actions),
+        parent=declared.parent,
+        parent_attribute=parent_attribute,
+        tags=True,
+        quota=None if declared.quota is None else declared.name,
+        default_quota=declared.quota,
+        alias=alias,
+    )
+
+
+def _ruled(given: ApiAttribute, resource: str, rules: Mapping[str, str]) -> ApiAttribute:
+    """*given* with the rules of its own that the extension has."""
+    own = {
+        verb: rules[f"{verb}_{resource}:{given.name}"]
+        for verb in Verb
+        if f"{verb}_{resource}:{given.name}" in rules
+    }
+    return evolve(given, checks={**given.checks, **own})
+
+
+def _action(declared: Action, rules: Mapping[str, str]) -> ApiAction:
+    return ApiAction(
+        name=declared.name,
+        attributes=tuple(attribute(each) for each in declared.attributes),
+        check=rules.get(declared.name, ADMIN),
+    )
+
+
+def _codec(declared: Attribute) -> Codec[Any]:
+    codec = _CODECS[declared.type]
+    if declared.check is not None:
+        codec = checked(codec, _on_values(declared.check, declared.type))
+    return Nullable(codec) if declared.nullable else codec
+
+
+def _on_values(check: Callable[[Value], None], type: AttributeType) -> Callable[[Any], None]:
+    """*check* as plug-ins write it: for them an id or an address is text."""
+    return (lambda value: check(str(value))) if type in _AS_TEXT else check
+
+
+def _default(declared: Attribute) -> Json | Absent:
+    value = declared.default
+    if not declared.settable or declared.required:
+        return ABSENT
+    if value is None:
+        return None if declared.nullable else ABSENT
+    return _json(value)
+
+
+def _json(value: Value) -> Json:
+    if isinstance(value, Document):
+        return value.content()
+    if isinstance(value, tuple):
+        return [_json(each) for each in value]
+    return value
