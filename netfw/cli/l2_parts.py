@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from netfw.agents.agenda import Pauses
 from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.agents.loop import Timing
-from netfw.cli.agent_conf import Kinds, groups_of, make, names, values
+from netfw.cli.driver_conf import Kinds, groups_of, make, names, values
 from netfw.conf import core, ovs_agent
-from netfw.conf.agent import COMMON
+from netfw.conf.agent import COMMON, GROUP
 from netfw.conf.ovs_agent import L2
 from netfw.conf.reading import Groups
 from netfw.drivers.base import Capability, Driver, Kind
@@ -32,11 +32,11 @@ D = TypeVar("D", bound=Driver)
 
 PROGRAM = "netfw-ovs-agent"
 KINDS: Kinds = {
-    "state_source": StateSource,
-    "switch_driver": SwitchDriver,
-    "firewall_driver": FirewallDriver,
-    "retired_firewall_drivers": FirewallDriver,
-    "extensions": L2Extension,
+    (GROUP, "state_source"): StateSource,
+    (GROUP, "switch_driver"): SwitchDriver,
+    (GROUP, "firewall_driver"): FirewallDriver,
+    (GROUP, "retired_firewall_drivers"): FirewallDriver,
+    (GROUP, "extensions"): L2Extension,
 }
 
 
@@ -45,7 +45,7 @@ def l2_groups(argv: Sequence[str]) -> Groups:
 
     :raises ConfigError: a file can not be read, or a driver does not exist or can not be used.
     """
-    return groups_of(PROGRAM, argv, (*COMMON, *L2), KINDS)
+    return groups_of(PROGRAM, argv, {GROUP: (*COMMON, *L2)}, KINDS)
 
 
 def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
@@ -128,7 +128,7 @@ class L2Parts:
         self, kind: Kind[D], option: str, stack: ExitStack, fallback: Mapping[str, Any]
     ) -> list[D]:
         made: list[D] = []
-        for name in names(self._conf, option):
+        for name in names(self._conf, GROUP, option):
             made.append(make(self._conf, kind, name, self.host, fallback))
             stack.callback(made[-1].close)
         return made
@@ -147,8 +147,8 @@ class L2Parts:
 
 
 def _check_retired(conf: ConfigOpts) -> None:
-    for name in names(conf, "firewall_driver"):
-        if name in names(conf, "retired_firewall_drivers"):
+    for name in names(conf, GROUP, "firewall_driver"):
+        if name in names(conf, GROUP, "retired_firewall_drivers"):
             raise ConfigError(
                 f"{name!r} can not be firewall_driver and retired at once: take it out of "
                 "retired_firewall_drivers"

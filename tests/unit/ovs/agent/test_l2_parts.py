@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.cli.agent_conf import values
+from netfw.cli.driver_conf import values
 from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
 from netfw.conf.reading import read
 from netfw.drivers.firewall import FirewallDriver

@@ -1,4 +1,4 @@
-"""The configuration of an agent: its command line, and drivers that bring their own options."""
+"""The configuration of a process: its own options, and drivers that bring theirs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from oslo_config.cfg import Locations
 
-from netfw.conf.agent import GROUP
 from netfw.conf.reading import Groups, read
 from netfw.drivers.base import Driver, Host, Kind
 from netfw.drivers.loader import create, load
@@ -18,28 +17,28 @@ if TYPE_CHECKING:
 
 D = TypeVar("D", bound=Driver)
 
-Kinds = Mapping[str, Kind[Driver]]
-"""Options of the agent that name drivers, one or several, and the contract of each."""
+Kinds = Mapping[tuple[str, str], Kind[Driver]]
+"""Options (group and name) that name drivers, one or several, and the contract of each."""
 
 
-def groups_of(program: str, argv: Sequence[str], options: Sequence[Opt], kinds: Kinds) -> Groups:
-    """All options of an agent: its own, and those of the drivers that the files choose.
+def groups_of(program: str, argv: Sequence[str], own: Groups, kinds: Kinds) -> Groups:
+    """All options of a process: its *own*, and those of the drivers that the files choose.
 
     :raises ConfigError: a file can not be read, or a driver does not exist or can not be used.
     """
-    conf = read(program, argv, {GROUP: options}).conf
-    groups: dict[str | None, Sequence[Opt]] = {GROUP: options}
-    for option, kind in kinds.items():
-        for name in names(conf, option):
-            driver = load(kind, name)
-            if driver.OPTIONS:
-                groups[name] = (*groups.get(name, ()), *driver.OPTIONS)
+    conf = read(program, argv, own).conf
+    groups: dict[str | None, Sequence[Opt]] = dict(own)
+    for (group, option), kind in kinds.items():
+        for name in names(conf, group, option):
+            new = [each for each in load(kind, name).OPTIONS if each not in groups.get(name, ())]
+            if new:
+                groups[name] = (*groups.get(name, ()), *new)
     return groups
 
 
-def names(conf: ConfigOpts, option: str) -> list[str]:
+def names(conf: ConfigOpts, group: str, option: str) -> list[str]:
     """The drivers that an option names; an empty one names none."""
-    value: str | list[str] = conf[GROUP][option]
+    value: str | list[str] = conf[group][option]
     listed = [value] if isinstance(value, str) else value
     return [name for name in listed if name]
 
