@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from uuid import UUID
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.interest import Service
@@ -13,12 +13,52 @@ from netfw.messaging.reach import Assignment, Item, Root
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.failure import Overtaken
 from netfw.server.db.journal import Journal
+from netfw.server.db.resources import AT_ONCE
 from netfw.server.db.schema import ASSIGNMENTS
 from netfw.server.db.topics import topic
 
 
-class Assignments:
-    """What schedulers decided, in one transaction."""
+class AssignmentRows:
+    """What schedulers decided, as one moment has it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def of(self, refs: Iterable[Ref]) -> frozenset[Assignment]:
+        """Who serves *refs*."""
+        ids = sorted(str(each.id) for each in refs)
+        found: set[Assignment] = set()
+        for at in range(0, len(ids), AT_ONCE):
+            part = ids[at : at + AT_ONCE]
+            found |= self._found(ASSIGNMENTS.c.resource_id.in_(part))
+        return frozenset(found)
+
+    def at(self, service: Service, host: str | None = None) -> frozenset[Assignment]:
+        """What a service serves, on one host or on all."""
+        conditions = [ASSIGNMENTS.c.service == service.value]
+        if host is not None:
+            conditions.append(ASSIGNMENTS.c.host == host)
+        return self._found(*conditions)
+
+    def loads(self, service: Service) -> Mapping[str, int]:
+        """How much each host serves; one that serves nothing is not in it."""
+        rows = (
+            select(ASSIGNMENTS.c.host, func.count())
+            .where(ASSIGNMENTS.c.service == service.value)
+            .group_by(ASSIGNMENTS.c.host)
+        )
+        return {row[0]: int(row[1]) for row in self._connection.execute(rows)}
+
+    def _found(self, *conditions: ColumnElement[bool]) -> frozenset[Assignment]:
+        rows = self._connection.execute(select(ASSIGNMENTS).where(*conditions))
+        return frozenset(
+            Assignment(Service(row.service), row.host, Ref(Kind(row.kind), UUID(row.resource_id)))
+            for row in rows
+        )
+
+
+class Assignments(AssignmentRows):
+    """What schedulers decide, in one transaction."""
 
     def __init__(
         self,
@@ -26,7 +66,8 @@ class Assignments:
         journal: Journal,
         noticed: Callable[[Item | None, Item | None], None],
     ) -> None:
-        self._connection, self._journal, self._noticed = connection, journal, noticed
+        super().__init__(connection)
+        self._journal, self._noticed = journal, noticed
 
     def add(self, new: Assignment) -> None:
         """Have a host serve; what it serves already stays so."""
@@ -53,17 +94,6 @@ class Assignments:
         )
         if self._connection.execute(gone).rowcount:
             self._tell(old, None)
-
-    def of(self, refs: Iterable[Ref]) -> frozenset[Assignment]:
-        """Who serves *refs*."""
-        ids = [str(each.id) for each in refs]
-        rows = self._connection.execute(
-            select(ASSIGNMENTS).where(ASSIGNMENTS.c.resource_id.in_(ids))
-        )
-        return frozenset(
-            Assignment(Service(row.service), row.host, Ref(Kind(row.kind), UUID(row.resource_id)))
-            for row in rows
-        )
 
     def _tell(self, before: Assignment | None, after: Assignment | None) -> None:
         for each in (before, after):

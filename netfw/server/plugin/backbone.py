@@ -11,6 +11,7 @@ from netfw.drivers.change import Change
 from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.query import Requester
 from netfw.errors import NotSupported
+from netfw.model.agent import Agent
 from netfw.server.db.database import Database, Transaction, View
 from netfw.server.plugin.keeper import Keeper
 from netfw.server.plugin.settings import Settings
@@ -23,6 +24,13 @@ Watcher = Callable[[Unit, Change], None]
 
 Called again when the transaction is.  What it raises rolls everything back.  It may write more.
 """
+
+Arrival = Callable[[Unit, Agent], None]
+"""Told, in a transaction, of an agent that can be counted on: it is new, was started, came back,
+says something else of itself, or was switched on again.  Called again when the transaction is."""
+
+SERVER = Requester(project_id="", user="netfw", admin=True)
+"""Whoever asks when the server itself acts, and nobody's request is behind it."""
 
 
 @define(kw_only=True)
@@ -38,6 +46,8 @@ class Backbone:
     """By the name of the resource."""
     watchers: list[Watcher] = field(factory=list)
     """In the order in which they are asked: mechanism drivers, service plugins, the outbox."""
+    arrivals: list[Arrival] = field(factory=list)
+    """In the order in which they are told."""
     segments_wanted: bool = False
     """Whether a watcher looks at the segments of networks."""
     committed: Callable[[], None] = lambda: None

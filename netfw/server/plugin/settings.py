@@ -22,3 +22,14 @@ class Settings:
     allow_overlapping_ips: bool = True
     default_quota: int = -1
     """For what has no quota of its own; -1: any number."""
+    agent_down_time: float = 75.0
+    """Seconds of silence after which an agent counts as dead."""
+    dhcp_agents_per_network: int = 1
+    max_l3_agents_per_router: int = 3
+    """For routers that are on several hosts; 0: as many as there are."""
+    allow_automatic_dhcp_failover: bool = True
+    """Networks are taken from dead DHCP agents."""
+    allow_automatic_l3agent_failover: bool = False
+    """Plain routers are taken from dead L3 agents, which may still forward."""
+    default_availability_zones: tuple[str, ...] = ()
+    """For networks and routers that name none."""

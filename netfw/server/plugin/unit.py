@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
 
-from attrs import evolve
+from attrs import evolve, fields_dict
 
 from netfw.drivers.change import Change
 from netfw.drivers.query import Query, Requester
@@ -57,7 +57,7 @@ class Unit:
 
         :raises Conflict: one exists, or its address, MAC or the like.
         """
-        stamped = [self.evolved(each, created_at=self.now, updated_at=self.now) for each in new]
+        stamped = [self._stamped(each, "created_at", "updated_at") for each in new]
         plain = [each for each in stamped if ref(each) not in self.extras]
         stored = list(self.tx.resources.insert(*plain))
         for each in stamped:
@@ -73,7 +73,7 @@ class Unit:
         target = ref(before)
         if after == before and target not in self._rewritten:
             return before
-        stamped = self.evolved(after, updated_at=self.now)
+        stamped = self._stamped(after, "updated_at")
         stored = self.tx.resources.update(before, stamped, self.extras.get(target))
         self._rewritten.discard(target)
         self._changed(before, stored)
@@ -111,6 +111,11 @@ class Unit:
     def evolved(resource: R, **changes: Any) -> R:
         """*resource* with some fields changed."""
         return evolve(resource, **changes)
+
+    def _stamped(self, resource: R, *times: str) -> R:
+        """*resource* with the present time where it keeps such times."""
+        kept = fields_dict(type(resource))
+        return self.evolved(resource, **{name: self.now for name in times if name in kept})
 
     # Reading.
 

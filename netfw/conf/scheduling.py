@@ -1,0 +1,58 @@
+"""Options about agents and what they are given to serve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+GROUP = "scheduling"
+
+SCHEDULING = (
+    cfg.FloatOpt(
+        "agent_down_time",
+        default=75.0,
+        min=1.0,
+        help="Seconds of silence, by the clock of the database, after which an agent counts as "
+        "dead.  At least twice the report_interval of agents.",
+    ),
+    cfg.FloatOpt(
+        "interval",
+        default=30.0,
+        min=1.0,
+        help="Seconds between two looks for what dead agents serve, and for what nobody serves.",
+    ),
+    cfg.IntOpt(
+        "dhcp_agents_per_network",
+        default=1,
+        min=1,
+        help="How many DHCP agents serve a network.",
+    ),
+    cfg.IntOpt(
+        "max_l3_agents_per_router",
+        default=3,
+        min=0,
+        help="How many L3 agents have a highly available router; 0: all of them.",
+    ),
+    cfg.BoolOpt(
+        "allow_automatic_dhcp_failover",
+        default=True,
+        help="Give networks of dead DHCP agents to others.",
+    ),
+    cfg.BoolOpt(
+        "allow_automatic_l3agent_failover",
+        default=False,
+        help="Give plain routers of dead L3 agents to others.  An agent that merely lost its "
+        "server still forwards: the addresses of the router would exist twice.",
+    ),
+    cfg.ListOpt(
+        "default_availability_zones",
+        default=[],
+        help="The zones of networks and routers that name none; empty: any.",
+    ),
+)
+
+
+def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
+    """What the sample generator asks for: groups and their options."""
+    return [(GROUP, SCHEDULING)]

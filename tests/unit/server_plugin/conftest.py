@@ -1,0 +1,38 @@
+"""A server's backbone over an SQLite file with empty tables, for every test that asks for one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from netfw.server.db import Database, migration
+from netfw.server.plugin.backbone import Backbone
+from netfw_drivers.ipam.internal import InternalIpamDriver
+
+
+@pytest.fixture(scope="session")
+def empty_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with all tables, to be copied."""
+    path = tmp_path_factory.mktemp("template") / "empty.db"
+    database = Database(f"sqlite:///{path}")
+    migration.upgrade(database)
+    database.close()
+    return path
+
+
+@pytest.fixture
+def database(empty_tables: Path, tmp_path: Path) -> Iterator[Database]:
+    """A database with empty tables."""
+    shutil.copy(empty_tables, tmp_path / "netfw.db")
+    database = Database(f"sqlite:///{tmp_path}/netfw.db")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def backbone(database: Database) -> Backbone:
+    """What plugins share; nobody keeps anything yet."""
+    return Backbone(database=database, ipam=InternalIpamDriver())

@@ -1,0 +1,191 @@
+"""Agents: what heartbeats change, and what people do to them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from uuid import NAMESPACE_DNS, uuid4, uuid5
+
+import pytest
+from attrs import evolve
+from sqlalchemy import event, text
+
+from netfw.drivers.query import Query, Requester
+from netfw.drivers.reports import Heartbeat
+from netfw.errors import InvalidInput, NotFound, NotSupported
+from netfw.model.agent import Agent
+from netfw.model.document import Document
+from netfw.model.ids import AgentId
+from netfw.server.plugin.agent_reports import AgentReports
+from netfw.server.plugin.agents import AgentKeeper, agents
+from netfw.server.plugin.backbone import Backbone
+from netfw.server.plugin.keeping import KeepingPlugin
+
+ADMIN = Requester(project_id="admin", admin=True)
+
+
+class Keeping(KeepingPlugin):
+    """Keepers, and nothing else."""
+
+    @classmethod
+    def from_conf(cls, options: Any, host: Any) -> Any:
+        raise NotImplementedError
+
+    def describe(self) -> Any:
+        raise NotImplementedError
+
+
+def beat(
+    host: str = "a", kind: str = "Open vSwitch agent", *, start: bool = False, **said: Any
+) -> Heartbeat:
+    counts = said.pop("counts", {"devices": 0})
+    agent = Agent(
+        id=AgentId(uuid5(NAMESPACE_DNS, f"{kind} {host}")),
+        agent_type=kind,
+        binary="netfw-agent",
+        host=host,
+        availability_zone=said.pop("zone", None),
+        configurations=Document({"tunneling_ip": "192.0.2.1", **counts, **said}),
+    )
+    return Heartbeat(agent=agent, counts=counts, start=start)
+
+
+@pytest.fixture
+def plugin(backbone: Backbone) -> Keeping:
+    return Keeping(backbone, [AgentKeeper(backbone.settings)])
+
+
+@pytest.fixture
+def hear(backbone: Backbone) -> AgentReports:
+    return AgentReports(backbone)
+
+
+def listed(plugin: Keeping, **filters: Any) -> list[Any]:
+    query = Query(filters={name: (value,) for name, value in filters.items()})
+    return list(plugin.find(ADMIN, "agent", query))
+
+
+def grow_old(backbone: Backbone, host: str, seconds: int) -> None:
+    """Have the agents of *host* be silent for so long."""
+    with backbone.database.writing.begin() as connection:
+        connection.execute(
+            text(
+                "UPDATE heartbeats SET at = at - :ms WHERE agent_id IN "
+                "(SELECT id FROM agents WHERE host = :host)"
+            ),
+            {"ms": seconds * 1000, "host": host},
+        )
+
+
+@pytest.mark.spec("RPC-03")
+@pytest.mark.spec("API-06")
+def test_an_agent_is_there_with_its_first_heartbeat_and_dead_when_it_is_silent(
+    backbone: Backbone, plugin: Keeping, hear: AgentReports
+) -> None:
+    hear([beat(start=True, counts={"devices": 3}), beat("b", "DHCP agent", zone="z")])
+    one, two = sorted(listed(plugin), key=lambda each: each["host"])
+    assert one["alive"]
+    assert one["admin_state_up"]
+    assert one["host"] == "a"
+    assert one["configurations"] == {"devices": 3, "tunneling_ip": "192.0.2.1"}
+    assert one["heartbeat_timestamp"] >= one["started_at"] > "2026"
+    assert two["availability_zone"] == "z"
+    grow_old(backbone, "a", 76)
+    assert [each["host"] for each in listed(plugin, alive=True)] == ["b"]
+    assert [each["host"] for each in listed(plugin, alive="False")] == ["a"]
+    assert listed(plugin, alive=True, host="a") == []
+    assert listed(plugin, alive=True, id=two["id"])[0]["host"] == "b"
+    assert listed(plugin, agent_type="DHCP agent", binary="netfw-agent")[0]["id"] == two["id"]
+    assert listed(plugin, availability_zone="z")[0]["id"] == two["id"]
+    assert not plugin.show(ADMIN, "agent", one["id"])["alive"]
+    with pytest.raises(InvalidInput, match="alive"):
+        listed(plugin, alive="perhaps")
+    known = backbone.read(lambda view: agents(view, backbone.settings, host="a"))
+    assert [(each.alive, each.heartbeat_at is None) for each in known] == [(False, False)]
+
+
+@pytest.mark.spec("RPC-03")
+def test_what_was_said_before_changes_nothing_and_what_is_new_raises_the_revision(
+    backbone: Backbone, plugin: Keeping, hear: AgentReports
+) -> None:
+    hear([beat()])
+    first, cursor = listed(plugin)[0], backbone.read(lambda view: view.journal.cursor())
+    statements: list[str] = []
+    event.listen(
+        backbone.database.writing,
+        "before_cursor_execute",
+        lambda conn, cursor, statement, *rest: statements.append(statement.split()[0]),
+    )
+    hear([beat(counts={"devices": 9})])
+    assert statements == ["BEGIN", "SELECT", "UPDATE"]
+    second = listed(plugin)[0]
+    assert second["configurations"]["devices"] == 9
+    assert second["revision_number"] == first["revision_number"] == 1
+    hear([beat(start=True)])
+    assert listed(plugin)[0]["revision_number"] == 1, "a restart is no change"
+    assert backbone.read(lambda view: view.journal.cursor()) == cursor
+    hear([beat(tunneling_ip="192.0.2.2")])
+    third = listed(plugin)[0]
+    assert third["revision_number"] == 2
+    assert third["id"] == first["id"]
+    assert backbone.read(lambda view: view.journal.cursor()).seq == cursor.seq + 1
+
+
+@pytest.mark.spec("RPC-03")
+def test_who_waits_for_agents_is_told_when_one_can_be_counted_on(
+    backbone: Backbone, plugin: Keeping, hear: AgentReports, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[str] = []
+    backbone.arrivals.append(lambda unit, agent: told.append(f"{agent.host} {agent.alive}"))
+    caplog.set_level(logging.INFO)
+    hear([beat()])
+    hear([beat()])
+    assert told == ["a True"]
+    grow_old(backbone, "a", 80)
+    hear([beat()])
+    hear([beat()])
+    assert told == ["a True"] * 2
+    assert "is back after 80 s of silence" in caplog.text
+    hear([beat(start=True)])
+    hear([beat(tunnel_types=["vxlan"])])
+    assert told == ["a True"] * 4
+    id = listed(plugin)[0]["id"]
+    plugin.update(ADMIN, "agent", id, {"admin_state_up": False})
+    assert told == ["a True"] * 4
+    plugin.update(ADMIN, "agent", id, {"admin_state_up": True})
+    assert told == ["a True"] * 5
+
+
+@pytest.mark.spec("API-06")
+def test_people_switch_agents_off_describe_and_forget_them_and_make_none(
+    plugin: Keeping, hear: AgentReports
+) -> None:
+    hear([beat()])
+    id = listed(plugin)[0]["id"]
+    changed = plugin.update(ADMIN, "agent", id, {"admin_state_up": False, "description": "spare"})
+    assert changed["alive"]
+    assert not changed["admin_state_up"]
+    hear([beat(start=True, other=1)])
+    assert plugin.show(ADMIN, "agent", id)["description"] == "spare"
+    assert not plugin.show(ADMIN, "agent", id)["admin_state_up"]
+    plugin.delete(ADMIN, "agent", id)
+    with pytest.raises(NotFound):
+        plugin.show(ADMIN, "agent", id)
+    hear([beat()])
+    assert listed(plugin)[0]["id"] == id, "it lives, and is the same one"
+    assert listed(plugin)[0]["admin_state_up"]
+    with pytest.raises(NotSupported, match="start one"):
+        plugin.create(ADMIN, "agent", [{"host": "x"}])
+    assert plugin.find(Requester(project_id="p"), "agent", Query()) == ()
+
+
+def test_an_id_is_of_the_agent_that_had_it_first(plugin: Keeping, hear: AgentReports) -> None:
+    hear([beat("a")])
+    stranger = evolve(beat("b").agent, id=beat("a").agent.id)
+    hear([Heartbeat(agent=stranger)])
+    hear([Heartbeat(agent=stranger)])
+    hear([Heartbeat(agent=evolve(beat("a").agent, id=AgentId(uuid4())), counts={"devices": 0})])
+    found = {each["host"]: each["id"] for each in listed(plugin)}
+    assert found["a"] == str(beat("a").agent.id)
+    assert found["b"] != found["a"]
+    assert len(listed(plugin)) == 2
