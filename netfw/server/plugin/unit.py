@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
@@ -46,7 +46,9 @@ class Unit:
         self._last: dict[Ref, Resource | None] = {}
         self._watched: dict[Ref, Resource | None] = {}
         self._networks: dict[UUID, Network] = {}
+        self._locked: set[UUID] = set()
         self._segments: dict[UUID, tuple[Segment, ...]] = {}
+        self._gone: dict[UUID, tuple[Segment, ...]] = {}
         self._rewritten: set[Ref] = set()
         self._counts: dict[tuple[str, str], int] = {}
 
@@ -87,11 +89,17 @@ class Unit:
         self.tx.resources.delete(before)
         self._changed(before, None)
 
-    def keep_extra(self, target: Ref, extra: Mapping[str, Any]) -> None:
-        """Have these attributes of extension drivers be stored with the resource."""
+    def keep_extra(
+        self, target: Ref, extra: Mapping[str, Any], without: Collection[str] = ()
+    ) -> None:
+        """Have these attributes of extension drivers be stored with the resource.
+
+        Others stay as they are, but for those that are to be *without*.
+        """
         former = self.extras.get(target, {})
-        if {**former, **extra} != former:
-            self.extras[target] = {**former, **extra}
+        kept = {name: value for name, value in former.items() if name not in without}
+        if {**kept, **extra} != former:
+            self.extras[target] = {**kept, **extra}
             self._rewritten.add(target)
 
     def extra_of(self, resource: Resource) -> Mapping[str, Any]:
@@ -119,33 +127,47 @@ class Unit:
 
     # Reading.
 
-    def network(self, id: NetworkId) -> Network:
+    def network(self, id: NetworkId, *, lock: bool = False) -> Network:
         """A network, whoever owns it, as this transaction has it; read once.
+
+        Locked, nobody else changes it until the transaction ends.
 
         :raises NotFound: there is none.
         """
-        if id not in self._networks:
-            row = self.tx.resources.get(Kind.NETWORK, id)
+        if id not in self._networks or (lock and id not in self._locked):
+            row = self.tx.resources.get(Kind.NETWORK, id, lock=lock)
             self._networks[id] = cast(Network, row.resource())
+            if lock:
+                self._locked.add(id)
         return self._networks[id]
 
     def segments(self, id: NetworkId) -> tuple[Segment, ...]:
-        """The segments of a network, dynamic ones included; read once."""
+        """The segments of a network in its order, then dynamic ones; read once.
+
+        Of a network that this transaction deletes: those that it had.
+        """
+        if self._last.get(Ref(Kind.NETWORK, id), self) is None:
+            return self._gone.get(id, ())
         if id not in self._segments:
-            rows = self.tx.resources.find(
-                Kind.SEGMENT, Query(filters={"network_id": (str(id),)}, sort=(("id", True),))
-            )
-            self._segments[id] = tuple(cast(Segment, row.resource()) for row in rows)
+            rows = self.tx.resources.find(Kind.SEGMENT, Query(filters={"network_id": (str(id),)}))
+            found = [cast(Segment, row.resource()) for row in rows]
+            order = {each: place for place, each in enumerate(self.network(id).segments)}
+            found.sort(key=lambda each: order.get(each.provider, len(order)))
+            self._segments[id] = tuple(found)
         return self._segments[id]
 
     def _changed(self, before: Resource | None, after: Resource | None) -> None:
         target = ref(cast(Resource, before if after is None else after))
         self._first.setdefault(target, before)
         self._last[target] = after
-        if isinstance(after, Network):
-            self._networks[after.id] = after
-        if target.kind is Kind.SEGMENT:
-            self._segments.clear()
+        newest = before if after is None else after
+        if isinstance(newest, Network):
+            self._networks[newest.id] = newest
+        if isinstance(newest, Segment):
+            of = newest.network_id
+            if after is None:
+                self._gone[of] = (*self._gone.get(of, ()), newest)
+            self._segments.pop(of, None)
 
     def _news(self) -> list[Change]:
         """The changes that nobody has been asked about yet."""
