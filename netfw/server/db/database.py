@@ -25,6 +25,7 @@ from netfw.server.db.journal import Journal, JournalReader
 from netfw.server.db.quotas import Quotas
 from netfw.server.db.ranges import Ranges
 from netfw.server.db.resources import Resources, Rows
+from netfw.server.db.statuses import Statuses
 from netfw.server.db.url import database_url
 
 LOG = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class Transaction:
     quotas: Quotas
     default_groups: DefaultGroups
     heartbeats: Heartbeats
+    statuses: Statuses
     journal: Journal
 
     @classmethod
@@ -90,6 +92,7 @@ class Transaction:
             Quotas(connection),
             DefaultGroups(connection),
             Heartbeats(connection),
+            Statuses(connection),
             journal,
         )
 

@@ -9,7 +9,7 @@ from typing import Final
 from sqlalchemy.exc import DBAPIError, DisconnectionError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from netfw.errors import BackendBroken, BackendError, BackendUnavailable, NetfwError
+from netfw.errors import BackendBroken, BackendError, BackendUnavailable, Conflict, NetfwError
 
 _SQLITE_WAITS = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _POSTGRES_WAITS = frozenset({"40001", "40P01", "55P03"})
@@ -24,6 +24,10 @@ class Overtaken(NetfwError):
     """Another transaction was faster; the whole of this one is tried again."""
 
     retryable = True
+
+
+class Duplicate(Conflict):
+    """A row of the same key exists."""
 
 
 class Trouble(enum.Enum):

@@ -15,7 +15,7 @@ from netfw.drivers.query import Query
 from netfw.errors import Conflict, NotFound
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.wire import parse, render
-from netfw.server.db.failure import Overtaken, Trouble, trouble
+from netfw.server.db.failure import Duplicate, Overtaken, Trouble, trouble
 from netfw.server.db.journal import Journal
 from netfw.server.db.kinds import COMMON, STORED, TAGS, Stored, stored
 from netfw.server.db.selection import conditions, selection, sort_columns, visible
@@ -224,8 +224,8 @@ class Resources(Rows):
         except IntegrityError as exc:
             if trouble(exc) is Trouble.DUPLICATE:
                 what = f"a {how.kind} with the same {_unique(how)} exists"
-            else:
-                what = f"the {how.kind} refers to something that does not exist, or not any more"
+                raise Duplicate(what) from exc
+            what = f"the {how.kind} refers to something that does not exist, or not any more"
             raise Conflict(what) from exc
 
 

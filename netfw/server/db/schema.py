@@ -151,3 +151,17 @@ DOCUMENTS: Final = Table(
     **TABLE_OPTIONS,
 )
 """Resources of vendors, which the model does not know: whole, as the API shows them."""
+
+REPORTS: Final = Table(
+    "reports",
+    METADATA,
+    Column("resource_id", word(), primary_key=True),
+    Column("service", word(), primary_key=True),
+    Column("host", text(), primary_key=True),
+    Column("kind", word(), nullable=False),
+    Column("revision", number(), nullable=False),
+    Column("status", word(), nullable=False),
+    Column("reason", document(), nullable=False),
+    **TABLE_OPTIONS,
+)
+"""What a service of a host last said of a resource in its care."""

@@ -1,0 +1,50 @@
+"""Agents by host, each with how long it has been silent, in one statement."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from attrs import frozen
+from sqlalchemy import Connection, bindparam, select
+
+from netfw.model.resource import Kind
+from netfw.server.db.heartbeats import Now
+from netfw.server.db.kinds import STORED
+from netfw.server.db.schema import HEARTBEATS
+
+_AGENTS: Final = STORED[Kind.AGENT].table
+ON_HOSTS: Final = (
+    select(_AGENTS.c.host, _AGENTS.c.body, HEARTBEATS.c.at, (Now() - HEARTBEATS.c.at).label("ago"))
+    .select_from(_AGENTS.outerjoin(HEARTBEATS, HEARTBEATS.c.agent_id == _AGENTS.c.id))
+    .where(_AGENTS.c.host.in_(bindparam("hosts", expanding=True)))
+    .order_by(_AGENTS.c.id)
+)
+
+
+@frozen(kw_only=True)
+class Heard:
+    """An agent as it is stored, and when it was last heard of by the clock of the database."""
+
+    body: Mapping[str, Any]
+    at: float | None
+    """Seconds since 1970; ``None``: never."""
+    silence: float | None
+    """Seconds since then."""
+
+
+def agents_on(connection: Connection, hosts: Iterable[str]) -> dict[str, list[Heard]]:
+    """The agents of each of *hosts*."""
+    wanted = sorted(set(hosts))
+    found: dict[str, list[Heard]] = {host: [] for host in wanted}
+    for row in connection.execute(ON_HOSTS, {"hosts": wanted}):
+        heard = row.at is not None
+        found[row.host].append(
+            Heard(
+                body=json.loads(row.body),
+                at=row.at / 1000 if heard else None,
+                silence=max(0.0, float(row.ago) / 1000) if heard else None,
+            )
+        )
+    return found

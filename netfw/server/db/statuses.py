@@ -1,0 +1,179 @@
+"""What hosts reported of resources, and the statuses that follow.
+
+A status is no change of a resource: it keeps its revision, and no journal tells of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from netfw.drivers.interest import Service
+from netfw.drivers.reports import StatusReport
+from netfw.model.resource import Kind, Ref
+from netfw.model.standard import Status
+from netfw.server.db.failure import Overtaken
+from netfw.server.db.kinds import stored
+from netfw.server.db.resources import AT_ONCE, Row
+from netfw.server.db.schema import REPORTS
+
+REASON_LENGTH = 1000
+
+_SAME: Final = (
+    REPORTS.c.resource_id == bindparam("of_resource"),
+    REPORTS.c.service == bindparam("of_service"),
+    REPORTS.c.host == bindparam("of_host"),
+)
+OF_RESOURCES: Final = select(REPORTS).where(
+    REPORTS.c.resource_id.in_(bindparam("ids", expanding=True))
+)
+AGAIN: Final = (
+    update(REPORTS)
+    .where(*_SAME)
+    .values(
+        revision=bindparam("new_revision"),
+        status=bindparam("new_status"),
+        reason=bindparam("new_reason"),
+    )
+)
+FIRST: Final = insert(REPORTS)
+GONE: Final = delete(REPORTS).where(REPORTS.c.resource_id.in_(bindparam("ids", expanding=True)))
+GONE_OF: Final = GONE.where(REPORTS.c.service == bindparam("of_service"))
+
+
+class Statuses:
+    """Reports and statuses, in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def locked(self, kind: Kind, ids: Iterable[UUID]) -> dict[UUID, Row]:
+        """Those of *ids* that exist, locked, so that their statuses can be set."""
+        table = stored(kind).table
+        rows = select(table.c.id, table.c.body, table.c.extra).order_by(table.c.id)
+        found: dict[UUID, Row] = {}
+        for part in _parts(sorted(map(str, set(ids)))):
+            chosen = rows.where(table.c.id.in_(part)).with_for_update()
+            for row in self._connection.execute(chosen):
+                extra = json.loads(row.extra)
+                found[UUID(row.id)] = Row(kind=kind, body=json.loads(row.body), extra=extra)
+        return found
+
+    def of(self, refs: Iterable[Ref]) -> dict[Ref, tuple[StatusReport, ...]]:
+        """What was last reported of *refs*, by each service of each host."""
+        found: dict[Ref, tuple[StatusReport, ...]] = {}
+        for part in _parts(sorted({str(each.id) for each in refs})):
+            for row in self._connection.execute(OF_RESOURCES, {"ids": part}):
+                report = _report(row)
+                found[report.ref] = (*found.get(report.ref, ()), report)
+        return found
+
+    def keep(self, new: Sequence[StatusReport], known: Mapping[Ref, Sequence[StatusReport]]) -> int:
+        """Keep reports instead of earlier ones of the same hosts, of which *known* is all.
+
+        What says nothing new is not written.  Returns how many were.
+        """
+        held = {_key(each): each for some in known.values() for each in some}
+        newest = {_key(each): each for each in new}
+        again = [
+            _values("new_", report) | _where(report)
+            for key, report in newest.items()
+            if key in held and not _equal(held[key], report)
+        ]
+        first = [_row(report) for key, report in newest.items() if key not in held]
+        if again:
+            self._connection.execute(AGAIN, again)
+        if first:
+            try:
+                self._connection.execute(FIRST, first)
+            except IntegrityError as exc:
+                raise Overtaken("another transaction heard of the same") from exc
+        return len(again) + len(first)
+
+    def forget(self, refs: Iterable[Ref], service: Service | None = None) -> None:
+        """Forget what was said of resources that are gone, or are somewhere else now."""
+        for part in _parts(sorted({str(each.id) for each in refs})):
+            if service is None:
+                self._connection.execute(GONE, {"ids": part})
+            else:
+                self._connection.execute(GONE_OF, {"ids": part, "of_service": service.value})
+
+    def set(self, rows: Mapping[UUID, Row], statuses: Mapping[UUID, Status]) -> None:
+        """Write new statuses of resources of one kind, which this transaction locked as *rows*."""
+        if not statuses:
+            return
+        kind = next(iter(rows.values())).kind
+        table = stored(kind).table
+        change = (
+            update(table)
+            .where(table.c.id == bindparam("of_id"))
+            .values(status=bindparam("new_status"), body=bindparam("new_body"))
+        )
+        values = [
+            {
+                "of_id": str(id),
+                "new_status": status.value,
+                "new_body": _text({**rows[id].body, "status": status.value}),
+            }
+            for id, status in statuses.items()
+        ]
+        self._connection.execute(change, values)
+
+
+def _key(report: StatusReport) -> tuple[Ref, Service, str]:
+    return report.ref, report.service, report.host
+
+
+def _equal(one: StatusReport, two: StatusReport) -> bool:
+    """Whether they say the same, of whatever revision."""
+    return one.status is two.status and one.reason == two.reason[:REASON_LENGTH]
+
+
+def _where(report: StatusReport) -> dict[str, Any]:
+    return {
+        "of_resource": str(report.ref.id),
+        "of_service": report.service.value,
+        "of_host": report.host,
+    }
+
+
+def _values(prefix: str, report: StatusReport) -> dict[str, Any]:
+    return {
+        f"{prefix}revision": report.revision,
+        f"{prefix}status": report.status.value,
+        f"{prefix}reason": report.reason[:REASON_LENGTH],
+    }
+
+
+def _row(report: StatusReport) -> dict[str, Any]:
+    return {
+        "resource_id": str(report.ref.id),
+        "service": report.service.value,
+        "host": report.host,
+        "kind": report.ref.kind.value,
+        **_values("", report),
+    }
+
+
+def _report(row: Any) -> StatusReport:
+    return StatusReport(
+        ref=Ref(Kind(row.kind), UUID(row.resource_id)),
+        revision=row.revision,
+        host=row.host,
+        service=Service(row.service),
+        status=Status(row.status),
+        reason=row.reason,
+    )
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+
+
+def _parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[at : at + AT_ONCE] for at in range(0, len(ids), AT_ONCE))
