@@ -91,7 +91,11 @@ class Outdated(Conflict):
 
 
 class Unauthorized(RequestError):
-    """Nobody knows who asks; the message tells how to say it."""
+    """Nobody knows who asks; the message tells how to say it, *challenge* tells clients."""
+
+    def __init__(self, message: str, challenge: str = "Token") -> None:
+        self.challenge = challenge
+        super().__init__(message)
 
 
 class Forbidden(RequestError):

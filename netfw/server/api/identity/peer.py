@@ -1,0 +1,74 @@
+"""Who is at the other end of a connection, as the kernel says."""
+
+from __future__ import annotations
+
+import grp
+import ipaddress
+import os
+import pwd
+from collections.abc import Callable, Iterable
+
+from attrs import frozen
+
+from netfw.errors import ConfigError
+from netfw.server.api.identity.claim import Environ
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@frozen
+class Process:
+    """A process of this machine, by its unix socket."""
+
+    pid: int
+    uid: int
+    gid: int
+
+    def groups(self) -> frozenset[int]:
+        """Its group, and those its user is a member of.
+
+        The latter are read from the user database: of the process itself they could only be
+        asked by its number, which may be another's by now.
+        """
+        try:
+            name = pwd.getpwuid(self.uid).pw_name
+        except KeyError:
+            return frozenset({self.gid})
+        return frozenset({self.gid, *os.getgrouplist(name, self.gid)})
+
+
+def peer(environ: Environ) -> Process | Address | None:
+    """The process of a unix socket, or the address of a TCP connection; ``None``: can not tell."""
+    credentials = environ.get("netfw.peer_credentials")
+    if credentials is not None:
+        return Process(*credentials)
+    try:
+        address = ipaddress.ip_address(environ.get("REMOTE_ADDR", "").partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def user_ids(names: Iterable[str], option: str) -> frozenset[int]:
+    """The numbers of users.
+
+    :raises ConfigError: there is no such user.
+    """
+    return _numbers(names, option, "user", lambda name: pwd.getpwnam(name).pw_uid)
+
+
+def group_ids(names: Iterable[str], option: str) -> frozenset[int]:
+    """The numbers of groups.
+
+    :raises ConfigError: there is no such group.
+    """
+    return _numbers(names, option, "group", lambda name: grp.getgrnam(name).gr_gid)
+
+
+def _numbers(
+    names: Iterable[str], option: str, kind: str, find: Callable[[str], int]
+) -> frozenset[int]:
+    try:
+        return frozenset(int(name) if name.isdecimal() else find(name) for name in names)
+    except KeyError as exc:
+        raise ConfigError(f"[identity] {option}: {exc.args[0]}; name a {kind} that exists") from exc
