@@ -7,6 +7,7 @@ that ends: a pipe between them breaks.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -18,6 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from attrs import define, frozen
+
+from netfw.drivers.transport import Shared
 
 LOG = logging.getLogger(__name__)
 
@@ -33,6 +36,8 @@ class Inheritance:
 
     number: int
     sockets: Mapping[str, socket.socket]
+    options: Mapping[str, str]
+    """Of its transport, over those of the files."""
     lifeline: int
     """The end of a pipe that breaks when that process ends."""
 
@@ -51,12 +56,9 @@ def inherited(environment: Mapping[str, str] = os.environ) -> Inheritance | None
     text = environment.get(VARIABLE)
     if text is None:
         return None
-    number, lifeline, *rest = text.split()
-    sockets = {}
-    for each in rest:
-        name, _, descriptor = each.partition("=")
-        sockets[name] = socket.socket(fileno=int(descriptor))
-    return Inheritance(int(number), sockets, int(lifeline))
+    told = json.loads(text)
+    sockets = {name: socket.socket(fileno=number) for name, number in told["sockets"].items()}
+    return Inheritance(told["number"], sockets, told["options"], told["lifeline"])
 
 
 @define
@@ -71,12 +73,20 @@ class Worker:
 
 
 class Workers:
-    """Begins *count* workers of *command*, begins those again that end, and ends all."""
+    """Begins *count* workers of *command*, begins those again that end, and ends all.
+
+    *shared* is what their transport needs from the one of this process.
+    """
 
     def __init__(
-        self, command: Sequence[str], count: int, sockets: Mapping[str, socket.socket]
+        self,
+        command: Sequence[str],
+        count: int,
+        sockets: Mapping[str, socket.socket],
+        shared: Shared | None = None,
     ) -> None:
         self._command, self._sockets = list(command), dict(sockets)
+        self._shared = shared or Shared()
         self._workers = [Worker(number) for number in range(1, count + 1)]
         self._read, self._write = os.pipe2(os.O_CLOEXEC)
         self._lock = threading.Lock()
@@ -124,14 +134,19 @@ class Workers:
             self._begin(worker)
 
     def _begin(self, worker: Worker) -> None:
-        named = [f"{name}={each.fileno()}" for name, each in self._sockets.items()]
-        value = " ".join([str(worker.number), str(self._read), *named])
+        sockets = {name: each.fileno() for name, each in self._sockets.items()}
+        told = {
+            "number": worker.number,
+            "sockets": sockets,
+            "options": dict(self._shared.options),
+            "lifeline": self._read,
+        }
         with self._lock:
             worker.begun = time.monotonic()
             worker.process = subprocess.Popen(
                 self._command,
-                env={**os.environ, VARIABLE: value},
-                pass_fds=[self._read, *(each.fileno() for each in self._sockets.values())],
+                env={**os.environ, VARIABLE: json.dumps(told)},
+                pass_fds=[self._read, *sockets.values(), *self._shared.descriptors],
             )
         LOG.info("worker %d is process %d", worker.number, worker.process.pid)
 
