@@ -52,7 +52,7 @@ Listener = Callable[[Message], None]
 Stop = Callable[[], None]
 """Ends a registration; returns when nothing of it runs any more.  Twice is once.
 
-A handler or listener that stops its own registration does not wait for itself.
+A handler or listener that stops its own registration does not wait.
 """
 
 

@@ -1,0 +1,1 @@
+"""Transport without a broker: unix sockets and TCP, and within one process."""

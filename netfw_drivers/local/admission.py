@@ -1,0 +1,166 @@
+"""Who is at the other end of a connection, as the kernel, TLS or a token prove it."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from netfw.drivers.transport import Caller
+from netfw.errors import ConfigError
+from netfw_drivers.local.options import Settings, Tls
+from netfw_drivers.local.tokens import Token, by_host, read_tokens
+
+_CREDENTIALS = struct.Struct("3i")
+_PEER_GROUPS = 59
+"""SO_PEERGROUPS of Linux, which Python does not name."""
+_MOST_GROUPS = 256
+
+
+class Refused(Exception):
+    """The peer may not connect; the text says why."""
+
+
+def peer_of(connection: socket.socket) -> str:
+    """The other end, for people."""
+    if connection.family == socket.AF_UNIX:
+        pid, uid, _ = _credentials(connection)
+        return f"process {pid} of user {uid}"
+    try:
+        host, port = connection.getpeername()[:2]
+    except OSError:
+        return "somebody who has gone"
+    return f"{host} port {port}"
+
+
+class DoorKeeper:
+    """Knows which users may connect to unix sockets, and which tokens there are.
+
+    :raises ConfigError: a user or group does not exist, or the tokens can not be read.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        named = settings.users or settings.groups
+        self._users = {_user(name) for name in settings.users} if named else {0, os.geteuid()}
+        self._groups = {_group(name) for name in settings.groups}
+        self._token_file = settings.token_file
+        self._seen: object = None
+        self._tokens: Mapping[str, Token] = {}
+
+    def local_caller(self, connection: socket.socket) -> Caller:
+        """Who is at the other end of a unix socket.
+
+        :raises Refused: he may not connect.
+        """
+        _, uid, gid = _credentials(connection)
+        if uid not in self._users and not self._groups & {gid, *_more_groups(connection)}:
+            raise Refused(
+                f"user {uid} is not allowed: see allowed_users and allowed_groups of the server"
+            )
+        return Caller(f"uid:{uid}")
+
+    def tokens(self) -> Mapping[str, Token]:
+        """The tokens by host, read again when their file has changed.
+
+        :raises ConfigError: they can not be read.
+        """
+        if self._token_file is None:
+            return {}
+        try:
+            found = os.stat(self._token_file)
+        except OSError as exc:
+            raise ConfigError(f"the tokens in {self._token_file} are gone: {exc}") from exc
+        seen = (found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode)
+        if seen != self._seen or time.time() - found.st_mtime < 2.0:  # clocks of files are coarse
+            self._tokens, self._seen = by_host(read_tokens(self._token_file)), seen
+        return self._tokens
+
+
+def certified_caller(certificate: Mapping[str, Any], *, names_host: bool) -> Caller:
+    """Who showed this certificate, which TLS has checked.
+
+    :raises Refused: it names nobody.
+    """
+    alternatives = [name for kind, name in certificate.get("subjectAltName", ()) if kind == "DNS"]
+    common = [
+        value
+        for part in certificate.get("subject", ())
+        for key, value in part
+        if key == "commonName"
+    ]
+    names = [*alternatives, *common]
+    if not names:
+        raise Refused("its certificate has neither a common name nor a DNS name")
+    return Caller(f"certificate:{names[0]}", names[0] if names_host else None)
+
+
+def server_context(tls: Tls) -> ssl.SSLContext:
+    """TLS for a server.
+
+    :raises ConfigError: a file can not be read.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _load(context, tls)
+    if tls.authorities:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def client_context(tls: Tls) -> ssl.SSLContext:
+    """TLS for a client, which checks the server's name.
+
+    :raises ConfigError: a file can not be read.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if not tls.authorities:
+        context.load_default_certs()
+    _load(context, tls)
+    return context
+
+
+def _load(context: ssl.SSLContext, tls: Tls) -> None:
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        if tls.authorities:
+            context.load_verify_locations(tls.authorities)
+        if tls.certificate:
+            context.load_cert_chain(tls.certificate, tls.key)
+    except OSError as exc:  # ssl.SSLError is one
+        raise ConfigError(
+            f"tls_certificate, tls_key or tls_ca can not be used: {exc}; see that the files are "
+            "there, are PEM and belong together"
+        ) from exc
+
+
+def _credentials(connection: socket.socket) -> tuple[int, int, int]:
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, gid = _CREDENTIALS.unpack(raw)
+    return pid, uid, gid
+
+
+def _more_groups(connection: socket.socket) -> tuple[int, ...]:
+    try:
+        raw = connection.getsockopt(socket.SOL_SOCKET, _PEER_GROUPS, 4 * _MOST_GROUPS)
+    except OSError:  # an old kernel, or a user of more groups
+        return ()
+    return struct.unpack(f"{len(raw) // 4}I", raw)
+
+
+def _user(name: str) -> int:
+    try:
+        return int(name) if name.isdigit() else pwd.getpwnam(name).pw_uid
+    except KeyError as exc:
+        raise ConfigError(f"allowed_users: there is no user {name!r}") from exc
+
+
+def _group(name: str) -> int:
+    try:
+        return int(name) if name.isdigit() else grp.getgrnam(name).gr_gid
+    except KeyError as exc:
+        raise ConfigError(f"allowed_groups: there is no group {name!r}") from exc

@@ -1,0 +1,105 @@
+"""A connection to a server, as the client sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from netfw.drivers.error_wire import decode_error
+from netfw.drivers.transport import Message
+from netfw.errors import BackendUnavailable, NetfwError
+from netfw_drivers.local import tokens
+from netfw_drivers.local.frame import Frame, Malformed, encode
+from netfw_drivers.local.options import Settings
+from netfw_drivers.local.tokens import Token
+from netfw_drivers.local.wire import Wire
+
+
+class Link(Wire):
+    """Proves who this client is, and who the server; then tells answers and hints apart.
+
+    *token* is what both must know.  Without *verified*, a server that does not ask for it is none:
+    it could be anybody who listens there.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        token: Token | None,
+        verified: bool,
+        answered: Callable[[int, Message | NetfwError], None],
+        heard: Callable[[Message], None],
+    ) -> None:
+        super().__init__(settings)
+        self._token, self._verified = token, verified
+        self._answered, self._heard = answered, heard
+        self._nonces: tuple[str, str] | None = None
+        self.limit = settings.message_size
+        """Size of the largest frame that both sides take."""
+        self.ready = asyncio.get_running_loop().create_future()
+        """Done when requests can be sent; fails when they never can."""
+        self.gone.add_done_callback(self._give_up)
+
+    def listen(self, topics: Iterable[str]) -> None:
+        """Have hints of these *topics* sent here; each is confirmed by a hint."""
+        named = sorted(topics)
+        for start in range(0, len(named), 100):
+            self.send(encode({"kind": "listen", "topics": named[start : start + 100]}))
+
+    def unlisten(self, topic: str) -> None:
+        """Have hints of *topic* sent here no more."""
+        self.send(encode({"kind": "unlisten", "topics": [topic]}))
+
+    def complain(self, reason: str) -> None:
+        """The reason reaches whoever waits for the connection."""
+
+    def take(self, frame: Frame) -> None:
+        if not self.ready.done():
+            self._shake_hands(frame)
+        elif frame.kind == "answer":
+            self._answered(frame.number, frame.message())
+        elif frame.kind == "error":
+            self._answered(frame.number, decode_error(frame.body))
+        elif frame.kind == "hint":
+            self._heard(frame.message())
+        elif frame.kind == "listening":
+            for topic in frame.texts("topics"):
+                self._heard(Message(topic=topic, method="listening"))
+        else:
+            raise Malformed(f"{frame.kind[:40]!r} is nothing that a server says")
+
+    def _shake_hands(self, frame: Frame) -> None:
+        if frame.kind == "prove":
+            self._prove(frame.text("nonce"))
+        elif frame.kind == "welcome":
+            self._check(frame.text("proof"))
+            self.limit = int(min(self.settings.message_size, frame.amount("limit", 1 << 30)))
+            self.admit()
+            self.ready.set_result(None)
+        elif frame.kind == "refused":
+            self.end(f"it refused this client: {frame.text('text')[:200]}", at_once=True)
+        else:
+            raise Malformed(f"{frame.kind[:40]!r} before a handshake")
+
+    def _prove(self, server_nonce: str) -> None:
+        if self._token is None:
+            raise Malformed("the server asks for a token: set token_file")
+        nonce = tokens.nonce()
+        self._nonces = server_nonce, nonce
+        proof = tokens.proof(self._token, "client", server_nonce, nonce)
+        host = self._token.host
+        self.send(encode({"kind": "proof", "host": host, "nonce": nonce, "proof": proof}))
+
+    def _check(self, proof: str) -> None:
+        """Whether the server has shown who it is."""
+        if self._nonces is None or self._token is None:
+            if not self._verified:
+                raise Malformed("whoever listens there does not ask for a token: it is no server")
+        elif not tokens.proves(proof, self._token, "server", *self._nonces):
+            raise Malformed("whoever listens there does not know the token: it is no server")
+
+    def _give_up(self, gone: asyncio.Future[str]) -> None:
+        if not self.ready.done():
+            self.ready.set_exception(BackendUnavailable(gone.result()))
+            self.ready.exception()  # whoever connects may have given up before

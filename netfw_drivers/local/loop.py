@@ -1,0 +1,83 @@
+"""The one thread of a transport that reads and writes sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a thread of its own, started by who needs it first."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    @property
+    def started(self) -> bool:
+        """Whether somebody has needed it."""
+        return self._loop is not None
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is done here any more."""
+        return self._closed
+
+    def soon(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """Call *callback* in the loop's thread; not at all when the loop has ended."""
+        with self._lock:
+            if not self._closed:
+                self._running().call_soon_threadsafe(callback, *arguments)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run *work* in the loop's thread."""
+        with self._lock:
+            if self._closed:
+                work.close()
+                cancelled: Future[T] = Future()
+                cancelled.cancel()
+                return cancelled
+            return asyncio.run_coroutine_threadsafe(work, self._running())
+
+    def close(self) -> None:
+        """End the loop and its thread, and cancel what still runs in it.  Twice is once."""
+        with self._lock:
+            loop, thread, self._closed = self._loop, self._thread, True
+            self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=_run, args=(self._loop,), name=self._name, daemon=True
+            )
+            self._thread.start()
+        return self._loop
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_wind_up())
+    finally:
+        loop.close()
+
+
+async def _wind_up() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    await asyncio.sleep(0)  # connections that were closed say so
+    await asyncio.get_running_loop().shutdown_default_executor()  # names are looked up in it

@@ -1,0 +1,101 @@
+"""Tokens: each side proves that it knows one, and neither says it aloud.
+
+A file has one token per line: ``TOKEN``, which speaks for every host, or ``HOST TOKEN``.  Lines
+that begin with ``#`` are comments.  A client uses the first token of its file.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from attrs import frozen
+
+from netfw.errors import ConfigError
+
+ANY_HOST = "*"
+_LEAST = 16
+_MOST_BYTES = 1_000_000
+
+
+@frozen
+class Token:
+    """A secret and the host that it speaks for; ``*``: every one."""
+
+    host: str
+    secret: str
+
+    @property
+    def speaks_for(self) -> str | None:
+        """The host, or ``None`` for every one."""
+        return None if self.host == ANY_HOST else self.host
+
+
+def read_tokens(path: str) -> tuple[Token, ...]:
+    """The tokens in a file.
+
+    :raises ConfigError: it can not be read, or read by others, or has no usable token.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read(_MOST_BYTES).decode()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"the tokens in {path} can not be read: {exc}") from exc
+    if mode & 0o007:
+        raise ConfigError(f"everybody can read the tokens in {path}: chmod o= {path}")
+    return parse_tokens(text, path)
+
+
+def parse_tokens(text: str, path: str) -> tuple[Token, ...]:
+    """The tokens in the *text* of a file.
+
+    :raises ConfigError: a line is no token, a host has two, or there is none at all.
+    """
+    tokens: dict[str, Token] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) > 2 or len(words[-1]) < _LEAST:
+            raise ConfigError(
+                f"{path}, line {number}: write a token of at least {_LEAST} characters, or a host "
+                "and its token"
+            )
+        host = words[0] if len(words) == 2 else ANY_HOST
+        if host in tokens:
+            raise ConfigError(f"{path}, line {number}: {host} has a token already")
+        tokens[host] = Token(host, words[-1])
+    if not tokens:
+        raise ConfigError(f"{path} has no token: `openssl rand -hex 32` makes one")
+    return tuple(tokens.values())
+
+
+def nonce() -> str:
+    """Something that nobody has proved anything about yet."""
+    return secrets.token_hex(16)
+
+
+def proof(token: Token, who: str, server_nonce: str, client_nonce: str) -> str:
+    """What only somebody can say who knows the *token*; *who* is ``client`` or ``server``."""
+    said = f"netfw {who} {server_nonce} {client_nonce} {token.host}".encode()
+    return hmac.digest(token.secret.encode(), said, "sha256").hex()
+
+
+def proves(given: str, token: Token, who: str, server_nonce: str, client_nonce: str) -> bool:
+    """Whether *given* is that proof, in a time that does not tell how much of it is right."""
+    expected = proof(token, who, server_nonce, client_nonce)
+    return hmac.compare_digest(expected.encode(), given.encode())
+
+
+def by_host(tokens: tuple[Token, ...]) -> Mapping[str, Token]:
+    """The tokens by the hosts that they speak for."""
+    return {token.host: token for token in tokens}
+
+
+def stand_in() -> Token:
+    """A token that nobody knows: to do as much for hosts without a token as for others."""
+    return Token("", secrets.token_hex(16))

@@ -1,0 +1,106 @@
+"""Threads of a transport: few, started when they are needed, behind a queue with an end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+LOG = logging.getLogger(__name__)
+
+Task = Callable[[], None]
+
+
+class Workers:
+    """Runs tasks in at most *threads* threads; at most *queue* tasks wait."""
+
+    def __init__(self, name: str, threads: int, queue: int) -> None:
+        self._name, self._threads, self._queue = name, threads, queue
+        self._lock = threading.Condition()
+        self._tasks: deque[Task] = deque()
+        self._started: list[threading.Thread] = []
+        self._idle = 0
+        self._closed = False
+
+    def submit(self, task: Task) -> bool:
+        """Have *task* run soon; ``False``: too many wait already, or this is closed."""
+        with self._lock:
+            free = self._idle + self._threads - len(self._started)
+            if self._closed or len(self._tasks) >= self._queue + free:
+                return False
+            self._tasks.append(task)
+            if len(self._tasks) > self._idle and len(self._started) < self._threads:
+                self._start()
+            self._lock.notify()
+        return True
+
+    def close(self) -> None:
+        """Let tasks that were submitted end, and the threads with them.  Twice is once.
+
+        From within a task it does not wait.
+        """
+        with self._lock:
+            self._closed = True
+            self._lock.notify_all()
+            started = tuple(self._started)
+        if threading.current_thread() not in started:
+            for thread in started:
+                thread.join()
+
+    def _start(self) -> None:
+        # A daemon: a handler that never ends must not keep the process from ending.
+        thread = threading.Thread(
+            target=self._work, name=f"{self._name}-{len(self._started)}", daemon=True
+        )
+        self._started.append(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        while (task := self._next()) is not None:
+            try:
+                task()
+            except BaseException:
+                LOG.exception("a task of %s failed", self._name)
+
+    def _next(self) -> Task | None:
+        with self._lock:
+            self._idle += 1
+            while not self._tasks and not self._closed:
+                self._lock.wait()
+            self._idle -= 1
+            return self._tasks.popleft() if self._tasks else None
+
+
+class Activity:
+    """Who is at work for a registration, so that its end can be waited for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._within: list[int] = []
+        self._ended = False
+
+    def enter(self) -> bool:
+        """Begin to work in this thread; ``False``: the registration has ended."""
+        with self._lock:
+            if self._ended:
+                return False
+            self._within.append(threading.get_ident())
+            return True
+
+    def leave(self) -> None:
+        """Have worked in this thread."""
+        with self._lock:
+            self._within.remove(threading.get_ident())
+            self._lock.notify_all()
+
+    def end(self) -> bool:
+        """Let nobody begin any more, and wait until all have left.
+
+        From within it does not wait, and returns ``False``.
+        """
+        with self._lock:
+            self._ended = True
+            if threading.get_ident() in self._within:
+                return False
+            return self._lock.wait_for(lambda: not self._within)
