@@ -51,6 +51,7 @@ class Unit:
         self._gone: dict[UUID, tuple[Segment, ...]] = {}
         self._rewritten: set[Ref] = set()
         self._counts: dict[tuple[str, str], int] = {}
+        self._granted: dict[tuple[str, str], int] = {}
 
     # Writing.
 
@@ -81,6 +82,11 @@ class Unit:
         self._changed(before, stored)
         return stored
 
+    def touch(self, before: R) -> R:
+        """Give *before* its next revision though nothing of its own changed: what it owns did."""
+        self._rewritten.add(ref(before))
+        return self.update(before, before)
+
     def delete(self, before: Resource) -> None:
         """Remove *before*.
 
@@ -106,14 +112,24 @@ class Unit:
         """What extension drivers keep of it."""
         return self.extras.get(ref(resource), {})
 
-    def count(self, quota: str, resources: Sequence[Resource], *, gone: bool = False) -> None:
+    def count(
+        self,
+        quota: str,
+        resources: Sequence[Resource],
+        *,
+        gone: bool = False,
+        unasked: bool = False,
+    ) -> None:
         """Count resources for their projects, at the end of the transaction.
+
+        What nobody asked for, such as a project's first group, is counted beyond the limit too.
 
         :raises Exhausted: there, when a project may not have so many.
         """
+        counts = self._granted if unasked else self._counts
         for each in resources:
             key = (str(getattr(each, "project_id", "")), quota)
-            self._counts[key] = self._counts.get(key, 0) + (-1 if gone else 1)
+            counts[key] = counts.get(key, 0) + (-1 if gone else 1)
 
     @staticmethod
     def evolved(resource: R, **changes: Any) -> R:
@@ -218,4 +234,7 @@ class Unit:
             if count:
                 limit = self.backbone.quota(quota)
                 self.tx.quotas.use(project, quota, count, limit)
+        for (project, quota), count in sorted(self._granted.items()):
+            self.tx.quotas.grant(project, quota, count)
         self._counts.clear()
+        self._granted.clear()
