@@ -74,6 +74,13 @@ class Quotas:
             f"and wants {count} more"
         )
 
+    def grant(self, project: str, resource: str, count: int) -> None:
+        """Count *count* more, whatever is allowed."""
+        values = {"project": project, "of": resource, "count": count}
+        if self._connection.execute(FEWER, values).rowcount == 0:
+            self._begin(project, resource)
+            self._connection.execute(FEWER, values)
+
     def set_limit(self, project: str, resource: str, allowed: int | None) -> None:
         """Allow so many from now on; -1: any number; ``None``: the default."""
         change = update(QUOTAS).where(*_of(project, resource)).values(allowed=allowed)
