@@ -4,50 +4,20 @@ from __future__ import annotations
 
 import logging
 from typing import Any
-from uuid import NAMESPACE_DNS, uuid4, uuid5
+from uuid import uuid4
 
 import pytest
+from agent_samples import ADMIN, Keeping, beat, grow_old
 from attrs import evolve
-from sqlalchemy import event, text
+from sqlalchemy import event
 
 from netfw.drivers.query import Query, Requester
 from netfw.drivers.reports import Heartbeat
 from netfw.errors import InvalidInput, NotFound, NotSupported
-from netfw.model.agent import Agent
-from netfw.model.document import Document
 from netfw.model.ids import AgentId
 from netfw.server.plugin.agent_reports import AgentReports
 from netfw.server.plugin.agents import AgentKeeper, agents
 from netfw.server.plugin.backbone import Backbone
-from netfw.server.plugin.keeping import KeepingPlugin
-
-ADMIN = Requester(project_id="admin", admin=True)
-
-
-class Keeping(KeepingPlugin):
-    """Keepers, and nothing else."""
-
-    @classmethod
-    def from_conf(cls, options: Any, host: Any) -> Any:
-        raise NotImplementedError
-
-    def describe(self) -> Any:
-        raise NotImplementedError
-
-
-def beat(
-    host: str = "a", kind: str = "Open vSwitch agent", *, start: bool = False, **said: Any
-) -> Heartbeat:
-    counts = said.pop("counts", {"devices": 0})
-    agent = Agent(
-        id=AgentId(uuid5(NAMESPACE_DNS, f"{kind} {host}")),
-        agent_type=kind,
-        binary="netfw-agent",
-        host=host,
-        availability_zone=said.pop("zone", None),
-        configurations=Document({"tunneling_ip": "192.0.2.1", **counts, **said}),
-    )
-    return Heartbeat(agent=agent, counts=counts, start=start)
 
 
 @pytest.fixture
@@ -63,18 +33,6 @@ def hear(backbone: Backbone) -> AgentReports:
 def listed(plugin: Keeping, **filters: Any) -> list[Any]:
     query = Query(filters={name: (value,) for name, value in filters.items()})
     return list(plugin.find(ADMIN, "agent", query))
-
-
-def grow_old(backbone: Backbone, host: str, seconds: int) -> None:
-    """Have the agents of *host* be silent for so long."""
-    with backbone.database.writing.begin() as connection:
-        connection.execute(
-            text(
-                "UPDATE heartbeats SET at = at - :ms WHERE agent_id IN "
-                "(SELECT id FROM agents WHERE host = :host)"
-            ),
-            {"ms": seconds * 1000, "host": host},
-        )
 
 
 @pytest.mark.spec("RPC-03")

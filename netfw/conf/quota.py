@@ -1,0 +1,53 @@
+"""Options about how many of each a project may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from oslo_config import cfg
+
+GROUP = "quotas"
+PREFIX = "quota_"
+
+LIMITS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "network": 100,
+        "subnet": 100,
+        "port": 500,
+        "router": 10,
+        "floatingip": 50,
+        "security_group": 10,
+        "security_group_rule": 100,
+    }
+)
+"""What is counted, by its name in the API, and how many of it there may be."""
+
+QUOTAS = (
+    cfg.IntOpt(
+        "default_quota",
+        default=-1,
+        min=-1,
+        help="How many a project may have of what has no option of its own; -1: any number.",
+    ),
+    *(
+        cfg.IntOpt(
+            f"{PREFIX}{name}",
+            default=limit,
+            min=-1,
+            help=f"How many a project may have of {name}; -1: any number.",
+        )
+        for name, limit in LIMITS.items()
+    ),
+)
+
+
+def limits(values: Mapping[str, Any]) -> dict[str, int]:
+    """The limits by the names of resources, of the values of the group's options."""
+    return {name: int(values[f"{PREFIX}{name}"]) for name in LIMITS}
+
+
+def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
+    """What the sample generator asks for: groups and their options."""
+    return [(GROUP, QUOTAS)]

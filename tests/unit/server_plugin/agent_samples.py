@@ -1,0 +1,56 @@
+"""Agents that report, and plugins of a few keepers."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
+
+from sqlalchemy import text
+
+from netfw.drivers.query import Requester
+from netfw.drivers.reports import Heartbeat
+from netfw.model.agent import Agent
+from netfw.model.document import Document
+from netfw.model.ids import AgentId
+from netfw.server.plugin.backbone import Backbone
+from netfw.server.plugin.keeping import KeepingPlugin
+
+ADMIN = Requester(project_id="admin", admin=True)
+
+
+class Keeping(KeepingPlugin):
+    """Keepers, and nothing else."""
+
+    @classmethod
+    def from_conf(cls, options: Any, host: Any) -> Any:
+        raise NotImplementedError
+
+    def describe(self) -> Any:
+        raise NotImplementedError
+
+
+def beat(
+    host: str = "a", kind: str = "Open vSwitch agent", *, start: bool = False, **said: Any
+) -> Heartbeat:
+    counts = said.pop("counts", {"devices": 0})
+    agent = Agent(
+        id=AgentId(uuid5(NAMESPACE_DNS, f"{kind} {host}")),
+        agent_type=kind,
+        binary="netfw-agent",
+        host=host,
+        availability_zone=said.pop("zone", None),
+        configurations=Document({"tunneling_ip": "192.0.2.1", **counts, **said}),
+    )
+    return Heartbeat(agent=agent, counts=counts, start=start)
+
+
+def grow_old(backbone: Backbone, host: str, seconds: int) -> None:
+    """Have the agents of *host* be silent for so long."""
+    with backbone.database.writing.begin() as connection:
+        connection.execute(
+            text(
+                "UPDATE heartbeats SET at = at - :ms WHERE agent_id IN "
+                "(SELECT id FROM agents WHERE host = :host)"
+            ),
+            {"ms": seconds * 1000, "host": host},
+        )
