@@ -7,6 +7,7 @@ from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
+from group_calls import ADMIN, ANNA, BERT, group, rule, used
 from sqlalchemy import event
 
 from netfw.drivers.change import Change
@@ -24,46 +25,10 @@ from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.security_groups import SecurityGroupsPlugin, default_group
 from netfw.server.plugin.unit import Unit
 
-ANNA = Requester(project_id="anna")
-BERT = Requester(project_id="bert")
-ADMIN = Requester(project_id="root", admin=True)
-
-RULE = {
-    "direction": "ingress",
-    "ethertype": "IPv4",
-    "protocol": "tcp",
-    "port_range_min": 22,
-    "port_range_max": 22,
-    "remote_ip_prefix": None,
-    "remote_group_id": None,
-    "description": "",
-}
-
 
 @pytest.fixture
 def plugin(backbone: Backbone) -> SecurityGroupsPlugin:
     return SecurityGroupsPlugin(backbone)
-
-
-def group(plugin: SecurityGroupsPlugin, who: Requester = ANNA, **said: Any) -> dict[str, Any]:
-    body = {"project_id": who.project_id, "name": "web", "description": "", **said}
-    return dict(plugin.create(who, "security_group", [body])[0])
-
-
-def rule_body(security_group_id: str, who: Requester = ANNA, **said: Any) -> dict[str, Any]:
-    return {
-        **RULE,
-        "project_id": who.project_id,
-        "security_group_id": security_group_id,
-        **said,
-    }
-
-
-def rule(
-    plugin: SecurityGroupsPlugin, id: str, who: Requester = ANNA, **said: Any
-) -> dict[str, Any]:
-    body = rule_body(id, who, **said)
-    return dict(plugin.create(who, "security_group_rule", [body])[0])
 
 
 def port(backbone: Backbone, *groups: str, project: str = "anna") -> Port:
@@ -96,11 +61,6 @@ def lines(body: Mapping[str, Any]) -> set[tuple[Any, ...]]:
         (each["direction"], each["ethertype"], each["protocol"], each["remote_group_id"])
         for each in body["security_group_rules"]
     }
-
-
-def used(backbone: Backbone, project: str, resource: str) -> int:
-    usages = backbone.read(lambda view: view.quotas.of_project(project))
-    return usages[resource].used if resource in usages else 0
 
 
 @pytest.mark.spec("API-06")

@@ -1,0 +1,49 @@
+"""Requests about security groups, for the tests of groups and of rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from netfw.drivers.query import Requester
+from netfw.server.plugin.backbone import Backbone
+from netfw.server.plugin.security_groups import SecurityGroupsPlugin
+
+ANNA = Requester(project_id="anna")
+BERT = Requester(project_id="bert")
+ADMIN = Requester(project_id="root", admin=True)
+
+RULE = {
+    "direction": "ingress",
+    "ethertype": "IPv4",
+    "protocol": "tcp",
+    "port_range_min": 22,
+    "port_range_max": 22,
+    "remote_ip_prefix": None,
+    "remote_group_id": None,
+    "description": "",
+}
+
+
+def group(plugin: SecurityGroupsPlugin, who: Requester = ANNA, **said: Any) -> dict[str, Any]:
+    """A new group."""
+    body = {"project_id": who.project_id, "name": "web", "description": "", **said}
+    return dict(plugin.create(who, "security_group", [body])[0])
+
+
+def rule_body(security_group_id: str, who: Requester = ANNA, **said: Any) -> dict[str, Any]:
+    """A rule to be made."""
+    owned = {"project_id": who.project_id, "security_group_id": security_group_id}
+    return {**RULE, **owned, **said}
+
+
+def rule(
+    plugin: SecurityGroupsPlugin, id: str, who: Requester = ANNA, **said: Any
+) -> dict[str, Any]:
+    """A new rule of the group *id*."""
+    return dict(plugin.create(who, "security_group_rule", [rule_body(id, who, **said)])[0])
+
+
+def used(backbone: Backbone, project: str, resource: str) -> int:
+    """How many are counted."""
+    usages = backbone.read(lambda view: view.quotas.of_project(project))
+    return usages[resource].used if resource in usages else 0
