@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from attrs import evolve, frozen
-from sqlalchemy import Connection, Table, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, Table, and_, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.query import Query
@@ -28,6 +28,12 @@ Noticed = Callable[[Resource | None, Resource | None], None]
 """Told of every change, with what was before and what is after."""
 AT_ONCE = 500
 """So many ids in one statement: SQLite and others bound the number of values."""
+OF_NETWORK: Final = {
+    kind: select(STORED[kind].table.c.body, STORED[kind].table.c.extra)
+    .where(STORED[kind].table.c.network_id == bindparam("of_network"))
+    .order_by(STORED[kind].table.c.id)
+    for kind in (Kind.SUBNET, Kind.SEGMENT)
+}
 
 
 @frozen(kw_only=True)
@@ -82,8 +88,16 @@ class Rows:
             rows = rows.where(visible(kind, project))
         return int(self._connection.execute(rows).scalar_one())
 
-    def get(self, kind: Kind, id: UUID, *, project: str | None = None, lock: bool = False) -> Row:
-        """The resource of that id.
+    def get(
+        self,
+        kind: Kind,
+        id: UUID,
+        *,
+        project: str | None = None,
+        lock: bool = False,
+        complete: bool = True,
+    ) -> Row:
+        """The resource of that id; incomplete, a network says no subnets.
 
         Locked, nobody else changes it until the transaction ends; it is for who will.
 
@@ -96,7 +110,13 @@ class Rows:
         found = self._connection.execute(rows.with_for_update() if lock else rows).first()
         if found is None:
             raise NotFound(f"there is no {kind} {id}")
-        return self._completed(kind, [_row(kind, found)])[0]
+        row = _row(kind, found)
+        return self._completed(kind, [row])[0] if complete else row
+
+    def of_network(self, kind: Kind, network: UUID) -> tuple[Row, ...]:
+        """All subnets or segments of a network, in the order of their ids."""
+        found = self._connection.execute(OF_NETWORK[kind], {"of_network": str(network)})
+        return tuple(_row(kind, row) for row in found)
 
     def present(self, refs: Iterable[Ref]) -> tuple[Row, ...]:
         """Those of *refs* that exist: one statement for each kind, and for some hundreds."""
@@ -144,8 +164,12 @@ class Resources(Rows):
         super().__init__(connection)
         self._journal, self._noticed = journal, noticed
 
-    def insert(self, *new: R, extra: Json | None = None) -> tuple[R, ...]:
+    def insert(
+        self, *new: R, extra: Json | None = None, extras: Mapping[UUID, Json] | None = None
+    ) -> tuple[R, ...]:
         """Store new resources of one kind, with revision 1 where they have none.
+
+        *extra* is of all of them, *extras* of each.
 
         :raises Conflict: one exists, or its address, MAC or the like; or it refers to what is gone.
         """
@@ -154,9 +178,13 @@ class Resources(Rows):
             return ()
         how = stored(ref(numbered[0]).kind)
         bodies = [_body(each) for each in numbered]
-        self._write(insert(how.table), [_columns(how, body, extra or {}) for body in bodies], how)
-        for table, rows in _related(how, bodies).items():
-            self._write(insert(table), rows, how)
+        rows = [
+            _columns(how, body, (extras or {}).get(each.id, extra or {}))
+            for each, body in zip(numbered, bodies, strict=True)
+        ]
+        self._write(insert(how.table), rows, how)
+        for table, related in _related(how, bodies).items():
+            self._write(insert(table), related, how)
         for each in numbered:
             self._journal.note(ref(each), topics(each))
             self._noticed(None, each)

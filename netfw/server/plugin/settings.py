@@ -19,7 +19,9 @@ class Settings:
     """Generated MAC addresses begin with the first three octets, or four where the fourth is
     not zero."""
     global_physnet_mtu: int = 1500
-    allow_overlapping_ips: bool = True
+    max_dns_nameservers: int = 5
+    """Of one subnet."""
+    max_subnet_host_routes: int = 20
     default_quota: int = -1
     """For what has no quota of its own; -1: any number."""
     agent_down_time: float = 75.0
@@ -33,3 +35,5 @@ class Settings:
     """Plain routers are taken from dead L3 agents, which may still forward."""
     default_availability_zones: tuple[str, ...] = ()
     """For networks and routers that name none."""
+    max_allowed_address_pairs: int = 10
+    """How many a port may have."""

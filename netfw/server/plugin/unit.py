@@ -10,13 +10,14 @@ from uuid import UUID
 from attrs import evolve, fields_dict
 
 from netfw.drivers.change import Change
-from netfw.drivers.query import Query, Requester
+from netfw.drivers.query import Requester
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
+from netfw.model.wire import parse
 from netfw.server.db.database import Transaction
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Unit:
         self._watched: dict[Ref, Resource | None] = {}
         self._networks: dict[UUID, Network] = {}
         self._locked: set[UUID] = set()
+        self._seen: set[UUID] = set()
+        self._subnets: dict[UUID, tuple[Subnet, ...]] = {}
         self._segments: dict[UUID, tuple[Segment, ...]] = {}
         self._gone: dict[UUID, tuple[Segment, ...]] = {}
         self._rewritten: set[Ref] = set()
@@ -61,15 +64,14 @@ class Unit:
         :raises Conflict: one exists, or its address, MAC or the like.
         """
         stamped = [self._stamped(each, "created_at", "updated_at") for each in new]
-        plain = [each for each in stamped if ref(each) not in self.extras]
-        stored = list(self.tx.resources.insert(*plain))
-        for each in stamped:
-            if ref(each) in self.extras:
-                stored += self.tx.resources.insert(each, extra=self.extras[ref(each)])
-        by_ref = {ref(each): each for each in stored}
+        extras: dict[UUID, Mapping[str, Any]] = {
+            each.id: self.extras[ref(each)] for each in stamped if ref(each) in self.extras
+        }
+        stored = self.tx.resources.insert(*stamped, extras=extras)
         for each in stored:
+            self._rewritten.discard(ref(each))
             self._changed(None, each)
-        return tuple(by_ref[ref(each)] for each in new)
+        return stored
 
     def update(self, before: R, after: R) -> R:
         """Store *after* instead of *before*; what does not differ keeps its revision."""
@@ -157,6 +159,28 @@ class Unit:
                 self._locked.add(id)
         return self._networks[id]
 
+    def surroundings(self, id: NetworkId) -> tuple[Network, tuple[Subnet, ...]]:
+        """A network that the requester sees, and all its subnets; read once.
+
+        :raises NotFound: there is none that the requester may see.
+        """
+        if id not in self._seen:
+            row = self.tx.resources.get(
+                Kind.NETWORK, id, project=self.requester.sees, complete=False
+            )
+            ids = [str(each.id) for each in self.subnets(id)]
+            network = cast(Network, parse(Kind.NETWORK, {**row.body, "subnets": ids}))
+            self._networks.setdefault(id, network)
+            self._seen.add(id)
+        return self._networks[id], self.subnets(id)
+
+    def subnets(self, id: NetworkId) -> tuple[Subnet, ...]:
+        """The subnets of a network, whoever sees them; read once."""
+        if id not in self._subnets:
+            rows = self.tx.resources.of_network(Kind.SUBNET, id)
+            self._subnets[id] = tuple(cast(Subnet, row.resource()) for row in rows)
+        return self._subnets[id]
+
     def segments(self, id: NetworkId) -> tuple[Segment, ...]:
         """The segments of a network in its order, then dynamic ones; read once.
 
@@ -165,7 +189,7 @@ class Unit:
         if self._last.get(Ref(Kind.NETWORK, id), self) is None:
             return self._gone.get(id, ())
         if id not in self._segments:
-            rows = self.tx.resources.find(Kind.SEGMENT, Query(filters={"network_id": (str(id),)}))
+            rows = self.tx.resources.of_network(Kind.SEGMENT, id)
             found = [cast(Segment, row.resource()) for row in rows]
             order = {each: place for place, each in enumerate(self.network(id).segments)}
             found.sort(key=lambda each: order.get(each.provider, len(order)))
@@ -179,6 +203,8 @@ class Unit:
         newest = before if after is None else after
         if isinstance(newest, Network):
             self._networks[newest.id] = newest
+        if isinstance(newest, Subnet):
+            self._subnets.pop(newest.network_id, None)
         if isinstance(newest, Segment):
             of = newest.network_id
             if after is None:

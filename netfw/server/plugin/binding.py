@@ -1,0 +1,129 @@
+"""How a port is bound: drivers are asked in order, level by level.  It decides, and stores nothing.
+
+A driver binds the port, refuses with a reason, or binds it partly and wants a segment below, which
+is allocated and offered to the other drivers on the next level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from netfw.drivers.mechanism import (
+    Binding,
+    BindingRequest,
+    Bound,
+    MechanismDriver,
+    Partial,
+    Refused,
+)
+from netfw.errors import NetfwError
+from netfw.model.binding import VifDetails, VifType
+from netfw.model.document import Document
+from netfw.model.ids import SegmentId
+from netfw.model.segment import Provider, Segment
+
+MOST_LEVELS = 10
+FAILURE = "binding_failure"
+"""In ``binding:vif_details`` of a port that no driver binds: why, a sentence for each driver."""
+
+Below = Callable[[Provider], Segment]
+"""Finds or allocates a segment of the port's network.
+
+:raises RequestError: there is none to be had.
+"""
+
+
+@frozen(kw_only=True)
+class Level:
+    """Who bound a port to which segment, on one level."""
+
+    driver: str
+    segment: SegmentId
+
+    def shown(self) -> dict[str, Any]:
+        """As it is kept beside the port."""
+        return {"driver": self.driver, "segment_id": str(self.segment)}
+
+
+@frozen(kw_only=True)
+class Result:
+    """What became of a binding; without levels no driver binds the port."""
+
+    vif_type: str
+    vif_details: VifDetails
+    levels: tuple[Level, ...] = ()
+
+
+def bind(drivers: Sequence[MechanismDriver], request: BindingRequest, below: Below) -> Result:
+    """Bind a port: by the first drivers that do, or by none, with all their reasons."""
+    reasons: list[str] = []
+    found = _bind(tuple(drivers), request, below, (), reasons)
+    return _failed(reasons) if found is None else found
+
+
+def _bind(
+    drivers: tuple[MechanismDriver, ...],
+    request: BindingRequest,
+    below: Below,
+    above: tuple[Level, ...],
+    reasons: list[str],
+) -> Result | None:
+    for driver in drivers:
+        name = driver.describe().name
+        answer = _answer(driver, request)
+        if isinstance(answer, Refused):
+            reasons.append(_reason(name, request.level, answer.reason))
+            continue
+        levels = (*above, Level(driver=name, segment=answer.segment))
+        if isinstance(answer, Bound):
+            return Result(vif_type=answer.vif_type, vif_details=answer.vif_details, levels=levels)
+        if request.level + 1 >= MOST_LEVELS:
+            reasons.append(_reason(name, request.level, f"more than {MOST_LEVELS} levels"))
+            continue
+        try:
+            segment = below(answer.wants)
+        except NetfwError as exc:
+            reasons.append(_reason(name, request.level, f"its segment can not be had: {exc}"))
+            continue
+        others = tuple(each for each in drivers if each is not driver)
+        lower = evolve(request, segments=(segment,), level=request.level + 1)
+        found = _bind(others, lower, below, levels, reasons)
+        if found is not None:
+            return found
+    return None
+
+
+def _answer(driver: MechanismDriver, request: BindingRequest) -> Binding:
+    """What the driver says; what breaks its contract counts as refused."""
+    try:
+        answer: object = driver.bind(request)
+    except Exception as exc:  # noqa: BLE001 - the contract: an exception is a refusal
+        return Refused(f"{type(exc).__name__}: {exc}")
+    if not isinstance(answer, Bound | Partial | Refused):
+        return Refused(f"it answered with a {type(answer).__name__}, which is no binding")
+    if isinstance(answer, Refused):
+        return answer
+    if answer.segment not in {segment.id for segment in request.segments}:
+        return Refused(f"it answered with segment {answer.segment}, which was not on offer")
+    return answer
+
+
+def _reason(driver: str, level: int, reason: str) -> str:
+    where = f" (level {level})" if level else ""
+    return f"{driver}{where}: {reason}"
+
+
+def _failed(reasons: Sequence[str]) -> Result:
+    told = list(reasons) or ["no mechanism driver is loaded"]
+    return Result(
+        vif_type=VifType.BINDING_FAILED.value,
+        vif_details=VifDetails(other=Document({FAILURE: [_plain(each) for each in told]})),
+    )
+
+
+def _plain(text: str) -> str:
+    """*text* as a document can carry it."""
+    return "".join(each if each.isprintable() else " " for each in text)[:1000]

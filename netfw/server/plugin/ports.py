@@ -1,0 +1,279 @@
+"""PortKeeper: what making, changing and deleting ports means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from typing import Any, ClassVar, cast
+from uuid import UUID, uuid4
+
+from attrs import evolve
+
+from netfw.drivers.query import Body, Query, Requester
+from netfw.errors import Conflict, NotFound
+from netfw.model.address import Mac
+from netfw.model.binding import VifType
+from netfw.model.ids import SecurityGroupId
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref, ref
+from netfw.model.standard import Status
+from netfw.model.wire import parse, render
+from netfw.server.db.failure import Duplicate, Overtaken
+from netfw.server.plugin.addressing import Applicant, Taking, asked_of, keeping, moved, requests
+from netfw.server.plugin.binder import LEVELS, Binder
+from netfw.server.plugin.extensions import Extensions
+from netfw.server.plugin.keeper import Moment, StoredKeeper
+from netfw.server.plugin.macs import macs
+from netfw.server.plugin.port_rules import (
+    SERVED,
+    address_pairs,
+    check_mac_change,
+    check_security,
+    dhcp_options,
+    is_trusted,
+    with_new_mac,
+)
+from netfw.server.plugin.security_groups import default_group
+from netfw.server.plugin.unit import Unit
+
+APART = frozenset({"fixed_ips", "security_groups", "allowed_address_pairs", "extra_dhcp_opts"})
+"""Attributes whose meaning in a request is not simply what the port has afterwards."""
+
+
+class PortKeeper(StoredKeeper[Port]):
+    """Keeps ports: their addresses, groups and bindings follow in the same transaction."""
+
+    name: ClassVar[str] = "port"
+    kind: ClassVar[Kind] = Kind.PORT
+    quota: ClassVar[str | None] = "port"
+
+    def __init__(self, binder: Binder, extensions: Extensions) -> None:
+        self._binder, self._extensions = binder, extensions
+
+    # Making.
+
+    def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Port, ...]:
+        chosen = macs(unit, bodies)
+        drafts = [self._draft(unit, body, mac) for body, mac in zip(bodies, chosen, strict=True)]
+        self._take_addresses(unit, drafts, bodies)
+        groups = _groups(unit, bodies)
+        ports = [
+            self._completed(unit, port, body, groups)
+            for port, body in zip(drafts, bodies, strict=True)
+        ]
+        agents = self._binder.agents(unit, (port.binding.host for port in ports))
+        ports = [self._binder.bound(unit, port, agents) for port in ports]
+        try:
+            return unit.insert(*ports)
+        except Duplicate as exc:  # addresses are ours, and given MACs were looked up
+            raise Overtaken(f"a MAC or an address was taken meanwhile: {exc}") from exc
+
+    def _draft(self, unit: Unit, body: Body, mac: Mac) -> Port:
+        """The port without what follows from other rows."""
+        simple = {
+            name: value
+            for name, value in self._extensions.plain(self.kind, body).items()
+            if name not in APART and value is not None
+        }
+        new = {"id": str(uuid4()), **simple, "mac_address": mac}
+        port = cast(Port, parse(self.kind, new))
+        unit.surroundings(port.network_id)
+        asked = cast("Sequence[Mapping[str, Any]]", body.get("extra_dhcp_opts") or ())
+        return evolve(port, dhcp_options=dhcp_options(asked)) if asked else port
+
+    def _take_addresses(self, unit: Unit, drafts: list[Port], bodies: Sequence[Body]) -> None:
+        taking = Taking(unit.backbone.ipam, unit.tx.addresses)
+        wanted = []
+        for port, body in zip(drafts, bodies, strict=True):
+            subnets = unit.subnets(port.network_id)
+            wanted.append(requests(subnets, _applicant(port), asked_of(body)))
+            taking.expect(wanted[-1])
+        for at, some in enumerate(wanted):
+            if some:
+                drafts[at] = evolve(drafts[at], fixed_ips=taking.allocate(some))
+        taking.settle()
+
+    def _completed(
+        self, unit: Unit, draft: Port, body: Body, known: Mapping[str, SecurityGroupId]
+    ) -> Port:
+        network = unit.network(draft.network_id)
+        port = self._extensions.apply(unit, None, draft, body, network)
+        groups = _named_groups(body)
+        if groups is None:
+            chosen = frozenset[SecurityGroupId]()
+            if port.port_security and not is_trusted(port.device_owner):
+                chosen = frozenset({default_group(unit, port.project_id)})
+        else:
+            chosen = frozenset(known[each] for each in groups)
+        asked = cast("Sequence[Mapping[str, Any]]", body.get("allowed_address_pairs") or ())
+        check_security(None, port, bool(chosen), bool(asked))
+        most = unit.backbone.settings.max_allowed_address_pairs
+        return evolve(
+            port,
+            security_groups=chosen,
+            allowed_address_pairs=address_pairs(asked, port, most) if asked else (),
+        )
+
+    # Changing.
+
+    def change(self, unit: Unit, before: Port, body: Body) -> Port:
+        port = self._simply_changed(unit, before, body)
+        port = self._readdressed(unit, before, port, body)
+        port = self._extensions.apply(unit, before, port, body, unit.network(before.network_id))
+        port = self._filtered(unit, before, port, body)
+        if _binds_anew(before, port, body):
+            port = self._binder.rebound(unit, before, port)
+        if before.admin_up and not port.admin_up:
+            unit.tx.statuses.forget([ref(before)])
+            port = evolve(port, status=Status.DOWN)
+        try:
+            return unit.update(before, port)
+        except Duplicate as exc:
+            raise Overtaken(f"a MAC or an address was taken meanwhile: {exc}") from exc
+
+    def _simply_changed(self, unit: Unit, before: Port, body: Body) -> Port:
+        """*before* with what needs no other rows, and as yet without filters."""
+        bare = evolve(before, security_groups=(), allowed_address_pairs=())
+        simple = {
+            name: value
+            for name, value in self._extensions.plain(self.kind, body).items()
+            if name not in APART and name != "mac_address"
+        }
+        _check_owner(unit, before, simple)
+        if "mac_address" in body:
+            simple["mac_address"] = self._new_mac(unit, before, body["mac_address"])
+        port = cast(Port, parse(self.kind, {**render(bare), **simple})) if simple else bare
+        if "extra_dhcp_opts" not in body:
+            return port
+        asked = cast("Sequence[Mapping[str, Any]]", body["extra_dhcp_opts"] or ())
+        return evolve(port, dhcp_options=dhcp_options(asked, before.dhcp_options))
+
+    def _new_mac(self, unit: Unit, before: Port, asked: Any) -> Mac:
+        if asked is not None and Mac(asked) == before.mac:
+            return before.mac
+        (mac,) = macs(unit, [{"network_id": str(before.network_id), "mac_address": asked}])
+        check_mac_change(before, mac)
+        return mac
+
+    def _readdressed(self, unit: Unit, before: Port, port: Port, body: Body) -> Port:
+        asked = asked_of(body)
+        if asked is None and port.mac == before.mac:
+            return port
+        subnets, present = unit.subnets(port.network_id), before.fixed_ips
+        wanted: Sequence[Any] = ()
+        if port.mac != before.mac:
+            present, wanted = moved(subnets, _applicant(port), present)
+        if asked is not None:
+            present, wanted = keeping(subnets, _applicant(port), asked, present)
+        taking = Taking(unit.backbone.ipam, unit.tx.addresses)
+        taking.release([each for each in before.fixed_ips if each not in present])
+        return evolve(port, fixed_ips=(*present, *taking.allocate(wanted)))
+
+    def _filtered(self, unit: Unit, before: Port, port: Port, body: Body) -> Port:
+        """*port* with its groups and pairs: those it had, or those that the request names."""
+        named = _named_groups(body)
+        groups = before.security_groups
+        if named is not None or "security_groups" in body:
+            known = _groups(unit, [body])
+            groups = frozenset(known[each] for each in named or ())
+        pairs = with_new_mac(before.allowed_address_pairs, before.mac, port.mac)
+        asked = cast("Sequence[Mapping[str, Any]] | None", body.get("allowed_address_pairs", ()))
+        if "allowed_address_pairs" in body:
+            most = unit.backbone.settings.max_allowed_address_pairs
+            pairs = address_pairs(asked or (), port, most)
+        check_security(before, port, bool(groups), bool(pairs))
+        return evolve(port, security_groups=groups, allowed_address_pairs=pairs)
+
+    # Deleting.
+
+    def delete(self, unit: Unit, id: str, revision: int | None = None) -> None:
+        before = self.held(unit, id, revision)
+        _refuse_served(unit, before)
+        self.discard(unit, before)
+
+    def discard(self, unit: Unit, before: Port) -> None:
+        """Delete a port, whatever it serves: for who gave it to a router or the like."""
+        self.remove(unit, before)
+        unit.count("port", (before,), gone=True)
+
+    def remove(self, unit: Unit, before: Port) -> None:
+        unit.delete(before)
+        Taking(unit.backbone.ipam, unit.tx.addresses).release(before.fixed_ips)
+        unit.tx.statuses.forget([ref(before)])
+        self._binder.unbound(unit, before)
+
+    def decorate(
+        self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        self._extensions.extend(self.kind, bodies)
+        for body in bodies:
+            body.pop(LEVELS, None)
+
+
+def _applicant(port: Port) -> Applicant:
+    return Applicant(mac=port.mac, owner=port.device_owner)
+
+
+def _binds_anew(before: Port, after: Port, body: Body) -> bool:
+    """Whether something changed by which a port is bound, or somebody tries again."""
+    old, new = before.binding, after.binding
+    if (old.host, old.vnic_type, old.profile) != (new.host, new.vnic_type, new.profile):
+        return True
+    if before.device_owner != after.device_owner and not new.host:
+        return True
+    return new.vif_type == VifType.BINDING_FAILED.value and "binding:host_id" in body
+
+
+def _named_groups(body: Body) -> tuple[str, ...] | None:
+    named = cast("Sequence[str] | None", body.get("security_groups"))
+    return None if named is None else tuple(str(UUID(str(each))) for each in named)
+
+
+def _groups(unit: Unit, bodies: Iterable[Body]) -> Mapping[str, SecurityGroupId]:
+    """The groups that *bodies* name.
+
+    :raises NotFound: one does not exist, or is none that the requester may see.
+    """
+    wanted = sorted({each for body in bodies for each in _named_groups(body) or ()})
+    if not wanted:
+        return {}
+    query = Query(filters={"id": tuple(wanted)})
+    rows = unit.tx.resources.find(Kind.SECURITY_GROUP, query, project=unit.requester.sees)
+    found = {str(row.ref.id): SecurityGroupId(row.ref.id) for row in rows}
+    for each in wanted:
+        if each not in found:
+            raise NotFound(f"there is no security_group {each}")
+    return found
+
+
+def _check_owner(unit: Unit, before: Port, simple: Body) -> None:
+    """A port of a router is given to somebody else by nobody but administrators.
+
+    :raises Conflict: the request would.
+    """
+    if before.device_owner not in SERVED or unit.requester.admin:
+        return
+    for name, value in (("device_owner", before.device_owner), ("device_id", before.device_id)):
+        if simple.get(name, value) != value:
+            raise Conflict(
+                f"{name} of port {before.id} can not be changed: it is {before.device_owner} of "
+                f"{SERVED[before.device_owner]} {before.device_id}"
+            )
+
+
+def _refuse_served(unit: Unit, port: Port) -> None:
+    """Ports of routers and floating IPs go with them.
+
+    :raises Conflict: this is one, of something that exists.
+    """
+    what = SERVED.get(port.device_owner)
+    if what is None or not port.fixed_ips:
+        return
+    try:
+        target = Ref(Kind(what), UUID(port.device_id))
+    except ValueError:
+        return
+    if unit.tx.resources.present([target]):
+        raise Conflict(
+            f"port {port.id} can not be deleted by itself: it is {port.device_owner} of {target}; "
+            "take it away from there"
+        )
