@@ -1,1 +1,12 @@
-"""State sources offered to other processes, over any transport."""
+"""State sources offered to other processes, over any transport.
+
+:class:`Desk` offers one, :class:`RemoteSource` is the same source in another process.
+"""
+
+from __future__ import annotations
+
+from netfw.messaging.remote.desk import Desk
+from netfw.messaging.remote.offer import Announcing, Parted
+from netfw.messaging.remote.source import RemoteSource
+
+__all__ = ["Announcing", "Desk", "Parted", "RemoteSource"]

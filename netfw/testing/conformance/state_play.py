@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 
 from attrs import evolve
@@ -25,6 +26,9 @@ from netfw.testing.conformance.state_history import (
 )
 from netfw.testing.conformance.state_world import Follower, Setting
 
+DEADLINE = 5.0
+"""Seconds within which a hint arrives."""
+
 
 def refs(resources: Iterable[Resource]) -> set[Ref]:
     """What these resources are called."""
@@ -44,6 +48,36 @@ def stored(at: Setting, port: Port) -> Port:
         if isinstance(item, Port) and item.id == port.id:
             return item
     raise AssertionError(f"the world did not keep {ref(port)}")
+
+
+class Attentive:
+    """The agent of ``L2_HERE``, who looks at each hint whether he is told of *wanted* by now.
+
+    Another thread reads: a hint is to enqueue only.  It waits a moment for that thread, so that a
+    hint which came too early finds nothing.
+    """
+
+    def __init__(self, at: Setting, since: Cursor, wanted: Resource) -> None:
+        self._at, self._since, self._wanted = at, since, wanted
+        self._told = threading.Event()
+        self._readers: list[threading.Thread] = []
+
+    def hint(self) -> None:
+        reader = threading.Thread(target=self._read)
+        self._readers.append(reader)
+        reader.start()
+        reader.join(0.2)
+
+    def was_told(self) -> bool:
+        """Whether a hint came after which it was there; it may be late, and others before it."""
+        told = self._told.wait(DEADLINE)
+        for reader in tuple(self._readers):
+            reader.join()
+        return told
+
+    def _read(self) -> None:
+        if ref(self._wanted) in refs(self._at.source.changes(scene.L2_HERE, self._since).put):
+            self._told.set()
 
 
 def ports(at: Setting) -> set[Ref]:

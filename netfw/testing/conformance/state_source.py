@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, given, settings
 
 from netfw.drivers.interest import Interest, Service
 from netfw.drivers.requests import EnsureDhcpPort, Request
-from netfw.drivers.state_source import Cursor, Delta, StateSource
+from netfw.drivers.state_source import Cursor, StateSource
 from netfw.errors import BackendUnavailable, CursorLost, NotSupported, RequestError
 from netfw.messaging.reach import reachable
 from netfw.model.resource import Kind, Ref, Resource, ref
@@ -33,11 +33,18 @@ from netfw.model.standard import Status
 from netfw.testing.conformance import state_scene as scene
 from netfw.testing.conformance.promises import proves, proves_raise
 from netfw.testing.conformance.state_history import Step, histories, interests
-from netfw.testing.conformance.state_play import cursor_of, ports, refs, stored, take, up, write
+from netfw.testing.conformance.state_play import (
+    Attentive,
+    cursor_of,
+    ports,
+    refs,
+    stored,
+    take,
+    up,
+    write,
+)
 from netfw.testing.conformance.state_world import Follower, Setting
 
-DEADLINE = 5.0
-"""Seconds within which a hint arrives."""
 WIDE = 1000
 """A page that holds everything."""
 
@@ -259,28 +266,24 @@ class StateSourceConformance:
         with self.setting(WIDE) as at:
             at.world.commit(scene.BACKGROUND)
             cursor = cursor_of(at, scene.L2_HERE)
-            hinted, seen = threading.Event(), list[Delta]()
-
-            def hint() -> None:
-                seen.append(at.source.changes(scene.L2_HERE, cursor))
-                hinted.set()
-
-            stop = at.source.watch(scene.L2_HERE, hint)
+            agent = Attentive(at, cursor, scene.WEB_HERE)
+            stop = at.source.watch(scene.L2_HERE, agent.hint)
             at.world.commit((scene.WEB_HERE,))
-            assert hinted.wait(DEADLINE), "no hint came"
-            assert ref(scene.WEB_HERE) in refs(seen[-1].put)
+            assert agent.was_told(), "no hint came after which it was there"
             stop()
             stop()
 
     @proves(StateSource, 9)
     def test_no_hint_comes_after_a_watch_was_stopped(self) -> None:
         with self.setting(WIDE) as at:
-            stopped, other = list[None](), threading.Event()
+            cursor = cursor_of(at, scene.L2_HERE)
+            stopped, other = list[None](), Attentive(at, cursor, scene.WEB_HERE)
             stop = at.source.watch(scene.L2_HERE, lambda: stopped.append(None))
-            at.source.watch(scene.L2_HERE, other.set)
+            at.source.watch(scene.L2_HERE, other.hint)
             stop()
+            stopped.clear()
             at.world.commit((scene.WEB_HERE,))
-            assert other.wait(DEADLINE), "the watch that was not stopped got no hint"
+            assert other.was_told(), "the watch that was not stopped got no hint"
             assert not stopped
 
     @proves(StateSource, 10)

@@ -1,0 +1,211 @@
+"""Everything that is sent beside resources: interests, cursors, reports, requests and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import frozen
+
+from netfw.drivers.ha_role import HaRole
+from netfw.drivers.interest import Interest, Service
+from netfw.drivers.reports import Heartbeat, Report, RoleReport, StatusReport
+from netfw.drivers.requests import (
+    EnabledServices,
+    EnsureDhcpPort,
+    EnsureGatewayPort,
+    EnsureHostMac,
+    FindPorts,
+    ReleaseDhcpPort,
+    Request,
+    ResolveDevices,
+    SetPrefix,
+)
+from netfw.drivers.state_source import Cursor
+from netfw.errors import InvalidInput, NotSupported
+from netfw.messaging.remote.tolerance import Understanding, pruned
+from netfw.model.resource import Kind, Ref
+from netfw.model.wire import TABLES
+from netfw.model.wire.codec import Codec, Faulty, Json, Listed, Nullable, Scalar, describe
+from netfw.model.wire.common import STATUS
+from netfw.model.wire.scalars import (
+    ADDRESS,
+    BOOLEAN,
+    HOST,
+    ID,
+    MAC,
+    PREFIX,
+    REVISION,
+    TEXT,
+    TOKEN,
+    choice,
+)
+from netfw.model.wire.shape import Attribute, Shape, Tagged
+
+MANY: Final = 65_536
+REASON_LENGTH: Final = 2_000
+
+
+def _parse_reason(raw: object) -> str:
+    """Text for a person: whatever it is, it does not keep a report from being heard."""
+    return str(raw)[:REASON_LENGTH]
+
+
+def _parse_counts(raw: object) -> Mapping[str, int]:
+    if not isinstance(raw, Mapping):
+        raise ValueError(f"not an object: {describe(raw)}")
+    return {str(name): int(value) for name, value in raw.items() if isinstance(value, int)}
+
+
+def _parse_nothing(raw: object) -> None:
+    return None
+
+
+def _render_nothing(value: None) -> Json:
+    return None
+
+
+PORT: Final = TABLES[Kind.PORT]
+SERVICE: Final = choice(Service)
+REF: Final = Shape(Ref, (Attribute("kind", choice(Kind)), Attribute("id", ID)))
+CURSOR: Final = Shape(Cursor, (Attribute("epoch", TOKEN), Attribute("seq", REVISION)))
+INTEREST: Final = Shape(
+    Interest,
+    (Attribute("host", HOST), Attribute("services", Listed(SERVICE, frozenset))),
+)
+_ABOUT = (
+    Attribute("ref", REF),
+    Attribute("revision", REVISION),
+    Attribute("host", HOST),
+    Attribute("service", SERVICE),
+)
+REPORT: Final = Tagged(
+    "type",
+    MappingProxyType(
+        {
+            "status": Shape(
+                StatusReport,
+                (
+                    *_ABOUT,
+                    Attribute("status", STATUS),
+                    Attribute("reason", Scalar(_parse_reason, str)),
+                ),
+            ),
+            "role": Shape(RoleReport, (*_ABOUT, Attribute("role", choice(HaRole)))),
+            "heartbeat": Shape(
+                Heartbeat,
+                (
+                    Attribute("agent", TABLES[Kind.AGENT]),
+                    Attribute("counts", Scalar(_parse_counts, dict)),
+                    Attribute("start", BOOLEAN),
+                ),
+            ),
+        }
+    ),
+)
+PORTS: Final = Listed(PORT, limit=MANY)
+NOTHING: Final[Scalar[None]] = Scalar(_parse_nothing, _render_nothing)
+_NETWORK, _HOST = Attribute("network", ID), Attribute("host", HOST)
+
+
+@frozen
+class Dialogue:
+    """A kind of request, and what its answer is."""
+
+    name: str
+    request: Shape[Any]
+    answer: Codec[Any]
+
+
+DIALOGUES: Final = (
+    Dialogue(
+        "ensure_dhcp_port",
+        Shape(
+            EnsureDhcpPort,
+            (_NETWORK, _HOST, Attribute("subnets", Listed(ID, frozenset))),
+        ),
+        PORT,
+    ),
+    Dialogue("release_dhcp_port", Shape(ReleaseDhcpPort, (_NETWORK, _HOST)), NOTHING),
+    Dialogue(
+        "find_ports",
+        Shape(
+            FindPorts,
+            (
+                Attribute("address", ADDRESS),
+                Attribute("network", Nullable(ID)),
+                Attribute("router", Nullable(ID)),
+            ),
+        ),
+        PORTS,
+    ),
+    Dialogue("ensure_gateway_port", Shape(EnsureGatewayPort, (_NETWORK, _HOST)), PORT),
+    Dialogue("ensure_host_mac", Shape(EnsureHostMac, (_HOST,)), MAC),
+    Dialogue("enabled_services", Shape(EnabledServices, ()), Listed(TEXT, frozenset)),
+    Dialogue(
+        "set_prefix",
+        Shape(SetPrefix, (Attribute("subnet", ID), Attribute("prefix", Nullable(PREFIX)))),
+        NOTHING,
+    ),
+    Dialogue(
+        "resolve_devices",
+        Shape(ResolveDevices, (Attribute("ports", Listed(ID, frozenset, limit=MANY)),)),
+        PORTS,
+    ),
+)
+_BY_NAME: Final = {each.name: each for each in DIALOGUES}
+_BY_REQUEST: Final = {each.request.cls: each for each in DIALOGUES}
+
+
+def read(codec: Codec[Any], raw: object, what: str) -> Any:
+    """The value that *raw* says to *codec*; names that are not known here are ignored.
+
+    :raises InvalidInput: what is wrong with it.
+    """
+    try:
+        return codec.parse(pruned(codec, raw))
+    except Faulty as exc:
+        raise InvalidInput({f"{what}.{path}": text for path, text in exc.faults.items()}) from exc
+    except ValueError as exc:
+        raise InvalidInput({what: str(exc)}) from exc
+
+
+def read_interest(raw: object, peer: Understanding) -> Interest:
+    """Who asks, and for what; a service that is not known here has nothing to tell.
+
+    :raises InvalidInput: it is none.
+    """
+    if isinstance(raw, Mapping) and isinstance(raw.get("services"), list):
+        known = [each for each in raw["services"] if each in list(Service)]
+        for unknown in (each for each in raw["services"] if each not in known):
+            peer.say(f"an agent asks for the service {str(unknown)[:64]!r}: it is told nothing")
+        raw = {**raw, "services": known}
+    interest: Interest = read(INTEREST, raw, "interest")
+    return interest
+
+
+def read_report(raw: object, peer: Understanding) -> Report | None:
+    """What an agent reports; ``None``: this release can not know it."""
+    try:
+        report: Report = REPORT.parse(pruned(REPORT, raw))
+    except ValueError as exc:
+        peer.say(f"a report is ignored: {exc}")
+        return None
+    return report
+
+
+def dialogue(name: object) -> Dialogue:
+    """The dialogue of that name.
+
+    :raises NotSupported: there is none.
+    """
+    found = _BY_NAME.get(str(name))
+    if found is None:
+        raise NotSupported(f"this server does not know the request {str(name)[:64]!r}")
+    return found
+
+
+def dialogue_of(request: Request[Any]) -> Dialogue | None:
+    """The dialogue that *request* begins."""
+    return _BY_REQUEST.get(type(request))

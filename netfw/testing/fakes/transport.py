@@ -1,0 +1,127 @@
+"""A transport within one process, which counts what it carries and can be made to fail."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLate
+from typing import Any, ClassVar, Self
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.error_wire import decode_error, encode_error
+from netfw.drivers.transport import Caller, Handler, Listener, Message, Stop, Transport
+from netfw.errors import BackendUnavailable, ConfigError
+
+Fate = Callable[[Message], Iterator[Message]]
+"""What becomes of a hint: the same, nothing, several."""
+
+
+def _arrives(message: Message) -> Iterator[Message]:
+    yield message
+
+
+class Wire:
+    """What transports of one test are connected by.
+
+    Requests are answered by other threads and hints arrive in another one, as between processes.
+    """
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        """Requests, by method."""
+        self.bytes = 0
+        """Of all bodies, there and back."""
+        self.hints: Counter[str] = Counter()
+        """Hints that were published, by topic."""
+        self.fate: Fate = _arrives
+        self.cut = False
+        self._handlers: dict[str, Handler] = {}
+        self._listeners: dict[str, dict[object, Listener]] = {}
+        self._listening = threading.RLock()
+        self._workers = ThreadPoolExecutor(4, thread_name_prefix="wire")
+        self._underway: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._courier = threading.Thread(target=self._carry, name="courier", daemon=True)
+        self._courier.start()
+
+    def transport(self, caller: Caller = Caller("somebody")) -> WireTransport:  # noqa: B008
+        """A transport of a process whose credentials say *caller*."""
+        return WireTransport(self, caller)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._underway.put(None)
+        self._courier.join()
+        self._workers.shutdown()
+
+    def call(self, message: Message, caller: Caller, timeout: float) -> Message:
+        handler = self._handlers.get(message.topic)
+        if self.cut or handler is None:
+            raise BackendUnavailable(f"nobody answers on {message.topic}")
+        self.calls[message.method] += 1
+        under_way: Future[Message] = self._workers.submit(handler, message, caller)
+        try:
+            answer = under_way.result(timeout)
+        except TooLate as exc:
+            raise BackendUnavailable(f"no answer within {timeout} seconds") from exc
+        except Exception as exc:  # noqa: BLE001 - whatever it is, it reaches the caller
+            raise decode_error(encode_error(exc)) from None
+        self.bytes += len(message.body) + len(answer.body)
+        return answer
+
+    def serve(self, topic: str, handler: Handler) -> Stop:
+        self._handlers[topic] = handler
+        return lambda: self._handlers.pop(topic, None) and None
+
+    def publish(self, message: Message) -> None:
+        self.hints[message.topic] += 1
+        self._underway.put(message)
+
+    def subscribe(self, topic: str, listener: Listener) -> Stop:
+        token = object()
+        with self._listening:
+            self._listeners.setdefault(topic, {})[token] = listener
+        self._underway.put(Message(topic=topic, method="hint"))
+
+        def stop() -> None:
+            with self._listening:
+                self._listeners[topic].pop(token, None)
+
+        return stop
+
+    def _carry(self) -> None:
+        while (message := self._underway.get()) is not None:
+            for arrived in self.fate(message):
+                with self._listening:
+                    for listener in tuple(self._listeners.get(arrived.topic, {}).values()):
+                        listener(arrived)
+
+
+class WireTransport(Transport):
+    """One end of a :class:`Wire`."""
+
+    VERSION: ClassVar[int] = 1
+
+    def __init__(self, wire: Wire, caller: Caller) -> None:
+        self._wire, self._caller = wire, caller
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        raise ConfigError("this transport is made by tests")
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("wire")
+
+    def call(self, message: Message, timeout: float) -> Message:
+        return self._wire.call(message, self._caller, timeout)
+
+    def serve(self, topic: str, handler: Handler) -> Stop:
+        return self._wire.serve(topic, handler)
+
+    def publish(self, message: Message) -> None:
+        self._wire.publish(message)
+
+    def subscribe(self, topic: str, listener: Listener) -> Stop:
+        return self._wire.subscribe(topic, listener)
