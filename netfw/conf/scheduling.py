@@ -50,6 +50,13 @@ SCHEDULING = (
         default=[],
         help="The zones of networks and routers that name none; empty: any.",
     ),
+    cfg.StrOpt(
+        "dvr_base_mac",
+        default="fa:16:3f:00:00:00",
+        regex=r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$",
+        help="Hosts get MAC addresses that begin with its first three octets, for what distributed "
+        "routers send.  They must differ from those of base_mac.",
+    ),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Boolean, Column, ForeignKey, Index, Table
+from sqlalchemy import Boolean, Column, ForeignKey, Index, Table, UniqueConstraint
 
 from netfw.server.db.columns import (
     DIGEST_LENGTH,
@@ -165,3 +165,51 @@ REPORTS: Final = Table(
     **TABLE_OPTIONS,
 )
 """What a service of a host last said of a resource in its care."""
+
+HOST_MACS: Final = Table(
+    "host_macs",
+    METADATA,
+    Column("host", text(), primary_key=True),
+    Column("mac", word(), nullable=False),
+    UniqueConstraint("mac"),
+    **TABLE_OPTIONS,
+)
+"""The MAC address that routed traffic of a host carries; no two hosts have the same."""
+
+OUTBOX: Final = Table(
+    "outbox",
+    METADATA,
+    Column("seq", number(), primary_key=True, autoincrement=False),
+    Column("place", number(), primary_key=True, autoincrement=False),
+    Column("driver", text(64), nullable=False),
+    Column("lane", word(), nullable=False),
+    Column("kind", word(), nullable=False),
+    Column("resource_id", word(), nullable=False),
+    Column("revision", number(), nullable=False),
+    Column("before", document(), nullable=True),
+    Column("after", document(), nullable=True),
+    Column("context", document(), nullable=False),
+    Column("at", number(), nullable=False),
+    Column("tried", Boolean(create_constraint=False), nullable=False),
+    Column("error", document(), nullable=True),
+    Index(None, "driver", "lane", "seq", "place"),
+    Index(None, "resource_id"),
+    **TABLE_OPTIONS,
+)
+"""What drivers are still to be told, in the order of commits; with an error: what waits for a
+person."""
+
+OUTBOX_LANES: Final = Table(
+    "outbox_lanes",
+    METADATA,
+    Column("driver", text(64), primary_key=True),
+    Column("lane", word(), primary_key=True),
+    Column("owner", word(), nullable=False),
+    Column("until", number(), nullable=False),
+    Column("attempts", number(), nullable=False),
+    Column("again", number(), nullable=False),
+    Column("error", document(), nullable=False),
+    **TABLE_OPTIONS,
+)
+"""Who works on a lane and until when it is his, in the database's milliseconds; and for how long
+nobody tries, since the last attempts failed."""

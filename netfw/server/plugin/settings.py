@@ -37,3 +37,5 @@ class Settings:
     """For networks and routers that name none."""
     max_allowed_address_pairs: int = 10
     """How many a port may have."""
+    dvr_base_mac: str = "fa:16:3f:00:00:00"
+    """The MAC addresses of hosts begin with its first three octets."""
