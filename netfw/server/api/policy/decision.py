@@ -1,0 +1,224 @@
+"""What a rule is for one requester: yes, no, or a question that only the target can answer.
+
+The language and its parser are oslo.policy's.  Of most rules nothing is left once the requester is
+known, so that a list of a thousand rows asks them once; of the others remains, as a rule, one
+comparison.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from oslo_policy.policy import AndCheck, Check, NotCheck, OrCheck, RuleCheck, RuleDefault
+
+from netfw.drivers.query import Requester
+from netfw.errors import nearest
+
+REQUESTER_WORDS = ("project_id", "tenant_id", "user_id", "is_admin")
+"""What can stand on the left of a colon, beside ``role``, ``rule``, ``field`` and literals."""
+
+_FIELD = re.compile(r"(?P<resource>[^:=]+):(?P<name>[^=~]+)=(?P<regular>~?)(?P<value>.*)", re.S)
+_ONE_ATTRIBUTE = re.compile(r"%\((?P<name>[^)]+)\)s")
+
+
+class Target(Protocol):
+    """What a rule is asked about; ``KeyError`` where it has no such attribute."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+Question = Callable[[Target], bool]
+Decision = bool | Question
+Tree = Any
+"""A check of oslo.policy."""
+
+
+def parse(name: str, text: str) -> Tree:
+    """The check that *text* means.
+
+    :raises ValueError: it means nothing; oslo.policy itself would quietly refuse everybody.
+    """
+    tree = RuleDefault(name, text).check
+    nothing = sum(isinstance(each, _NOBODY) for each in walk(tree))
+    if nothing != text.replace("(", " ").replace(")", " ").split().count("!"):
+        raise ValueError(f"{text!r} is not a rule; write such as 'role:admin or rule:owner'")
+    for each in walk(tree):
+        if isinstance(each, Check):
+            _refuse_unknown(each)
+    return tree
+
+
+_SAMPLE = {text: type(RuleDefault("sample", text).check) for text in ("@", "!", "role:a", "a:b")}
+_EVERYBODY, _NOBODY, _ROLE, _GENERIC = _SAMPLE.values()
+
+
+def walk(tree: Tree) -> Iterator[Tree]:
+    """The check and all checks within it."""
+    yield tree
+    for part in getattr(tree, "rules", ()) or filter(None, [getattr(tree, "rule", None)]):
+        yield from walk(part)
+
+
+def _refuse_unknown(check: Check) -> None:
+    if isinstance(check, RuleCheck | _ROLE):
+        return
+    if not isinstance(check, _GENERIC):
+        raise ValueError(f"{check}: checks that ask others are not supported")
+    if check.kind == "field":
+        if not _FIELD.fullmatch(check.match):
+            raise ValueError(f"{check}: write such as field:port:device_owner=~^network:")
+    elif check.kind not in REQUESTER_WORDS and _literal(check.kind) is None:
+        hint = nearest(check.kind, (*REQUESTER_WORDS, "role", "rule", "field"))
+        raise ValueError(f"{check}: nobody has {check.kind!r}{hint}")
+
+
+class Decisions:
+    """All rules, for one requester; each worked out when it is first asked for."""
+
+    def __init__(self, rules: Mapping[str, Tree], requester: Requester) -> None:
+        self._rules = rules
+        self._roles = frozenset(role.lower() for role in requester.roles)
+        self._words = {
+            "project_id": requester.project_id,
+            "tenant_id": requester.project_id,
+            "user_id": requester.user,
+            "is_admin": str(requester.admin),
+        }
+        self._known: dict[str, Decision] = {}
+        self.views: dict[str, Any] = {}
+        """What others work out of the decisions, kept as long as they."""
+
+    def __getitem__(self, name: str) -> Decision:
+        found = self._known.get(name)
+        if found is None:
+            found = self._known[name] = self._decide(self._rules[name])
+        return found
+
+    def _decide(self, check: Tree) -> Decision:
+        if isinstance(check, AndCheck):
+            return _all([self._decide(part) for part in check.rules])
+        if isinstance(check, OrCheck):
+            return _any([self._decide(part) for part in check.rules])
+        if isinstance(check, NotCheck):
+            return _not(self._decide(check.rule))
+        if isinstance(check, Check):
+            return self._single(check)
+        return isinstance(check, _EVERYBODY)
+
+    def _single(self, check: Check) -> Decision:
+        if isinstance(check, RuleCheck):
+            return self[check.match]
+        if check.kind == "role":
+            return self._role(check.match)
+        return self._compare(check.kind, check.match)
+
+    def _role(self, match: str) -> Decision:
+        if "%" not in match:
+            return match.lower() in self._roles
+        return lambda target: (
+            (text := _fill(match, target)) is not None and (text.lower() in self._roles)
+        )
+
+    def _compare(self, kind: str, match: str) -> Decision:
+        if kind == "field":
+            return _field(match)
+        wanted = self._words.get(kind)
+        if wanted is None:
+            wanted = _literal(kind)
+        if not wanted:  # nobody's: it is equal to nothing, not even to the owner of what has none
+            return False
+        if "%" not in match:
+            return match == wanted
+        if one := _ONE_ATTRIBUTE.fullmatch(match):
+            return _equals(one["name"], wanted)
+        return lambda target: _fill(match, target) == wanted
+
+
+def _literal(kind: str) -> str | None:
+    try:
+        return str(ast.literal_eval(kind))
+    except (ValueError, SyntaxError):
+        return None
+
+
+def _fill(match: str, target: Target) -> str | None:
+    try:
+        return match % target
+    except KeyError:
+        return None
+
+
+def _equals(name: str, wanted: str) -> Question:
+    def question(target: Target) -> bool:
+        try:
+            found = target[name]
+            return found == wanted or str(found) == wanted
+        except KeyError:
+            return False
+
+    return question
+
+
+def _field(match: str) -> Question:
+    """``field:<resource>:<attribute>=<value>``, or ``=~<regular expression>``."""
+    found = _FIELD.fullmatch(match)
+    assert found is not None, "parse() refuses others"
+    name, value = found["name"], found["value"]
+    if not found["regular"]:
+        return _equals(name, value)
+    pattern = re.compile(value)
+
+    def question(target: Target) -> bool:
+        try:
+            return pattern.match(str(target[name])) is not None
+        except KeyError:
+            return False
+
+    return question
+
+
+def _all(parts: Sequence[Decision]) -> Decision:
+    questions: list[Question] = []
+    for part in parts:
+        if part is False:
+            return False
+        if part is not True:
+            questions.append(part)
+    if len(questions) < 2:
+        return questions[0] if questions else True
+
+    def every(target: Target) -> bool:
+        for question in questions:  # noqa: SIM110  a generator would cost more than it asks
+            if not question(target):
+                return False
+        return True
+
+    return every
+
+
+def _any(parts: Sequence[Decision]) -> Decision:
+    questions: list[Question] = []
+    for part in parts:
+        if part is True:
+            return True
+        if part is not False:
+            questions.append(part)
+    if len(questions) < 2:
+        return questions[0] if questions else False
+
+    def either(target: Target) -> bool:
+        for question in questions:  # noqa: SIM110  a generator would cost more than it asks
+            if question(target):
+                return True
+        return False
+
+    return either
+
+
+def _not(part: Decision) -> Decision:
+    if isinstance(part, bool):
+        return not part
+    return lambda target: not part(target)

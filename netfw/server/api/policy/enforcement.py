@@ -1,0 +1,284 @@
+"""The policy of the API: asks the rules, and says no in the right words.
+
+What somebody may not see does not exist for him; what he sees and may not do is forbidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+from attrs import frozen
+from oslo_config.cfg import ConfigOpts
+
+from netfw.conf.identity import POLICY
+from netfw.drivers.api_extension import PolicyRule
+from netfw.drivers.query import Body, Requester
+from netfw.errors import Forbidden, NotFound
+from netfw.model.wire import Json
+from netfw.server.api.declaration import ApiAction, ApiAttribute, ApiResource, Verb
+from netfw.server.api.policy.decision import Decision, Decisions, Question
+from netfw.server.api.policy.rules import Rules, compiled, declared_rules, read_file
+from netfw.server.api.policy.target import Lookup, Row, Rows
+from netfw.server.api.protocols import Deed
+from netfw.server.api.watched_file import WatchedFile
+
+_OWNERSHIP = frozenset({"id", "project_id", "tenant_id"})
+
+
+@frozen(kw_only=True)
+class _View:
+    """What one requester sees of the resources of one kind."""
+
+    row: Decision
+    hidden: frozenset[str]
+    asked: tuple[tuple[str, Question], ...]
+    """Attributes that he sees of some of them."""
+    inner: tuple[tuple[str, str, Decision], ...]
+
+    @property
+    def everything(self) -> bool:
+        return self.row is True and not (self.hidden or self.asked or self.inner)
+
+
+class RulesPolicy:
+    """A :class:`~netfw.server.api.protocols.Policy` of rules in the language of oslo.policy."""
+
+    def __init__(
+        self,
+        resources: Iterable[ApiResource],
+        lookup: Lookup,
+        *,
+        path: str | None = None,
+        optional: bool = False,
+        more: Iterable[PolicyRule] = (),
+    ) -> None:
+        """*path*: the operator's file; *optional*: it need not exist.
+
+        :raises ConfigError: the rules, or the file, can not be used.
+        """
+        self._resources = {each.name: each for each in resources}
+        self._lookup = lookup
+        self.declared: Mapping[str, PolicyRule] = declared_rules(self._resources.values(), more)
+        declared = compiled(self.declared)
+        self._file: WatchedFile[Rules] | None = None
+        self._rules = declared
+        if path is not None:
+            missing = declared if optional else None
+            read = partial(_read, path, self.declared)
+            self._file = WatchedFile(path, read, private=False, missing=missing)
+
+    def is_admin(self, requester: Requester) -> bool:
+        """Whether his roles make him an administrator."""
+        decision = self._of(requester)["context_is_admin"]
+        return decision is True
+
+    def reload(self) -> None:
+        """Read the operator's file now.
+
+        :raises ConfigError: it can not be used; the former rules stay in force.
+        """
+        if self._file is not None:
+            self._file.reload()
+
+    def needs_target(
+        self, requester: Requester, resource: ApiResource, deed: Deed, asked: Body
+    ) -> bool:
+        decisions = self._of(requester)
+        if deed is Verb.SHOW:
+            return decisions[f"get_{resource.name}"] is not True
+        found = {decisions[rule] for rule in _rules(resource, deed, asked)}
+        if found == {True}:
+            return False
+        return not found <= {True, False} or not isinstance(decisions[f"get_{resource.name}"], bool)
+
+    def authorize(
+        self,
+        requester: Requester,
+        resource: ApiResource,
+        deed: Deed,
+        target: Body | None,
+        asked: Body,
+    ) -> None:
+        if deed is Verb.SHOW and target is None:
+            return  # a list: he sees of it what he sees
+        decisions = self._of(requester)
+        row = None if target is None else self._row(resource, target)
+        first, *others = _rules(resource, deed, asked)
+        if not _holds(decisions[first], row):
+            raise self._refusal(decisions, resource, deed, target, first)
+        if others and target is not None and deed is Verb.UPDATE:
+            row = self._row(resource, _as_asked(resource, target, asked))
+        for rule in others:
+            if not _holds(decisions[rule], row):
+                raise self._refusal(decisions, resource, deed, target, rule)
+
+    def visible(
+        self, requester: Requester, resource: ApiResource, bodies: Sequence[Body]
+    ) -> Sequence[Body]:
+        decisions = self._of(requester)
+        view = decisions.views.get(resource.name)
+        if view is None:
+            view = decisions.views[resource.name] = _view(decisions, resource)
+        if view.everything:
+            return bodies
+        if view.row is False:
+            return []
+        rows = Rows(bodies, resource.parents, self._lookup)
+        if view.row is not True:
+            bodies = [body for body in bodies if view.row(Row(body, rows))]
+        if not (view.hidden or view.asked or view.inner):
+            return bodies
+        return [_shown(body, view, rows) for body in bodies]
+
+    def _of(self, requester: Requester) -> Decisions:
+        rules = self._rules if self._file is None else self._file.value
+        return rules.decisions(requester)
+
+    def _row(self, resource: ApiResource, body: Body) -> Row:
+        return Rows((body,), resource.parents, self._lookup).target(body)
+
+    def _sees(self, decisions: Decisions, resource: ApiResource, body: Body | None) -> bool:
+        row = None if body is None else self._row(resource, body)
+        return _holds(decisions[f"get_{resource.name}"], row)
+
+    def _refusal(
+        self,
+        decisions: Decisions,
+        resource: ApiResource,
+        deed: Deed,
+        target: Body | None,
+        rule: str,
+    ) -> Forbidden | NotFound:
+        if deed is Verb.CREATE:
+            hidden = self._hidden_parent(decisions, resource, target or {})
+            return hidden or Forbidden(_sentence(resource, deed, rule))
+        if deed is not Verb.SHOW and self._sees(decisions, resource, target):
+            return Forbidden(_sentence(resource, deed, rule))
+        id = (target or {}).get(resource.identity, "")
+        return NotFound(f"there is no {resource.name} {id}".rstrip())
+
+    def _hidden_parent(
+        self, decisions: Decisions, resource: ApiResource, body: Body
+    ) -> NotFound | None:
+        """The first resource that what is to be made would belong to, and that he does not see."""
+        rows = Rows((body,), resource.parents, self._lookup)
+        for name, attribute in resource.parents.items():
+            if body.get(attribute) is None or name not in self._resources:
+                continue
+            parent = rows.parent(body, name)
+            if parent is None or not self._sees(decisions, self._resources[name], parent):
+                return NotFound(f"there is no {name} {body[attribute]}")
+        return None
+
+
+def configured(
+    conf: ConfigOpts,
+    resources: Iterable[ApiResource],
+    lookup: Lookup,
+    more: Iterable[PolicyRule] = (),
+) -> RulesPolicy:
+    """The policy with the file of the group ``policy``, which need not exist at its usual place.
+
+    :raises ConfigError: the rules, or the file, can not be used.
+    """
+    path = conf.policy.file
+    optional = path == next(each for each in POLICY if each.dest == "file").default
+    return RulesPolicy(resources, lookup, path=path, optional=optional, more=more)
+
+
+def _read(path: str, declared: Mapping[str, PolicyRule], text: str) -> Rules:
+    return compiled(declared, read_file(path, declared, text))
+
+
+def _holds(decision: Decision, row: Row | None) -> bool:
+    if isinstance(decision, bool):
+        return decision
+    return row is not None and decision(row)
+
+
+def _rules(resource: ApiResource, deed: Deed, asked: Body) -> Iterator[str]:
+    """The rule of the deed, then those of the attributes that it is about."""
+    if isinstance(deed, ApiAction):
+        yield deed.rule_name
+        return
+    yield f"{deed}_{resource.name}"
+    if deed not in (Verb.CREATE, Verb.UPDATE):
+        return
+    for attribute in resource.attributes:
+        if attribute.name in asked and (attribute.checks or attribute.inner):
+            yield from _attribute_rules(resource, attribute, deed, asked)
+
+
+def _attribute_rules(
+    resource: ApiResource, attribute: ApiAttribute, verb: Verb, asked: Body
+) -> Iterator[str]:
+    value = asked[attribute.name]
+    if verb is Verb.CREATE and value == attribute.default:
+        return
+    name = f"{verb}_{resource.name}:{attribute.name}"
+    if verb in attribute.checks:
+        yield name
+    objects = value if isinstance(value, list) else []
+    given = {inner for each in objects if isinstance(each, Mapping) for inner in each}
+    for inner, checks in attribute.inner.items():
+        if verb in checks and inner in given:
+            yield f"{name}:{inner}"
+
+
+def _as_asked(resource: ApiResource, target: Body, asked: Body) -> Body:
+    """The resource as it is to be; whose it is, and what it belongs to, stays."""
+    kept = _OWNERSHIP.union(resource.parents.values())
+    return {**target, **{name: asked[name] for name in asked if name not in kept}}
+
+
+def _view(decisions: Decisions, resource: ApiResource) -> _View:
+    hidden: set[str] = set()
+    asked: list[tuple[str, Question]] = []
+    inner: list[tuple[str, str, Decision]] = []
+    for attribute in resource.attributes:
+        name = f"{Verb.SHOW}_{resource.name}:{attribute.name}"
+        if Verb.SHOW in attribute.checks:
+            decision = decisions[name]
+            if decision is False:
+                hidden.add(attribute.name)
+            elif decision is not True:
+                asked.append((attribute.name, decision))
+        for part, checks in attribute.inner.items():
+            if Verb.SHOW in checks and (decision := decisions[f"{name}:{part}"]) is not True:
+                inner.append((attribute.name, part, decision))
+    return _View(
+        row=decisions[f"{Verb.SHOW}_{resource.name}"],
+        hidden=frozenset(hidden),
+        asked=tuple(asked),
+        inner=tuple(inner),
+    )
+
+
+def _shown(body: Body, view: _View, rows: Rows) -> Body:
+    row = Row(body, rows)
+    hidden = view.hidden
+    if view.asked:
+        hidden = hidden.union(name for name, question in view.asked if not question(row))
+    shown = dict(body)  # and not by picking, which takes several times as long
+    for name in hidden:
+        shown.pop(name, None)
+    for attribute, part, decision in view.inner:
+        values = shown.get(attribute)
+        if isinstance(values, list) and not _holds(decision, row):
+            shown[attribute] = [_without(value, part) for value in values]
+    return shown
+
+
+def _without(value: Json, part: str) -> Json:
+    if not isinstance(value, Mapping):
+        return value
+    return {name: each for name, each in value.items() if name != part}
+
+
+def _sentence(resource: ApiResource, deed: Deed, rule: str) -> str:
+    """Why not; Tempest and other clients look for the last words."""
+    doing = f"do {deed.name} to" if isinstance(deed, ApiAction) else str(deed)
+    attribute = "" if isinstance(deed, ApiAction) else rule.partition(":")[2]
+    what = f"{attribute} of a {resource.name}" if attribute else f"this {resource.name}"
+    return f"you may not {doing} {what}: rule:{rule} is disallowed by policy"
