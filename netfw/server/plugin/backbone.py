@@ -7,10 +7,11 @@ from typing import TypeVar
 
 from attrs import define, field
 
+from netfw.drivers.base import Host
 from netfw.drivers.change import Change
 from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.query import Requester
-from netfw.errors import NotSupported
+from netfw.errors import ConfigError, NotSupported
 from netfw.model.agent import Agent
 from netfw.server.db.database import Database, Transaction, View
 from netfw.server.plugin.keeper import Keeper
@@ -48,10 +49,20 @@ class Backbone:
     """In the order in which they are asked: mechanism drivers, service plugins, the outbox."""
     arrivals: list[Arrival] = field(factory=list)
     """In the order in which they are told."""
+    starting: list[Callable[[], None]] = field(factory=list)
+    """What has to be in the database before the first request."""
     segments_wanted: bool = False
     """Whether a watcher looks at the segments of networks."""
     committed: Callable[[], None] = lambda: None
     """Called after every commit: somebody may want to look at the journal."""
+
+    def start(self) -> None:
+        """Prepare the database for this configuration; several processes may, and again.
+
+        :raises BackendUnavailable: it does not answer.
+        """
+        for prepare in self.starting:
+            prepare()
 
     def keeper(self, name: str) -> Keeper:
         """Who keeps *name*.
@@ -88,3 +99,15 @@ class Backbone:
     def read(self, work: Callable[[View], T]) -> T:
         """Do *work*, which sees one moment."""
         return self.database.read(work)
+
+
+def backbone_of(host: Host) -> Backbone:
+    """The backbone that the server shares with its plugins.
+
+    :raises ConfigError: this is no server.
+    """
+    return host.share(Backbone, _missing)
+
+
+def _missing() -> Backbone:
+    raise ConfigError("this plugin works within a netfw server only")

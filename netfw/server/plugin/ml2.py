@@ -9,7 +9,8 @@ from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.core_plugin import CorePlugin
 from netfw.drivers.reports import Report
 from netfw.drivers.requests import Request
-from netfw.errors import ConfigError, NotSupported
+from netfw.errors import NotSupported
+from netfw.server.plugin.assembly import core_of
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.keeper import Keeper
 from netfw.server.plugin.keeping import KeepingPlugin
@@ -38,7 +39,8 @@ class Ml2Plugin(KeepingPlugin, CorePlugin):
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
-        raise NotImplementedError
+        core = core_of(host)
+        return cls(core.backbone, core.keepers())
 
     def describe(self) -> DriverInfo:
         return DriverInfo("ml2")
@@ -52,15 +54,3 @@ class Ml2Plugin(KeepingPlugin, CorePlugin):
         if answer is None:
             raise NotSupported(f"the core plugin does not answer {type(request).__name__}")
         return cast(R, answer(request))
-
-
-def backbone_of(host: Host) -> Backbone:
-    """The backbone that the server shares with its plugins.
-
-    :raises ConfigError: this is no server.
-    """
-
-    def missing() -> Backbone:
-        raise ConfigError("this plugin works within a netfw server only")
-
-    return host.share(Backbone, missing)

@@ -14,10 +14,9 @@ from netfw.model.ids import SecurityGroupId
 from netfw.model.resource import Kind
 from netfw.model.security_group import SecurityGroup
 from netfw.model.wire import parse, render
-from netfw.server.plugin.backbone import Backbone
+from netfw.server.plugin.backbone import Backbone, backbone_of
 from netfw.server.plugin.keeper import Moment, StoredKeeper
 from netfw.server.plugin.keeping import KeepingPlugin
-from netfw.server.plugin.ml2 import backbone_of
 from netfw.server.plugin.security_group_rules import (
     SecurityGroupRuleKeeper,
     complete,

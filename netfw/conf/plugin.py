@@ -1,0 +1,131 @@
+"""Options of the plugins that keep networks: which there are, which drivers, which defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oslo_config import cfg
+
+GROUP = "ml2"
+"""Of the drivers; the plugins themselves are named without a group."""
+
+PLUGINS = (
+    cfg.StrOpt(
+        "core_plugin",
+        default="ml2",
+        help="The plugin that keeps networks, subnets, ports and agents.",
+    ),
+    cfg.ListOpt(
+        "service_plugins",
+        default=["router"],
+        help="Plugins that keep what stands beside them, in the order in which they have a say.",
+    ),
+    cfg.StrOpt(
+        "ipam_driver",
+        default="internal",
+        help="The driver that hands out addresses; its own options are in the group of that name.",
+    ),
+    cfg.StrOpt(
+        "base_mac",
+        default="fa:16:3e:00:00:00",
+        help="MAC addresses of ports begin with its first three octets, or with four where the "
+        "fourth is not 00.",
+    ),
+    cfg.StrOpt(
+        "dns_domain",
+        default="openstacklocal",
+        help="The domain in which ports have names, where neither port nor network has one.",
+    ),
+    cfg.IntOpt(
+        "global_physnet_mtu",
+        default=1500,
+        min=0,
+        max=65535,
+        help="MTU of the physical networks, for all type drivers whose own group says nothing "
+        "else; 0: no limit.",
+    ),
+    cfg.IntOpt(
+        "max_dns_nameservers",
+        default=5,
+        min=0,
+        help="How many DNS servers a subnet may name.",
+    ),
+    cfg.IntOpt(
+        "max_subnet_host_routes",
+        default=20,
+        min=0,
+        help="How many routes a subnet may name.",
+    ),
+    cfg.IntOpt(
+        "max_allowed_address_pairs",
+        default=10,
+        min=0,
+        help="How many address pairs a port may have.",
+    ),
+)
+
+ML2 = (
+    cfg.ListOpt(
+        "type_drivers",
+        default=["local", "flat", "vlan", "gre", "vxlan", "geneve"],
+        help="Types of segments that networks can have, by their drivers; the options of each are "
+        "in the group of its name.",
+    ),
+    cfg.ListOpt(
+        "tenant_network_types",
+        default=["vxlan"],
+        help="Types that are tried, in this order, for a network whose segment nobody chose.  "
+        "The type needs numbers: see vni_ranges in the group vxlan, and the like.",
+    ),
+    cfg.StrOpt(
+        "external_network_type",
+        help="The type of external networks whose segment nobody chose; unset: as for others.",
+    ),
+    cfg.ListOpt(
+        "mechanism_drivers",
+        default=["openvswitch", "l2population"],
+        help="Drivers that bind ports, in the order in which they are asked.",
+    ),
+    cfg.ListOpt(
+        "extension_drivers",
+        default=["port_security", "dns", "qos"],
+        help="Drivers that add attributes to networks, subnets and ports, in their order.",
+    ),
+    cfg.IntOpt(
+        "path_mtu",
+        default=0,
+        min=0,
+        max=65535,
+        help="Largest IP packet that gets from each host to each other without fragmentation, for "
+        "all types of tunnels whose own group says nothing else; 0: as global_physnet_mtu.",
+    ),
+    cfg.IntOpt(
+        "overlay_ip_version",
+        default=4,
+        choices=[4, 6],
+        help="IP version of tunnels, for all types of them whose own group says nothing else.",
+    ),
+    cfg.DictOpt(
+        "physical_network_mtus",
+        default={},
+        help="Physical networks whose MTU differs from global_physnet_mtu, as physnet1:9000, for "
+        "all type drivers whose own group says nothing else.",
+    ),
+)
+
+
+def shared_values(conf: cfg.ConfigOpts) -> Mapping[str, Any]:
+    """What holds for every driver that has an option of the same name and is told nothing else."""
+    return {
+        "global_physnet_mtu": conf.global_physnet_mtu,
+        "dns_domain": conf.dns_domain,
+        "path_mtu": conf[GROUP].path_mtu,
+        "overlay_ip_version": conf[GROUP].overlay_ip_version,
+        "physical_network_mtus": conf[GROUP].physical_network_mtus,
+    }
+
+
+def list_opts() -> list[tuple[str | None, Sequence[cfg.Opt]]]:
+    """What the sample generator asks for: groups and their options."""
+    return [(None, PLUGINS), (GROUP, ML2)]

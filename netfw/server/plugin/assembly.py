@@ -1,0 +1,101 @@
+"""The core of a server, put together of its database and its drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import frozen
+
+from netfw.drivers.base import Host
+from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.ipam import IpamDriver
+from netfw.drivers.mechanism import MechanismDriver
+from netfw.drivers.type_driver import TypeDriver
+from netfw.errors import ConfigError
+from netfw.server.db.database import Database
+from netfw.server.plugin.agents import AgentKeeper
+from netfw.server.plugin.backbone import Backbone
+from netfw.server.plugin.binder import Binder
+from netfw.server.plugin.extensions import Extensions
+from netfw.server.plugin.keeper import Keeper
+from netfw.server.plugin.mechanisms import Mechanisms
+from netfw.server.plugin.networks import NetworkKeeper, SegmentKeeper
+from netfw.server.plugin.ports import PortKeeper
+from netfw.server.plugin.segment_types import SegmentTypes
+from netfw.server.plugin.settings import Settings
+from netfw.server.plugin.subnets import SubnetKeeper
+
+
+@frozen(kw_only=True)
+class Drivers:
+    """The drivers of one server, each sort in the order of the configuration."""
+
+    ipam: IpamDriver
+    types: Sequence[TypeDriver] = ()
+    mechanisms: Sequence[MechanismDriver] = ()
+    extensions: Sequence[ExtensionDriver] = ()
+
+
+@frozen(kw_only=True)
+class Core:
+    """What the core plugin works with."""
+
+    backbone: Backbone
+    types: SegmentTypes
+    mechanisms: Mechanisms
+    extensions: Extensions
+
+    def keepers(self) -> tuple[Keeper, ...]:
+        """Of all resources that the core plugin keeps."""
+        return (
+            NetworkKeeper(self.types, self.extensions),
+            SegmentKeeper(),
+            SubnetKeeper(self.extensions),
+            PortKeeper(Binder(self.mechanisms, self.types), self.extensions),
+            AgentKeeper(self.backbone.settings),
+        )
+
+
+def assemble(
+    database: Database,
+    drivers: Drivers,
+    settings: Settings | None = None,
+    quotas: Mapping[str, int] | None = None,
+) -> Core:
+    """Put the core together; nothing is read or written before its backbone is started.
+
+    :raises ConfigError: drivers contradict each other, or the settings.
+    """
+    chosen = Settings() if settings is None else settings
+    backbone = Backbone(
+        database=database, settings=chosen, ipam=drivers.ipam, quotas=dict(quotas or {})
+    )
+    types = SegmentTypes(drivers.types, chosen)
+    mechanisms = Mechanisms(drivers.mechanisms)
+    backbone.starting.append(lambda: database.transaction(types.define))
+    backbone.watchers.append(mechanisms.check)
+    backbone.segments_wanted = bool(mechanisms.drivers)
+    return Core(
+        backbone=backbone,
+        types=types,
+        mechanisms=mechanisms,
+        extensions=Extensions(drivers.extensions),
+    )
+
+
+def offer(core: Core, host: Host) -> None:
+    """Have the plugins of *host* find the core, and its backbone."""
+    host.share(Core, lambda: core)
+    host.share(Backbone, lambda: core.backbone)
+
+
+def core_of(host: Host) -> Core:
+    """The core that the server of *host* has.
+
+    :raises ConfigError: this is no server.
+    """
+
+    def missing() -> Core:
+        raise ConfigError("this plugin works within a netfw server only")
+
+    return host.share(Core, missing)

@@ -1,0 +1,173 @@
+"""The keeper of subnets."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+from netfw.drivers.ipam import DerivedAddress
+from netfw.drivers.query import Body, Query, Requester
+from netfw.errors import Conflict, NotFound
+from netfw.model.ids import NetworkId
+from netfw.model.network import Network
+from netfw.model.port import FixedIp, IpAllocation, Port
+from netfw.model.resource import Kind
+from netfw.model.subnet import Subnet
+from netfw.model.wire import parse, render
+from netfw.server.db.resources import Row
+from netfw.server.plugin.addressing import ROUTER_OWNERS, is_automatic
+from netfw.server.plugin.extensions import Extensions
+from netfw.server.plugin.keeper import Moment, StoredKeeper
+from netfw.server.plugin.networks import DHCP_OWNER, LEAST_IPV6_MTU
+from netfw.server.plugin.subnet_rules import check_gateway, check_overlap, check_subnet, completed
+from netfw.server.plugin.unit import Unit
+
+
+class SubnetKeeper(StoredKeeper[Subnet]):
+    """Subnets: their pools are defined when they are made, and dropped when they go."""
+
+    name, kind, quota = "subnet", Kind.SUBNET, "subnet"
+
+    def __init__(self, extensions: Extensions) -> None:
+        self._extensions = extensions
+
+    def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Subnet, ...]:
+        there: dict[NetworkId, list[Subnet]] = {}
+        new: list[Subnet] = []
+        for body in bodies:
+            subnet = self._new(unit, body)
+            if subnet.network_id not in there:
+                there[subnet.network_id] = _subnets_of(unit, subnet.network_id)
+            check_overlap(subnet, there[subnet.network_id])
+            there[subnet.network_id].append(subnet)
+            new.append(subnet)
+        made = unit.insert(*new)
+        for subnet in made:
+            unit.tx.addresses.define(subnet)
+            unit.backbone.ipam.check_subnet(None, subnet, unit.tx.addresses)
+            if is_automatic(subnet):
+                self._give_addresses(unit, subnet)
+        return made
+
+    def change(self, unit: Unit, before: Subnet, body: Body) -> Subnet:
+        said = {**render(before), **self._extensions.plain(Kind.SUBNET, body)}
+        check_gateway(said)
+        after = cast(Subnet, parse(Kind.SUBNET, said))
+        network = unit.network(before.network_id)
+        after = self._extensions.apply(unit, before, after, body, network)
+        check_subnet(after, unit.backbone.settings, before)
+        if after.gateway != before.gateway:
+            _check_gateway_unused(unit, before)
+        unit.backbone.ipam.check_subnet(before, after, unit.tx.addresses)
+        if after.allocation_pools != before.allocation_pools:
+            unit.tx.addresses.define(after)
+        return unit.update(before, after)
+
+    def remove(self, unit: Unit, before: Subnet) -> None:
+        for row in _vacating(unit, before):
+            self._take_address(unit, row, before)
+        unit.backbone.ipam.drop_subnet(before.id, unit.tx.addresses)
+        unit.tx.addresses.drop(before.id)
+        unit.delete(before)
+
+    def decorate(
+        self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        self._extensions.extend(Kind.SUBNET, bodies)
+
+    def _new(self, unit: Unit, body: Body) -> Subnet:
+        plain = self._extensions.plain(Kind.SUBNET, body)
+        network = _visible_network(unit, str(plain.get("network_id")))
+        said = {**completed(plain), "id": str(uuid4())}
+        subnet = self._extensions.apply(
+            unit, None, cast(Subnet, parse(Kind.SUBNET, said)), body, network
+        )
+        check_subnet(subnet, unit.backbone.settings)
+        if subnet.ip_version == 6 and network.mtu < LEAST_IPV6_MTU:
+            raise Conflict(
+                f"network {network.id} has an MTU of {network.mtu}, and IPv6 needs {LEAST_IPV6_MTU}"
+            )
+        return subnet
+
+    def _give_addresses(self, unit: Unit, subnet: Subnet) -> None:
+        """Have the ports that are there already get the addresses that their hosts derive."""
+        of = Query(filters={"network_id": (str(subnet.network_id),)})
+        for row in unit.tx.resources.find(Kind.PORT, of):
+            port = cast(Port, row.resource())
+            if port.device_owner.startswith(ROUTER_OWNERS):
+                continue
+            if port.ip_allocation is IpAllocation.NONE:
+                continue
+            request = DerivedAddress(subnet=subnet, mac=port.mac)
+            got = unit.backbone.ipam.allocate(request, unit.tx.addresses)
+            self._readdress(unit, row, port, (*port.fixed_ips, got))
+
+    def _take_address(self, unit: Unit, row: Row, subnet: Subnet) -> None:
+        port = cast(Port, row.resource())
+        left = tuple(each for each in port.fixed_ips if each.subnet_id != subnet.id)
+        if port.device_owner == DHCP_OWNER and not left:
+            unit.backbone.keeper("port").delete(unit, str(port.id))
+        else:
+            self._readdress(unit, row, port, left)
+
+    def _readdress(self, unit: Unit, row: Row, port: Port, fixed_ips: tuple[FixedIp, ...]) -> None:
+        unit.extras[row.ref] = dict(row.extra)
+        after = unit.evolved(port, fixed_ips=fixed_ips)
+        network = unit.network(port.network_id)
+        unit.update(port, self._extensions.apply(unit, port, after, {}, network))
+
+
+def _visible_network(unit: Unit, id: str) -> Network:
+    """The network that a new subnet is for; nobody else makes subnets there meanwhile.
+
+    :raises NotFound: there is none that the requester may see.
+    """
+    unseen = NotFound(f"there is no network {id[:80]}")
+    try:
+        network = unit.network(NetworkId(UUID(id)), lock=True)
+    except ValueError:
+        raise unseen from None
+    sees = unit.requester.sees
+    if not (sees in (None, network.project_id) or network.shared or network.external):
+        raise unseen
+    return network
+
+
+def _subnets_of(unit: Unit, network: NetworkId) -> list[Subnet]:
+    rows = unit.tx.resources.find(Kind.SUBNET, Query(filters={"network_id": (str(network),)}))
+    return [cast(Subnet, row.resource()) for row in rows]
+
+
+def _vacating(unit: Unit, subnet: Subnet) -> tuple[Row, ...]:
+    """The ports that a subnet which is deleted takes addresses from.
+
+    :raises Conflict: others have addresses of it, and keep them.
+    """
+    held = {"fixed_ips": (f"subnet_id={subnet.id}",)}
+    if is_automatic(subnet):
+        rows = unit.tx.resources.find(Kind.PORT, Query(filters=held))
+        owners = [row.body["device_owner"] for row in rows]
+        others = sum(owner.startswith(ROUTER_OWNERS) for owner in owners)
+    else:
+        own = Query(filters={**held, "device_owner": (DHCP_OWNER,)})
+        rows = unit.tx.resources.find(Kind.PORT, own)
+        others = unit.tx.resources.count(Kind.PORT, Query(filters=held)) - len(rows)
+    if others:
+        raise Conflict(
+            f"subnet {subnet.id} is in use: {others} ports have addresses of {subnet.cidr}; "
+            "delete them, or remove the router's interface"
+        )
+    return rows
+
+
+def _check_gateway_unused(unit: Unit, subnet: Subnet) -> None:
+    if subnet.gateway is None:
+        return
+    held = (f"subnet_id={subnet.id}", f"ip_address={subnet.gateway}")
+    for row in unit.tx.resources.find(Kind.PORT, Query(filters={"fixed_ips": held})):
+        if row.body["device_owner"].startswith(ROUTER_OWNERS):
+            raise Conflict(
+                f"gateway {subnet.gateway} of subnet {subnet.id} is in use by port "
+                f"{row.body['id']} of router {row.body['device_id']}"
+            )

@@ -1,0 +1,125 @@
+"""A core plugin with the reference drivers, and how tests call it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import event
+
+from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.mechanism import MechanismDriver
+from netfw.drivers.query import Query, Requester
+from netfw.drivers.type_driver import TypeDriver
+from netfw.model.segment import NetworkType
+from netfw.server.db import Database
+from netfw.server.plugin.assembly import Drivers, assemble
+from netfw.server.plugin.ml2 import Ml2Plugin
+from netfw.server.plugin.settings import Settings
+from netfw_drivers.ipam.internal import InternalIpamDriver
+from netfw_drivers.null.mechanism import LoggerMechanismDriver
+from netfw_drivers.segments.flat import FlatTypeDriver
+from netfw_drivers.segments.local import LocalTypeDriver
+from netfw_drivers.segments.mtu import PhysicalMtus
+from netfw_drivers.segments.tunnel import GeneveTypeDriver, GreTypeDriver, VxlanTypeDriver
+from netfw_drivers.segments.vlan import VlanTypeDriver
+
+ADMIN = Requester(project_id="admins", admin=True)
+ALICE = Requester(project_id="alice")
+BOB = Requester(project_id="bob")
+MTUS = PhysicalMtus(1500, {"big": 9000})
+
+
+def type_drivers() -> tuple[TypeDriver, ...]:
+    """All six types, some with few numbers."""
+    return (
+        LocalTypeDriver(),
+        FlatTypeDriver(("physnet1", "physnet2", "big"), MTUS),
+        VlanTypeDriver({"physnet1": [(100, 102)], "big": []}, MTUS),
+        GreTypeDriver([(1, 2)], 1458),
+        VxlanTypeDriver([(1000, 1999)], 1450),
+        GeneveTypeDriver([], 1450),
+    )
+
+
+def settings(*types: str, **other: Any) -> Settings:
+    """Networks get *types*, VXLAN where none is said."""
+    chosen = tuple(NetworkType(each) for each in types or ("vxlan",))
+    return Settings(tenant_network_types=chosen, **other)
+
+
+def core_plugin(
+    database: Database,
+    *types: str,
+    mechanisms: Sequence[MechanismDriver] = (),
+    extensions: Sequence[ExtensionDriver] = (),
+    quotas: dict[str, int] | None = None,
+    **other: Any,
+) -> Ml2Plugin:
+    """A core plugin that works; *types* is what networks get."""
+    drivers = Drivers(
+        ipam=InternalIpamDriver(),
+        types=type_drivers(),
+        mechanisms=mechanisms or (LoggerMechanismDriver(),),
+        extensions=extensions,
+    )
+    core = assemble(database, drivers, settings(*types, **other), quotas)
+    plugin = Ml2Plugin(core.backbone, core.keepers())
+    core.backbone.start()
+    return plugin
+
+
+class Calls:
+    """The verbs of a plugin, with less to write."""
+
+    def __init__(self, plugin: Ml2Plugin) -> None:
+        self.plugin = plugin
+
+    def make(self, name: str, /, who: Requester = ALICE, **attributes: Any) -> dict[str, Any]:
+        body = {"project_id": who.project_id, **_named(attributes)}
+        return dict(self.plugin.create(who, name, [body])[0])
+
+    def change(self, name: str, id: str, /, who: Requester = ALICE, **new: Any) -> dict[str, Any]:
+        return dict(self.plugin.update(who, name, id, _named(new)))
+
+    def delete(self, name: str, id: str, who: Requester = ALICE) -> None:
+        self.plugin.delete(who, name, id)
+
+    def show(self, name: str, id: str, who: Requester = ALICE) -> dict[str, Any]:
+        return dict(self.plugin.show(who, name, id))
+
+    def all(self, name: str, /, who: Requester = ADMIN, **filters: Any) -> list[dict[str, Any]]:
+        query = Query(filters={key: (value,) for key, value in _named(filters).items()})
+        return [dict(each) for each in self.plugin.find(who, name, query)]
+
+    def network(self, who: Requester = ALICE, **attributes: Any) -> dict[str, Any]:
+        return self.make("network", who, **attributes)
+
+    def subnet(
+        self, network: dict[str, Any], cidr: str, who: Requester = ALICE, **other: Any
+    ) -> dict[str, Any]:
+        return self.make("subnet", who, network_id=network["id"], cidr=cidr, **other)
+
+
+def _named(attributes: dict[str, Any]) -> dict[str, Any]:
+    """``provider__network_type`` is ``provider:network_type``."""
+    return {name.replace("__", ":"): value for name, value in attributes.items()}
+
+
+@contextmanager
+def statements(database: Database) -> Iterator[list[str]]:
+    """The statements that are executed meanwhile."""
+    seen: list[str] = []
+
+    def note(_conn: Any, _cursor: Any, text: str, *_: Any) -> None:
+        seen.append(text)
+
+    engines = (database.writing, database.reading)
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        for engine in engines:
+            event.remove(engine, "before_cursor_execute", note)
