@@ -86,11 +86,12 @@ def render_token(known: KnownToken) -> str:
     :raises ConfigError: somebody of that name can not be written there.
     """
     claim = known.claim
-    until = () if known.until is None else (f"until={known.until.astimezone(UTC).isoformat()}",)
-    roles = ",".join(sorted(claim.roles))
-    line = " ".join((known.hash, claim.user, claim.project_id or "-", roles, *until))
-    if parse_tokens("the new token", line) != (known,):
+    names = (claim.user, claim.project_id or "-", *claim.roles)
+    if any(set(name) & set(" ,#") for name in names):
         raise ConfigError("the names of user, project and roles must not have spaces, commas or #")
+    until = () if known.until is None else (f"until={known.until.astimezone(UTC).isoformat()}",)
+    line = " ".join((known.hash, *names[:2], ",".join(sorted(claim.roles)), *until))
+    parse_tokens("the new token", line)
     return line
 
 
