@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from netfw.testing.conformance.mechanism import MechanismDriverConformance
     from netfw.testing.conformance.state_source import StateSourceConformance
     from netfw.testing.conformance.switch import SwitchDriverConformance
+    from netfw.testing.conformance.transport import TransportConformance
     from netfw.testing.conformance.type_driver import TypeDriverConformance
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "MechanismDriverConformance",
     "StateSourceConformance",
     "SwitchDriverConformance",
+    "TransportConformance",
     "TypeDriverConformance",
 ]
 
@@ -38,6 +40,7 @@ _HOMES = {
     "MechanismDriverConformance": "mechanism",
     "StateSourceConformance": "state_source",
     "SwitchDriverConformance": "switch",
+    "TransportConformance": "transport",
     "TypeDriverConformance": "type_driver",
 }
 

@@ -1,0 +1,114 @@
+"""Transports without a broker in a directory of their own, with a relay in the middle."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from netfw.drivers.host import LocalHost
+from netfw.drivers.loader import check_options
+from netfw.drivers.transport import Shared, Transport
+from netfw.testing.conformance.transport import TransportConformance
+from netfw.testing.conformance.transport_stage import Stage
+from netfw.testing.lab.relay import Relay
+from netfw_drivers.local.transport import LocalTransport
+
+QUICK = {"reconnect_pause": 0.05, "reconnect_pause_max": 0.2}
+
+
+class Remembering(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+class LocalTransports(TransportConformance):
+    """A server on a unix socket, and clients that reach it through a relay."""
+
+    CLASS: ClassVar[type[LocalTransport]] = LocalTransport
+    LOGGER: ClassVar[str] = "netfw_drivers.local.server"
+
+    def make(self, **options: Any) -> LocalTransport:
+        """A transport with these options and those that all have."""
+        given = {"message_size": self.LIMIT, "workers": self.WORKERS, **QUICK, **options}
+        return self.CLASS.from_conf(check_options("local", self.CLASS, given), LocalHost())
+
+    @contextmanager
+    def stage(self) -> Iterator[Stage]:
+        log, self.log = logging.getLogger(self.LOGGER), Remembering()
+        log.addHandler(self.log)
+        self.directory = Path(tempfile.mkdtemp(prefix="netfw-"))
+        try:
+            self.relay = self.make_relay()
+            try:
+                with super().stage() as stage:
+                    yield stage
+            finally:
+                self.relay.close()
+        finally:
+            shutil.rmtree(self.directory)
+            log.removeHandler(self.log)
+
+    def make_relay(self) -> Relay:
+        """What is between clients and server."""
+        return Relay(str(self.directory / "relay"), str(self.directory / "server"))
+
+    def make_server(self, shared: Shared | None = None) -> Transport:
+        over = dict(shared.options) if shared else {}
+        return self.make(**{"listen": f"unix:{self.directory}/server", "connect": "", **over})
+
+    def make_client(self) -> Transport:
+        return self.make(listen="", connect=f"unix:{self.directory}/relay")
+
+    def outage(self) -> AbstractContextManager[None]:
+        return self.relay.outage()
+
+    def strangers(self) -> Iterable[Transport]:
+        return ()
+
+    def complaints(self) -> str:
+        return "\n".join(self.log.lines)
+
+
+class LocalTcpTransports(LocalTransports):
+    """A server on loopback, where a token is needed."""
+
+    PORTS: ClassVar[Iterator[int]] = itertools.count(20_000 + secrets.randbelow(5_000) * 2)
+
+    def make_relay(self) -> Relay:
+        self.ports = next(self.PORTS), next(self.PORTS)
+        self.token(self.directory / "tokens", "a token of tests, long enough".replace(" ", "-"))
+        self.token(self.directory / "wrong", "another-token-which-is-wrong")
+        return Relay(("127.0.0.1", self.ports[0]), ("127.0.0.1", self.ports[1]))
+
+    def token(self, path: Path, text: str) -> None:
+        """Write a file of tokens."""
+        path.touch(mode=0o600)
+        path.write_text(f"{text}\n")
+
+    def make_server(self, shared: Shared | None = None) -> Transport:
+        over = dict(shared.options) if shared else {}
+        where = {"listen": f"tcp:127.0.0.1:{self.ports[1]}", "connect": ""}
+        return self.make(**{**where, "token_file": str(self.directory / "tokens"), **over})
+
+    def make_client(self, tokens: str = "tokens") -> Transport:
+        return self.make(
+            listen="",
+            connect=f"tcp:127.0.0.1:{self.ports[0]}",
+            token_file=str(self.directory / tokens),
+        )
+
+    def strangers(self) -> Iterable[Transport]:
+        return [self.make_client("wrong")]

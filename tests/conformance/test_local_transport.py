@@ -1,0 +1,16 @@
+"""The transport without a broker passes the suite that all transports pass."""
+
+from __future__ import annotations
+
+import pytest
+from local_transports import LocalTcpTransports, LocalTransports
+
+pytestmark = pytest.mark.spec("RPC-01", "RPC-06")
+
+
+class TestUnixSockets(LocalTransports):
+    pass
+
+
+class TestTcp(LocalTcpTransports):
+    pass
