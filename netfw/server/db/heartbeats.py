@@ -12,13 +12,13 @@ from attrs import frozen
 from sqlalchemy import BigInteger, Connection, Select, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.expression import ColumnElement
+from sqlalchemy.sql.functions import FunctionElement
 
 from netfw.server.db.failure import Overtaken
 from netfw.server.db.schema import HEARTBEATS
 
 
-class Now(ColumnElement[int]):
+class Now(FunctionElement[int]):
     """Milliseconds since 1970, as the database has them."""
 
     inherit_cache = True

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final, cast
 
 from attrs import frozen
 from sqlalchemy import Connection, bindparam, select
 
+from netfw.model.agent import Agent
 from netfw.model.resource import Kind
 from netfw.server.db.heartbeats import Now
 from netfw.server.db.kinds import STORED
+from netfw.server.db.resources import value
 from netfw.server.db.schema import HEARTBEATS
 
 _AGENTS: Final = STORED[Kind.AGENT].table
@@ -27,7 +28,7 @@ ON_HOSTS: Final = (
 class Heard:
     """An agent as it is stored, and when it was last heard of by the clock of the database."""
 
-    body: Mapping[str, Any]
+    agent: Agent
     at: float | None
     """Seconds since 1970; ``None``: never."""
     silence: float | None
@@ -42,7 +43,7 @@ def agents_on(connection: Connection, hosts: Iterable[str]) -> dict[str, list[He
         heard = row.at is not None
         found[row.host].append(
             Heard(
-                body=json.loads(row.body),
+                agent=cast(Agent, value(Kind.AGENT, row.body)),
                 at=row.at / 1000 if heard else None,
                 silence=max(0.0, float(row.ago) / 1000) if heard else None,
             )

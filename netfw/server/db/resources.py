@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from functools import cache, lru_cache
+from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
 from attrs import evolve, frozen
-from sqlalchemy import Connection, Table, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Insert,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.query import Query
 from netfw.errors import Conflict, NotFound
+from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.subnet import Subnet
 from netfw.model.wire import parse, render
 from netfw.server.db.failure import Duplicate, Overtaken, Trouble, trouble
 from netfw.server.db.journal import Journal
@@ -29,11 +44,34 @@ Noticed = Callable[[Resource | None, Resource | None], None]
 AT_ONCE = 500
 """So many ids in one statement: SQLite and others bound the number of values."""
 OF_NETWORK: Final = {
-    kind: select(STORED[kind].table.c.body, STORED[kind].table.c.extra)
+    kind: select(STORED[kind].table.c.body)
     .where(STORED[kind].table.c.network_id == bindparam("of_network"))
     .order_by(STORED[kind].table.c.id)
     for kind in (Kind.SUBNET, Kind.SEGMENT)
 }
+REMEMBERED = 2048
+"""So many values of rows are remembered, by their text: each port looks at its network."""
+
+
+@lru_cache(maxsize=REMEMBERED)
+def value(kind: Kind, body: str) -> Resource:
+    """The value that the *body* of a row says."""
+    return parse(kind, json.loads(body))
+
+
+@cache
+def _one(kind: Kind, *, seen: bool, lock: bool) -> Select[tuple[str, str]]:
+    """The statement for one resource, made once: making it takes longer than running it."""
+    table = stored(kind).table
+    rows = select(table.c.body, table.c.extra).where(table.c.id == bindparam("of_id"))
+    if seen:
+        rows = rows.where(visible(kind, bindparam("seen_by")))
+    return rows.with_for_update() if lock else rows
+
+
+@cache
+def _new(table: Table) -> Insert:
+    return insert(table)
 
 
 @frozen(kw_only=True)
@@ -95,28 +133,38 @@ class Rows:
         *,
         project: str | None = None,
         lock: bool = False,
-        complete: bool = True,
     ) -> Row:
-        """The resource of that id; incomplete, a network says no subnets.
+        """The resource of that id.
 
         Locked, nobody else changes it until the transaction ends; it is for who will.
 
         :raises NotFound: there is none, or *project* does not see it.
         """
-        table = stored(kind).table
-        rows = select(table.c.body, table.c.extra).where(table.c.id == str(id))
-        if project is not None:
-            rows = rows.where(visible(kind, project))
-        found = self._connection.execute(rows.with_for_update() if lock else rows).first()
+        found = self._get(kind, id, project, lock)
+        return self._completed(kind, [_row(kind, found)])[0]
+
+    def _get(self, kind: Kind, id: UUID, project: str | None, lock: bool) -> Any:
+        values = {"of_id": str(id)} | ({} if project is None else {"seen_by": project})
+        rows = _one(kind, seen=project is not None, lock=lock)
+        found = self._connection.execute(rows, values).first()
         if found is None:
             raise NotFound(f"there is no {kind} {id}")
-        row = _row(kind, found)
-        return self._completed(kind, [row])[0] if complete else row
+        return found
 
-    def of_network(self, kind: Kind, network: UUID) -> tuple[Row, ...]:
-        """All subnets or segments of a network, in the order of their ids."""
+    def network(self, id: UUID, *, project: str | None = None) -> tuple[Network, Sequence[Subnet]]:
+        """A network and its subnets, as values.
+
+        :raises NotFound: there is none, or *project* does not see it.
+        """
+        found = self._get(Kind.NETWORK, id, project, lock=False)
+        subnets = cast("tuple[Subnet, ...]", self.of_network(Kind.SUBNET, id))
+        bare = cast(Network, value(Kind.NETWORK, found.body))
+        return evolve(bare, subnet_ids=frozenset(each.id for each in subnets)), subnets
+
+    def of_network(self, kind: Kind, network: UUID) -> tuple[Resource, ...]:
+        """All subnets or segments of a network, in the order of their ids, as values."""
         found = self._connection.execute(OF_NETWORK[kind], {"of_network": str(network)})
-        return tuple(_row(kind, row) for row in found)
+        return tuple(value(kind, body) for body in found.scalars())
 
     def present(self, refs: Iterable[Ref]) -> tuple[Row, ...]:
         """Those of *refs* that exist: one statement for each kind, and for some hundreds."""
@@ -182,9 +230,9 @@ class Resources(Rows):
             _columns(how, body, (extras or {}).get(each.id, extra or {}))
             for each, body in zip(numbered, bodies, strict=True)
         ]
-        self._write(insert(how.table), rows, how)
+        self._write(_new(how.table), rows, how)
         for table, related in _related(how, bodies).items():
-            self._write(insert(table), related, how)
+            self._write(_new(table), related, how)
         for each in numbered:
             self._journal.note(ref(each), topics(each))
             self._noticed(None, each)
@@ -244,7 +292,7 @@ class Resources(Rows):
                     same = and_(*(table.c[name] == value for name, value in row.items()))
                     self._connection.execute(delete(table).where(same))
             if fresh := [row for row in wanted if row not in former]:
-                self._write(insert(table), fresh, how)
+                self._write(_new(table), fresh, how)
 
     def _write(self, statement: Any, rows: Any, how: Stored) -> int:
         try:

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
+    BindParameter,
     Boolean,
     Column,
     ColumnElement,
@@ -70,7 +71,7 @@ def conditions(kind: Kind, filters: Mapping[str, Values]) -> list[Condition]:
     return found
 
 
-def visible(kind: Kind, project: str) -> Condition:
+def visible(kind: Kind, project: str | BindParameter[str]) -> Condition:
     """What a project sees: its own, what is shared, and what belongs to its own or shared ones."""
     table, networks = stored(kind).table, STORED[Kind.NETWORK].table
     own = table.c.project_id == project

@@ -21,7 +21,6 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, ref
 from netfw.model.segment import Provider, Segment
 from netfw.model.standard import Status
-from netfw.model.wire import parse
 from netfw.server.db.hosts import Heard, agents_on
 from netfw.server.plugin.binding import bind
 from netfw.server.plugin.mechanisms import Mechanisms
@@ -202,11 +201,6 @@ def _fits(provider: Provider, wants: Provider) -> bool:
 
 
 def _agent(heard: Heard, longest: float) -> Agent:
-    body = {
-        **heard.body,
-        "alive": heard.silence is not None and heard.silence <= longest,
-    }
-    agent = cast(Agent, parse(Kind.AGENT, body))
-    if heard.at is None:
-        return agent
-    return evolve(agent, heartbeat_at=datetime.fromtimestamp(heard.at, UTC))
+    alive = heard.silence is not None and heard.silence <= longest
+    when = None if heard.at is None else datetime.fromtimestamp(heard.at, UTC)
+    return evolve(heard.agent, alive=alive, heartbeat_at=when)

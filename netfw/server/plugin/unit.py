@@ -17,7 +17,6 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
-from netfw.model.wire import parse
 from netfw.server.db.database import Transaction
 
 if TYPE_CHECKING:
@@ -165,20 +164,17 @@ class Unit:
         :raises NotFound: there is none that the requester may see.
         """
         if id not in self._seen:
-            row = self.tx.resources.get(
-                Kind.NETWORK, id, project=self.requester.sees, complete=False
-            )
-            ids = [str(each.id) for each in self.subnets(id)]
-            network = cast(Network, parse(Kind.NETWORK, {**row.body, "subnets": ids}))
+            network, subnets = self.tx.resources.network(id, project=self.requester.sees)
             self._networks.setdefault(id, network)
+            self._subnets.setdefault(id, tuple(subnets))
             self._seen.add(id)
         return self._networks[id], self.subnets(id)
 
     def subnets(self, id: NetworkId) -> tuple[Subnet, ...]:
         """The subnets of a network, whoever sees them; read once."""
         if id not in self._subnets:
-            rows = self.tx.resources.of_network(Kind.SUBNET, id)
-            self._subnets[id] = tuple(cast(Subnet, row.resource()) for row in rows)
+            found = self.tx.resources.of_network(Kind.SUBNET, id)
+            self._subnets[id] = cast("tuple[Subnet, ...]", found)
         return self._subnets[id]
 
     def segments(self, id: NetworkId) -> tuple[Segment, ...]:
@@ -189,8 +185,7 @@ class Unit:
         if self._last.get(Ref(Kind.NETWORK, id), self) is None:
             return self._gone.get(id, ())
         if id not in self._segments:
-            rows = self.tx.resources.of_network(Kind.SEGMENT, id)
-            found = [cast(Segment, row.resource()) for row in rows]
+            found = [cast(Segment, each) for each in self.tx.resources.of_network(Kind.SEGMENT, id)]
             order = {each: place for place, each in enumerate(self.network(id).segments)}
             found.sort(key=lambda each: order.get(each.provider, len(order)))
             self._segments[id] = tuple(found)

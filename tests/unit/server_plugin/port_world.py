@@ -1,0 +1,203 @@
+"""A network with subnets and hosts, and a keeper of ports over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+from attrs import define, field
+
+from netfw.drivers.mechanism import MechanismDriver
+from netfw.drivers.query import Body, Requester
+from netfw.model import (
+    AllocationPool,
+    Network,
+    NetworkId,
+    Port,
+    Segment,
+    SegmentId,
+    Subnet,
+    SubnetId,
+)
+from netfw.model.address import as_network
+from netfw.model.agent import Agent
+from netfw.model.document import Document
+from netfw.model.ids import AgentId
+from netfw.model.resource import Kind
+from netfw.model.segment import NetworkType, Provider
+from netfw.server.db import Transaction
+from netfw.server.plugin.backbone import Backbone
+from netfw.server.plugin.binder import Binder
+from netfw.server.plugin.extensions import Extensions
+from netfw.server.plugin.keeping import KeepingPlugin
+from netfw.server.plugin.mechanisms import Mechanisms
+from netfw.server.plugin.ports import PortKeeper
+from netfw.server.plugin.security_groups import default_group
+from netfw.server.plugin.segment_types import SegmentTypes
+from netfw_drivers.ovs.mechanism import OvsMechanismDriver
+from netfw_drivers.segments.tunnel import VxlanTypeDriver
+from netfw_drivers.segments.vlan import VlanTypeDriver
+
+MEMBER = Requester(project_id="p", user="member")
+OTHER = Requester(project_id="q", user="other")
+ADMIN = Requester(project_id="admin", user="admin", admin=True)
+
+
+class PortsPlugin(KeepingPlugin):
+    """Ports alone."""
+
+    @classmethod
+    def from_conf(cls, options: Any, host: Any) -> Any:
+        raise NotImplementedError
+
+    def describe(self) -> Any:
+        raise NotImplementedError
+
+
+@define
+class World:
+    """A backbone whose ports have a keeper, and what tests need beside ports."""
+
+    backbone: Backbone
+    drivers: Sequence[MechanismDriver] = field(factory=lambda: (OvsMechanismDriver(),))
+    extensions: Sequence[Any] = ()
+    plugin: PortsPlugin = field(init=False)
+    keeper: PortKeeper = field(init=False)
+    binder: Binder = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        types = (
+            configured(VxlanTypeDriver, vni_ranges=["1:1000"]),
+            configured(VlanTypeDriver, network_vlan_ranges=["phys:100:200"]),
+        )
+        numbered = SegmentTypes(types, self.backbone.settings)
+        self.backbone.database.transaction(numbered.define)
+        self.binder = Binder(Mechanisms(self.drivers), numbered)
+        self.keeper = PortKeeper(self.binder, Extensions(self.extensions))
+        self.plugin = PortsPlugin(self.backbone, (self.keeper,))
+
+    # What ports need.
+
+    def network(self, *providers: Provider, **other: Any) -> NetworkId:
+        """A network with its segments; one of VXLAN unless said."""
+        segments = providers or (provider(NetworkType.VXLAN, 77),)
+        id = NetworkId(uuid4())
+        made = Network(**{"id": id, "project_id": "p", "segments": segments, **other})
+        rows = [Segment(id=SegmentId(uuid4()), network_id=id, provider=each) for each in segments]
+        self.backbone.database.transaction(
+            lambda tx: (tx.resources.insert(made), tx.resources.insert(*rows))
+        )
+        return id
+
+    def subnet(self, network: NetworkId, cidr: str = "10.0.0.0/24", **other: Any) -> SubnetId:
+        """A subnet whose pool is all but its gateway, the first address."""
+        block = as_network(cidr)
+        last = -2 if block.version == 4 else -1
+        given = {
+            "id": SubnetId(uuid4()),
+            "project_id": "p",
+            "network_id": network,
+            "cidr": block,
+            "gateway": block[1],
+            "allocation_pools": (AllocationPool(start=block[2], end=block[last]),),
+            **other,
+        }
+        made = Subnet(**given)
+        self.backbone.database.transaction(
+            lambda tx: (tx.resources.insert(made), tx.addresses.define(made))
+        )
+        return made.id
+
+    def host(self, name: str, *, alive: bool = True, **configurations: Any) -> AgentId:
+        """A host with an Open vSwitch agent."""
+        said = {"tunnel_types": ["vxlan"], "bridge_mappings": {}, **configurations}
+        agent = Agent(
+            id=AgentId(uuid4()),
+            agent_type="Open vSwitch agent",
+            binary="netfw-ovs-agent",
+            host=name,
+            configurations=Document(said),
+        )
+
+        def work(tx: Transaction) -> None:
+            tx.resources.insert(agent)
+            if alive:
+                tx.heartbeats.heard(agent.id)
+
+        self.backbone.database.transaction(work)
+        return agent.id
+
+    def group(self, project: str = "p") -> str:
+        """The default group of a project."""
+        return str(self.backbone.run(ADMIN, lambda unit: default_group(unit, project)))
+
+    def used(self, project: str = "p") -> int:
+        """How many ports are counted for a project."""
+        usage = self.backbone.read(lambda view: view.quotas.of_project(project))
+        return usage["port"].used if "port" in usage else 0
+
+    # What is done with ports.
+
+    def create(self, network: NetworkId, by: Requester = MEMBER, **body: Any) -> Any:
+        """A port, as the API shows it."""
+        return self.bulk([{"network_id": str(network), **said(body)}], by)[0]
+
+    def bulk(self, bodies: Sequence[Body], by: Requester = MEMBER) -> tuple[Any, ...]:
+        """Ports, as the API shows them; it gives them its defaults before."""
+        defaults = {"project_id": by.project_id, **DEFAULTS}
+        return self.plugin.create(by, "port", [{**defaults, **body} for body in bodies])
+
+    def update(self, port: Any, by: Requester = MEMBER, **body: Any) -> Any:
+        """The port as it is after a change."""
+        return self.plugin.update(by, "port", port["id"], said(body))
+
+    def delete(self, port: Any, by: Requester = MEMBER) -> None:
+        """Delete a port."""
+        self.plugin.delete(by, "port", port["id"])
+
+    def show(self, port: Any, by: Requester = MEMBER) -> Any:
+        """The port as it is now."""
+        return self.plugin.show(by, "port", port["id"])
+
+    def value(self, port: Any) -> Port:
+        """The port as agents see it."""
+        rows = self.backbone.read(
+            lambda view: view.resources.get(Kind.PORT, UUID(port["id"])).resource()
+        )
+        return cast(Port, rows)
+
+
+DEFAULTS: dict[str, Any] = {
+    "name": "",
+    "admin_state_up": True,
+    "device_id": "",
+    "device_owner": "",
+    "allowed_address_pairs": [],
+    "extra_dhcp_opts": [],
+    "binding:host_id": "",
+    "binding:vnic_type": "normal",
+    "binding:profile": {},
+    "tags": [],
+}
+"""What the API adds to a request that does not say it."""
+
+
+def said(body: dict[str, Any]) -> dict[str, Any]:
+    """A body whose names of attributes are words of Python: ``binding__host_id``."""
+    return {name.replace("__", ":"): value for name, value in body.items()}
+
+
+def provider(type: NetworkType, number: int | None = None, physical: str | None = None) -> Provider:
+    return Provider(network_type=type, physical_network=physical, segmentation_id=number)
+
+
+def configured(driver: Any, **options: Any) -> Any:
+    """A driver with the defaults of its options, and *options*."""
+    defaults = {option.name: option.default for option in driver.OPTIONS}
+    return driver.from_conf({**defaults, **options}, cast(Any, None))
+
+
+def addresses(port: Any) -> list[str]:
+    """The addresses of a port, in its order."""
+    return [fixed["ip_address"] for fixed in port["fixed_ips"]]
