@@ -1,0 +1,169 @@
+"""The API as a WSGI application."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+from netfw import trail
+from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.errors import NetfwError
+from netfw.model.text import shown
+from netfw.server.api import discovery, questions
+from netfw.server.api.call import Answer, Call
+from netfw.server.api.catalog import Catalog
+from netfw.server.api.controller import Controller
+from netfw.server.api.declaration import ApiResource
+from netfw.server.api.events import Events, Subscriber
+from netfw.server.api.parsing import Bounds, check_length
+from netfw.server.api.protocols import Identity, Policy
+from netfw.server.api.refusal import Fault, fault_of, no_such_path, unexpected, wrong_method
+from netfw.server.api.routing import Route, Routes, check_method, path_of
+from netfw.server.api.tagging import Tagging
+
+log = logging.getLogger(__name__)
+
+StartResponse = Callable[[str, list[tuple[str, str]]], object]
+Probe = Callable[[], tuple[int, str, bytes]]
+"""Says how the process fares: status, content type, body."""
+
+_REASONS = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
+
+
+class Application:
+    """Serves the API, and the probes of the process, to any WSGI server."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        plugins: Mapping[str, ResourcePlugin],
+        policy: Policy,
+        identity: Identity,
+        bounds: Bounds,
+        events: Events,
+        probes: Mapping[str, Probe],
+    ) -> None:
+        self._catalog, self._identity, self._bounds = catalog, identity, bounds
+        self._probes = {path.strip("/"): probe for path, probe in probes.items()}
+        self._routes = Routes(catalog.resources)
+        self._controller = Controller(catalog.resources, plugins, policy, events, bounds)
+        self._tagging = Tagging(self._controller, plugins, policy, events)
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        request_id = trail.accepted(environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or "")
+        environ["netfw.request_id"] = request_id
+        with trail.following(request_id):
+            status, headers, data = self._respond(environ, request_id)
+        headers += [("X-Openstack-Request-Id", request_id), ("Content-Length", str(len(data)))]
+        if status == 204:
+            headers.pop()
+        start_response(_REASONS.get(status, str(status)), headers)
+        return [data] if data else []
+
+    def _respond(
+        self, environ: Mapping[str, Any], request_id: str
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
+        met: list[ApiResource] = []
+        try:
+            parts = path_of(environ)
+            if len(parts) == 1 and parts[0] in self._probes:
+                status, kind, data = self._probes[parts[0]]()
+                return status, [("Content-Type", kind)], data
+            answer = self._answer(environ, parts, met)
+            data = b"" if answer.body is None else _dumped(answer.body)
+            return answer.status, _headers(answer.headers, bool(data)), data
+        except NetfwError as exc:
+            fault = fault_of(exc, met[0] if met else None)
+            if fault is None:
+                log.exception("a request failed for no reason that its client could mend")
+                fault = unexpected(request_id)
+            elif fault.status == 503:
+                log.warning("a request was not served: %s", exc)
+        except Exception:
+            log.exception("a request met a fault of the server")
+            fault = unexpected(request_id)
+        return self._refused(fault)
+
+    @staticmethod
+    def _refused(fault: Fault) -> tuple[int, list[tuple[str, str]], bytes]:
+        return fault.status, _headers(fault.headers, True), _dumped(fault.body())
+
+    def _answer(
+        self, environ: Mapping[str, Any], parts: tuple[str, ...], met: list[ApiResource]
+    ) -> Answer:
+        method: str = environ["REQUEST_METHOD"]
+        check_length(environ, self._bounds.body)
+        if not parts or parts == (discovery.VERSION,):
+            if method != "GET":
+                raise wrong_method(method, frozenset({"GET"}))
+            if not parts:
+                return discovery.versions(environ)
+            return discovery.resources(environ, self._catalog)
+        requester = self._identity(environ)
+        if parts[0] != discovery.VERSION:
+            raise no_such_path(shown("/" + "/".join(parts)))
+        fixed = discovery.fixed(parts[1:], method, self._catalog)
+        if fixed is not None:
+            return fixed
+        route = self._routes.find(parts[1:])
+        met.append(route.resource)
+        check_method(route, method)
+        call = Call(
+            method=method,
+            route=route,
+            requester=requester,
+            parameters=questions.parameters(environ.get("QUERY_STRING") or "", self._bounds),
+            environ=environ,
+            bounds=self._bounds,
+        )
+        return self._served_by(route)(call)
+
+    def _served_by(self, route: Route) -> Callable[[Call], Answer]:
+        return self._tagging.answer if route.tags else self._controller.answer
+
+
+def _headers(more: Mapping[str, str], filled: bool) -> list[tuple[str, str]]:
+    kind = [("Content-Type", "application/json")] if filled else []
+    return [*kind, *more.items()]
+
+
+def _dumped(body: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(body, default=dict)
+    except TypeError:
+        # Lone halves of characters, and numbers that are too long for it.
+        return json.dumps(body, default=dict).encode("ascii")
+
+
+def make_app(
+    catalog: Catalog,
+    plugins: Sequence[ResourcePlugin] | Mapping[str, ResourcePlugin],
+    *,
+    policy: Policy,
+    identity: Identity,
+    bounds: Bounds | None = None,
+    subscribers: Sequence[Subscriber] = (),
+    probes: Mapping[str, Probe] | None = None,
+) -> Application:
+    """The application of a server.
+
+    *plugins* are those that keep the resources of the catalog, or each by the resource's name;
+    *probes* stand at paths of their own, such as ``/healthz``, and ask nobody who he is.
+    """
+    if not isinstance(plugins, Mapping):
+        plugins = {name: plugin for plugin in plugins for name in plugin.resource_names()}
+    return Application(
+        catalog=catalog,
+        plugins=plugins,
+        policy=policy,
+        identity=identity,
+        bounds=bounds or Bounds(),
+        events=Events(tuple(subscribers)),
+        probes=probes or {},
+    )

@@ -1,0 +1,228 @@
+"""Query strings: filters, fields, order and page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+from uuid import UUID
+
+from attrs import field, frozen
+
+from netfw.drivers.attribute import Value
+from netfw.drivers.query import Query
+from netfw.errors import InvalidInput, nearest
+from netfw.model.text import shown
+from netfw.model.wire.codec import Absent, Codec, Listed, Nullable
+from netfw.server.api.declaration import ApiAttribute, ApiResource
+from netfw.server.api.parsing import Bounds, malformed
+from netfw.server.api.values import FLAG, Null, Record, normalised
+
+TAG_FILTERS = ("tags", "tags-any", "not-tags", "not-tags-any")
+LONGEST_VALUE = 4096
+
+_CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_SAME = {"tenant_id": "project_id"}
+
+Parameters = tuple[tuple[str, str], ...]
+
+
+@frozen(kw_only=True)
+class Question:
+    """What a list or a member is asked for."""
+
+    query: Query = field(factory=Query)
+    fields: frozenset[str] = frozenset()
+    """What is to be shown; nothing: everything."""
+    paged: bool = False
+    """The client asked for pages, so it gets links."""
+
+
+def parameters(query_string: str, bounds: Bounds) -> Parameters:
+    """Names and values, in their order.
+
+    :raises Refusal: there are too many, or they are no text.
+    """
+    if not query_string:
+        return ()
+    if len(query_string) > bounds.query:
+        raise malformed(f"the query string has more than {bounds.query} bytes")
+    try:
+        found = parse_qsl(
+            query_string,
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=bounds.parameters,
+        )
+    except UnicodeDecodeError as exc:
+        raise malformed("the query string is not UTF-8") from exc
+    except ValueError as exc:
+        raise malformed(f"the query string has more than {bounds.parameters} parts") from exc
+    for name, value in found:
+        if _CONTROL.search(name) or _CONTROL.search(value) or len(value) > LONGEST_VALUE:
+            raise malformed(f"{shown(name)} has a control character, or no end")
+    return tuple(found)
+
+
+class Questions:
+    """Understands the query strings of one resource; made once for each."""
+
+    def __init__(self, resource: ApiResource, bounds: Bounds) -> None:
+        self._resource, self._bounds = resource, bounds
+        self._filters = {each.name: each for each in resource.attributes if each.filterable}
+        self._sortable = frozenset(each.name for each in resource.attributes if each.sortable)
+        self._known = {*self._filters, *(TAG_FILTERS if resource.tags else ())}
+
+    def asked(self, given: Parameters) -> Question:
+        """The question that a list is asked.
+
+        :raises InvalidInput: naming each parameter that can not be.
+        """
+        if not given:
+            return Question(query=Query(limit=self._bounds.page))
+        filters: dict[str, list[Value]] = {}
+        faults: dict[str, str] = {}
+        control: dict[str, list[str]] = {}
+        for name, value in given:
+            if name in _CONTROLS:
+                control.setdefault(name, []).append(value)
+                continue
+            try:
+                known = _SAME.get(name, name)
+                filters.setdefault(known, []).append(self._filter(name, value))
+            except ValueError as exc:
+                faults[name if name.isprintable() and len(name) < 100 else "?"] = str(exc)
+        if faults:
+            raise InvalidInput(faults)
+        unique = {name: tuple(dict.fromkeys(values)) for name, values in filters.items()}
+        return self._question(unique, control)
+
+    def shown(self, given: Parameters) -> frozenset[str]:
+        """The fields that a member is asked for; nothing else can be asked of it."""
+        for name, _ in given:
+            if name != "fields":
+                raise InvalidInput({name[:100]: "can not be asked of one; only fields can"})
+        return _fields([value for _, value in given])
+
+    def _filter(self, name: str, value: str) -> Value:
+        attribute = self._filters.get(name)
+        if attribute is None:
+            if name in self._known:
+                return value
+            raise ValueError(f"is not a filter{nearest(name, self._known)}")
+        return filter_value(attribute, value)
+
+    def _question(
+        self, filters: Mapping[str, tuple[Value, ...]], control: Mapping[str, list[str]]
+    ) -> Question:
+        limit = _number("limit", control.get("limit", []))
+        marker = _last(control.get("marker", []))
+        backwards = _flag("page_reverse", control.get("page_reverse", []))
+        most = self._bounds.page
+        page = limit or None
+        if most is not None:
+            page = most if page is None else min(page, most)
+        return Question(
+            query=Query(
+                filters=filters,
+                sort=self._sort(control.get("sort_key", []), control.get("sort_dir", [])),
+                limit=page,
+                marker=_marker(marker),
+                backwards=backwards,
+            ),
+            fields=_fields(control.get("fields", [])),
+            paged=bool(limit),
+        )
+
+    def _sort(self, keys: list[str], directions: list[str]) -> tuple[tuple[str, bool], ...]:
+        if len(directions) > len(keys):
+            raise InvalidInput({"sort_dir": "there are more of them than of sort_key"})
+        for key in keys:
+            if key not in self._sortable:
+                near = nearest(key, self._sortable)
+                raise InvalidInput({"sort_key": f"{shown(key)} can not be sorted by{near}"})
+        for direction in directions:
+            if direction not in ("asc", "desc"):
+                raise InvalidInput({"sort_dir": f"{shown(direction)} is neither asc nor desc"})
+        padded = [*directions, *["asc"] * (len(keys) - len(directions))]
+        pairs = zip(keys, padded, strict=True)
+        return tuple((_SAME.get(key, key), way == "asc") for key, way in pairs)
+
+
+_CONTROLS = frozenset({"fields", "sort_key", "sort_dir", "limit", "marker", "page_reverse"})
+
+
+def filter_value(attribute: ApiAttribute, raw: str) -> Value:
+    """*raw* as resources have it, so that ``FE80::1`` finds ``fe80::1``.
+
+    What can not be a value of the attribute passes as it is, and finds nothing.
+
+    :raises ValueError: the attribute is a flag, and this is none.
+    """
+    codec = attribute.codec
+    if raw == "" and isinstance(codec, Nullable):
+        return None
+    if codec is FLAG:
+        return FLAG.parse(raw)
+    record = _record(codec)
+    if record is not None:
+        return _pair(record, raw)
+    try:
+        found = normalised(codec, raw)
+    except ValueError:
+        return raw
+    return found if isinstance(found, str | int) else raw
+
+
+def _record(codec: Codec[Any]) -> Record | None:
+    inner: Any = codec.codec if isinstance(codec, Null) else codec
+    inner = inner.codec if isinstance(inner, Listed) else None
+    return inner if isinstance(inner, Record) else None
+
+
+def _pair(record: Record, raw: str) -> Value:
+    """``ip_address=...``, with the address as it is stored."""
+    name, equals, value = raw.partition("=")
+    if not equals or name not in record.codecs:
+        return raw
+    try:
+        found = normalised(record.codecs[name], value)
+    except ValueError:
+        return raw
+    return raw if isinstance(found, Absent) else f"{name}={found}"
+
+
+def _last(values: list[str]) -> str:
+    return values[-1] if values else ""
+
+
+def _fields(values: list[str]) -> frozenset[str]:
+    return frozenset(name for value in values for name in value.split(",") if name)
+
+
+def _number(name: str, values: list[str]) -> int:
+    text = _last(values)
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise InvalidInput({name: f"{shown(text)} is not a number of rows"})
+    return int(text)
+
+
+def _flag(name: str, values: list[str]) -> bool:
+    if not values:
+        return False
+    try:
+        return FLAG.parse(values[-1])
+    except ValueError as exc:
+        raise InvalidInput({name: str(exc)}) from exc
+
+
+def _marker(text: str) -> UUID | None:
+    if not text:
+        return None
+    try:
+        return UUID(text)
+    except ValueError:
+        raise InvalidInput({"marker": f"{shown(text)} is not the id of a row"}) from None

@@ -1,0 +1,134 @@
+"""What clients get for an error: a status, a word that they look at, and a sentence.
+
+Words are the names of error classes, except where clients know others by heart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from netfw.errors import (
+    BackendError,
+    BackendUnavailable,
+    Conflict,
+    Exhausted,
+    Forbidden,
+    InvalidInput,
+    NetfwError,
+    NotFound,
+    NotSupported,
+    Outdated,
+    RequestError,
+    Unauthorized,
+)
+from netfw.server.api.declaration import ApiResource
+
+RETRY_AFTER = "1"
+LONGEST_MESSAGE = 4000
+
+
+class Refusal(RequestError):
+    """A request that never reaches a resource: HTTP or JSON are at fault, or the URL."""
+
+    def __init__(
+        self, status: int, word: str, message: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self.status, self.word, self.headers = status, word, dict(headers or {})
+        super().__init__(message)
+
+
+@frozen(kw_only=True)
+class Fault:
+    """An error as it is answered."""
+
+    status: int
+    word: str
+    message: str
+    headers: Mapping[str, str] = field(factory=dict)
+
+    def body(self) -> dict[str, Any]:
+        """The document that clients expect."""
+        text = self.message
+        if len(text) > LONGEST_MESSAGE:
+            text = f"{text[:LONGEST_MESSAGE]}..."
+        return {"NeutronError": {"type": self.word, "message": text, "detail": ""}}
+
+
+_STATUSES: tuple[tuple[type[NetfwError], int], ...] = (
+    (InvalidInput, 400),
+    (Unauthorized, 401),
+    (Forbidden, 403),
+    (NotFound, 404),
+    (Outdated, 412),
+    (Conflict, 409),
+    (NotSupported, 400),
+    (RequestError, 400),
+    (BackendUnavailable, 503),
+    (BackendError, 503),
+)
+"""The first class that fits."""
+
+
+def fault_of(error: NetfwError, resource: ApiResource | None = None) -> Fault | None:
+    """How *error*, met by a request on *resource*, is answered; ``None``: it is our own fault."""
+    if isinstance(error, Refusal):
+        return Fault(
+            status=error.status, word=error.word, message=str(error), headers=error.headers
+        )
+    status = next((number for cls, number in _STATUSES if isinstance(error, cls)), None)
+    if status is None:
+        return None
+    if status == 503:
+        return Fault(
+            status=503,
+            word="ServiceUnavailable",
+            message="something that the server needs does not answer; try again",
+            headers={"Retry-After": RETRY_AFTER},
+        )
+    return Fault(status=status, word=_word(error, resource), message=str(error))
+
+
+def _word(error: NetfwError, resource: ApiResource | None) -> str:
+    camel = "" if resource is None else _camel(resource.name)
+    if type(error) is NotFound:
+        return f"{camel}NotFound" if camel else "HTTPNotFound"
+    if type(error) is Conflict:
+        return f"{camel}InUse" if camel else "Conflict"
+    if type(error) is Exhausted:
+        return "OverQuota" if "quota" in str(error) else "Exhausted"
+    if type(error) is Outdated:
+        return "RevisionNumberConstraintFailed"
+    if type(error) is Forbidden:
+        return "PolicyNotAuthorized"
+    return type(error).__name__
+
+
+def _camel(name: str) -> str:
+    special = {"floatingip": "FloatingIP"}
+    return special.get(name) or "".join(part.capitalize() for part in name.split("_"))
+
+
+def unexpected(request_id: str) -> Fault:
+    """Our own fault; the log has the rest."""
+    return Fault(
+        status=500,
+        word="HTTPInternalServerError",
+        message=f"the server made a mistake; its log has the details of request {request_id}",
+    )
+
+
+def no_such_path(shown: str) -> Refusal:
+    return Refusal(404, "HTTPNotFound", f"there is nothing at {shown}")
+
+
+def wrong_method(method: str, allowed: frozenset[str]) -> Refusal:
+    words = ", ".join(sorted(allowed))
+    return Refusal(
+        405,
+        "HTTPMethodNotAllowed",
+        f"{method[:20]!r} is not possible there; possible: {words or 'nothing'}",
+        {"Allow": words},
+    )

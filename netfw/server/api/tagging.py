@@ -1,0 +1,83 @@
+"""Tags of resources, as a collection below each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from netfw.drivers.query import Body
+from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.errors import NotFound
+from netfw.model.text import shown
+from netfw.server.api.call import Answer, Call
+from netfw.server.api.controller import Controller
+from netfw.server.api.declaration import ApiAttribute, Verb
+from netfw.server.api.events import Events
+from netfw.server.api.protocols import Policy
+from netfw.server.api.resources.common import TAGS
+from netfw.server.api.validation import Validator
+
+_READER = Validator(
+    (ApiAttribute(name="tags", codec=TAGS.codec, required=True),),
+    lambda each: True,
+    "",
+    complete=True,
+)
+
+
+class Tagging:
+    """Serves the tags of whatever has them; who may change a resource may tag it."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        plugins: Mapping[str, ResourcePlugin],
+        policy: Policy,
+        events: Events,
+    ) -> None:
+        self._controller, self._plugins = controller, plugins
+        self._policy, self._events = policy, events
+
+    def answer(self, call: Call) -> Answer:
+        """Serve one request, whose method its route allows."""
+        tag = call.route.tag
+        if call.method == "GET":
+            return self._shown(call)
+        if tag is None:
+            return self._whole(call)
+        body = _READER.asked({"tags": [tag]}, "tags")
+        if call.method == "PUT":
+            self._act(call, "add_tags", body)
+            return Answer(status=201)
+        self._act(call, "remove_tags", body)
+        return Answer(status=204)
+
+    def _shown(self, call: Call) -> Answer:
+        self._policy.authorize(call.requester, call.route.resource, Verb.SHOW, None, {})
+        tags = cast(list[str], self._controller.target(call).get("tags") or [])
+        if call.route.tag is None:
+            return Answer(status=200, body={"tags": tags})
+        if call.route.tag not in tags:
+            raise NotFound(f"it has no tag {shown(call.route.tag)}")
+        return Answer(status=204)
+
+    def _whole(self, call: Call) -> Answer:
+        if call.method == "DELETE":
+            self._act(call, "replace_tags", {"tags": []})
+            return Answer(status=204)
+        body = _READER.asked(call.body(), "tags")
+        action = "replace_tags" if call.method == "PUT" else "add_tags"
+        status = 200 if call.method == "PUT" else 201
+        return Answer(status=status, body=self._act(call, action, body))
+
+    def _act(self, call: Call, action: str, body: Body) -> Mapping[str, Any]:
+        requester, resource, id = call.requester, call.route.resource, call.route.own_id
+        plugin = self._plugins[resource.name]
+        target: Body | None = None
+        if self._policy.needs_target(requester, resource, Verb.UPDATE, {}):
+            target = plugin.show(requester, resource.name, id)
+        self._policy.authorize(requester, resource, Verb.UPDATE, target, {})
+        self._events.tell(f"{resource.name}.{action}.start", requester, body, id)
+        done = plugin.act(requester, resource.name, id, action, body)
+        self._events.tell(f"{resource.name}.{action}.end", requester, done, id)
+        return done

@@ -1,0 +1,135 @@
+"""Validators, compiled once from the declaration of each resource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from typing import Any
+
+from netfw.errors import InvalidInput
+from netfw.model.wire import Json
+from netfw.model.wire.codec import Absent, Faulty, describe
+from netfw.server.api.declaration import ApiAction, ApiAttribute, ApiResource
+from netfw.server.api.values import unknown
+
+Read = Callable[[object], Json | Absent]
+
+MOST_UNKNOWN = 16
+"""So many unknown names are told; looking for what was meant takes time."""
+
+
+class Validator:
+    """Reads what requests say of attributes: the whole of it, or every fault at once."""
+
+    def __init__(
+        self,
+        attributes: Iterable[ApiAttribute],
+        allowed: Callable[[ApiAttribute], bool],
+        refusal: str,
+        *,
+        complete: bool,
+    ) -> None:
+        every = tuple(attributes)
+        self._known = {each.name: None for each in every}
+        self._refusal = refusal
+        self._readers: dict[str, Read] = {
+            each.name: _reader(each) for each in every if allowed(each)
+        }
+        self._required = frozenset(each.name for each in every if each.required and complete)
+        self._defaults: dict[str, Json] = {}
+        self._mutable: list[tuple[str, Json]] = []
+        for each in every if complete else ():
+            if isinstance(each.default, list | dict):
+                self._mutable.append((each.name, each.default))
+            elif not isinstance(each.default, Absent):
+                self._defaults[each.name] = each.default
+
+    def asked(self, raw: object, where: str) -> dict[str, Json]:
+        """What *raw* says, in the form of the API.
+
+        :raises InvalidInput: everything that is wrong with it; *where* is its own place.
+        """
+        if not isinstance(raw, dict):
+            raise InvalidInput({where: f"not an object: {describe(raw)}"})
+        said: dict[str, Json] = {}
+        faults: dict[str, str] = {}
+        for name, value in raw.items():
+            read = self._readers.get(name)
+            if read is None:
+                faults |= self._refused(name, len(faults))
+                continue
+            try:
+                found = read(value)
+            except ValueError as exc:
+                faults |= Faulty.within(name, exc)
+                continue
+            if not isinstance(found, Absent):
+                said[name] = found
+        for name in self._required:
+            if name not in raw:
+                faults[name] = "is required"
+        _one_project(said, faults)
+        if faults:
+            raise InvalidInput(faults)
+        return said
+
+    def completed(self, said: dict[str, Json]) -> dict[str, Json]:
+        """*said* with the defaults of what it does not say."""
+        whole = {**self._defaults, **said}
+        for name, value in self._mutable:
+            if name not in whole:
+                whole[name] = deepcopy(value)
+        return whole
+
+    def _refused(self, name: object, count: int) -> dict[str, str]:
+        if isinstance(name, str) and name in self._known:
+            return {name: self._refusal}
+        if count >= MOST_UNKNOWN:
+            return {"...": "and more that are unknown"}
+        return unknown(name, self._known)
+
+
+def _reader(attribute: ApiAttribute) -> Read:
+    parse, render = attribute.codec.parse, attribute.codec.render
+    return lambda raw: render(parse(raw))
+
+
+def _one_project(said: dict[str, Any], faults: dict[str, str]) -> None:
+    """``tenant_id`` is ``project_id`` by its older name."""
+    if "tenant_id" in said:
+        tenant = said.pop("tenant_id")
+        if said.setdefault("project_id", tenant) != tenant:
+            faults["tenant_id"] = "contradicts project_id"
+
+
+def for_create(resource: ApiResource) -> Validator:
+    """Reads the bodies of create requests."""
+    return Validator(
+        resource.attributes,
+        lambda each: each.create,
+        "can not be given when it is made",
+        complete=True,
+    )
+
+
+def for_update(resource: ApiResource) -> Validator:
+    """Reads the bodies of update requests."""
+    return Validator(
+        resource.attributes, lambda each: each.update, "can not be changed", complete=False
+    )
+
+
+def for_action(action: ApiAction) -> Validator:
+    """Reads the bodies of an action."""
+    return Validator(action.attributes, lambda each: True, "", complete=True)
+
+
+def check_exclusive(action: ApiAction, said: dict[str, Json]) -> None:
+    """Refuse none and several of what only one may be given of.
+
+    :raises InvalidInput: naming them.
+    """
+    given = [name for name in action.exclusive if name in said]
+    if action.exclusive and len(given) != 1:
+        names = " or ".join(action.exclusive)
+        raise InvalidInput({action.exclusive[0]: f"give exactly one of {names}"})
