@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 D = TypeVar("D", bound=Driver)
 
-Kinds = Mapping[tuple[str, str], Kind[Driver]]
+Kinds = Mapping[tuple[str | None, str], Kind[Driver]]
 """Options (group and name) that name drivers, one or several, and the contract of each."""
 
 
@@ -36,9 +36,9 @@ def groups_of(program: str, argv: Sequence[str], own: Groups, kinds: Kinds) -> G
     return groups
 
 
-def names(conf: ConfigOpts, group: str, option: str) -> list[str]:
+def names(conf: ConfigOpts, group: str | None, option: str) -> list[str]:
     """The drivers that an option names; an empty one names none."""
-    value: str | list[str] = conf[group][option]
+    value: str | list[str] = conf[option] if group is None else conf[group][option]
     listed = [value] if isinstance(value, str) else value
     return [name for name in listed if name]
 

@@ -18,8 +18,19 @@ PLUGINS = (
     ),
     cfg.ListOpt(
         "service_plugins",
-        default=["router"],
+        default=["security_groups", "router"],
         help="Plugins that keep what stands beside them, in the order in which they have a say.",
+    ),
+    cfg.ListOpt(
+        "api_extensions",
+        default=[],
+        help="Vendors' resources that the API has besides its own, by the names of what declares "
+        "them.",
+    ),
+    cfg.ListOpt(
+        "notifiers",
+        default=[],
+        help="Outside parties that are told of changes, by the names of their drivers.",
     ),
     cfg.StrOpt(
         "ipam_driver",

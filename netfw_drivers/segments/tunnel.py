@@ -26,8 +26,9 @@ from netfw_drivers.segments.spans import Span, joined, spans_of
 
 _VNI_RANGES = cfg.ListOpt(
     "vni_ranges",
-    default=[],
-    help="Numbers for networks whose segment nobody chose, as 1:1000,5000:5999.",
+    default=["1:16777215"],
+    help="Numbers for networks whose segment nobody chose, as 1:1000,5000:5999.  All there are, "
+    "unless something else in the same underlay uses some.",
 )
 _LEAST_GENEVE = UDP_HEADER + GENEVE_HEADER + ETHERNET_HEADER
 

@@ -22,6 +22,7 @@ from netfw.server.db.failure import FAILURES, Overtaken, Trouble, translated, tr
 from netfw.server.db.heartbeats import Heartbeats
 from netfw.server.db.interests import Interests
 from netfw.server.db.journal import Journal, JournalReader
+from netfw.server.db.pulse import Pulse
 from netfw.server.db.quotas import Quotas
 from netfw.server.db.ranges import Ranges
 from netfw.server.db.resources import Resources, Rows
@@ -125,6 +126,11 @@ class Database:
         self._rung: tuple[Callable[[], None], ...] = ()
 
     @property
+    def is_file(self) -> bool:
+        """Whether it is a file that this process alone answers for, and no server."""
+        return self._writing.dialect.name == "sqlite"
+
+    @property
     def writing(self) -> Engine:
         """For migrations, and for whoever counts statements."""
         return self._writing
@@ -157,6 +163,10 @@ class Database:
                 return work(View.on(connection))
 
         return self._repeated(once)
+
+    def pulse(self) -> Pulse:
+        """For whoever wants to know again and again what the newest commit is."""
+        return Pulse(self._reading)
 
     def ring(self, bell: Callable[[], None]) -> None:
         """Call *bell* after each commit of this process that the journal tells, in its thread.

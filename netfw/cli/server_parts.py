@@ -1,0 +1,219 @@
+"""The server, put together from its configuration: everything but its two doors.
+
+:mod:`netfw.cli.server_doors` has those: the API for clients, and messages for agents.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from attrs import fields_dict
+
+from netfw.cli.driver_conf import Kinds, groups_of, make, names
+from netfw.conf import database, identity, plugin, quota, scheduling, server
+from netfw.conf.reading import Groups
+from netfw.drivers.api_extension import ApiExtension
+from netfw.drivers.base import Driver, Kind
+from netfw.drivers.core_plugin import CorePlugin
+from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.host import LocalHost
+from netfw.drivers.ipam import IpamDriver
+from netfw.drivers.loader import catalogue
+from netfw.drivers.mechanism import MechanismDriver
+from netfw.drivers.notifier import Notifier
+from netfw.drivers.reports import Report
+from netfw.drivers.requests import Request
+from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.drivers.service_plugin import ServicePlugin
+from netfw.drivers.transport import Transport
+from netfw.drivers.type_driver import TypeDriver
+from netfw.errors import ConfigError, NotSupported
+from netfw.model.segment import NetworkType
+from netfw.server.db import migration
+from netfw.server.db.configured import configured, retention
+from netfw.server.plugin.assembly import Core, Drivers, assemble, offer
+from netfw.server.plugin.settings import Settings
+from netfw.server.source.commits import CommitWatch
+from netfw.server.source.database import DatabaseSource
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts, Opt
+
+LOG = logging.getLogger(__name__)
+D = TypeVar("D", bound=Driver)
+
+PROGRAM = "netfw-server"
+ML2_GROUP = plugin.GROUP
+KINDS: Kinds = {
+    (None, "core_plugin"): CorePlugin,
+    (None, "service_plugins"): ServicePlugin,
+    (None, "ipam_driver"): IpamDriver,
+    (None, "notifiers"): Notifier,
+    (None, "api_extensions"): ApiExtension,
+    (ML2_GROUP, "type_drivers"): TypeDriver,
+    (ML2_GROUP, "mechanism_drivers"): MechanismDriver,
+    (ML2_GROUP, "extension_drivers"): ExtensionDriver,
+    (server.GROUP, "transport"): Transport,
+}
+OWN = (server, database, identity, plugin, scheduling, quota)
+"""Modules with the server's own options."""
+
+
+def own_groups() -> Groups:
+    """The server's own options, by group."""
+    found: dict[str | None, list[Opt]] = {}
+    for module in OWN:
+        for group, options in module.list_opts():
+            found.setdefault(group, []).extend(options)
+    return found
+
+
+def server_groups(argv: Sequence[str]) -> Groups:
+    """All options of the server that the files in *argv* describe.
+
+    :raises ConfigError: a file can not be read, or a driver does not exist or can not be used.
+    """
+    return groups_of(PROGRAM, argv, own_groups(), KINDS)
+
+
+def settings_of(conf: ConfigOpts) -> Settings:
+    """The plugins' settings: the options of the same names, whichever group they are in."""
+    said: dict[str, Any] = {}
+    for group, options in own_groups().items():
+        place = conf if group is None else conf[group]
+        said |= {option.dest: place[option.dest] for option in options}
+    known = fields_dict(Settings)
+    types = tuple(NetworkType(name) for name in said.pop("tenant_network_types"))
+    external = said.pop("external_network_type") or None
+    plain = {name: _plain(value) for name, value in said.items() if name in known}
+    return Settings(
+        tenant_network_types=types,
+        external_network_type=None if external is None else NetworkType(external),
+        **plain,
+    )
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
+    """All options of the server and of every driver it could use, for its sample configuration."""
+    from netfw.conf import core
+
+    drivers = [
+        (found.name, found.driver.OPTIONS)
+        for kind in dict.fromkeys(KINDS.values())
+        for found in catalogue(kind)
+        if found.driver is not None and found.driver.OPTIONS
+    ]
+    return [*core.list_opts(), *own_groups().items(), *drivers]
+
+
+class ServerParts:
+    """The database, the drivers, the plugins and what agents are told, of one server.
+
+    Nothing is connected before :meth:`start`.  Closing it leaves the database as it is.
+
+    :raises ConfigError: what is configured can not be.
+    """
+
+    def __init__(self, conf: ConfigOpts) -> None:
+        self.conf = conf
+        with ExitStack() as stack:
+            self.database = configured(conf)
+            stack.callback(self.database.close)
+            self.host = stack.enter_context(LocalHost())
+            self.core = self._core(stack)
+            offer(self.core, self.host)
+            self.plugin = self._made(CorePlugin, None, "core_plugin", stack)[0]
+            self.host.add(self.plugin)
+            self.services = self._made(ServicePlugin, None, "service_plugins", stack)
+            self.extensions = self._made(ApiExtension, None, "api_extensions", stack)
+            self.plugins = _by_resource([self.plugin, *self.services])
+            self.commits = CommitWatch(self.database, retention(conf))
+            stack.callback(self.commits.close)
+            self.source = DatabaseSource(
+                self.database, self.commits, heard=self.heard, answer=self.answer
+            )
+            stack.callback(self.source.close)
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def start(self) -> None:
+        """Bring an SQLite file forward, check the tables, and prepare for the configuration.
+
+        :raises BackendError: the database does not answer, or its tables are not as they should be.
+        """
+        if self.conf.server.upgrade_database and self.database.is_file:
+            migration.upgrade(self.database)
+        migration.require_newest(self.database)
+        self.core.backbone.start()
+        self.commits.start()
+
+    def heard(self, reports: Sequence[Report]) -> None:
+        """Take what agents report."""
+        self.plugin.heard(reports)
+
+    def answer(self, request: Request[Any]) -> Any:
+        """Answer what agents ask.
+
+        :raises NotSupported: no plugin does.
+        """
+        answers = [self.plugin.answer, *(each.answer for each in self.services)]
+        for answer in answers:
+            try:
+                return answer(request)
+            except NotSupported:
+                continue
+        raise NotSupported(f"no plugin of this server answers {type(request).__name__}")
+
+    def _core(self, stack: ExitStack) -> Core:
+        drivers = Drivers(
+            ipam=self._made(IpamDriver, None, "ipam_driver", stack)[0],
+            types=self._made(TypeDriver, ML2_GROUP, "type_drivers", stack),
+            mechanisms=self._made(MechanismDriver, ML2_GROUP, "mechanism_drivers", stack),
+            extensions=self._made(ExtensionDriver, ML2_GROUP, "extension_drivers", stack),
+        )
+        limits = quota.limits(self.conf[quota.GROUP])
+        return assemble(self.database, drivers, settings_of(self.conf), limits)
+
+    def _made(self, kind: Kind[D], group: str | None, option: str, stack: ExitStack) -> list[D]:
+        made: list[D] = []
+        for name in names(self.conf, group, option):
+            fallback = plugin.shared_values(self.conf)
+            made.append(make(self.conf, kind, name, self.host, fallback))
+            stack.callback(made[-1].close)
+        if not made and isinstance(_value(self.conf, group, option), str | None):
+            raise ConfigError(f"[{group or 'DEFAULT'}] {option} names no driver, and one is needed")
+        return made
+
+
+def _value(conf: ConfigOpts, group: str | None, option: str) -> object:
+    return conf[option] if group is None else conf[group][option]
+
+
+def _by_resource(plugins: Iterable[ResourcePlugin]) -> Mapping[str, ResourcePlugin]:
+    """Who stores what.
+
+    :raises ConfigError: two plugins store the same.
+    """
+    found: dict[str, ResourcePlugin] = {}
+    for each in plugins:
+        for name in sorted(each.resource_names()):
+            if name in found:
+                first, second = (which.describe().name for which in (found[name], each))
+                raise ConfigError(
+                    f"plugins {first!r} and {second!r} both store {name}: take one out of "
+                    "core_plugin or service_plugins"
+                )
+            found[name] = each
+    return found

@@ -1,0 +1,172 @@
+"""A netfw server of one's own: a process, a directory, sockets in it, for tests of drivers and
+clients against the real thing."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from netfw.errors import BackendBroken
+
+START_SECONDS = 60.0
+END_SECONDS = 30.0
+
+
+class PrivateNetfw:
+    """``netfw-server`` in *directory*; the API is on a unix socket there and, with *port*, on TCP.
+
+    *options* are groups of the configuration, over those that the directory gives.  It ends with
+    the ``with`` that began it; what it stored stays in the directory.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        options: Mapping[str, Mapping[str, object]] | None = None,
+        *,
+        port: int | None = None,
+        arguments: Sequence[str] = (),
+    ) -> None:
+        self.directory, self.port = directory, port
+        self.socket = directory / "api.sock"
+        self.messages = directory / "messages.sock"
+        self._options, self._arguments = dict(options or {}), list(arguments)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Of the API by TCP."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """What it said."""
+        return self.directory / "server.log"
+
+    @property
+    def pid(self) -> int:
+        """Of the process that was begun."""
+        if self._process is None:
+            raise BackendBroken("the server is not running")
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Begin it, and wait until it is ready.
+
+        :raises BackendBroken: it ends instead, or is not ready in time; with what it said.
+        """
+        self.directory.mkdir(exist_ok=True)
+        conf = self.directory / "server.conf"
+        conf.write_text(self.configuration())
+        argv = [sys.executable, "-m", "netfw.cli.server", "--config-file", str(conf)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*argv, *self._arguments], stdout=log, stderr=subprocess.STDOUT
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self.ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                said = self.log.read_text(errors="replace")[-3000:]
+                raise BackendBroken(f"netfw-server does not start: {said}")
+            time.sleep(0.02)
+        return self
+
+    def stop(self) -> int:
+        """Tell it to end, and wait; its exit status."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """End it at once, as a crash would."""
+        return self._end(signal.SIGKILL)
+
+    def reload(self) -> None:
+        """Have it read its files again."""
+        os.kill(self.pid, signal.SIGHUP)
+
+    def ready(self) -> bool:
+        """Whether it answers that it can serve."""
+        try:
+            return self.request("GET", "/readyz")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Any]:
+        """Ask over the unix socket: the status, and the answer as JSON where it is some."""
+        connection = _UnixConnection(self.socket)
+        try:
+            content = None if body is None else json.dumps(body)
+            kind = {} if body is None else {"Content-Type": "application/json"}
+            connection.request(method, path, content, {**kind, **(headers or {})})
+            answer = connection.getresponse()
+            said = answer.read()
+        finally:
+            connection.close()
+        try:
+            return answer.status, json.loads(said)
+        except ValueError:
+            return answer.status, said.decode(errors="replace")
+
+    def configuration(self) -> str:
+        """The file that it is begun with."""
+        listen = [f"unix:{self.socket}"]
+        if self.port is not None:
+            listen.append(f"tcp:127.0.0.1:{self.port}")
+        groups: dict[str, dict[str, object]] = {
+            "DEFAULT": {"state_path": self.directory},
+            "api": {"listen": ",".join(listen)},
+            "identity": {"noauth_on_loopback": self.port is not None},
+            "local": {"listen": f"unix:{self.messages}"},
+        }
+        for group, values in self._options.items():
+            groups.setdefault(group, {}).update(values)
+        lines = []
+        for group, options in groups.items():
+            lines += [f"[{group}]", *(f"{name} = {value}" for name, value in options.items()), ""]
+        return "\n".join(lines)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _end(self, number: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        try:
+            return process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise BackendBroken(f"netfw-server did not end in {END_SECONDS:g} s: killed") from None
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=30)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
