@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -35,6 +35,7 @@ from netfw.model.segment import NetworkType
 from netfw.server.db import migration
 from netfw.server.db.configured import configured, retention
 from netfw.server.plugin.assembly import Core, Drivers, assemble, offer
+from netfw.server.plugin.documents import DocumentsPlugin
 from netfw.server.plugin.settings import Settings
 from netfw.server.source.commits import CommitWatch
 from netfw.server.source.database import DatabaseSource
@@ -134,6 +135,7 @@ class ServerParts:
             self.services = self._made(ServicePlugin, None, "service_plugins", stack)
             self.extensions = self._made(ApiExtension, None, "api_extensions", stack)
             self.plugins = _by_resource([self.plugin, *self.services])
+            self.plugins |= self._documents()
             self.commits = CommitWatch(self.database, retention(conf))
             stack.callback(self.commits.close)
             self.source = DatabaseSource(
@@ -176,6 +178,17 @@ class ServerParts:
                 continue
         raise NotSupported(f"no plugin of this server answers {type(request).__name__}")
 
+    def _documents(self) -> dict[str, ResourcePlugin]:
+        """Vendors' resources that no plugin stores, which the server stores itself."""
+        declared = [
+            each
+            for extension in self.extensions
+            for each in extension.resources()
+            if each.name not in self.plugins
+        ]
+        stored = DocumentsPlugin(self.core.backbone, declared)
+        return dict.fromkeys(stored.resource_names(), stored)
+
     def _core(self, stack: ExitStack) -> Core:
         drivers = Drivers(
             ipam=self._made(IpamDriver, None, "ipam_driver", stack)[0],
@@ -201,7 +214,7 @@ def _value(conf: ConfigOpts, group: str | None, option: str) -> object:
     return conf[option] if group is None else conf[group][option]
 
 
-def _by_resource(plugins: Iterable[ResourcePlugin]) -> Mapping[str, ResourcePlugin]:
+def _by_resource(plugins: Iterable[ResourcePlugin]) -> dict[str, ResourcePlugin]:
     """Who stores what.
 
     :raises ConfigError: two plugins store the same.

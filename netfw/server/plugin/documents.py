@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 from uuid import UUID, uuid4
 
 from netfw.drivers.api_extension import ResourceDeclaration
+from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.query import Body, Query, Requester
-from netfw.errors import NotFound, Outdated
+from netfw.drivers.service_plugin import ServicePlugin
+from netfw.errors import ConfigError, NotFound, Outdated
 from netfw.server.db.documents import COLUMNS, Documents
+from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.keeper import Keeper, Moment
+from netfw.server.plugin.keeping import KeepingPlugin
 from netfw.server.plugin.unit import Unit
 
 
@@ -106,6 +110,22 @@ class DocumentKeeper(Keeper):
 
     def _in(self, moment: Moment) -> Documents:
         return Documents(moment.connection, self.name)
+
+
+class DocumentsPlugin(KeepingPlugin, ServicePlugin):
+    """Stores what vendors declared and no plugin of theirs stores."""
+
+    VERSION: ClassVar[int] = 1
+
+    def __init__(self, backbone: Backbone, declared: Iterable[ResourceDeclaration]) -> None:
+        super().__init__(backbone, [DocumentKeeper(each) for each in declared])
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        raise ConfigError("the server has this plugin by itself: name the API extension only")
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("documents")
 
 
 def _time(unit: Unit) -> str:
