@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from attrs import frozen
-from sqlalchemy import Column, ColumnElement, Connection, Select, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, bindparam, or_, select
 
 from netfw.drivers.interest import Service
 from netfw.drivers.query import Query
@@ -94,6 +94,13 @@ HERE: Final = Part(Kind.PORT, "binding_host_id")
 """What the L2 service of a host begins with."""
 
 
+FOLLOWED: Final = (
+    select(INTERESTS.c.topic, INTERESTS.c.since, INTERESTS.c.ended)
+    .where(INTERESTS.c.reader.in_(bindparam("readers", expanding=True)))
+    .order_by(INTERESTS.c.topic)
+)
+
+
 class Topics:
     """What readers follow, and what that brings, in one moment of the database."""
 
@@ -102,9 +109,8 @@ class Topics:
 
     def of(self, readers: Sequence[str]) -> tuple[Following, ...]:
         """What *readers* follow, and lately followed; together they are one."""
-        rows = select(INTERESTS).where(INTERESTS.c.reader.in_(readers))
         best: dict[str, Following] = {}
-        for row in self._connection.execute(rows.order_by(INTERESTS.c.topic)):
+        for row in self._connection.execute(FOLLOWED, {"readers": list(readers)}):
             new = Following(row.topic, row.since, row.ended)
             best[row.topic] = _together(best.get(row.topic, new), new)
         return tuple(best.values())

@@ -9,11 +9,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 from uuid import UUID, uuid4
 
 from attrs import frozen
-from sqlalchemy import Connection, Select, delete, insert, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Integer,
+    Row,
+    Select,
+    String,
+    bindparam,
+    delete,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from netfw.drivers.state_source import Cursor
 from netfw.errors import BackendBroken, CursorLost
@@ -27,6 +40,30 @@ NEXT: Final = update(HEAD).values(seq=HEAD.c.seq + 1)
 NEXT_TOLD: Final = NEXT.returning(HEAD.c.seq)
 ENTRIES: Final = insert(JOURNAL)
 THE_HEAD: Final = select(HEAD.c.epoch, HEAD.c.seq, HEAD.c.oldest)
+
+AFTER: Final = bindparam("after", type_=BigInteger())
+UNTIL: Final = bindparam("until", type_=BigInteger())
+MOST: Final = bindparam("most", type_=Integer())
+BETWEEN: Final = (JOURNAL.c.seq > AFTER, JOURNAL.c.seq <= UNTIL)
+IN_ORDER: Final = (
+    select(JOURNAL).where(*BETWEEN).order_by(JOURNAL.c.seq, JOURNAL.c.topic).limit(MOST)
+)
+OF_TOPICS: Final = IN_ORDER.where(JOURNAL.c.topic.in_(bindparam("topics", expanding=True)))
+READERS: Final = bindparam("readers", expanding=True, type_=String())
+OF_READERS: Final = IN_ORDER.where(
+    or_(
+        JOURNAL.c.topic.in_(READERS),
+        JOURNAL.c.topic.in_(select(INTERESTS.c.topic).where(INTERESTS.c.reader.in_(READERS))),
+    )
+)
+CONCERNED: Final = (
+    select(INTERESTS.c.reader)
+    .join(JOURNAL, JOURNAL.c.topic == INTERESTS.c.topic)
+    .where(*BETWEEN, or_(INTERESTS.c.ended.is_(None), INTERESTS.c.ended > AFTER))
+    .union(select(JOURNAL.c.topic).where(*BETWEEN, JOURNAL.c.topic.contains("@")))
+)
+ALL: Final = 2**31 - 1
+LAST: Final = 2**62
 
 
 @frozen(kw_only=True)
@@ -101,26 +138,21 @@ class JournalReader:
         :raises CursorLost: it can not tell.
         """
         self.check(cursor)
-        wanted = JOURNAL.c.topic.in_(topics), JOURNAL.c.seq > cursor.seq
-        return self._entries(select(JOURNAL).where(*wanted), limit)[0]
+        values = {"topics": list(topics), "after": cursor.seq}
+        return self._entries(OF_TOPICS, values, limit)[0]
 
     def concerning(
         self, seq: int, readers: Sequence[str], limit: int
     ) -> tuple[tuple[Entry, ...], bool]:
         """The same after commit *seq*, under all topics that *readers* follow, or followed lately;
         and whether there are more."""
-        theirs = select(INTERESTS.c.topic).where(INTERESTS.c.reader.in_(readers))
-        wanted = or_(JOURNAL.c.topic.in_(readers), JOURNAL.c.topic.in_(theirs))
-        return self._entries(select(JOURNAL).where(wanted, JOURNAL.c.seq > seq), limit)
+        values = {"readers": list(readers), "after": seq}
+        return self._entries(OF_READERS, values, limit)
 
     def concerned(self, after: int, until: int) -> frozenset[str]:
         """Whom the commits after *after* concern, up to *until*: readers, and topics of roots."""
-        between = JOURNAL.c.seq > after, JOURNAL.c.seq <= until
-        lately = or_(INTERESTS.c.ended.is_(None), INTERESTS.c.ended > after)
-        theirs = select(INTERESTS.c.reader).join(JOURNAL, JOURNAL.c.topic == INTERESTS.c.topic)
-        roots = select(JOURNAL.c.topic).where(*between, JOURNAL.c.topic.contains("@"))
-        found = theirs.where(*between, lately).union(roots)
-        return frozenset(self._connection.execute(found).scalars())
+        found = self._connection.execute(CONCERNED, {"after": after, "until": until})
+        return frozenset(found.scalars())
 
     def check(self, cursor: Cursor) -> None:
         """Accept *cursor*.
@@ -130,17 +162,18 @@ class JournalReader:
         self.head().check(cursor)
 
     def _entries(
-        self, rows: Select[tuple[object, ...]], limit: int
+        self, rows: Select[Any], values: dict[str, Any], limit: int
     ) -> tuple[tuple[Entry, ...], bool]:
-        ordered = rows.order_by(JOURNAL.c.seq, JOURNAL.c.topic)
-        found = [_entry(row) for row in self._connection.execute(ordered.limit(limit + 1))]
+        found = self._execute(rows, values | {"until": LAST, "most": limit + 1})
         if len(found) <= limit:
-            return tuple(found), False
+            return found, False
         last = found[limit].seq
         if found[0].seq != last:
             return tuple(entry for entry in found if entry.seq < last), True
-        rest = self._connection.execute(ordered.where(JOURNAL.c.seq == last))
-        return tuple(_entry(row) for row in rest), True
+        return self._execute(rows, values | {"until": last, "most": ALL}), True
+
+    def _execute(self, rows: Select[Any], values: dict[str, Any]) -> tuple[Entry, ...]:
+        return tuple(_entry(row) for row in self._connection.execute(rows, values))
 
 
 class Journal(JournalReader):
@@ -236,7 +269,5 @@ class Journal(JournalReader):
         return int(seq)
 
 
-def _entry(row: object) -> Entry:
-    found: dict[str, object] = row._mapping  # type: ignore[attr-defined]
-    target = Ref(Kind(str(found["kind"])), UUID(str(found["resource_id"])))
-    return Entry(seq=int(str(found["seq"])), topic=str(found["topic"]), ref=target)
+def _entry(row: Row[Any]) -> Entry:
+    return Entry(seq=row.seq, topic=row.topic, ref=Ref(Kind(row.kind), UUID(row.resource_id)))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from netfw.drivers.state_source import Cursor
 from netfw.errors import BackendError, Conflict
 from netfw.server.db import Database, Transaction, View
-from netfw.server.db.journal import Head, Retention
+from netfw.server.db.journal import Retention
 
 LOG = logging.getLogger(__name__)
 
@@ -46,6 +46,7 @@ class CommitWatch:
         """*gather*: seconds for which commits are gathered after some were told."""
         self._database, self._retention = database, retention or Retention()
         self._poll, self._gather, self._tidy = poll, gather, tidy
+        self._pulse = database.pulse()
         self._bell = threading.Event()
         self._telling = threading.RLock()
         self._listeners: dict[object, Told] = {}
@@ -70,6 +71,7 @@ class CommitWatch:
             if not self._listeners:
                 self._begin()
             self._listeners[token] = told
+        self.ring()  # it slept longer while nobody listened
 
         def stop() -> None:
             with self._telling:
@@ -93,11 +95,12 @@ class CommitWatch:
         self._bell.set()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+            self._pulse.close()
 
     def _begin(self) -> None:
         """Have commits from now on told; where it is unknown what now is, everything is news."""
         try:
-            self._seen = self._database.read(_head).cursor
+            self._seen = self._database.read(lambda view: view.journal.cursor())
         except BackendError as exc:
             LOG.warning("the database does not say what its newest commit is: %s", exc)
             self._seen = None
@@ -133,10 +136,9 @@ class CommitWatch:
     def _look(self) -> bool:
         """Tell what is new; whether there was anything."""
         seen = self._seen
-        found = self._database.read(lambda view: _news(view, seen))
-        if found is None:
+        if self._pulse.newest() == seen:
             return False
-        cursor, concerned = found
+        cursor, concerned = self._database.read(lambda view: _news(view, seen))
         with self._telling:
             self._seen = cursor
             for told in tuple(self._listeners.values()):
@@ -147,14 +149,8 @@ class CommitWatch:
         return transaction.journal.forget(self._retention)
 
 
-def _head(view: View) -> Head:
-    return view.journal.head()
-
-
-def _news(view: View, seen: Cursor | None) -> tuple[Cursor, frozenset[str] | None] | None:
+def _news(view: View, seen: Cursor | None) -> tuple[Cursor, frozenset[str] | None]:
     head = view.journal.head()
-    if head.cursor == seen:
-        return None
     if seen is None or head.epoch != seen.epoch or not head.oldest <= seen.seq <= head.seq:
         return head.cursor, None
     return head.cursor, view.journal.concerned(seen.seq, head.seq)
