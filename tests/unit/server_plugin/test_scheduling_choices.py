@@ -1,0 +1,110 @@
+"""Which agents are chosen, from values alone."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netfw.model.agent import Agent
+from netfw.model.document import Document
+from netfw.model.ids import AgentId, RouterId
+from netfw.model.router import Router
+from netfw.server.plugin.scheduling import (
+    Candidate,
+    candidates,
+    choose,
+    obstacle,
+    wanted_agents,
+)
+
+
+def offer(*texts: str) -> list[Candidate]:
+    """``host/zone/load`` each."""
+    parts = [text.split("/") for text in texts]
+    return [Candidate(host=host, zone=zone or None, load=int(load)) for host, zone, load in parts]
+
+
+def agent(host: str, **said: Any) -> Agent:
+    configurations = Document(said.pop("configurations", {}))
+    return Agent(
+        id=AgentId(UUID(int=1)),
+        agent_type="L3 agent",
+        binary="b",
+        host=host,
+        configurations=configurations,
+        **said,
+    )
+
+
+@pytest.mark.spec("ML2-10")
+@pytest.mark.parametrize(
+    ("offered", "serving", "wanted", "zones", "chosen"),
+    [
+        (["a//5", "b//2", "c//2"], [], 1, [], ["b"]),
+        (["a//5", "b//2", "c//2"], [], 2, [], ["b", "c"]),
+        (["a//0", "b//9"], ["a//0"], 1, [], []),
+        (["a//0", "b//9"], ["a//0"], 2, [], ["b"]),
+        (["a/x/0", "b/x/0", "c/y/9"], [], 2, [], ["a", "c"]),
+        (["a/x/0", "b/x/0", "c/y/9"], ["d/x/0"], 2, [], ["c"]),
+        (["a/x/0", "b/y/0"], [], 2, ["y"], ["b"]),
+        (["a/x/0"], [], 1, ["z"], []),
+        ([], [], 3, [], []),
+    ],
+)
+def test_hosts_are_chosen_by_zone_then_load_then_name(
+    offered: list[str], serving: list[str], wanted: int, zones: list[str], chosen: list[str]
+) -> None:
+    assert list(choose(offer(*offered), offer(*serving), wanted, zones)) == chosen
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("xy"), st.integers(0, 3))),
+    st.integers(0, 5),
+    st.randoms(),
+)
+def test_who_chooses_does_not_matter_nor_in_which_order_agents_are_known(
+    drawn: list[tuple[str, str, int]], wanted: int, chance: Any
+) -> None:
+    known = {host: Candidate(host=host, zone=zone, load=load) for host, zone, load in drawn}
+    one, two = list(known.values()), list(known.values())
+    chance.shuffle(two)
+    chosen = choose(one, (), wanted)
+    assert chosen == choose(two, (), wanted)
+    assert len(set(chosen)) == len(chosen) == min(wanted, len(known))
+
+
+def test_agents_that_are_dead_or_switched_off_are_no_candidates() -> None:
+    known = [
+        agent("a", alive=True, availability_zone="z"),
+        agent("b", alive=False),
+        agent("c", alive=True, admin_up=False),
+    ]
+    assert candidates(known, {"a": 3}) == (Candidate(host="a", zone="z", load=3),)
+
+
+@pytest.mark.parametrize(
+    ("mode", "distributed", "can"),
+    [
+        (None, False, True),
+        ("legacy", True, False),
+        ("dvr_snat", False, True),
+        ("dvr_snat", True, True),
+        ("dvr", False, False),
+        ("dvr", True, False),
+    ],
+)
+def test_the_mode_of_an_agent_says_which_routers_it_can_have(
+    mode: str | None, distributed: bool, can: bool
+) -> None:
+    router = Router(id=RouterId(UUID(int=2)), distributed=distributed)
+    assert (not obstacle(agent("a", configurations={"agent_mode": mode}), router)) is can
+
+
+def test_only_highly_available_routers_are_on_several_hosts() -> None:
+    plain, ha = (Router(id=RouterId(UUID(int=2)), ha=ha) for ha in (False, True))
+    assert [wanted_agents(plain, most, 5) for most in (0, 3)] == [1, 1]
+    assert [wanted_agents(ha, most, 5) for most in (0, 3)] == [5, 3]
