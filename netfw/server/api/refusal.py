@@ -88,7 +88,8 @@ def fault_of(error: NetfwError, resource: ApiResource | None = None) -> Fault | 
             message="something that the server needs does not answer; try again",
             headers={"Retry-After": RETRY_AFTER},
         )
-    return Fault(status=status, word=_word(error, resource), message=str(error))
+    headers = {"WWW-Authenticate": error.challenge} if isinstance(error, Unauthorized) else {}
+    return Fault(status=status, word=_word(error, resource), message=str(error), headers=headers)
 
 
 def _word(error: NetfwError, resource: ApiResource | None) -> str:
