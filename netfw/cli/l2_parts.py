@@ -22,6 +22,7 @@ from netfw.drivers.l2_extension import L2Extension
 from netfw.drivers.loader import catalogue
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.transport import Transport
 from netfw.errors import ConfigError
 from netfw.linux.local_address import is_local
 
@@ -33,6 +34,7 @@ D = TypeVar("D", bound=Driver)
 PROGRAM = "netfw-ovs-agent"
 KINDS: Kinds = {
     (GROUP, "state_source"): StateSource,
+    (GROUP, "transport"): Transport,
     (GROUP, "switch_driver"): SwitchDriver,
     (GROUP, "firewall_driver"): FirewallDriver,
     (GROUP, "retired_firewall_drivers"): FirewallDriver,
@@ -70,6 +72,9 @@ class L2Parts:
         _check_retired(conf)
         with ExitStack() as stack:
             self.host = stack.enter_context(LocalHost())
+            transport = make(conf, Transport, conf.agent.transport, self.host)
+            stack.callback(transport.close)
+            self.host.add(transport)
             self.source = make(conf, StateSource, conf.agent.state_source, self.host)
             stack.callback(self.source.close)
             self.switch = make(conf, SwitchDriver, conf.agent.switch_driver, self.host)

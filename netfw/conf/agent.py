@@ -10,8 +10,14 @@ COMMON = (
     cfg.StrOpt(
         "state_source",
         default="file",
-        help="Where the agent learns what this host should be, by the name of the source; its "
-        "own options are in the group of that name.",
+        help="Where the agent learns what this host should be, by the name of the source: server, "
+        "or a file.  Its own options are in the group of that name.",
+    ),
+    cfg.StrOpt(
+        "transport",
+        default="local",
+        help="What carries messages between agent and server, where state_source is server, by "
+        "the name of the transport; its own options are in the group of that name.",
     ),
     cfg.FloatOpt(
         "report_interval",
