@@ -11,9 +11,11 @@ from netfw.drivers.reports import Report
 from netfw.drivers.requests import Request
 from netfw.errors import NotSupported
 from netfw.server.plugin.assembly import core_of
-from netfw.server.plugin.backbone import Backbone
+from netfw.server.plugin.backbone import Backbone, backbone_of
 from netfw.server.plugin.keeper import Keeper
 from netfw.server.plugin.keeping import KeepingPlugin
+
+__all__ = ["Ml2Plugin", "backbone_of"]
 
 R = TypeVar("R")
 

@@ -35,6 +35,11 @@ class NetworkKeeper(StoredKeeper[Network]):
     def __init__(self, types: SegmentTypes, extensions: Extensions) -> None:
         self._types, self._extensions = types, extensions
 
+    def held(self, unit: Unit, id: str, revision: int | None = None) -> Network:
+        network = super().held(unit, id, revision)
+        unit.hold(network)
+        return network
+
     def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Network, ...]:
         made = unit.insert(*(self._new(unit, body) for body in bodies))
         unit.insert(*(segment for network in made for segment in _segments_of(network)))

@@ -18,6 +18,7 @@ from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
 from netfw.server.db.database import Transaction
+from netfw.server.db.quotas import UNLIMITED
 
 if TYPE_CHECKING:
     from netfw.server.plugin.backbone import Backbone
@@ -123,7 +124,8 @@ class Unit:
     ) -> None:
         """Count resources for their projects, at the end of the transaction.
 
-        What nobody asked for, such as a project's first group, is counted beyond the limit too.
+        What nobody asked for, such as a project's first group, is counted beyond the limit too;
+        what is the server's own has none.
 
         :raises Exhausted: there, when a project may not have so many.
         """
@@ -143,6 +145,11 @@ class Unit:
         return self.evolved(resource, **{name: self.now for name in times if name in kept})
 
     # Reading.
+
+    def hold(self, network: Network) -> None:
+        """Take note of a network that was read and locked already."""
+        self._networks[network.id] = network
+        self._locked.add(network.id)
 
     def network(self, id: NetworkId, *, lock: bool = False) -> Network:
         """A network, whoever owns it, as this transaction has it; read once.
@@ -253,7 +260,7 @@ class Unit:
             raise AssertionError(f"watchers change each other's resources without end: {changes}")
         for (project, quota), count in sorted(self._counts.items()):
             if count:
-                limit = self.backbone.quota(quota)
+                limit = self.backbone.quota(quota) if project else UNLIMITED
                 self.tx.quotas.use(project, quota, count, limit)
         for (project, quota), count in sorted(self._granted.items()):
             self.tx.quotas.grant(project, quota, count)
