@@ -60,7 +60,7 @@ class Row:
         return body[name] if name in body else body[_SAME.get(name, name)]
 
 
-def by_plugins(plugins: Mapping[str, ResourcePlugin]) -> Lookup:
+def lookup_in(plugins: Mapping[str, ResourcePlugin]) -> Lookup:
     """A look-up that asks the plugin of each resource, by its name."""
     server = Requester(project_id="", admin=True)
 
