@@ -74,6 +74,12 @@ PLUGINS = (
         min=0,
         help="How many address pairs a port may have.",
     ),
+    cfg.IntOpt(
+        "max_routes",
+        default=30,
+        min=0,
+        help="How many routes a router may have beside those that follow from its interfaces.",
+    ),
 )
 
 ML2 = (

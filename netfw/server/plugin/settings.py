@@ -39,3 +39,5 @@ class Settings:
     """How many a port may have."""
     dvr_base_mac: str = "fa:16:3f:00:00:00"
     """The MAC addresses of hosts begin with its first three octets."""
+    max_routes: int = 30
+    """How many a router may have beside those that follow from its interfaces."""

@@ -1,0 +1,153 @@
+"""Routers, and the plugin that keeps them and floating IPs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self, cast
+from uuid import uuid4
+
+from attrs import evolve
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.query import Body, Query
+from netfw.drivers.service_plugin import ServicePlugin
+from netfw.errors import Conflict, InvalidInput, NotFound
+from netfw.model.resource import Kind
+from netfw.model.route import Route
+from netfw.model.router import Router
+from netfw.model.wire import parse, render
+from netfw.server.plugin.backbone import Backbone, backbone_of
+from netfw.server.plugin.floating_ips import FloatingIpKeeper
+from netfw.server.plugin.keeper import Act, StoredKeeper
+from netfw.server.plugin.keeping import KeepingPlugin
+from netfw.server.plugin.router_gateway import PLACE, Info, changed_gateway
+from netfw.server.plugin.router_interfaces import add_interface, remove_interface
+from netfw.server.plugin.router_ports import (
+    change_port,
+    drop_port,
+    interface_owner,
+    legs_of,
+    named,
+)
+from netfw.server.plugin.router_routes import added, check_routes, removed
+from netfw.server.plugin.router_watch import watch_ports
+from netfw.server.plugin.unit import Unit
+
+APART = frozenset({PLACE, "routes"})
+"""Attributes that say what is to happen, and not simply what the router has afterwards."""
+
+
+class RouterKeeper(StoredKeeper[Router]):
+    """Keeps routers; their interfaces and gateways are ports, made in the same transaction."""
+
+    name: ClassVar[str] = "router"
+    kind: ClassVar[Kind] = Kind.ROUTER
+    quota: ClassVar[str | None] = "router"
+
+    def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Router, ...]:
+        return tuple(self._new(unit, body) for body in bodies)
+
+    def change(self, unit: Unit, before: Router, body: Body) -> Router:
+        plain = {name: value for name, value in body.items() if name not in APART}
+        after = cast(Router, parse(self.kind, {**render(before), **plain}))
+        _check_kind(before, after)
+        _check_zones(unit, after, before)
+        if interface_owner(after) != interface_owner(before):
+            for port in legs_of(unit.tx, before.id).interfaces:
+                change_port(unit, port.id, {"device_owner": interface_owner(after)})
+        if PLACE in body:
+            gateway = changed_gateway(unit, before, cast("Info | None", body[PLACE]))
+            after = evolve(after, gateway=gateway)
+        if "routes" in body:
+            after = self._routed(unit, after, _routes(body))
+        return unit.update(before, after)
+
+    def remove(self, unit: Unit, before: Router) -> None:
+        legs = legs_of(unit.tx, before.id)
+        if legs.interfaces:
+            ports = [port.id for port in legs.interfaces]
+            raise Conflict(f"router {before.id} has interfaces ({named(ports)}); remove them first")
+        if legs.gateway is not None:
+            drop_port(unit, legs.gateway)
+        unit.delete(before)
+
+    def actions(self) -> Mapping[str, Act[Any]]:
+        return {
+            "add_router_interface": add_interface,
+            "remove_router_interface": remove_interface,
+            "add_extraroutes": self._add_routes,
+            "remove_extraroutes": self._remove_routes,
+        }
+
+    def _new(self, unit: Unit, body: Body) -> Router:
+        plain = {name: value for name, value in body.items() if name not in APART}
+        router = cast(Router, parse(self.kind, {**plain, "id": str(uuid4())}))
+        _check_zones(unit, router)
+        (router,) = unit.insert(router)
+        info = cast("Info | None", body.get(PLACE))
+        if info:
+            gateway = changed_gateway(unit, router, info)
+            router = unit.update(router, evolve(router, gateway=gateway))
+        if routes := _routes(body):
+            router = unit.update(router, self._routed(unit, router, routes))
+        return router
+
+    def _routed(self, unit: Unit, router: Router, routes: Sequence[Route]) -> Router:
+        new = [route for route in routes if route not in router.routes]
+        if new or len(routes) > len(router.routes):
+            check_routes(routes, legs_of(unit.tx, router.id), unit.backbone.settings.max_routes)
+        return evolve(router, routes=tuple(routes))
+
+    def _add_routes(self, unit: Unit, before: Router, body: Body) -> Body:
+        after = self._routed(unit, before, added(before.routes, _routes(body)))
+        return self.shown_all(unit, (unit.update(before, after),))[0]
+
+    def _remove_routes(self, unit: Unit, before: Router, body: Body) -> Body:
+        after = evolve(before, routes=removed(before.routes, _routes(body)))
+        return self.shown_all(unit, (unit.update(before, after),))[0]
+
+
+class RouterPlugin(KeepingPlugin, ServicePlugin):
+    """Keeps routers and floating IPs, and watches over the ports that they depend on."""
+
+    VERSION: ClassVar[int] = 1
+
+    def __init__(self, backbone: Backbone) -> None:
+        super().__init__(backbone, (RouterKeeper(), FloatingIpKeeper()))
+        backbone.watchers.append(watch_ports)
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls(backbone_of(host))
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("router")
+
+
+def _routes(body: Body) -> tuple[Route, ...]:
+    """The routes that a request names.
+
+    :raises InvalidInput: one can not be, or is there twice.
+    """
+    probe = {"id": str(uuid4()), "routes": body.get("routes") or []}
+    return cast(Router, parse(Kind.ROUTER, probe)).routes
+
+
+def _check_kind(before: Router, after: Router) -> None:
+    """A router is made anew when it becomes distributed or highly available: nobody may use it."""
+    for name in ("ha", "distributed"):
+        if getattr(before, name) != getattr(after, name) and after.admin_up:
+            raise InvalidInput(
+                {name: "changes only while the router is down: set admin_state_up to false first"}
+            )
+
+
+def _check_zones(unit: Unit, router: Router, before: Router | None = None) -> None:
+    wanted = set(router.availability_zone_hints)
+    wanted -= set(before.availability_zone_hints if before else ())
+    if not wanted:
+        return
+    query = Query(filters={"availability_zone": tuple(sorted(wanted))})
+    known = {row.body["availability_zone"] for row in unit.tx.resources.find(Kind.AGENT, query)}
+    if missing := sorted(wanted - known):
+        raise NotFound(f"no agent is in availability zone {', '.join(missing)}")
