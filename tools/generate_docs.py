@@ -5,6 +5,7 @@ docs/contracts/index.md    the list of them
 docs/pipeline.md           the way of a packet through the bridges of the Open vSwitch driver
 samples/conf/netfw.conf    every option of netfw and of the installed reference drivers
 samples/conf/ovs-agent.conf  those that netfw-ovs-agent reads
+samples/conf/policy.yaml   every policy rule of the API, as it is
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from oslo_config import cfg, generator
 
 from netfw.drivers.base import Driver
 from netfw.drivers.contracts import all_contracts
+from netfw.server.api.policy import rules
+from netfw.server.api.resources import RESOURCES
 from netfw_drivers.ovs import pipeline, pipeline_costs
 
 CONTRACTS = Path("docs/contracts")
 PIPELINE = Path("docs/pipeline.md")
+POLICY = Path("samples/conf/policy.yaml")
 SAMPLES = {
     Path("samples/conf/netfw.conf"): ("netfw", "netfw.agents", "netfw.server", "netfw.drivers"),
     Path("samples/conf/ovs-agent.conf"): ("netfw.ovs_agent",),
@@ -145,7 +149,8 @@ def wanted() -> dict[Path, str]:
     pages = {CONTRACTS / page_name(kind): contract_page(kind) for kind in kinds}
     samples = {path: sample(namespaces) for path, namespaces in SAMPLES.items()}
     pages |= {CONTRACTS / "index.md": index_page(kinds), PIPELINE: pipeline_page()}
-    return {**pages, **samples}
+    policy = rules.sample(rules.declared_rules(RESOURCES))
+    return {**pages, **samples, POLICY: policy}
 
 
 def main(arguments: list[str]) -> int:
