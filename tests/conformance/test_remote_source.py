@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from memory_world import MemoryWorld
 
-from netfw.drivers.loader import load
+from netfw.drivers.host import LocalHost
+from netfw.drivers.loader import check_options, load
 from netfw.drivers.state_source import StateSource
 from netfw.messaging.memory import MemorySource
 from netfw.messaging.remote import Desk, RemoteSource
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Setting
 from netfw.testing.fakes.transport import Wire
+from netfw_drivers.local.transport import LocalTransport
 
 BYTES = 700
 """About one resource in a message."""
@@ -41,6 +45,37 @@ class TestOverAWire(StateSourceConformance):
             source.close()
             desk.close()
             wire.close()
+
+
+@pytest.mark.spec("RPC-01", "RPC-02", "RPC-04", "RPC-07")
+class TestOverASocket(StateSourceConformance):
+    examples = settings(StateSourceConformance.examples, max_examples=20)
+
+    @contextmanager
+    def setting(self, page: int) -> Iterator[Setting]:
+        with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
+            address = f"unix:{directory}/server"
+            server, client = local(listen=address), local(connect=address)
+            for transport in (server, client):
+                stack.callback(transport.close)
+            memory = MemorySource(page=page)
+            desk = Desk(memory, server, budget=page * BYTES)
+            desk.open()
+            stack.callback(desk.close)
+            source = RemoteSource(client, timeout=10)
+            stack.callback(source.close)
+
+            def cut() -> None:
+                desk.close()
+                server.close()
+                source.timeout = 0.2
+
+            yield Setting(source, MemoryWorld(memory), cut)
+
+
+def local(**options: Any) -> LocalTransport:
+    checked = check_options("local", LocalTransport, {"reconnect_pause": 0.05, **options})
+    return LocalTransport.from_conf(checked, LocalHost())
 
 
 def test_the_source_of_a_server_loads_by_its_name() -> None:

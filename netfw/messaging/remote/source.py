@@ -31,7 +31,7 @@ REPORTS_AT_ONCE = 500
 class RemoteSource(StateSource):
     """A source that is asked over *transport*, which may be shared with others.
 
-    Each call waits *timeout* seconds at most.  Who closes the transport closes it after this.
+    Each call waits ``timeout`` seconds at most.  Who closes the transport closes it after this.
     """
 
     VERSION: ClassVar[int] = 1
@@ -45,7 +45,8 @@ class RemoteSource(StateSource):
     )
 
     def __init__(self, transport: Transport, *, timeout: float = 30.0) -> None:
-        self._transport, self._timeout = transport, timeout
+        self._transport = transport
+        self.timeout = timeout
         self._server = Understanding("the server")
         self._stops: dict[object, Stop] = {}
 
@@ -123,7 +124,7 @@ class RemoteSource(StateSource):
             body=pack(content),
             request_id=trail.current() or trail.fresh(),
         )
-        answer = self._transport.call(message, self._timeout)
+        answer = self._transport.call(message, self.timeout)
         check_version(answer.version, "the server")
         try:
             return unpack(answer.body)

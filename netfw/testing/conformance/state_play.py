@@ -60,18 +60,25 @@ class Attentive:
     def __init__(self, at: Setting, since: Cursor, wanted: Resource) -> None:
         self._at, self._since, self._wanted = at, since, wanted
         self._told = threading.Event()
+        self._lock = threading.Lock()
         self._readers: list[threading.Thread] = []
+        self._done = False
 
     def hint(self) -> None:
         reader = threading.Thread(target=self._read)
-        self._readers.append(reader)
-        reader.start()
+        with self._lock:
+            if self._done:
+                return
+            reader.start()
+            self._readers.append(reader)
         reader.join(0.2)
 
     def was_told(self) -> bool:
         """Whether a hint came after which it was there; it may be late, and others before it."""
         told = self._told.wait(DEADLINE)
-        for reader in tuple(self._readers):
+        with self._lock:
+            self._done = True
+        for reader in self._readers:
             reader.join()
         return told
 
