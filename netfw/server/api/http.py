@@ -1,0 +1,308 @@
+"""The HTTP server: cheroot, with bounds on what clients can make it hold.
+
+A connection has no thread until its client says something.  A request is read in full, within its
+size and its time, before the application sees it.  When all threads are busy and the queue is full,
+clients get 503 at once.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import queue
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from attrs import frozen
+from cheroot import server as cheroot_server
+from cheroot import wsgi
+from cheroot.ssl.builtin import BuiltinSSLAdapter
+
+from netfw.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+WsgiApp = Callable[..., Iterable[bytes]]
+
+_BUSY_BODY = (
+    b'{"NeutronError": {"type": "ServiceUnavailable", "message": '
+    b'"the server has more to do than it can; try again", "detail": ""}}'
+)
+BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
+    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(_BUSY_BODY)
+) + _BUSY_BODY
+
+
+@frozen(kw_only=True)
+class HttpSettings:
+    """What one process spends on clients."""
+
+    threads: int = 16
+    queue: int = 128
+    """Requests that wait for a thread; beyond them, clients are told to come again."""
+    connections: int = 2000
+    """That are kept open between requests."""
+    idle: float = 60.0
+    """Seconds that a client may say nothing."""
+    reading: float = 20.0
+    """Seconds that a whole request may take to arrive."""
+    writing: float = 60.0
+    """Seconds that an answer may take to leave."""
+    body: int = 4 * 1024 * 1024
+    """Bytes of a request's body that are read; the application refuses what is longer."""
+    headers: int = 32 * 1024
+
+
+@frozen(kw_only=True)
+class TlsFiles:
+    """What TLS needs."""
+
+    certificate: str
+    key: str
+    client_authorities: str | None = None
+    """Clients must have a certificate of one of these."""
+
+
+class HttpServer:
+    """Serves an application on a socket that listens already, in threads of its own."""
+
+    def __init__(
+        self,
+        app: WsgiApp,
+        listening: socket.socket,
+        settings: HttpSettings | None = None,
+        tls: TlsFiles | None = None,
+    ) -> None:
+        """:raises ConfigError: the files of TLS can not be used."""
+        self._settings = settings or HttpSettings()
+        self._server = _Server(app, listening, self._settings)
+        if tls is not None:
+            self._server.ssl_adapter = _tls(tls)
+        self._failure: list[BaseException] = []
+        self._serving = threading.Thread(target=self._serve, name="netfw-api", daemon=True)
+
+    @property
+    def address(self) -> Any:
+        """Where it listens."""
+        return self._server.listening.getsockname()
+
+    def start(self) -> None:
+        """Begin to serve; returns when it does."""
+        self._serving.start()
+        while not self._server.ready:
+            if self._failure or not self._serving.is_alive():
+                raise ConfigError(f"the API does not start: {self._failure}")
+            time.sleep(0.005)
+
+    def stop(self, seconds: float = 10.0) -> bool:
+        """Take no more requests, and let those that run finish; whether all did in time."""
+        stopping = threading.Thread(target=self._stop, args=(seconds,), daemon=True)
+        stopping.start()
+        stopping.join(seconds + 1.0)
+        return not stopping.is_alive()
+
+    def _stop(self, seconds: float) -> None:
+        self._server.shutdown_timeout = seconds
+        self._server.stop()
+        self._server.watch.stop()
+
+    def _serve(self) -> None:
+        try:
+            self._server.start()
+        except Exception as exc:
+            self._failure.append(exc)
+            if self._server.ready:
+                log.exception("the API stopped serving")
+
+
+class _Watch:
+    """Hangs up on clients that take too long to send a request or to take an answer."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        self._limits = {"reading": settings.reading, "writing": settings.writing}
+        self._lock = threading.Lock()
+        self._since: dict[_Connection, tuple[str, float]] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="netfw-api-watch", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def note(self, connection: _Connection, phase: str | None) -> None:
+        """*connection* is reading, writing, or neither from now on."""
+        with self._lock:
+            if phase is None:
+                self._since.pop(connection, None)
+            else:
+                self._since[connection] = (phase, time.monotonic())
+
+    def _run(self) -> None:
+        pause = min(1.0, *self._limits.values())
+        while not self._stopped.wait(pause):
+            now = time.monotonic()
+            with self._lock:
+                late = [
+                    connection
+                    for connection, (phase, since) in self._since.items()
+                    if now - since > self._limits[phase]
+                ]
+            for connection in late:
+                connection.hang_up()
+
+
+class _Connection(cheroot_server.HTTPConnection):
+    """A connection that the watch knows of while it is read from and written to."""
+
+    server: _Server
+    fresh = True
+    """It has not been waited for yet."""
+
+    def communicate(self) -> bool:
+        self.server.watch.note(self, "reading")
+        try:
+            return bool(super().communicate())  # type: ignore[no-untyped-call]
+        finally:
+            self.server.watch.note(self, None)
+
+    def hang_up(self) -> None:
+        """Wake whoever waits for the client."""
+        try:
+            # That of the class: the one of TLS would wait, or pull its state away from the thread.
+            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
+        except OSError:
+            return
+        log.info("hung up on a client that took too long")
+
+
+class _Gateway(wsgi.Gateway_10):
+    """Reads the body, then calls the application."""
+
+    def respond(self) -> None:
+        connection, settings = self.req.conn, self.req.server.settings
+        if self.req.chunked_read:
+            self.req.close_connection = True  # what follows the body is not ours to guess
+        length = self.env.get("CONTENT_LENGTH", "0")
+        if not length.isdecimal() or int(length) <= settings.body:
+            self.env["wsgi.input"] = io.BytesIO(self._body(settings.body))
+        connection.server.watch.note(connection, None)
+        credentials = _credentials(connection)
+        if credentials is not None:
+            self.env["netfw.peer_credentials"] = credentials
+        super().respond()
+
+    def write(self, chunk: bytes) -> None:
+        connection = self.req.conn
+        connection.server.watch.note(connection, "writing")
+        super().write(chunk)
+
+    def _body(self, limit: int) -> bytes:
+        try:
+            return bytes(self.req.rfile.read(limit + 1))
+        except ValueError:
+            return b""
+
+
+def _credentials(connection: Any) -> tuple[int, int, int] | None:
+    if connection.socket.family != socket.AF_UNIX:
+        return None
+    pid, uid, gid = connection.get_peer_creds()
+    return int(pid), int(uid), int(gid)
+
+
+class _Server(wsgi.Server):
+    """Cheroot on a socket that listens already."""
+
+    ConnectionClass = _Connection
+    _connections: Any
+
+    def __init__(self, app: WsgiApp, listening: socket.socket, settings: HttpSettings) -> None:
+        unix = listening.family == socket.AF_UNIX
+        name = listening.getsockname()
+        super().__init__(
+            name or "unnamed" if unix else name[:2],
+            app,
+            numthreads=settings.threads,
+            max=settings.threads,
+            server_name="netfw",
+            request_queue_size=512,
+            accepted_queue_size=settings.queue,
+            accepted_queue_timeout=0,
+            peercreds_enabled=unix,
+        )
+        self.gateway = _Gateway
+        self.timeout = settings.idle
+        self.expiration_interval = 0.2
+        self.settings, self.listening = settings, listening
+        self.watch = _Watch(settings)
+        self.max_request_header_size = settings.headers
+        self.keep_alive_conn_limit = settings.connections
+
+    def prepare(self) -> None:
+        self.watch.start()
+        super().prepare()
+
+    def bind(self, family: int, type: int, proto: int = 0) -> socket.socket:
+        self.socket = self.listening
+        return self.listening
+
+    def bind_unix_socket(self, bind_addr: Any) -> socket.socket:
+        self.socket = self.listening
+        return self.listening
+
+    def process_conn(self, conn: Any) -> None:
+        """Wait, without a thread, until a new client says something; then queue it."""
+        if conn.fresh:
+            conn.fresh = False
+            if self.can_add_keepalive_connection:
+                self._connections.put(conn)
+            else:
+                self._turn_away(conn)
+            return
+        try:
+            self.requests.put(conn)
+        except queue.Full:
+            self._turn_away(conn)
+
+    def _turn_away(self, conn: Any) -> None:
+        """Tell a client to come again, without waiting for it."""
+        try:
+            conn.socket.settimeout(0)
+            if not isinstance(conn.socket, ssl.SSLSocket):
+                conn.socket.recv(65_536)
+                conn.socket.send(BUSY)
+        except OSError:
+            pass
+        conn.close()
+
+    def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:
+        log.log(logging.DEBUG if level < logging.ERROR else level, "%s", msg, exc_info=traceback)
+
+
+class _Adapter(BuiltinSSLAdapter):
+    """TLS whose handshake is the business of the connection's own thread."""
+
+    def wrap(self, sock: socket.socket) -> tuple[ssl.SSLSocket, dict[str, str]]:
+        wrapped = self.context.wrap_socket(sock, do_handshake_on_connect=False, server_side=True)
+        return wrapped, {"wsgi.url_scheme": "https", "HTTPS": "on"}
+
+
+def _tls(files: TlsFiles) -> _Adapter:
+    try:
+        adapter = _Adapter(files.certificate, files.key)
+        adapter.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if files.client_authorities is not None:
+            adapter.context.load_verify_locations(files.client_authorities)
+            adapter.context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ValueError) as exc:
+        raise ConfigError(
+            f"TLS can not be served with {files.certificate} and {files.key}: {exc}"
+        ) from exc
+    return adapter

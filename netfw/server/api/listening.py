@@ -1,0 +1,69 @@
+"""Sockets that a server listens on; made before processes are, so that several can share one."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+from netfw.errors import ConfigError
+
+BACKLOG = 512
+
+
+def listen_unix(path: Path, mode: int = 0o660) -> socket.socket:
+    """A socket at *path*; one that nobody serves any more is replaced.
+
+    :raises ConfigError: it can not be there, or somebody serves it.
+    """
+    _clear(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        former = os.umask(0o777 & ~mode)
+        try:
+            listening.bind(str(path))
+        finally:
+            os.umask(former)
+        listening.listen(BACKLOG)
+    except OSError as exc:
+        listening.close()
+        raise ConfigError(f"the API can not listen on {path}: {exc.strerror or exc}") from exc
+    return listening
+
+
+def listen_tcp(host: str, port: int) -> socket.socket:
+    """A socket at an address of this machine; port 0 takes any.
+
+    :raises ConfigError: it can not be there.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind((host, port))
+        listening.listen(BACKLOG)
+    except OSError as exc:
+        listening.close()
+        raise ConfigError(
+            f"the API can not listen on {host} port {port}: {exc.strerror or exc}"
+        ) from exc
+    return listening
+
+
+def _clear(path: Path) -> None:
+    try:
+        kind = path.lstat().st_mode
+    except OSError:
+        return
+    if not stat.S_ISSOCK(kind):
+        raise ConfigError(f"{path} is there, and is no socket; the API will not replace it")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+            return
+    raise ConfigError(f"another server serves {path}; stop it first, or choose another path")

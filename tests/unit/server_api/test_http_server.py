@@ -1,0 +1,189 @@
+"""The HTTP server, on unix sockets, with clients of every temper."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from netfw.errors import ConfigError
+from netfw.server.api.http import HttpServer, HttpSettings
+from netfw.server.api.listening import listen_unix
+
+Handler = Callable[[dict[str, Any]], bytes]
+
+
+class Unix(http.client.HTTPConnection):
+    opened: ClassVar[list[Unix]] = []
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=10)
+        self.path = path
+        self.opened.append(self)
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(10)
+        self.sock.connect(str(self.path))
+
+
+def app(handler: Handler) -> Any:
+    def wsgi(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        data = handler(environ)
+        start("200 OK", [("Content-Length", str(len(data)))])
+        return [data]
+
+    return wsgi
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., tuple[HttpServer, Path]]]:
+    started: list[HttpServer] = []
+
+    def begin(handler: Handler, **settings: Any) -> tuple[HttpServer, Path]:
+        path = tmp_path / f"api{len(started)}.sock"
+        server = HttpServer(app(handler), listen_unix(path), HttpSettings(**settings))
+        server.start()
+        started.append(server)
+        return server, path
+
+    yield begin
+    while Unix.opened:
+        Unix.opened.pop().close()
+    for server in started:
+        server.stop(0.1)
+
+
+def ask(path: Path, method: str = "GET", body: bytes = b"") -> tuple[int, bytes]:
+    connection = Unix(path)
+    connection.request(method, "/", body or None)
+    answer = connection.getresponse()
+    data = answer.read()
+    connection.close()
+    return answer.status, data
+
+
+def test_a_client_is_known_by_the_credentials_of_its_process(serve: Any) -> None:
+    _, path = serve(lambda environ: repr(environ["netfw.peer_credentials"]).encode())
+    assert ask(path) == (200, repr((os.getpid(), os.getuid(), os.getgid())).encode())
+
+
+def test_a_connection_serves_several_requests_with_and_without_bodies(serve: Any) -> None:
+    _, path = serve(lambda environ: environ["wsgi.input"].read() or b"nothing")
+    connection = Unix(path)
+    for sent, got in ((b"a" * 100_000, b"a" * 100_000), (None, b"nothing"), (b"b", b"b")):
+        connection.request("POST", "/", sent)
+        assert connection.getresponse().read() == got
+    connection.request("POST", "/", iter([b"chunk", b"ed"]), encode_chunked=True)
+    assert connection.getresponse().read() == b"chunked"
+    connection.close()
+
+
+@pytest.mark.spec("API-13")
+def test_overload_is_answered_with_503_and_when_to_come_again(serve: Any) -> None:
+    begun, release = threading.Semaphore(0), threading.Event()
+
+    def busy(environ: dict[str, Any]) -> bytes:
+        begun.release()
+        return b"late" if release.wait(10) else b""
+
+    _, path = serve(busy, threads=2, queue=1)
+    asking = [Unix(path) for _ in range(4)]
+    for count, connection in enumerate(asking, 1):
+        connection.request("GET", "/")
+        if count <= 2:
+            assert begun.acquire(timeout=5)
+    readable, _, _ = select.select([each.sock for each in asking], [], [], 5)
+    (turned_away,) = [each for each in asking if each.sock in readable]
+    answer = turned_away.getresponse()
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+    assert json.loads(answer.read())["NeutronError"]["type"] == "ServiceUnavailable"
+    release.set()
+    for connection in asking:
+        if connection is not turned_away:
+            assert connection.getresponse().read() == b"late"
+    assert ask(path) == (200, b"late")
+
+
+@pytest.mark.spec("API-13")
+def test_clients_that_never_finish_lose_their_connection_and_hold_up_nobody(serve: Any) -> None:
+    _, path = serve(lambda environ: b"here", threads=1, reading=0.3)
+    silent = [Unix(path) for _ in range(5)]
+    for connection in silent:
+        connection.connect()
+    assert ask(path) == (200, b"here")
+    slow = Unix(path)
+    slow.connect()
+    slow.sock.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc")
+    assert ask(path) == (200, b"here")
+    assert slow.sock.recv(1000)[:12] in (b"", b"HTTP/1.1 408")
+
+
+def test_a_stop_lets_running_requests_finish_and_takes_no_more(serve: Any) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def slowly(environ: dict[str, Any]) -> bytes:
+        begun.set()
+        release.wait(10)
+        return b"finished"
+
+    server, path = serve(slowly)
+    replies: list[Any] = []
+    running = threading.Thread(target=lambda: replies.append(ask(path)))
+    running.start()
+    assert begun.wait(5)
+    stopping = threading.Thread(target=lambda: replies.append(server.stop(5)))
+    stopping.start()
+    release.set()
+    running.join(10)
+    stopping.join(10)
+    assert sorted(map(str, replies)) == sorted(map(str, [(200, b"finished"), True]))
+    with pytest.raises(OSError):
+        ask(path)
+
+
+def test_a_stop_does_not_wait_for_ever(serve: Any) -> None:
+    release = threading.Event()
+    server, path = serve(lambda environ: b"x" if release.wait(20) else b"")
+    stuck = Unix(path)
+    stuck.request("GET", "/")
+    time.sleep(0.1)
+    began = time.monotonic()
+    assert server.stop(0.2) is False
+    assert time.monotonic() - began < 3
+    release.set()
+
+
+def test_several_servers_share_one_socket(tmp_path: Path) -> None:
+    listening = listen_unix(tmp_path / "shared.sock")
+    servers = [HttpServer(app(lambda environ: b"one of us"), listening.dup()) for _ in range(2)]
+    for server in servers:
+        server.start()
+    assert ask(tmp_path / "shared.sock") == (200, b"one of us")
+    servers[0].stop(1)
+    for _ in range(3):
+        assert ask(tmp_path / "shared.sock") == (200, b"one of us")
+    servers[1].stop(1)
+    listening.close()
+
+
+def test_a_socket_that_is_served_or_is_no_socket_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "api.sock"
+    first = listen_unix(path, 0o600)
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ConfigError, match="another server serves"):
+        listen_unix(path)
+    first.close()
+    listen_unix(path).close()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="is no socket"):
+        listen_unix(tmp_path / "file")
