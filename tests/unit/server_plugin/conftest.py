@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from netfw.server.db import Database, migration
 from netfw.server.plugin.backbone import Backbone
@@ -28,8 +30,13 @@ def database(empty_tables: Path, tmp_path: Path) -> Iterator[Database]:
     """A database with empty tables."""
     shutil.copy(empty_tables, tmp_path / "netfw.db")
     database = Database(f"sqlite:///{tmp_path}/netfw.db")
+    event.listen(database.writing, "connect", _without_waiting_for_the_disk)
     yield database
     database.close()
+
+
+def _without_waiting_for_the_disk(connection: sqlite3.Connection, _: object) -> None:
+    connection.execute("PRAGMA synchronous = OFF").close()
 
 
 @pytest.fixture

@@ -23,8 +23,9 @@ from netfw.model import (
 from netfw.model.address import as_network
 from netfw.model.agent import Agent
 from netfw.model.document import Document
-from netfw.model.ids import AgentId
+from netfw.model.ids import AgentId, RouterId
 from netfw.model.resource import Kind
+from netfw.model.router import Router
 from netfw.model.segment import NetworkType, Provider
 from netfw.server.db import Transaction
 from netfw.server.plugin.backbone import Backbone
@@ -127,6 +128,12 @@ class World:
 
         self.backbone.database.transaction(work)
         return agent.id
+
+    def router(self) -> Router:
+        """A router of project p."""
+        made = Router(id=RouterId(uuid4()), project_id="p")
+        self.backbone.database.transaction(lambda tx: tx.resources.insert(made))
+        return made
 
     def group(self, project: str = "p") -> str:
         """The default group of a project."""
