@@ -1,0 +1,1 @@
+"""Attributes that operators can have or leave out: port security, QoS, DNS."""

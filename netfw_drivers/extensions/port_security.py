@@ -1,0 +1,50 @@
+"""PortSecurityDriver: whether ports are filtered, which they inherit from their network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, cast
+
+from attrs import evolve
+
+from netfw.drivers.attribute import Attribute, AttributeType
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.change import Change
+from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.query import Body
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Resource
+
+NAME = "port_security_enabled"
+
+
+class PortSecurityDriver(ExtensionDriver):
+    """Adds ``port_security_enabled``: of a network what new ports get, of a port what holds."""
+
+    VERSION: ClassVar[int] = 1
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls()
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("port_security")
+
+    def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
+        return {
+            Kind.NETWORK: (
+                Attribute(name=NAME, type=AttributeType.BOOLEAN, default=True, filterable=False),
+            ),
+            Kind.PORT: (Attribute(name=NAME, type=AttributeType.BOOLEAN),),
+        }
+
+    def shape(self, change: Change, asked: Body) -> Resource:
+        after = change.resource
+        if not isinstance(after, Network | Port):
+            return after
+        inherited = after.port_security
+        if isinstance(after, Port) and change.before is None and change.network is not None:
+            inherited = change.network.port_security
+        wanted = cast(bool, asked.get(NAME, inherited))
+        return after if wanted == after.port_security else evolve(after, port_security=wanted)

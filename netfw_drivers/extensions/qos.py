@@ -1,0 +1,63 @@
+"""QosDriver: which QoS policy networks and ports have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from attrs import evolve
+
+from netfw.drivers.attribute import Attribute, AttributeType
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.change import Change
+from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.query import Body
+from netfw.errors import NotFound
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Resource
+
+NAME = "qos_policy_id"
+INHERITED = "qos_network_policy_id"
+_POLICY = Attribute(name=NAME, type=AttributeType.UUID, nullable=True)
+
+
+class QosDriver(ExtensionDriver):
+    """Adds ``qos_policy_id``, so that clients can leave it empty.
+
+    Nobody keeps policies yet, so whoever names one names what is not there.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls()
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("qos")
+
+    def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
+        inherited = Attribute(
+            name=INHERITED,
+            type=AttributeType.UUID,
+            nullable=True,
+            settable=False,
+            mutable=False,
+            filterable=False,
+        )
+        return {Kind.NETWORK: (_POLICY,), Kind.PORT: (_POLICY, inherited)}
+
+    def shape(self, change: Change, asked: Body) -> Resource:
+        after = change.resource
+        if not isinstance(after, Network | Port):
+            return after
+        if asked.get(NAME) is not None:
+            raise NotFound(f"there is no QoS policy {asked[NAME]}")
+        if NAME in asked and after.qos_policy_id is not None:
+            after = evolve(after, qos_policy_id=None)
+        if isinstance(after, Port) and change.network is not None:
+            policy = change.network.qos_policy_id
+            if policy != after.qos_network_policy_id:
+                after = evolve(after, qos_network_policy_id=policy)
+        return after
