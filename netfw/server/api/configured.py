@@ -1,0 +1,82 @@
+"""What the configuration says of the API, as values and sockets."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+from oslo_config.cfg import ConfigOpts
+
+from netfw.errors import ConfigError
+from netfw.server.api.http import HttpSettings, TlsFiles
+from netfw.server.api.listening import listen_tcp, listen_unix
+from netfw.server.api.parsing import Bounds
+
+_ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<four>[^:\[\]]+)):(?P<port>\d{1,5})")
+
+
+def bounds(conf: ConfigOpts) -> Bounds:
+    """How large requests and answers may be."""
+    return Bounds(body=conf.api.max_body_size, page=conf.api.max_page or None)
+
+
+def http_settings(conf: ConfigOpts) -> HttpSettings:
+    """What one process spends on clients."""
+    options = conf.api
+    return HttpSettings(
+        threads=options.threads,
+        queue=options.queue,
+        connections=options.connections,
+        idle=options.idle_timeout,
+        reading=options.read_timeout,
+        writing=options.write_timeout,
+        body=options.max_body_size,
+    )
+
+
+def tls_files(conf: ConfigOpts) -> TlsFiles | None:
+    """What TLS on TCP needs, if it is wanted.
+
+    :raises ConfigError: one of certificate and key is missing.
+    """
+    options = conf.api
+    if not options.tls_certificate and not options.tls_key:
+        if options.tls_client_authorities:
+            raise ConfigError("[api] tls_client_authorities needs tls_certificate and tls_key")
+        return None
+    if not (options.tls_certificate and options.tls_key):
+        raise ConfigError("[api] tls_certificate and tls_key need each other")
+    return TlsFiles(
+        certificate=options.tls_certificate,
+        key=options.tls_key,
+        client_authorities=options.tls_client_authorities or None,
+    )
+
+
+def listening(conf: ConfigOpts) -> dict[str, socket.socket]:
+    """The sockets of the API, by what they are called in the configuration.
+
+    :raises ConfigError: one can not be, or there is none.
+    """
+    found: dict[str, socket.socket] = {}
+    try:
+        if conf.api.socket:
+            path = Path(conf.api.socket)
+            found[conf.api.socket] = listen_unix(path, int(conf.api.socket_mode, 8))
+        for address in conf.api.bind:
+            found[address] = listen_tcp(*_parted(address))
+    except ConfigError:
+        for each in found.values():
+            each.close()
+        raise
+    if not found:
+        raise ConfigError("the API listens nowhere: set [api] socket or bind")
+    return found
+
+
+def _parted(address: str) -> tuple[str, int]:
+    found = _ADDRESS.fullmatch(address.strip())
+    if found is None or int(found["port"]) > 65535:
+        raise ConfigError(f"[api] bind: {address!r} is not like 127.0.0.1:9696 or [::1]:9696")
+    return found["six"] or found["four"], int(found["port"])
