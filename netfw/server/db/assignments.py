@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
@@ -13,9 +14,13 @@ from netfw.messaging.reach import Assignment, Item, Root
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.failure import Overtaken
 from netfw.server.db.journal import Journal
+from netfw.server.db.kinds import STORED
 from netfw.server.db.resources import AT_ONCE
 from netfw.server.db.schema import ASSIGNMENTS
 from netfw.server.db.topics import topic
+
+AGENTS: Final = STORED[Kind.AGENT].table
+SUBNETS: Final = STORED[Kind.SUBNET].table
 
 
 class AssignmentRows:
@@ -48,6 +53,43 @@ class AssignmentRows:
             .group_by(ASSIGNMENTS.c.host)
         )
         return {row[0]: int(row[1]) for row in self._connection.execute(rows)}
+
+    def unserved(self, wanted: int) -> tuple[UUID, ...]:
+        """The networks with DHCP that fewer than *wanted* hosts serve."""
+        counts = (
+            select(ASSIGNMENTS.c.resource_id, func.count().label("hosts"))
+            .where(ASSIGNMENTS.c.service == Service.DHCP.value)
+            .group_by(ASSIGNMENTS.c.resource_id)
+            .subquery()
+        )
+        rows = (
+            select(SUBNETS.c.network_id)
+            .distinct()
+            .outerjoin(counts, counts.c.resource_id == SUBNETS.c.network_id)
+            .where(SUBNETS.c.enable_dhcp.is_(True), func.coalesce(counts.c.hosts, 0) < wanted)
+            .order_by(SUBNETS.c.network_id)
+        )
+        return tuple(UUID(id) for id in self._connection.execute(rows).scalars())
+
+    def zones(
+        self, service: Service, agent_type: str, ids: Iterable[UUID]
+    ) -> Mapping[UUID, set[str]]:
+        """The zones of the agents that serve each of *ids*."""
+        wanted, found = sorted(map(str, ids)), dict[UUID, set[str]]()
+        rows = (
+            select(ASSIGNMENTS.c.resource_id, AGENTS.c.availability_zone)
+            .join(AGENTS, AGENTS.c.host == ASSIGNMENTS.c.host)
+            .where(
+                ASSIGNMENTS.c.service == service.value,
+                AGENTS.c.agent_type == agent_type,
+                AGENTS.c.availability_zone.is_not(None),
+            )
+        )
+        for at in range(0, len(wanted), AT_ONCE):
+            some = ASSIGNMENTS.c.resource_id.in_(wanted[at : at + AT_ONCE])
+            for id, zone in self._connection.execute(rows.where(some)):
+                found.setdefault(UUID(id), set()).add(zone)
+        return found
 
     def _found(self, *conditions: ColumnElement[bool]) -> frozenset[Assignment]:
         rows = self._connection.execute(select(ASSIGNMENTS).where(*conditions))

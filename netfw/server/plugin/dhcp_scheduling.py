@@ -1,0 +1,133 @@
+"""DhcpScheduler: which agents serve DHCP on which networks."""
+
+from __future__ import annotations
+
+import logging
+from typing import ClassVar
+from uuid import UUID
+
+from attrs import field, frozen
+
+from netfw.drivers.change import Change
+from netfw.drivers.query import Query
+from netfw.errors import NotFound
+from netfw.messaging.answers import RESERVED_DHCP_DEVICE, dhcp_device_id
+from netfw.model.ids import NetworkId
+from netfw.model.network import Network
+from netfw.model.resource import Kind, Ref
+from netfw.model.subnet import Subnet
+from netfw.server.db.assignments import AssignmentRows
+from netfw.server.db.database import View
+from netfw.server.plugin.agents import DHCP_AGENT
+from netfw.server.plugin.backbone import SERVER, Backbone
+from netfw.server.plugin.serving import ServingAgents
+from netfw.server.plugin.unit import Unit
+
+LOG = logging.getLogger(__name__)
+
+
+@frozen
+class DhcpScheduler:
+    """A network gets its agents with its first subnet that has DHCP, and keeps them.
+
+    A network that a dead agent serves goes to others that are alive, with the port and so the
+    addresses of the dead one's server.
+    """
+
+    agent_type: ClassVar[str] = DHCP_AGENT
+    backbone: Backbone
+    serving: ServingAgents = field(init=False)
+
+    @serving.default
+    def _serving(self) -> ServingAgents:
+        return ServingAgents(DHCP_AGENT, self.backbone.settings)
+
+    def watch(self, unit: Unit, change: Change) -> None:
+        """Follow networks and subnets, in their transactions."""
+        match change.before, change.after:
+            case _, Subnet(enable_dhcp=True) as subnet:
+                if not isinstance(change.before, Subnet) or not change.before.enable_dhcp:
+                    self._schedule(unit, subnet.network_id)
+            case Network() as network, None:
+                self.serving.relieve(unit, Ref(Kind.NETWORK, network.id))
+            case _:
+                pass
+
+    def mend(self) -> int:
+        """Take networks from dead agents, and give agents to networks that have too few.
+
+        Each network is a transaction of its own.  Returns how many there were to change.
+        """
+        changed = sum(map(self._move, self._abandoned()))
+        wanted = self.backbone.settings.dhcp_agents_per_network
+
+        def unserved() -> tuple[UUID, ...]:
+            return self.backbone.read(lambda view: AssignmentRows(view.connection).unserved(wanted))
+
+        if self.backbone.read(lambda view: any(each.alive for each in self.serving.known(view))):
+            changed += sum(map(self._serve, unserved()))
+        return changed
+
+    def reserve_port(self, unit: Unit, network: NetworkId, host: str) -> None:
+        """Have the port from which *host* served the network wait for whoever serves it next."""
+        device = dhcp_device_id(host, network)
+        query = Query(filters={"network_id": (str(network),), "device_id": (device,)})
+        for row in unit.tx.resources.find(Kind.PORT, query):
+            body = {"device_id": RESERVED_DHCP_DEVICE, "binding:host_id": ""}
+            unit.backbone.keeper("port").update(unit, str(row.ref.id), body)
+
+    def _schedule(self, unit: Unit, id: NetworkId) -> tuple[str, ...]:
+        network = unit.network(id, lock=True)
+        wanted = self.backbone.settings.dhcp_agents_per_network
+        return self.serving.fill(
+            unit,
+            Ref(Kind.NETWORK, id),
+            lambda _: wanted,
+            zones=network.availability_zone_hints,
+        )
+
+    def _serve(self, network: UUID) -> bool:
+        try:
+            return bool(
+                self.backbone.run(SERVER, lambda unit: self._schedule(unit, NetworkId(network)))
+            )
+        except NotFound:
+            return False  # it was deleted meanwhile
+
+    def _abandoned(self) -> tuple[UUID, ...]:
+        """The networks of dead agents."""
+        if not self.backbone.settings.allow_automatic_dhcp_failover:
+            return ()
+
+        def networks(view: View) -> set[UUID]:
+            return {id for host in self.serving.dead(view) for id in self.serving.at(view, host)}
+
+        return tuple(sorted(self.backbone.read(networks)))
+
+    def _move(self, network: UUID) -> bool:
+        try:
+            return self.backbone.run(SERVER, lambda unit: self._moved(unit, NetworkId(network)))
+        except NotFound:
+            return False
+
+    def _moved(self, unit: Unit, id: NetworkId) -> bool:
+        """Replace the dead agents of a network by as many that are alive, if there are any."""
+        network, target = unit.network(id, lock=True), Ref(Kind.NETWORK, id)
+        serving = self.serving.hosts(unit.tx, target)
+        dead = sorted(serving & self.serving.dead(unit.tx))
+        settings = self.backbone.settings
+        spare = max(0, len(serving) - settings.dhcp_agents_per_network)
+        fresh = self.serving.fill(
+            unit,
+            target,
+            lambda _: len(serving) + len(dead) - spare,
+            zones=network.availability_zone_hints,
+        )
+        if not fresh and serving <= set(dead):
+            return False
+        gone = dead[: len(fresh) + spare]
+        for host in gone:
+            LOG.warning("network %s is taken from the dead DHCP agent on %s", id, host)
+            self.reserve_port(unit, id, host)
+            self.serving.relieve(unit, target, host)
+        return bool(gone)
