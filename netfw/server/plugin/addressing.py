@@ -254,24 +254,29 @@ class Taking:
         self._still: Counter[tuple[SubnetId, ...]] = Counter()
         self._count = 1
 
-    def expect(self, wanted: Sequence[AddressRequest]) -> None:
-        """Know of requests that will come."""
-        self._still.update(_ids(each) for each in wanted if isinstance(each, AnyAddress))
-
-    def allocate(self, wanted: Sequence[AddressRequest]) -> tuple[FixedIp, ...]:
-        """An address for each request.
+    def allocate(self, wanted: Sequence[Sequence[AddressRequest]]) -> list[tuple[FixedIp, ...]]:
+        """The addresses of several ports, in order; what is named goes before what is any.
 
         :raises Conflict: it is taken, or none is left; the text says where.
         :raises InvalidInput: no host can have it.
         """
-        return tuple(self._one(each) for each in wanted)
+        order = [(at, place) for at, some in enumerate(wanted) for place in range(len(some))]
+        order.sort(key=lambda each: isinstance(wanted[each[0]][each[1]], AnyAddress))
+        self._still.update(
+            _ids(each) for some in wanted for each in some if isinstance(each, AnyAddress)
+        )
+        found = {(at, place): self._one(wanted[at][place]) for at, place in order}
+        self._settle()
+        return [
+            tuple(found[at, place] for place in range(len(some))) for at, some in enumerate(wanted)
+        ]
 
     def release(self, fixed_ips: Sequence[FixedIp]) -> None:
         """Free addresses."""
         for each in fixed_ips:
             self._ipam.release(each, self)
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """Give back what nobody wanted in the end."""
         for subnet, addresses in self._ahead.items():
             for address in addresses:

@@ -18,7 +18,15 @@ from netfw.model.resource import Kind, Ref, ref
 from netfw.model.standard import Status
 from netfw.model.wire import parse, render
 from netfw.server.db.failure import Duplicate, Overtaken
-from netfw.server.plugin.addressing import Applicant, Taking, asked_of, keeping, moved, requests
+from netfw.server.plugin.addressing import (
+    Applicant,
+    Taking,
+    asked_of,
+    is_automatic,
+    keeping,
+    moved,
+    requests,
+)
 from netfw.server.plugin.binder import LEVELS, Binder
 from netfw.server.plugin.extensions import Extensions
 from netfw.server.plugin.keeper import Moment, StoredKeeper
@@ -54,7 +62,7 @@ class PortKeeper(StoredKeeper[Port]):
     def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Port, ...]:
         chosen = macs(unit, bodies)
         drafts = [self._draft(unit, body, mac) for body, mac in zip(bodies, chosen, strict=True)]
-        self._take_addresses(unit, drafts, bodies)
+        drafts = self._addressed(unit, drafts, bodies)
         groups = _groups(unit, bodies)
         ports = [
             self._completed(unit, port, body, groups)
@@ -80,17 +88,16 @@ class PortKeeper(StoredKeeper[Port]):
         asked = cast("Sequence[Mapping[str, Any]]", body.get("extra_dhcp_opts") or ())
         return evolve(port, dhcp_options=dhcp_options(asked)) if asked else port
 
-    def _take_addresses(self, unit: Unit, drafts: list[Port], bodies: Sequence[Body]) -> None:
-        taking = Taking(unit.backbone.ipam, unit.tx.addresses)
-        wanted = []
-        for port, body in zip(drafts, bodies, strict=True):
-            subnets = unit.subnets(port.network_id)
-            wanted.append(requests(subnets, _applicant(port), asked_of(body)))
-            taking.expect(wanted[-1])
-        for at, some in enumerate(wanted):
-            if some:
-                drafts[at] = evolve(drafts[at], fixed_ips=taking.allocate(some))
-        taking.settle()
+    def _addressed(self, unit: Unit, drafts: Sequence[Port], bodies: Sequence[Body]) -> list[Port]:
+        wanted = [
+            requests(unit.subnets(port.network_id), _applicant(port), asked_of(body))
+            for port, body in zip(drafts, bodies, strict=True)
+        ]
+        taken = Taking(unit.backbone.ipam, unit.tx.addresses).allocate(wanted)
+        return [
+            evolve(port, fixed_ips=some) if some else port
+            for port, some in zip(drafts, taken, strict=True)
+        ]
 
     def _completed(
         self, unit: Unit, draft: Port, body: Body, known: Mapping[str, SecurityGroupId]
@@ -166,7 +173,10 @@ class PortKeeper(StoredKeeper[Port]):
             present, wanted = keeping(subnets, _applicant(port), asked, present)
         taking = Taking(unit.backbone.ipam, unit.tx.addresses)
         taking.release([each for each in before.fixed_ips if each not in present])
-        return evolve(port, fixed_ips=(*present, *taking.allocate(wanted)))
+        (new,) = taking.allocate([wanted])
+        derived = {each.id for each in subnets if is_automatic(each)}
+        ordered = sorted((*present, *new), key=lambda each: each.subnet_id in derived)
+        return evolve(port, fixed_ips=ordered)
 
     def _filtered(self, unit: Unit, before: Port, port: Port, body: Body) -> Port:
         """*port* with its groups and pairs: those it had, or those that the request names."""
