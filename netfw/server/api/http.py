@@ -23,6 +23,7 @@ from cheroot import wsgi
 from cheroot.ssl.builtin import BuiltinSSLAdapter
 
 from netfw.errors import ConfigError
+from netfw.server.api.request_headers import read_headers
 
 log = logging.getLogger(__name__)
 
@@ -158,9 +159,16 @@ class _Watch:
                 connection.hang_up()
 
 
+class _Request(cheroot_server.HTTPRequest):
+    """A request whose headers are read strictly."""
+
+    header_reader = staticmethod(read_headers)
+
+
 class _Connection(cheroot_server.HTTPConnection):
     """A connection that the watch knows of while it is read from and written to."""
 
+    RequestHandlerClass = _Request
     server: _Server
     fresh = True
     """It has not been waited for yet."""
