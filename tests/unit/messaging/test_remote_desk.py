@@ -1,0 +1,402 @@
+"""What passes between agents and a server: how much, whose, and what becomes of hints."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
+from typing import Any, TypeVar
+
+import pytest
+from attrs import evolve
+
+from netfw import trail
+from netfw.agents.replica import Replica
+from netfw.drivers import requests
+from netfw.drivers.ha_role import HaRole
+from netfw.drivers.interest import Interest, Service
+from netfw.drivers.reports import Heartbeat, Report, RoleReport
+from netfw.drivers.requests import (
+    EnabledServices,
+    EnsureDhcpPort,
+    EnsureGatewayPort,
+    EnsureHostMac,
+    FindPorts,
+    ReleaseDhcpPort,
+    Request,
+    ResolveDevices,
+    SetPrefix,
+)
+from netfw.drivers.state_source import Cursor, Delta
+from netfw.drivers.transport import Caller, Message
+from netfw.errors import BackendUnavailable, RequestError
+from netfw.messaging.memory import MemorySource
+from netfw.messaging.reach import Root, reachable
+from netfw.messaging.remote import Desk, RemoteSource
+from netfw.messaging.remote.codecs import DIALOGUES
+from netfw.messaging.remote.hints import hint_for, hint_topic
+from netfw.model import Mac
+from netfw.model.resource import ref
+from netfw.testing.conformance import state_scene as scene
+from netfw.testing.conformance.state_play import up
+from netfw.testing.conformance.state_world import Follower
+from netfw.testing.fakes.transport import Wire
+
+R = TypeVar("R")
+CLOUD = (*scene.BACKGROUND, scene.WEB_HERE)
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    made = Wire()
+    yield made
+    made.close()
+
+
+def offered(wire: Wire, source: MemorySource, budget: int = 256 * 1024) -> RemoteSource:
+    Desk(source, wire.transport(), budget=budget).open()
+    return RemoteSource(wire.transport(), timeout=5)
+
+
+# How much.
+
+
+@pytest.mark.spec("RPC-02")
+def test_reconnecting_after_a_short_absence_costs_the_changes_and_not_the_whole(
+    wire: Wire,
+) -> None:
+    ports = [scene.port(number, scene.HERE, scene.NET, scene.WEB) for number in range(6, 200)]
+    memory = MemorySource(*CLOUD, *ports)
+    agent = Replica(offered(wire, memory), scene.L2_HERE)
+    agent.pull()
+    whole, calls = wire.bytes, sum(wire.calls.values())
+    assert whole > 100_000
+    memory.put(evolve(ports[0], name="renamed"))  # while it is away
+    assert agent.pull().put
+    assert sum(wire.calls.values()) - calls == 1
+    assert wire.bytes - whole < 2_500
+    spent = wire.bytes
+    agent.pull()
+    assert wire.bytes - spent < 400
+
+
+@pytest.mark.spec("RPC-02", "RPC-07")
+def test_no_message_is_much_larger_than_its_budget(wire: Wire) -> None:
+    largest = 0
+    ports = [scene.port(number, scene.HERE, scene.NET, scene.WEB) for number in range(6, 60)]
+    memory = MemorySource(*CLOUD)
+    source = offered(wire, memory, budget=4_000)
+    handler = wire.handler("server")
+
+    def measured(message: Message, caller: Caller) -> Message:
+        nonlocal largest
+        answer = handler(message, caller)
+        largest = max(largest, len(answer.body))
+        return answer
+
+    wire.serve("server", measured)
+    agent = Follower(source, scene.L2_HERE)
+    agent.catch_up()
+    memory.put(*ports)
+    assert agent.catch_up() == reachable(memory.items(), scene.L2_HERE)
+    assert wire.calls["changes"] > 10
+    assert largest < 6_000
+
+
+@pytest.mark.spec("RPC-02")
+def test_changes_between_the_parts_of_a_large_answer_are_not_lost(wire: Wire) -> None:
+    memory = MemorySource(*scene.BACKGROUND, page=50)
+    source = offered(wire, memory, budget=1_500)
+    agent = Follower(source, scene.L2_HERE)
+    agent.catch_up()
+    memory.put(*(scene.port(number, scene.HERE) for number in range(6, 40)))
+    handler = wire.handler("server")
+    chance = random.Random(1)
+
+    def busy(message: Message, caller: Caller) -> Message:
+        answer = handler(message, caller)
+        if wire.calls["changes"] < 40:
+            number = chance.randrange(6, 40)
+            moved = scene.port(number, chance.choice([scene.HERE, scene.THERE]))
+            memory.put(evolve(moved, name=str(wire.calls["changes"])))
+        return answer
+
+    wire.serve("server", busy)
+    assert agent.catch_up() == reachable(memory.items(), scene.L2_HERE)
+
+
+# Restarts.
+
+
+@pytest.mark.spec("RPC-02")
+def test_a_snapshot_goes_on_with_another_process_of_the_server(wire: Wire) -> None:
+    memory = MemorySource(*CLOUD)
+    source = offered(wire, memory, budget=1_000)
+    agent = Follower(source, scene.L2_HERE)
+    agent.step()
+    agent.step()
+    Desk(memory, wire.transport(), budget=1_000).open()
+    assert agent.catch_up() == reachable(memory.items(), scene.L2_HERE)
+    assert wire.calls["snapshot"] < 20
+
+
+@pytest.mark.spec("RPC-02")
+def test_a_server_that_comes_back_with_another_history_is_read_from_the_beginning(
+    wire: Wire,
+) -> None:
+    old, new = MemorySource(*CLOUD), MemorySource(scene.WEB_HERE, scene.OTHER_NET)
+    source = offered(wire, old, budget=1_000)
+    handler = wire.handler("server")
+
+    def restarted(message: Message, caller: Caller) -> Message:
+        if wire.calls["snapshot"] == 3:
+            Desk(new, wire.transport(), budget=1_000).open()
+        return handler(message, caller)
+
+    wire.serve("server", restarted)
+    agent = Replica(source, scene.L2_HERE)
+    agent.pull()
+    assert agent.resources == reachable(new.items(), scene.L2_HERE)
+
+
+def test_a_server_that_goes_away_in_a_snapshot_leaves_the_agent_as_it_was(wire: Wire) -> None:
+    agent = Replica(offered(wire, MemorySource(*CLOUD), budget=1_000), scene.L2_HERE)
+    handler = wire.handler("server")
+
+    def dying(message: Message, caller: Caller) -> Message:
+        if wire.calls["snapshot"] == 3:
+            raise BackendUnavailable("going down")
+        return handler(message, caller)
+
+    wire.serve("server", dying)
+    with pytest.raises(BackendUnavailable):
+        agent.pull()
+    assert not agent.resources
+    wire.calls["snapshot"] = 100
+    agent.pull()
+    assert ref(scene.WEB_HERE) in agent.resources
+
+
+# Hints.
+
+
+@pytest.mark.spec("RPC-02")
+@pytest.mark.parametrize("kind", ["lost", "doubled", "late"])
+def test_hints_that_are_lost_doubled_or_late_do_no_harm(wire: Wire, kind: str) -> None:
+    chance = random.Random(3)
+    late: list[Message] = []
+
+    def fate(message: Message) -> Iterator[Message]:
+        if kind == "lost":
+            yield from () if chance.random() < 0.6 else (message,)
+        elif kind == "doubled":
+            yield from (message, message, message)
+        else:
+            late.append(message)
+            if len(late) > 5:
+                yield late.pop(chance.randrange(len(late)))
+
+    memory = MemorySource(*scene.BACKGROUND)
+    source = offered(wire, memory)
+    wire.fate = fate
+    agent, hinted = Follower(source, scene.L2_HERE), threading.Event()
+    stop = source.watch(scene.L2_HERE, hinted.set)
+    agent.catch_up()
+    for turn in range(60):
+        host = chance.choice([scene.HERE, scene.THERE])
+        memory.put(scene.port(chance.randrange(6, 12), host, scene.NET, scene.WEB))
+        if turn % 7 == 0 and hinted.wait(0.02):
+            hinted.clear()
+            agent.catch_up()
+    stop()
+    assert agent.catch_up() == reachable(memory.items(), scene.L2_HERE)
+
+
+def _settled(wire: Wire) -> None:
+    """Wait until everything published so far arrived."""
+    arrived = threading.Event()
+    stop = wire.subscribe("end", lambda _: arrived.set())
+    assert arrived.wait(5)
+    stop()
+
+
+@pytest.mark.spec("RPC-02")
+def test_of_the_hints_of_several_servers_one_is_passed_on(wire: Wire) -> None:
+    source = RemoteSource(wire.transport())
+    hints: list[None] = []
+    source.watch(scene.L2_HERE, lambda: hints.append(None))
+    _settled(wire)
+    hints.clear()
+    root, everywhere = Root(Service.L2, scene.HERE), Root(Service.L2, "")
+    for cursor in (Cursor("e", 5), Cursor("e", 5), Cursor("e", 4), Cursor("e", 6)):
+        wire.publish(hint_for(root, cursor))
+        wire.publish(hint_for(everywhere, cursor))
+    _settled(wire)
+    assert len(hints) == 2
+    wire.publish(hint_for(root, Cursor("restored", 1)))
+    wire.publish(hint_for(root, None))
+    _settled(wire)
+    assert len(hints) == 4
+    source.close()
+    wire.publish(hint_for(root, Cursor("e", 9)))
+    _settled(wire)
+    assert len(hints) == 4
+
+
+def test_topics_of_hints_are_short_and_those_of_two_hosts_differ() -> None:
+    assert hint_topic(Root(Service.L2, "compute-7")) == "l2.compute-7"
+    long = [Root(Service.POPULATION, "h" * 200 + end) for end in "ab"]
+    assert len({hint_topic(each) for each in long}) == 2
+    assert max(len(hint_topic(each)) for each in long) <= 100
+
+
+class Announcer(MemorySource):
+    """Says whom commits concern, and can not be watched."""
+
+    tell: Any = None
+
+    def announce(self, tell: Any) -> Any:
+        self.tell = tell
+        return lambda: None
+
+    def watch(self, interest: Any, hint: Any) -> Any:
+        raise AssertionError("no agent is watched by itself")
+
+
+def test_hints_go_to_whom_a_commit_concerns_whoever_listens(wire: Wire) -> None:
+    source = Announcer(scene.WEB_HERE)
+    offered(wire, source).changes(scene.L2_HERE, next(source.snapshot(scene.L2_HERE)).cursor)
+    source.tell(Cursor("e", 1), frozenset({Root(Service.L2, "a"), Root(Service.DHCP, "b")}))
+    assert wire.hints == {"l2.a": 1, "dhcp.b": 1}
+    source.tell(Cursor("e", 2), None)
+    assert {"l2.", "dhcp.", "l3.", "population."} <= wire.hints.keys()
+
+
+# Whose.
+
+
+@pytest.mark.spec("RPC-06")
+def test_whose_credentials_are_those_of_a_host_speaks_for_that_host_alone(wire: Wire) -> None:
+    memory = MemorySource(*CLOUD)
+    Desk(memory, wire.transport()).open()
+    here = RemoteSource(wire.transport(Caller("agent", host=scene.HERE)), timeout=5)
+    next(here.snapshot(scene.L2_HERE))
+    here.report([Heartbeat(agent=evolve(scene.AGENT_THERE, host=scene.HERE))])
+    port = memory.resource(ref(scene.DB_THERE))
+    cursor = next(memory.snapshot(scene.L2_HERE)).cursor
+    subnets = frozenset({scene.SUBNET.id})
+    for forbidden in (
+        lambda: next(here.snapshot(scene.L2_THERE)),
+        lambda: here.changes(scene.L2_THERE, cursor),
+        lambda: here.report([up(port, scene.THERE)]),
+        lambda: here.report([Heartbeat(agent=scene.AGENT_THERE)]),
+        lambda: here.ask(EnsureDhcpPort(network=scene.NET.id, host=scene.THERE, subnets=subnets)),
+    ):
+        with pytest.raises(RequestError, match="may speak for host here and not for host there"):
+            forbidden()
+    assert memory.status(ref(scene.DB_THERE)) is None
+
+
+# What.
+
+
+class Oracle(MemorySource):
+    """Answers everything, and remembers what it was asked and told."""
+
+    def __init__(self, answer: Any = None) -> None:
+        super().__init__()
+        self.answer = answer
+        self.heard: list[Any] = []
+        self.trails: list[str] = []
+
+    def ask(self, request: Request[R]) -> R:
+        self.heard.append(request)
+        return self.answer  # type: ignore[no-any-return]
+
+    def report(self, reports: Any) -> None:
+        self.heard += reports
+
+    def changes(self, interest: Interest, since: Cursor) -> Delta:
+        self.trails.append(trail.current())
+        return super().changes(interest, since)
+
+
+NET, SUBNET, PORT = scene.NET.id, scene.SUBNET.id, scene.WEB_HERE
+QUESTIONS: tuple[tuple[Request[Any], Any], ...] = (
+    (EnsureDhcpPort(network=NET, host="h", subnets=frozenset({SUBNET})), PORT),
+    (ReleaseDhcpPort(network=NET, host="h"), None),
+    (FindPorts(address=ip_address("10.0.0.7"), network=NET), (PORT, scene.STRANGER)),
+    (FindPorts(address=ip_address("2001:db8::7"), router=scene.ROUTER.id), ()),
+    (EnsureGatewayPort(network=NET, host="h"), PORT),
+    (EnsureHostMac("h"), Mac("fa:16:3f:00:00:01")),
+    (EnabledServices(), frozenset({"router", "qos"})),
+    (SetPrefix(subnet=SUBNET, prefix=ip_network("2001:db8:1::/64")), None),
+    (SetPrefix(subnet=SUBNET, prefix=None), None),
+    (ResolveDevices(ports=frozenset({PORT.id})), (PORT,)),
+)
+
+
+@pytest.mark.spec("RPC-04")
+@pytest.mark.parametrize(("question", "answer"), QUESTIONS, ids=lambda each: type(each).__name__)
+def test_every_request_and_its_answer_arrive_as_they_were(
+    wire: Wire, question: Request[Any], answer: Any
+) -> None:
+    oracle = Oracle(answer)
+    assert offered(wire, oracle).ask(question) == answer
+    assert oracle.heard == [question]
+
+
+def test_every_kind_of_request_is_asked_here() -> None:
+    kinds = {
+        each
+        for each in vars(requests).values()
+        if isinstance(each, type) and issubclass(each, Request) and each is not Request
+    }
+    assert {type(each) for each, _ in QUESTIONS} == kinds
+    assert {each.request.cls for each in DIALOGUES} == kinds
+
+
+@pytest.mark.spec("RPC-03")
+def test_every_report_arrives_as_it_was_however_many_there_are(wire: Wire) -> None:
+    oracle = Oracle()
+    router = ref(scene.ROUTER)
+    reports: list[Report] = [
+        evolve(up(PORT, "h"), reason="first line\nsecond line"),
+        RoleReport(ref=router, revision=4, host="h", role=HaRole.STANDBY),
+        Heartbeat(agent=scene.AGENT_THERE, counts={"devices": 3}, start=True),
+    ]
+    reports += [evolve(up(PORT, "h"), revision=number) for number in range(1200)]
+    offered(wire, oracle).report(reports)
+    assert oracle.heard == reports
+    assert wire.calls["report"] == 3
+
+
+@pytest.mark.spec("RPC-07")
+def test_the_id_of_a_request_follows_it_to_the_server(wire: Wire) -> None:
+    oracle = Oracle()
+    source = offered(wire, oracle)
+    cursor = next(oracle.snapshot(scene.L2_HERE)).cursor
+    with trail.following("req-7"):
+        source.changes(scene.L2_HERE, cursor)
+    source.changes(scene.L2_HERE, cursor)
+    named, made = oracle.trails
+    assert named == "req-7"
+    assert made.startswith("req-")
+    assert made != named
+
+
+def test_a_slow_server_is_not_waited_for_longer_than_said(wire: Wire) -> None:
+    release = threading.Event()
+
+    def slow(message: Message, caller: Caller) -> Message:
+        release.wait(5)
+        return message
+
+    wire.serve("server", slow)
+    began = time.monotonic()
+    with pytest.raises(BackendUnavailable):
+        next(RemoteSource(wire.transport(), timeout=0.1).snapshot(scene.L2_HERE))
+    assert time.monotonic() - began < 4
+    release.set()

@@ -1,0 +1,213 @@
+"""An agent and a server of releases next to each other understand each other."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.interest import Interest, Service
+from netfw.drivers.reports import Heartbeat, Report
+from netfw.drivers.requests import Request
+from netfw.drivers.transport import Caller, Handler, Message
+from netfw.errors import BackendBroken, InvalidInput, NetfwError, NotSupported
+from netfw.messaging.memory import MemorySource
+from netfw.messaging.remote import Desk, RemoteSource
+from netfw.messaging.remote.tolerance import Understanding
+from netfw.model import QosPolicy
+from netfw.model.resource import Kind, ref
+from netfw.model.wire import render
+from netfw.testing.conformance import state_scene as scene
+from netfw.testing.fakes.transport import Wire
+
+SOMEBODY = Caller("somebody")
+
+
+class Listening(MemorySource):
+    """Remembers what was reported."""
+
+    def __init__(self, *items: Any) -> None:
+        super().__init__(*items)
+        self.reported: list[Report] = []
+
+    def report(self, reports: Any) -> None:
+        self.reported += reports
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    made = Wire()
+    yield made
+    made.close()
+
+
+def served(wire: Wire, source: MemorySource, alter: Callable[[Message], Message]) -> RemoteSource:
+    """*source* behind a server whose answers are altered, as another release would say them."""
+    desk = Desk(source, wire.transport())
+
+    def handler(message: Message, caller: Caller) -> Message:
+        return alter(desk.handle(message, caller))
+
+    wire.serve("server", handler)
+    return RemoteSource(wire.transport(), timeout=5)
+
+
+def altered(message: Message, change: Callable[[dict[str, Any]], None]) -> Message:
+    content = json.loads(message.body)
+    change(content)
+    return evolve(message, body=json.dumps(content).encode(), version="1.7")
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+
+
+@pytest.mark.spec("RPC-05")
+def test_a_newer_server_says_more_and_the_agent_takes_what_it_knows(
+    wire: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    def say_more(content: dict[str, Any]) -> None:
+        content["mood"] = "fine"
+        for kind, body in content["put"]:
+            body["shade"] = "green"
+            if kind == "port":
+                body["fixed_ips"][0]["lease"] = 7
+                body["binding:vif_details"]["speed"] = 9
+        content["put"].append(["hologram", {"id": "x"}])
+        content["drop"].append(["hologram", "x"])
+
+    memory = MemorySource(*scene.BACKGROUND, scene.WEB_HERE)
+    source = served(wire, memory, lambda message: altered(message, say_more))
+    for _ in range(2):
+        (page,) = source.snapshot(scene.L2_HERE)
+        told = {ref(each): each for each in page.put}
+        assert told.keys() == {*map(ref, scene.WITH_WEB_HERE), ref(scene.AGENT_THERE)}
+        assert told[ref(scene.SUBNET)] == memory.resource(ref(scene.SUBNET))
+        port: Any = told[ref(scene.WEB_HERE)]
+        assert port.fixed_ips == scene.WEB_HERE.fixed_ips
+        assert port.binding.vif_details.other.content() == {"speed": 9}
+    said = warnings(caplog)
+    assert sum("hologram" in each for each in said) == 1
+    assert sum("subnet" in each and "shade" in each for each in said) == 1
+
+
+@pytest.mark.spec("RPC-05")
+def test_what_has_a_value_of_a_later_release_is_skipped_and_said_once(
+    wire: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A rule with a protocol that is not known must not become a rule for all of them."""
+
+    def invent(content: dict[str, Any]) -> None:
+        for kind, body in content["put"]:
+            if kind == "security_group_rule":
+                body["protocol"] = "telepathy"
+
+    memory = MemorySource(*scene.BACKGROUND, scene.WEB_HERE)
+    source = served(wire, memory, lambda message: altered(message, invent))
+    for _ in range(2):
+        (page,) = source.snapshot(scene.L2_HERE)
+        kinds = {ref(each).kind for each in page.put}
+        assert Kind.PORT in kinds
+        assert Kind.SECURITY_GROUP_RULE not in kinds
+    assert sum(str(scene.FROM_DB.id) in each for each in warnings(caplog)) == 1
+
+
+def test_a_rule_of_a_policy_that_is_of_an_unknown_kind_is_left_out() -> None:
+    body: dict[str, Any] = {**render(QosPolicy(id=scene.QOS.id)), "rules": [{"type": "silence"}]}
+    found: Any = Understanding("the server").resource("policy", body)
+    assert found.rules == ()
+
+
+@pytest.mark.spec("RPC-05")
+def test_an_older_server_says_less(wire: Wire) -> None:
+    def say_less(content: dict[str, Any]) -> None:
+        for kind, body in content["put"]:
+            if kind == "port":
+                del body["propagate_uplink_status"]
+
+    source = served(wire, MemorySource(scene.WEB_HERE), lambda message: altered(message, say_less))
+    (page,) = source.snapshot(scene.L2_HERE)
+    assert [ref(each) for each in page.put] == [ref(scene.WEB_HERE)]
+
+
+@pytest.mark.spec("RPC-05")
+def test_another_major_version_is_refused_by_both_sides(wire: Wire) -> None:
+    source = served(wire, MemorySource(), lambda message: evolve(message, version="2.0"))
+    with pytest.raises(NotSupported, match=r"server speaks version 2\.0 .* this side version 1\."):
+        next(source.snapshot(scene.L2_HERE))
+    desk = Desk(MemorySource(), wire.transport())
+    with pytest.raises(NotSupported, match=r"agent of somebody speaks version 2\.3"):
+        desk.handle(Message(topic="server", method="changes", version="2.3"), SOMEBODY)
+
+
+def told(desk: Desk, method: str, **content: Any) -> dict[str, Any]:
+    message = Message(
+        topic="server", method=method, version="1.9", body=json.dumps(content).encode()
+    )
+    answer: dict[str, Any] = json.loads(desk.handle(message, SOMEBODY).body)
+    return answer
+
+
+@pytest.mark.spec("RPC-03", "RPC-05")
+def test_a_newer_agent_reports_more_and_the_server_hears_what_it_knows(
+    wire: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = Listening()
+    desk = Desk(source, wire.transport())
+    agent = {**render(scene.AGENT_THERE), "temperature": 40}
+    agent["configurations"] = {**agent["configurations"], "holograms": True}
+    heartbeat = {"type": "heartbeat", "agent": agent, "counts": {"devices": 1}, "pulse": 70}
+    for _ in range(2):
+        told(desk, "report", reports=[{"type": "dream", "of": "sheep"}, heartbeat], mood="fine")
+    heard = source.reported[0]
+    assert len(source.reported) == 2
+    assert isinstance(heard, Heartbeat)
+    assert heard.agent.configurations.content()["holograms"] is True
+    assert heard.counts == {"devices": 1}
+    assert sum("dream" in each for each in warnings(caplog)) == 1
+
+
+@pytest.mark.spec("RPC-05")
+def test_what_a_newer_agent_asks_that_is_not_known_is_refused_clearly(wire: Wire) -> None:
+    desk = Desk(MemorySource(scene.WEB_HERE), wire.transport())
+    with pytest.raises(NotSupported, match="ensure_hologram"):
+        told(desk, "ask", request="ensure_hologram", about={})
+    with pytest.raises(NotSupported, match="whisper"):
+        told(desk, "whisper")
+    interest = {"host": scene.HERE, "services": ["l2", "holograms"], "colour": "red"}
+    assert len(told(desk, "snapshot", interest=interest)["put"]) == 1
+
+
+def test_an_answer_that_can_not_be_read_is_the_servers_fault(wire: Wire) -> None:
+    bodies = [b"", b"[]", b"\xff", b'{"put": [], "cursor": 3}']
+    for body in bodies:
+        source = served(wire, MemorySource(), lambda message, b=body: evolve(message, body=b))
+        with pytest.raises(BackendBroken, match="can not be read"):
+            next(source.snapshot(Interest("h", {Service.L2})))
+
+
+def test_a_request_that_no_release_knows_is_not_supported(wire: Wire) -> None:
+    class Wonder(Request[None]):
+        pass
+
+    source = served(wire, MemorySource(), lambda message: message)
+    with pytest.raises(NotSupported, match="Wonder"):
+        source.ask(Wonder())
+
+
+def test_what_is_no_message_is_refused_and_breaks_nothing(wire: Wire) -> None:
+    desk: Handler = Desk(MemorySource(), wire.transport()).handle
+    nonsense: list[Any] = [None, 3, [], {}, "x", {"host": 3}, [[]], {"type": "status"}]
+    for method in ("snapshot", "changes", "report", "ask"):
+        for key in ("interest", "since", "after", "reports", "request", "about"):
+            for value in nonsense:
+                body = json.dumps({"interest": {"host": "h", "services": []}, key: value}).encode()
+                with suppress(NetfwError):
+                    desk(Message(topic="server", method=method, body=body), SOMEBODY)
+    with pytest.raises(InvalidInput):
+        desk(Message(topic="server", method="ask", body=b"{" * 100_000), SOMEBODY)
