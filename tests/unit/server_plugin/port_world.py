@@ -24,12 +24,12 @@ from netfw.model.address import as_network
 from netfw.model.agent import Agent
 from netfw.model.document import Document
 from netfw.model.ids import AgentId, RouterId
-from netfw.model.resource import Kind
+from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.model.segment import NetworkType, Provider
 from netfw.server.db import Transaction
 from netfw.server.plugin.backbone import Backbone
-from netfw.server.plugin.binder import Binder
+from netfw.server.plugin.binder import LEVELS, Binder
 from netfw.server.plugin.extensions import Extensions
 from netfw.server.plugin.keeping import KeepingPlugin
 from netfw.server.plugin.mechanisms import Mechanisms
@@ -166,6 +166,16 @@ class World:
     def show(self, port: Any, by: Requester = MEMBER) -> Any:
         """The port as it is now."""
         return self.plugin.show(by, "port", port["id"])
+
+    def levels(self, port: Any) -> Any:
+        """Who bound a port to which segment, level by level."""
+        row = self.backbone.read(lambda view: view.resources.get(Kind.PORT, UUID(port["id"])))
+        return row.extra.get(LEVELS, [])
+
+    def segment(self, id: SegmentId) -> Any:
+        """A segment, if there is one."""
+        rows = self.backbone.read(lambda view: view.resources.present([Ref(Kind.SEGMENT, id)]))
+        return rows[0].resource() if rows else None
 
     def value(self, port: Any) -> Port:
         """The port as agents see it."""
