@@ -13,7 +13,7 @@ from netfw.errors import Conflict, NotFound
 from netfw.model.address import Mac
 from netfw.model.binding import VifType
 from netfw.model.ids import SecurityGroupId
-from netfw.model.port import Port
+from netfw.model.port import IpAllocation, Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.standard import Status
 from netfw.model.wire import parse, render
@@ -95,8 +95,8 @@ class PortKeeper(StoredKeeper[Port]):
         ]
         taken = Taking(unit.backbone.ipam, unit.tx.addresses).allocate(wanted)
         return [
-            evolve(port, fixed_ips=some) if some else port
-            for port, some in zip(drafts, taken, strict=True)
+            evolve(port, fixed_ips=some, ip_allocation=_allocation(asked_of(body)))
+            for port, body, some in zip(drafts, bodies, taken, strict=True)
         ]
 
     def _completed(
@@ -176,7 +176,8 @@ class PortKeeper(StoredKeeper[Port]):
         (new,) = taking.allocate([wanted])
         derived = {each.id for each in subnets if is_automatic(each)}
         ordered = sorted((*present, *new), key=lambda each: each.subnet_id in derived)
-        return evolve(port, fixed_ips=ordered)
+        when = port.ip_allocation if asked is None else _allocation(asked)
+        return evolve(port, fixed_ips=ordered, ip_allocation=when)
 
     def _filtered(self, unit: Unit, before: Port, port: Port, body: Body) -> Port:
         """*port* with its groups and pairs: those it had, or those that the request names."""
@@ -221,6 +222,11 @@ class PortKeeper(StoredKeeper[Port]):
 
 def _applicant(port: Port) -> Applicant:
     return Applicant(mac=port.mac, owner=port.device_owner)
+
+
+def _allocation(asked: Sequence[Any] | None) -> IpAllocation:
+    """Who says that a port is to have no addresses gets none later either."""
+    return IpAllocation.NONE if asked is not None and not asked else IpAllocation.IMMEDIATE
 
 
 def _binds_anew(before: Port, after: Port, body: Body) -> bool:

@@ -48,7 +48,7 @@ class Unit:
         self._watched: dict[Ref, Resource | None] = {}
         self._networks: dict[UUID, Network] = {}
         self._locked: set[UUID] = set()
-        self._seen: set[UUID] = set()
+        self._seen: set[tuple[UUID, str | None]] = set()
         self._subnets: dict[UUID, tuple[Subnet, ...]] = {}
         self._segments: dict[UUID, tuple[Segment, ...]] = {}
         self._gone: dict[UUID, tuple[Segment, ...]] = {}
@@ -170,11 +170,11 @@ class Unit:
 
         :raises NotFound: there is none that the requester may see.
         """
-        if id not in self._seen:
+        if (id, self.requester.sees) not in self._seen:
             network, subnets = self.tx.resources.network(id, project=self.requester.sees)
             self._networks.setdefault(id, network)
             self._subnets.setdefault(id, tuple(subnets))
-            self._seen.add(id)
+            self._seen.add((id, self.requester.sees))
         return self._networks[id], self.subnets(id)
 
     def subnets(self, id: NetworkId) -> tuple[Subnet, ...]:

@@ -71,7 +71,10 @@ def test_addresses_are_given_by_subnet_by_address_or_by_both(
     ]
     port = world.create(network, fixed_ips=asked)
     assert addresses(port) == ["10.1.0.2", "10.0.0.77", "10.0.0.78", "10.0.0.2"]
-    assert world.create(network, fixed_ips=[])["fixed_ips"] == []
+    none = world.create(network, fixed_ips=[])
+    assert (none["fixed_ips"], none["ip_allocation"]) == ([], "none")
+    assert port["ip_allocation"] == "immediate"
+    assert world.update(none, fixed_ips=by_address("10.0.0.9"))["ip_allocation"] == "immediate"
 
 
 def test_an_address_outside_the_pools_is_for_who_names_it(world: World, network: NetworkId) -> None:
