@@ -21,10 +21,10 @@ class ExtraStore(Protocol):
     """
 
     def read(self, kind: Kind, ids: Sequence[UUID]) -> Mapping[UUID, Body]:
-        """The values of these resources, in one query; absent where nothing was kept."""
+        """The driver's own values of these resources, at once; absent where nothing was kept."""
 
     def write(self, ref: Ref, extra: Body) -> None:
-        """Keep the values of one resource, in place of its former ones."""
+        """Keep the driver's values of one resource, in place of its former ones."""
 
 
 class ExtensionDriver(Driver):
@@ -40,8 +40,11 @@ class ExtensionDriver(Driver):
        It is pure, and changes no other field.
     3. ``keep`` stores what a request asks for; a resource whose attributes nobody named gets the
        declared defaults.  The same request twice is one.
-    4. ``extend`` costs one query for a list of any length, and answers for every id it was given.
-    5. ``keep`` and ``extend`` change nothing of the resource itself.
+    4. What ``keep`` stored is shown without the driver's doing.  ``extend`` adds what is worked out
+       when resources are shown: of ids that it was given and attributes that it declares, with one
+       reading for a list of any length.
+    5. ``keep`` changes nothing of other resources or of what is no attribute of the driver;
+       ``extend`` writes nothing.
     """
 
     GROUP: ClassVar[str] = "netfw.extension_drivers"
@@ -67,7 +70,7 @@ class ExtensionDriver(Driver):
         """
 
     def extend(self, kind: Kind, ids: Sequence[UUID], store: ExtraStore) -> Mapping[UUID, Body]:
-        """The attributes that ``keep`` stored of these resources, for the answer.
+        """Attributes of these resources that are worked out when they are shown.
 
         An exception makes the attributes of this driver absent from the answer, and is logged.
         """

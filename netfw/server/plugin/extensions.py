@@ -50,6 +50,13 @@ class Extensions:
                 found[kind] = (*found.get(kind, ()), *attributes)
         return found
 
+    def declared(self) -> Mapping[str, Mapping[str, tuple[Attribute, ...]]]:
+        """The same by the name of the driver, then of the resource."""
+        return {
+            driver.describe().name: {kind.value: each for kind, each in kinds.items()}
+            for driver, kinds in self._declared.items()
+        }
+
     def plain(self, kind: Kind, body: Body) -> Body:
         """*body* without what extension drivers declare."""
         names = self._names.get(kind, {})

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from netfw.testing.conformance.extension import ExtensionDriverConformance
     from netfw.testing.conformance.firewall import FirewallDriverConformance
     from netfw.testing.conformance.interface import InterfaceDriverConformance
     from netfw.testing.conformance.ipam import IpamDriverConformance
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from netfw.testing.conformance.type_driver import TypeDriverConformance
 
 __all__ = [
+    "ExtensionDriverConformance",
     "FirewallDriverConformance",
     "InterfaceDriverConformance",
     "IpamDriverConformance",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ExtensionDriverConformance": "extension",
     "FirewallDriverConformance": "firewall",
     "InterfaceDriverConformance": "interface",
     "IpamDriverConformance": "ipam",

@@ -1,0 +1,114 @@
+"""The extension drivers of netfw pass the suite that every extension driver passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+from uuid import uuid4
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.host import LocalHost
+from netfw.drivers.loader import create
+from netfw.errors import ConfigError
+from netfw.model.port import DnsAssignment
+from netfw.testing.conformance.extension import (
+    NETWORK,
+    PORT,
+    Example,
+    ExtensionDriverConformance,
+)
+
+
+class ByName(ExtensionDriverConformance):
+    """A driver as an operator gets it."""
+
+    NAME: ClassVar[str]
+
+    def make_driver(self) -> ExtensionDriver:
+        return create(ExtensionDriver, self.NAME, {}, LocalHost())
+
+
+@pytest.mark.spec("ML2-06")
+class TestPortSecurity(ByName):
+    NAME = "port_security"
+
+    def examples(self) -> Sequence[Example]:
+        off, name = evolve(NETWORK, port_security=False), "port_security_enabled"
+        return (
+            Example(made=NETWORK, shaped={"port_security": True}),
+            Example(made=NETWORK, asked={name: False}, shaped={"port_security": False}),
+            Example(made=PORT, shaped={"port_security": True}),
+            Example(made=PORT, asked={name: False}, shaped={"port_security": False}),
+            Example(made=PORT, network=off, shaped={"port_security": False}),
+            Example(made=PORT, network=off, asked={name: True}, shaped={"port_security": True}),
+        )
+
+
+@pytest.mark.spec("ML2-06")
+class TestQos(ByName):
+    NAME = "qos"
+
+    def examples(self) -> Sequence[Example]:
+        return (
+            Example(made=NETWORK),
+            Example(made=NETWORK, asked={"qos_policy_id": None}),
+            Example(made=PORT),
+            Example(made=PORT, asked={"qos_policy_id": None}),
+        )
+
+    def impossible(self) -> Example | None:
+        return Example(made=PORT, asked={"qos_policy_id": str(uuid4())})
+
+
+def assigned(hostname: str, fqdn: str) -> dict[str, object]:
+    address = PORT.fixed_ips[0].address
+    return {
+        "dns_assignment": (DnsAssignment(address=address, hostname=hostname, fqdn=fqdn),),
+    }
+
+
+@pytest.mark.spec("ML2-06")
+class TestDns(ByName):
+    NAME = "dns"
+
+    def examples(self) -> Sequence[Example]:
+        named = evolve(NETWORK, dns_domain="net.example.")
+        plain = "host-192-0-2-10"
+        return (
+            Example(made=NETWORK, shaped={"dns_domain": ""}),
+            Example(made=NETWORK, asked={"dns_domain": "a.b."}, shaped={"dns_domain": "a.b."}),
+            Example(made=PORT, shaped=assigned(plain, f"{plain}.openstacklocal.")),
+            Example(made=PORT, network=named, shaped=assigned(plain, f"{plain}.net.example.")),
+            Example(
+                made=PORT,
+                network=named,
+                asked={"dns_name": "web", "dns_domain": "own.example"},
+                shaped={
+                    "dns_name": "web",
+                    "dns_domain": "own.example",
+                    **assigned("web", "web.own.example."),
+                },
+            ),
+            Example(
+                made=PORT,
+                asked={"dns_name": "web.whole.example."},
+                shaped={
+                    "dns_name": "web.whole.example.",
+                    **assigned("web", "web.whole.example."),
+                },
+            ),
+            Example(made=evolve(PORT, fixed_ips=()), shaped={"dns_assignment": ()}),
+        )
+
+    def impossible(self) -> Example | None:
+        """Each is short enough, and both together are not."""
+        long = ".".join(["a" * 60] * 4)
+        return Example(made=PORT, asked={"dns_name": long, "dns_domain": "b" * 60})
+
+
+def test_a_domain_that_is_none_is_refused_when_the_server_starts() -> None:
+    with pytest.raises(ConfigError, match="dns_domain"):
+        create(ExtensionDriver, "dns", {"dns_domain": "no domain"}, LocalHost())
