@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from attrs import fields_dict
 
 from netfw.cli.driver_conf import Kinds, groups_of, make, names
-from netfw.conf import database, identity, plugin, quota, scheduling, server
+from netfw.conf import api, database, identity, plugin, quota, scheduling, server
 from netfw.conf.reading import Groups
 from netfw.drivers.api_extension import ApiExtension
 from netfw.drivers.base import Driver, Kind
@@ -34,6 +34,7 @@ from netfw.errors import ConfigError, NotSupported
 from netfw.model.segment import NetworkType
 from netfw.server.db import migration
 from netfw.server.db.configured import configured, retention
+from netfw.server.db.database import View
 from netfw.server.plugin.assembly import Core, Drivers, assemble, offer
 from netfw.server.plugin.documents import DocumentsPlugin
 from netfw.server.plugin.settings import Settings
@@ -59,7 +60,7 @@ KINDS: Kinds = {
     (ML2_GROUP, "extension_drivers"): ExtensionDriver,
     (server.GROUP, "transport"): Transport,
 }
-OWN = (server, database, identity, plugin, scheduling, quota)
+OWN = (server, api, database, identity, plugin, scheduling, quota)
 """Modules with the server's own options."""
 
 
@@ -160,6 +161,30 @@ class ServerParts:
         migration.require_newest(self.database)
         self.core.backbone.start()
         self.commits.start()
+        self.core.attendance.rescheduling.start()
+        self._stack.callback(self.core.attendance.rescheduling.close)
+
+    def state(self) -> Mapping[str, float]:
+        """What there is now, for whoever collects metrics.
+
+        :raises BackendError: the database does not answer.
+        """
+
+        def look(view: View) -> tuple[list[float], int]:
+            return list(view.heartbeats.silent_for().values()), view.journal.cursor().seq
+
+        silences, seq = self.database.read(look)
+        dead = sum(silence > self.core.backbone.settings.agent_down_time for silence in silences)
+        return {
+            "netfw_agents_alive": len(silences) - dead,
+            "netfw_agents_dead": dead,
+            "netfw_journal_commits": seq,
+        }
+
+    def __str__(self) -> str:
+        served = " and ".join(self.conf.server.serve)
+        names = ", ".join(each.describe().name for each in (self.plugin, *self.services))
+        return f"{served}; plugins {names}; database {self.database}"
 
     def heard(self, reports: Sequence[Report]) -> None:
         """Take what agents report."""

@@ -125,6 +125,9 @@ class Database:
         self._attempts, self._patience = attempts, limits.lock_timeout * 2
         self._rung: tuple[Callable[[], None], ...] = ()
 
+    def __str__(self) -> str:
+        return self._writing.url.render_as_string(hide_password=True)
+
     @property
     def is_file(self) -> bool:
         """Whether it is a file that this process alone answers for, and no server."""

@@ -124,12 +124,10 @@ class PrivateNetfw:
 
     def configuration(self) -> str:
         """The file that it is begun with."""
-        listen = [f"unix:{self.socket}"]
-        if self.port is not None:
-            listen.append(f"tcp:127.0.0.1:{self.port}")
+        bind = "" if self.port is None else f"127.0.0.1:{self.port}"
         groups: dict[str, dict[str, object]] = {
             "DEFAULT": {"state_path": self.directory},
-            "api": {"listen": ",".join(listen)},
+            "api": {"socket": self.socket, "bind": bind},
             "identity": {"noauth_on_loopback": self.port is not None},
             "local": {"listen": f"unix:{self.messages}"},
         }
