@@ -36,13 +36,13 @@ def assemble(
 ) -> Catalog:
     """The catalog of a server whose plugins keep the resources *kept*.
 
-    What is declared and kept by nobody is not served, unless a vendor declares it: that is stored
-    by the server itself.
+    What is declared and kept by nobody is not served, nor what only makes sense beside it; unless a
+    vendor declares it: that is stored by the server itself.
 
     :raises ConfigError: two declare the same, naming both; or an extension lacks another one.
     """
     names = frozenset(kept)
-    own = _extended([each for each in RESOURCES if each.name in names], extending or {})
+    own = _extended([each for each in RESOURCES if _related(each) <= names], extending or {})
     theirs = [each for extension in api for each in vendor.resources(extension)]
     resources = [*own, *theirs]
     if "quota" in names:
@@ -54,6 +54,11 @@ def assemble(
     _refuse_alias_twice(extensions)
     _refuse_lacking(api, {each.alias for each in extensions})
     return Catalog(resources=tuple(resources), extensions=extensions)
+
+
+def _related(resource: ApiResource) -> set[str]:
+    """The resource, and what it makes no sense without."""
+    return {each for each in (resource.name, resource.parent, resource.shows_as) if each}
 
 
 def _extended(resources: Sequence[ApiResource], extending: Extending) -> list[ApiResource]:
@@ -98,12 +103,11 @@ def _refuse_collisions(resources: Iterable[ApiResource]) -> None:
 def _refuse_orphans(resources: Sequence[ApiResource]) -> None:
     names = {each.name for each in resources}
     for each in resources:
-        for other in (each.parent, each.shows_as):
-            if other is not None and other not in names:
-                raise ConfigError(
-                    f"{each.name} of {_whose(each)} belongs to {other!r}, "
-                    f"which nobody serves{nearest(other, names)}"
-                )
+        for other in sorted(_related(each) - names):
+            raise ConfigError(
+                f"{each.name} of {_whose(each)} belongs to {other!r}, "
+                f"which nobody serves{nearest(other, names)}"
+            )
 
 
 def _refuse_alias_twice(extensions: Iterable[ExtensionInfo]) -> None:

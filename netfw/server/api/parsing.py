@@ -23,8 +23,8 @@ class Bounds:
     body: int = 4 * 1024 * 1024
     """Bytes."""
     depth: int = 16
-    values: int = 200_000
-    """Brackets and commas of a body: what it takes in memory follows from them."""
+    values: int = 300_000
+    """Brackets, commas, texts and escapes of a body: what it takes in memory follows from them."""
     query: int = 65_536
     """Bytes of a query string."""
     parameters: int = 2_000
@@ -150,7 +150,8 @@ def _bounded(data: bytes, bounds: Bounds) -> None:
     brackets = data.count(b"[") + data.count(b"{")
     if brackets < PLAIN_BRACKETS and len(data) < 65_536:
         return
-    if brackets + data.count(b",") > bounds.values:
+    parts = brackets + data.count(b",") + data.count(b'"') // 2 + data.count(b"\\")
+    if parts > bounds.values:
         raise malformed(f"the body has more than {bounds.values} values")
     deepest = _depth(data)
     if deepest > bounds.depth:

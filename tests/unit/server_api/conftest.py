@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,11 +31,11 @@ def api_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def plugins(api_tables: Path, tmp_path: Path) -> Iterator[list[KeepingPlugin]]:
-    """The core plugin, and those of groups and quotas."""
-    shutil.copy(api_tables, tmp_path / "netfw.db")
-    database = Database(f"sqlite:///{tmp_path}/netfw.db")
+@contextmanager
+def kept(tables: Path, folder: Path) -> Iterator[list[KeepingPlugin]]:
+    """The core plugin, and that of groups, over tables of their own."""
+    shutil.copy(tables, folder / "netfw.db")
+    database = Database(f"sqlite:///{folder}/netfw.db")
     drivers = Drivers(
         ipam=InternalIpamDriver(),
         types=(VxlanTypeDriver([(1000, 1999)], 1450),),
@@ -42,14 +43,31 @@ def plugins(api_tables: Path, tmp_path: Path) -> Iterator[list[KeepingPlugin]]:
     )
     quotas = {"network": 100, "port": 5000, "subnet": 100, "security_group": 10}
     core = assemble(database, drivers, quotas=quotas)
-    keepers = (*core.keepers(), QuotaKeeper(quotas))
-    made = [Ml2Plugin(core.backbone, keepers), SecurityGroupsPlugin(core.backbone)]
+    keepers = [each for each in core.keepers() if each.name != "quota"]
+    plugins = [
+        Ml2Plugin(core.backbone, [*keepers, QuotaKeeper(quotas)]),
+        SecurityGroupsPlugin(core.backbone),
+    ]
     core.backbone.start()
-    yield made
+    yield plugins
     database.close()
+
+
+@pytest.fixture
+def plugins(api_tables: Path, tmp_path: Path) -> Iterator[list[KeepingPlugin]]:
+    """Plugins of one test."""
+    with kept(api_tables, tmp_path) as plugins:
+        yield plugins
 
 
 @pytest.fixture
 def client(plugins: list[KeepingPlugin]) -> Client:
     """Alice, a member of a project of her own."""
     return api(plugins)
+
+
+@pytest.fixture(scope="module")
+def unmoved(api_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """Alice before an API that all tests of a module share, since they change nothing."""
+    with kept(api_tables, tmp_path_factory.mktemp("unmoved")) as plugins:
+        yield api(plugins)

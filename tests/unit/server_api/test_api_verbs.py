@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
-from api_world import Client
+from api_world import Client, api
+
+from netfw.server.api.events import Event
+from netfw.server.plugin.keeping import KeepingPlugin
+
+SOMEONE = str(uuid4())
 
 
-@pytest.mark.spec("API-01")
+@pytest.mark.spec("API-01", "API-15")
 def test_a_network_is_made_shown_listed_changed_and_deleted(client: Client) -> None:
     made = client.post("networks", {"network": {"name": "blue"}})
     assert made.status == 201
@@ -20,6 +27,7 @@ def test_a_network_is_made_shown_listed_changed_and_deleted(client: Client) -> N
     assert client.get(f"{path}.json").json == made.json
     assert client.get("networks").json == {"networks": [network]}
     assert client.get("networks.json").json == {"networks": [network]}
+    assert client.get("networks/").json == {"networks": [network]}
 
     changed = client.put(path, {"network": {"name": "green"}})
     assert (changed.status, changed.json["network"]["name"]) == (200, "green")
@@ -29,3 +37,204 @@ def test_a_network_is_made_shown_listed_changed_and_deleted(client: Client) -> N
     assert (gone.status, gone.data) == (204, b"")
     assert client.get(path).status == 404
     assert client.get("networks").json == {"networks": []}
+
+
+@pytest.mark.spec("API-01")
+def test_clients_find_versions_resources_and_extensions(client: Client) -> None:
+    stranger = client.as_("")
+    assert stranger.raw("GET", "/").json == {
+        "versions": [
+            {
+                "id": "v2.0",
+                "status": "CURRENT",
+                "links": [{"rel": "self", "href": "http://api.example:9696/v2.0/"}],
+            }
+        ]
+    }
+    names = {each["name"]: each for each in stranger.raw("GET", "/v2.0/").json["resources"]}
+    assert names["security_group"]["links"][0]["href"].endswith("/v2.0/security-groups")
+    assert "binding" not in names
+    aliases = {each["alias"] for each in client.get("extensions").json["extensions"]}
+    assert {"provider", "quotas", "standard-attr-tag", "agent"} <= aliases
+    assert "router" not in aliases, "nobody keeps routers here"
+    assert client.get("extensions/provider").json["extension"]["alias"] == "provider"
+    assert client.get("extensions/nonsense").status == 404
+    assert client.get("service-providers").json == {"service_providers": []}
+    assert stranger.raw("GET", "/healthz").data == b"well\n"
+
+
+@pytest.mark.spec("API-02")
+def test_a_body_is_checked_against_the_declaration_and_every_fault_is_told(client: Client) -> None:
+    reply = client.post(
+        "ports", {"port": {"nmae": "x", "mac_address": "zz", "status": "ACTIVE", "fixed_ips": [{}]}}
+    )
+    assert reply.status == 400
+    assert reply.error["type"] == "InvalidInput"
+    message = reply.error["message"]
+    assert "nmae: unknown attribute, did you mean 'name'?" in message
+    assert "mac_address: " in message
+    assert "status: can not be given when it is made" in message
+    assert "fixed_ips[0].subnet_id: is required, or ip_address" in message
+    assert "network_id: is required" in message
+
+    network = client.network()
+    reply = client.put(f"networks/{network['id']}", {"network": {"id": SOMEONE, "tags": []}})
+    assert (reply.status, reply.error["message"]) == (
+        400,
+        "id: can not be changed; tags: can not be changed",
+    )
+
+
+@pytest.mark.spec("API-02")
+def test_tenant_and_project_are_one(client: Client) -> None:
+    admin = client.as_("root/admin")
+    assert admin.network(tenant_id="bob")["project_id"] == "bob"
+    assert admin.network(project_id="bob", tenant_id="bob")["tenant_id"] == "bob"
+    reply = admin.post("networks", {"network": {"project_id": "bob", "tenant_id": "eve"}})
+    assert (reply.status, reply.error["message"]) == (400, "tenant_id: contradicts project_id")
+    assert len(admin.list("networks", tenant_id="bob")) == 2
+    assert len(admin.list("networks", project_id="bob", tenant_id="bob")) == 2
+
+
+@pytest.mark.spec("API-02", "API-04")
+def test_policy_forbids_what_is_seen_and_hides_what_is_not(client: Client) -> None:
+    admin, bob, reader = (client.as_(who) for who in ("root/admin", "bob/member", "alice/reader"))
+    network = client.network(name="mine")
+    path = f"networks/{network['id']}"
+    assert reader.get(path).status == 200
+    assert reader.put(path, {"network": {"name": "x"}}).status == 403
+    assert reader.delete(path).status == 403
+    assert reader.post("networks", {"network": {}}).status == 403
+    for refused in (
+        bob.get(path),
+        bob.put(path, {"network": {"name": "x"}}),
+        bob.delete(path),
+        bob.put(f"{path}/tags/red"),
+        bob.get(f"{path}/tags"),
+    ):
+        assert (refused.status, refused.error["type"]) == (404, "NetworkNotFound")
+    assert bob.list("networks") == []
+    assert bob.post("networks", {"network": {"tenant_id": "alice"}}).status == 403
+
+    refused = client.post("networks", {"network": {"shared": True}})
+    assert (refused.status, refused.error["type"]) == (403, "PolicyNotAuthorized")
+    assert client.put(path, {"network": {"shared": True}}).status == 403
+    assert "provider:network_type" not in network
+    assert admin.get(path).json["network"]["provider:network_type"] == "vxlan"
+    assert admin.put(path, {"network": {"shared": True}}).status == 200
+    assert bob.get(path).status == 200
+    assert bob.put(path, {"network": {"name": "x"}}).status == 403
+    assert client.as_("").get(path).status == 401
+
+
+@pytest.mark.spec("API-05")
+def test_several_are_made_together_or_none(client: Client) -> None:
+    made = client.post("networks", {"networks": [{"name": "a"}, {"name": "b"}]})
+    assert made.status == 201
+    assert [each["name"] for each in made.json["networks"]] == ["a", "b"]
+    wrong = client.post("networks", {"networks": [{"name": "c"}, {"name": 7}]})
+    assert (wrong.status, wrong.error["message"]) == (400, "networks[1].name: not text: 7")
+    forbidden = client.post("networks", {"networks": [{"name": "d"}, {"shared": True}]})
+    assert forbidden.status == 403
+    admin = client.as_("root/admin")
+    admin.put("quotas/alice", {"quota": {"network": 3}})
+    over = client.post("networks", {"networks": [{"name": "e"}, {"name": "f"}]})
+    assert (over.status, over.error["type"]) == (409, "OverQuota")
+    assert client.names("networks", sort_key="name", sort_dir="asc") == ["a", "b"]
+
+
+@pytest.mark.spec("API-08")
+def test_if_match_lets_only_the_known_revision_be_changed(client: Client) -> None:
+    network = client.network()
+    path, now = f"networks/{network['id']}", network["revision_number"]
+    stale = {"HTTP_IF_MATCH": f"revision_number={now + 1}"}
+    assert client.put(path, {"network": {"name": "x"}}, **stale).status == 412
+    assert client.delete(path, **stale).status == 412
+    good = {"HTTP_IF_MATCH": f"revision_number={now}"}
+    assert client.put(path, {"network": {"name": "x"}}, **good).status == 200
+    assert client.put(path, {"network": {"name": "y"}}, **good).status == 412
+    assert client.put(path, {"network": {}}, HTTP_IF_MATCH="etag").status == 400
+
+
+@pytest.mark.spec("API-08")
+def test_tags_are_set_one_by_one_and_together(client: Client) -> None:
+    network = client.network(name="tagged", tags=["old"])
+    path = f"networks/{network['id']}/tags"
+    assert client.get(path).json == {"tags": ["old"]}
+    assert (client.put(f"{path}/red").status, client.put(f"{path}/a%2Fb").status) == (201, 201)
+    assert client.get(f"{path}/red").status == 204
+    assert client.get(path).json == {"tags": ["a/b", "old", "red"]}
+    assert client.delete(f"{path}/old").status == 204
+    assert client.delete(f"{path}/old").status == 404
+    assert client.get(f"{path}/old").status == 404
+    replaced = client.put(path, {"tags": ["x", "y"]})
+    assert (replaced.status, replaced.json) == (200, {"tags": ["x", "y"]})
+    assert client.post(path, {"tags": ["z"]}).json == {"tags": ["x", "y", "z"]}
+    client.network(name="plain")
+    assert client.names("networks", tags="x,y") == ["tagged"]
+    assert client.names("networks", **{"not-tags-any": "x,q"}) == ["plain"]
+    assert client.delete(path).status == 204
+    assert client.get(path).json == {"tags": []}
+    assert client.put(path, {"tags": "x"}).status == 400
+    assert client.put(path, {"tags": ["x" * 300]}).status == 400
+
+
+@pytest.mark.spec("API-06")
+def test_quotas_are_shown_changed_and_taken_back(client: Client) -> None:
+    admin = client.as_("root/admin")
+    assert client.get("quotas/alice").json["quota"]["network"] == 100
+    assert client.put("quotas/alice", {"quota": {"network": 5}}).status == 403
+    assert admin.put("quotas/alice", {"quota": {"network": 5}}).json["quota"]["network"] == 5
+    client.network()
+    details = client.get("quotas/alice/details").json["quota"]["network"]
+    assert details == {"limit": 5, "used": 1, "reserved": 0}
+    assert client.get("quotas/alice/default").json["quota"]["network"] == 100
+    assert [each["project_id"] for each in admin.list("quotas")] == ["alice"]
+    assert admin.delete("quotas/alice").status == 204
+    assert client.get("quotas/alice").json["quota"]["network"] == 100
+    assert admin.put("quotas/alice", {"quota": {"nonsense": 5}}).status == 400
+
+
+@pytest.mark.spec("API-03")
+def test_events_tell_what_is_about_to_be_done_and_what_was_done(
+    plugins: list[KeepingPlugin],
+) -> None:
+    heard: list[Event] = []
+    client = api(plugins, subscribers=[heard.append, lambda event: 1 / 0])
+    network = client.network(name="n")
+    client.put(f"networks/{network['id']}", {"network": {"name": "m"}})
+    client.put(f"networks/{network['id']}/tags/red")
+    client.post("networks", {"network": {"name": 7}})
+    client.delete(f"networks/{network['id']}")
+    assert [each.name for each in heard] == [
+        "network.create.start",
+        "network.create.end",
+        "network.update.start",
+        "network.update.end",
+        "network.add_tags.start",
+        "network.add_tags.end",
+        "network.delete.start",
+        "network.delete.end",
+    ]
+    assert heard[0].body["name"] == "n"
+    assert heard[1].id == network["id"]
+    assert {each.requester.project_id for each in heard} == {"alice"}
+
+
+def test_ports_get_defaults_that_clients_expect(client: Client) -> None:
+    admin = client.as_("root/admin")
+    network = client.network()
+    subnet = client.make("subnets", network_id=network["id"], cidr="192.0.2.7/24", ip_version=4)
+    assert (subnet["cidr"], subnet["gateway_ip"]) == ("192.0.2.0/24", "192.0.2.1")
+    port = client.make("ports", network_id=network["id"])
+    assert "binding:vif_type" not in port
+    assert port["binding:vnic_type"] == "normal"
+    whole = admin.get(f"ports/{port['id']}").json["port"]
+    assert (whole["status"], whole["binding:vif_type"]) == ("DOWN", "unbound")
+    assert len(whole["security_groups"]) == len(whole["fixed_ips"]) == 1
+    address = whole["fixed_ips"][0]["ip_address"]
+    found = client.list("ports", fixed_ips=f"ip_address={address}")
+    assert [each["id"] for each in found] == [port["id"]]
+    assert client.list("ports", fixed_ips="ip_address=192.0.2.250") == []
+    changed = client.put(f"ports/{port['id']}", {"port": {"security_groups": None}})
+    assert changed.json["port"]["security_groups"] == []

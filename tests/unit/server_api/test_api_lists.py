@@ -1,0 +1,144 @@
+"""Lists: filters, fields, order and pages."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from api_world import Client, api
+
+from netfw.server.api.catalog import assemble
+from netfw.server.api.parsing import Bounds
+from netfw.server.api.questions import TAG_FILTERS
+from netfw.server.plugin.keeping import KeepingPlugin
+
+A_VALUE = {"fixed_ips": "ip_address=192.0.2.1"}
+
+
+@pytest.fixture
+def three(client: Client) -> Client:
+    """Alice with three networks: c, a, b."""
+    for name, up in (("c", True), ("a", False), ("b", True)):
+        client.network(name=name, admin_state_up=up)
+    return client
+
+
+@pytest.mark.spec("API-05")
+def test_one_filter_repeated_means_or_and_different_ones_mean_and(three: Client) -> None:
+    def names(*pairs: tuple[str, str]) -> list[str]:
+        return sorted(three.names("networks", *pairs))
+
+    assert names(("name", "a"), ("name", "b")) == ["a", "b"]
+    assert names(("name", "a"), ("name", "b"), ("admin_state_up", "True")) == ["b"]
+    assert names(("admin_state_up", "false")) == ["a"]
+    assert names(("admin_state_up", "0")) == ["a"]
+    assert names(("id", "nonsense")) == []
+    assert names(("name", "")) == []
+    assert names(("description", "")) == ["a", "b", "c"]
+    mtu = three.list("networks", name="a")[0]["mtu"]
+    assert names(("mtu", str(mtu))) == ["a", "b", "c"]
+
+
+@pytest.mark.spec("API-05")
+def test_unknown_filters_and_impossible_values_are_refused(three: Client) -> None:
+    for pairs, message in (
+        ({"nmae": "a"}, "nmae: is not a filter, did you mean 'name'?"),
+        ({"admin_state_up": "maybe"}, "admin_state_up: neither true nor false: 'maybe'"),
+        ({"sort_key": "nonsense"}, "sort_key: 'nonsense' can not be sorted by"),
+        ({"sort_key": "name", "sort_dir": "up"}, "sort_dir: 'up' is neither asc nor desc"),
+        ({"sort_dir": "asc"}, "sort_dir: there are more of them than of sort_key"),
+        ({"limit": "-1"}, "limit: '-1' is not a number of rows"),
+        ({"marker": "x"}, "marker: 'x' is not the id of a row"),
+        ({"page_reverse": "x"}, "page_reverse: neither true nor false: 'x'"),
+    ):
+        reply = three.get("networks", **pairs)
+        assert (reply.status, reply.error["message"]) == (400, message)
+    one = three.list("networks")[0]["id"]
+    assert three.get(f"networks/{one}", name="a").status == 400
+
+
+@pytest.mark.spec("API-05")
+def test_only_the_fields_that_are_asked_for_are_shown(three: Client) -> None:
+    rows = three.list("networks", ("fields", "name"), ("fields", "id"), name="a")
+    assert [sorted(row) for row in rows] == [["id", "name"]]
+    one = three.get(f"networks/{rows[0]['id']}", ("fields", "name"), ("fields", "shared"))
+    assert one.json == {"network": {"name": "a", "shared": False}}
+
+
+@pytest.mark.spec("API-05")
+def test_lists_are_sorted_by_several_keys(three: Client) -> None:
+    assert three.names("networks", sort_key="name", sort_dir="desc") == ["c", "b", "a"]
+    assert three.names("networks", sort_key="name") == ["a", "b", "c"]
+    pairs = (
+        ("sort_key", "admin_state_up"),
+        ("sort_dir", "asc"),
+        ("sort_key", "name"),
+        ("sort_dir", "desc"),
+    )
+    assert three.names("networks", *pairs) == ["a", "c", "b"]
+
+
+def follow(client: Client, reply: Any, rel: str) -> Any:
+    """The page behind a link of *reply*; ``None``: there is no such link."""
+    links = {each["rel"]: each["href"] for each in reply.json.get("networks_links", [])}
+    if rel not in links:
+        return None
+    url = urlsplit(links[rel])
+    assert url.netloc == "api.example:9696"
+    return client.get(url.path.removeprefix("/v2.0/"), *parse_qsl(url.query))
+
+
+def names_of(reply: Any) -> list[str]:
+    return [each["name"] for each in reply.json["networks"]]
+
+
+@pytest.mark.spec("API-05")
+def test_pages_lead_to_each_other_in_both_directions(client: Client) -> None:
+    client.post("networks", {"networks": [{"name": f"n{count}"} for count in range(7)]})
+    page = client.get("networks", limit=3, sort_key="name", sort_dir="asc")
+    assert names_of(page) == ["n0", "n1", "n2"]
+    assert follow(client, page, "previous") is None
+    page = follow(client, page, "next")
+    assert names_of(page) == ["n3", "n4", "n5"]
+    last = follow(client, page, "next")
+    assert names_of(last) == ["n6"]
+    assert follow(client, last, "next") is None
+    back = follow(client, last, "previous")
+    assert names_of(back) == ["n3", "n4", "n5"]
+    assert names_of(follow(client, back, "previous")) == ["n0", "n1", "n2"]
+    assert names_of(follow(client, back, "next")) == ["n6"]
+
+
+def test_an_operator_s_largest_page_is_never_exceeded(plugins: list[KeepingPlugin]) -> None:
+    client = api(plugins, bounds=Bounds(page=2))
+    client.post("networks", {"networks": [{"name": f"n{count}"} for count in range(3)]})
+    page = client.get("networks", sort_key="name")
+    assert names_of(page) == ["n0", "n1"]
+    assert names_of(follow(client, page, "next")) == ["n2"]
+    assert len(names_of(client.get("networks", limit=100))) == 2
+
+
+@pytest.mark.spec("API-05")
+def test_every_filter_and_order_that_is_declared_works(
+    client: Client, plugins: list[KeepingPlugin]
+) -> None:
+    admin = client.as_("root/admin")
+    kept = [name for plugin in plugins for name in plugin.resource_names()]
+    tried = 0
+    for resource in assemble(kept).resources:
+        if resource.parent is not None or not resource.listed:
+            continue
+        tags = TAG_FILTERS if resource.tags else ()
+        for name in (*(each.name for each in resource.attributes if each.filterable), *tags):
+            attribute = resource.attribute(name)
+            flag = attribute is not None and attribute.codec.parse.__name__ == "_parse_flag"
+            value = "true" if flag else A_VALUE.get(name, "7")
+            reply = admin.get(resource.collection, (name, value))
+            assert reply.status == 200, (resource.name, name, reply.data)
+            tried += 1
+        for attribute in resource.attributes:
+            if attribute.sortable:
+                reply = admin.get(resource.collection, sort_key=attribute.name, sort_dir="asc")
+                assert reply.status == 200, (resource.name, attribute.name, reply.data)
+    assert tried > 60
