@@ -29,10 +29,12 @@ SERVICES: Final[Mapping[str, Service]] = {DHCP_AGENT: Service.DHCP, L3_AGENT: Se
 def agents(moment: Moment, settings: Settings, **filters: str) -> tuple[Agent, ...]:
     """The agents that *filters* choose (``host``, ``agent_type``), each with whether it is alive.
 
-    Two statements, however many there are.
+    Two statements at most, however many there are.
     """
     query = Query(filters={name: (value,) for name, value in filters.items()})
     found = [cast(Agent, row.resource()) for row in moment.resources.find(Kind.AGENT, query)]
+    if not found:
+        return ()
     pulses = moment.heartbeats.pulses([agent.id for agent in found] if filters else None)
     return tuple(_with_pulse(agent, pulses.get(agent.id), settings) for agent in found)
 

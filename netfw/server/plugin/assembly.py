@@ -13,7 +13,7 @@ from netfw.drivers.mechanism import MechanismDriver
 from netfw.drivers.type_driver import TypeDriver
 from netfw.errors import ConfigError
 from netfw.server.db.database import Database
-from netfw.server.plugin.agents import AgentKeeper
+from netfw.server.plugin.attendance import Attendance, attend
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.binder import Binder
 from netfw.server.plugin.extensions import Extensions
@@ -44,6 +44,8 @@ class Core:
     types: SegmentTypes
     mechanisms: Mechanisms
     extensions: Extensions
+    binder: Binder
+    attendance: Attendance
 
     def keepers(self) -> tuple[Keeper, ...]:
         """Of all resources that the core plugin keeps."""
@@ -51,8 +53,8 @@ class Core:
             NetworkKeeper(self.types, self.extensions),
             SegmentKeeper(),
             SubnetKeeper(self.extensions),
-            PortKeeper(Binder(self.mechanisms, self.types), self.extensions),
-            AgentKeeper(self.backbone.settings),
+            PortKeeper(self.binder, self.extensions),
+            *self.attendance.keepers,
         )
 
 
@@ -75,11 +77,14 @@ def assemble(
     backbone.starting.append(lambda: database.transaction(types.define))
     backbone.watchers.append(mechanisms.check)
     backbone.segments_wanted = bool(mechanisms.drivers)
+    binder = Binder(mechanisms, types)
     return Core(
         backbone=backbone,
         types=types,
         mechanisms=mechanisms,
         extensions=Extensions(drivers.extensions),
+        binder=binder,
+        attendance=attend(backbone, binder),
     )
 
 

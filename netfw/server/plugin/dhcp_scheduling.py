@@ -77,6 +77,8 @@ class DhcpScheduler:
             unit.backbone.keeper("port").update(unit, str(row.ref.id), body)
 
     def _schedule(self, unit: Unit, id: NetworkId) -> tuple[str, ...]:
+        if not self.serving.any(unit.tx):
+            return ()
         network = unit.network(id, lock=True)
         wanted = self.backbone.settings.dhcp_agents_per_network
         return self.serving.fill(

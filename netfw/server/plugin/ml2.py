@@ -42,7 +42,8 @@ class Ml2Plugin(KeepingPlugin, CorePlugin):
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
         core = core_of(host)
-        return cls(core.backbone, core.keepers())
+        there = core.attendance
+        return cls(core.backbone, core.keepers(), (there.agents, there.statuses), there.answers)
 
     def describe(self) -> DriverInfo:
         return DriverInfo("ml2")

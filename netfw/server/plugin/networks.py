@@ -16,9 +16,11 @@ from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.subnet import Subnet
 from netfw.model.wire import Json, parse, render
+from netfw.server.plugin.agents import DHCP_AGENT
 from netfw.server.plugin.extensions import Extensions
 from netfw.server.plugin.keeper import Moment, StoredKeeper
 from netfw.server.plugin.segment_types import PREFIX, SegmentTypes
+from netfw.server.plugin.serving import add_zones
 from netfw.server.plugin.unit import Unit
 
 DHCP_OWNER = "network:dhcp"
@@ -89,6 +91,7 @@ class NetworkKeeper(StoredKeeper[Network]):
         self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         self._extensions.extend(Kind.NETWORK, bodies)
+        add_zones(moment, DHCP_AGENT, bodies)
 
     def _new(self, unit: Unit, body: Body) -> Network:
         plain = dict(self._extensions.plain(Kind.NETWORK, body))

@@ -93,6 +93,8 @@ class RouterScheduler:
             self._schedule(unit, RouterId(id))
 
     def _schedule(self, unit: Unit, id: RouterId) -> tuple[str, ...]:
+        if not self.serving.any(unit.tx):
+            return ()
         router = _locked(unit, id)
         if router.distributed and router.gateway is None:
             return ()

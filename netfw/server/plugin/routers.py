@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, ClassVar, Self, cast
 from uuid import uuid4
 
 from attrs import evolve
 
 from netfw.drivers.base import DriverInfo, Host
-from netfw.drivers.query import Body, Query
+from netfw.drivers.query import Body, Query, Requester
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.resource import Kind
 from netfw.model.route import Route
 from netfw.model.router import Router
 from netfw.model.wire import parse, render
+from netfw.server.plugin.agents import L3_AGENT
 from netfw.server.plugin.backbone import Backbone, backbone_of
 from netfw.server.plugin.floating_ips import FloatingIpKeeper
-from netfw.server.plugin.keeper import Act, StoredKeeper
+from netfw.server.plugin.keeper import Act, Moment, StoredKeeper
 from netfw.server.plugin.keeping import KeepingPlugin
 from netfw.server.plugin.router_gateway import PLACE, Info, changed_gateway
 from netfw.server.plugin.router_interfaces import add_interface, remove_interface
@@ -31,6 +32,7 @@ from netfw.server.plugin.router_ports import (
 )
 from netfw.server.plugin.router_routes import added, check_routes, removed
 from netfw.server.plugin.router_watch import watch_ports
+from netfw.server.plugin.serving import add_zones
 from netfw.server.plugin.unit import Unit
 
 APART = frozenset({PLACE, "routes"})
@@ -70,6 +72,11 @@ class RouterKeeper(StoredKeeper[Router]):
         if legs.gateway is not None:
             drop_port(unit, legs.gateway)
         unit.delete(before)
+
+    def decorate(
+        self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        add_zones(moment, L3_AGENT, bodies)
 
     def actions(self) -> Mapping[str, Act[Any]]:
         return {

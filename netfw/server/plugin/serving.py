@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, MutableMapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from attrs import field, frozen
 
 from netfw.drivers.interest import Service
+from netfw.drivers.query import Query
 from netfw.messaging.reach import Assignment
 from netfw.model.agent import Agent
-from netfw.model.resource import Ref
+from netfw.model.resource import Kind, Ref
 from netfw.server.db.assignments import AssignmentRows
 from netfw.server.plugin.agents import SERVICES, agents
 from netfw.server.plugin.keeper import Moment
@@ -35,6 +36,11 @@ class ServingAgents:
     def known(self, moment: Moment) -> tuple[Agent, ...]:
         """All of them, dead ones included."""
         return agents(moment, self.settings, agent_type=self.agent_type)
+
+    def any(self, moment: Moment) -> bool:
+        """Whether there is one, dead or alive."""
+        query = Query(filters={"agent_type": (self.agent_type,)}, limit=1)
+        return bool(moment.resources.find(Kind.AGENT, query))
 
     def dead(self, moment: Moment) -> frozenset[str]:
         """The hosts of those that are dead."""
@@ -64,8 +70,8 @@ class ServingAgents:
         *target* is locked, so that nobody else does the same.  *wanted* is asked with the number of
         agents that could serve it.
         """
-        serving = self.hosts(unit.tx, target)
         known = [agent for agent in self.known(unit.tx) if fits(agent)]
+        serving = self.hosts(unit.tx, target)
         loads = AssignmentRows(unit.tx.connection).loads(self.service)
         offered = candidates(known, loads)
         present = [
@@ -94,12 +100,11 @@ class ServingAgents:
         for host in sorted(hosts or self.hosts(unit.tx, target)):
             unit.tx.assignments.remove(Assignment(self.service, host, target))
 
-    def add_zones(self, moment: Moment, bodies: Sequence[MutableMapping[str, Any]]) -> None:
-        """Add to *bodies* the zones in which they are served, by one statement."""
-        zones = self._zones(moment, (UUID(body["id"]) for body in bodies))
-        for body in bodies:
-            body["availability_zones"] = sorted(zones.get(UUID(body["id"]), ()))
 
-    def _zones(self, moment: Moment, ids: Iterable[UUID]) -> Mapping[UUID, set[str]]:
-        rows = AssignmentRows(moment.connection)
-        return rows.zones(self.service, self.agent_type, ids)
+def add_zones(moment: Moment, agent_type: str, bodies: Sequence[MutableMapping[str, Any]]) -> None:
+    """Add to *bodies* the zones in which agents of a type serve them, by one statement."""
+    rows = AssignmentRows(moment.connection)
+    ids = [UUID(body["id"]) for body in bodies]
+    zones = rows.zones(SERVICES[agent_type], agent_type, ids) if ids else {}
+    for body, id in zip(bodies, ids, strict=True):
+        body["availability_zones"] = sorted(zones.get(id, ()))

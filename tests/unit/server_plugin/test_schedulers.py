@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from agent_samples import beat, grow_old
-from core_calls import ADMIN, ALICE, Calls, core_plugin
+from core_calls import ADMIN, ALICE, Calls, settings, type_drivers
 
 from netfw.drivers.interest import Interest, Service
 from netfw.drivers.requests import EnsureDhcpPort
@@ -19,21 +19,14 @@ from netfw.model.resource import Kind
 from netfw.model.router import Router
 from netfw.server.db import Database
 from netfw.server.db.assignments import AssignmentRows
-from netfw.server.plugin.agent_reports import AgentReports
 from netfw.server.plugin.answers import Answers
-from netfw.server.plugin.dhcp_scheduling import DhcpScheduler
+from netfw.server.plugin.assembly import Drivers, assemble
 from netfw.server.plugin.keeper import StoredKeeper
-from netfw.server.plugin.keeping import KeepingPlugin
-from netfw.server.plugin.rescheduling import Rescheduling
-from netfw.server.plugin.router_scheduling import RouterScheduler
-from netfw.server.plugin.scheduled import (
-    DhcpAgentKeeper,
-    DhcpNetworkKeeper,
-    L3AgentKeeper,
-    L3RouterKeeper,
-)
+from netfw.server.plugin.ml2 import Ml2Plugin
 from netfw.server.source.commits import CommitWatch
 from netfw.server.source.database import DatabaseSource
+from netfw_drivers.ipam.internal import InternalIpamDriver
+from netfw_drivers.null.mechanism import LoggerMechanismDriver
 
 DHCP, L3 = "DHCP agent", "L3 agent"
 
@@ -57,22 +50,16 @@ class Cloud:
     """A core plugin, schedulers, and agents that only report."""
 
     def __init__(self, database: Database, **options: Any) -> None:
-        plugin = core_plugin(database, **options)
-        self.database, self.backbone = database, plugin.backbone
-        self.dhcp, self.l3 = DhcpScheduler(self.backbone), RouterScheduler(self.backbone)
-        self.rescheduling = Rescheduling([self.dhcp.mend, self.l3.mend])
-        self.backbone.watchers += [self.dhcp.watch, self.l3.watch, self.rescheduling.watch]
-        self.backbone.arrivals.append(self.rescheduling.arrived)
-        more = (
-            DhcpAgentKeeper(self.dhcp),
-            DhcpNetworkKeeper(self.dhcp),
-            L3AgentKeeper(self.l3),
-            L3RouterKeeper(self.l3),
-            Routers(),
+        drivers = Drivers(
+            ipam=InternalIpamDriver(),
+            types=type_drivers(),
+            mechanisms=(LoggerMechanismDriver(),),
         )
-        KeepingPlugin.__init__(plugin, self.backbone, (*plugin._keepers.values(), *more))
-        self.calls = Calls(plugin)
-        self.hear = AgentReports(self.backbone)
+        core = assemble(database, drivers, settings(**options))
+        self.database, self.backbone = database, core.backbone
+        self.calls = Calls(Ml2Plugin(core.backbone, (*core.keepers(), Routers())))
+        self.backbone.start()
+        self.hear, self.rescheduling = core.attendance.agents, core.attendance.rescheduling
 
     def agents(self, kind: str, *hosts: str, **said: Any) -> None:
         """Have agents be heard of; ``host/zone``."""
@@ -298,10 +285,9 @@ def test_the_host_of_an_agent_reads_what_it_was_given(make: Make) -> None:
     source.close()
     commits.close()
     assert UUID(network) in {each.id for page in pages for each in page.put}
-    zones = [{"id": network}]
+    assert cloud.calls.show("network", network)["availability_zones"] == []
     cloud.agents(DHCP, "a/z")
-    cloud.database.read(lambda view: cloud.dhcp.serving.add_zones(view, zones))
-    assert zones == [{"id": network, "availability_zones": ["z"]}]
+    assert cloud.calls.show("network", network)["availability_zones"] == ["z"]
 
 
 def test_a_started_rescheduling_mends_in_its_own_thread(make: Make) -> None:
