@@ -10,12 +10,13 @@ import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 
+from netfw.drivers.desk import Desk
 from netfw.drivers.error_wire import encode_error
 from netfw.drivers.transport import Message
+from netfw.drivers.workers import Workers
 from netfw.errors import BackendBroken, BackendUnavailable
 from netfw_drivers.local.admission import DoorKeeper, Refused, peer_of, server_context
 from netfw_drivers.local.complaints import Complaints
-from netfw_drivers.local.desk import Desk
 from netfw_drivers.local.frame import Malformed, encode, encode_message
 from netfw_drivers.local.guest import Call, Guest
 from netfw_drivers.local.listening import Listening
@@ -31,15 +32,20 @@ _FAREWELL = 5.0
 class Server:
     """Serves at sockets that listen, from its making to :meth:`close`.
 
-    Connections live in the loop's thread; requests are answered by the *desk*, in its threads.
+    Connections live in the loop's thread; requests are answered by the *desk*, in *workers*.
 
     :raises ConfigError: tokens, users or TLS files are not as they should be.
     """
 
     def __init__(
-        self, settings: Settings, loop: LoopThread, desk: Desk, sockets: Sequence[Listening]
+        self,
+        settings: Settings,
+        loop: LoopThread,
+        desk: Desk,
+        workers: Workers,
+        sockets: Sequence[Listening],
     ) -> None:
-        self._settings, self._loop, self._desk = settings, loop, desk
+        self._settings, self._loop, self._desk, self._workers = settings, loop, desk, workers
         self.door = DoorKeeper(settings)
         if settings.token_file:
             self.door.tokens()
@@ -79,7 +85,7 @@ class Server:
                 answer = _within(call, self._answer(call))
             self._loop.soon(_deliver, call.guest, answer)
 
-        if not self._desk.submit(work):
+        if not self._workers.submit(work):
             busy = BackendUnavailable("the server has more requests than it can answer: wait")
             call.guest.answer(_error(call, busy))
 

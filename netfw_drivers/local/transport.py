@@ -11,16 +11,16 @@ from typing import Any, ClassVar, Self
 from oslo_config import cfg
 
 from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.desk import Desk, Ear
 from netfw.drivers.error_wire import decode_error, encode_error
 from netfw.drivers.transport import Caller, Handler, Listener, Message, Shared, Stop, Transport
+from netfw.drivers.workers import Workers
 from netfw.errors import BackendUnavailable, InvalidInput
 from netfw_drivers.local.client import Client
-from netfw_drivers.local.desk import Desk, Ear
 from netfw_drivers.local.listening import Listening, open_all
 from netfw_drivers.local.loop import LoopThread
 from netfw_drivers.local.options import OPTIONS, Settings, settings_from
 from netfw_drivers.local.server import Server
-from netfw_drivers.local.workers import Workers
 
 
 class LocalTransport(Transport):
@@ -37,7 +37,8 @@ class LocalTransport(Transport):
         self._settings = settings
         self._lock = threading.RLock()
         self._loop = LoopThread("netfw-messages")
-        self._desk = Desk(settings.workers, settings.queue)
+        self._desk = Desk()
+        self._workers = Workers("netfw-answer", settings.workers, settings.queue)
         self._hearing = Workers("netfw-hints", threads=1, queue=1 << 30)
         self._ears: dict[str, tuple[Ear, ...]] = {}
         self._client = Client(settings, self._loop, self._heard)
@@ -124,7 +125,7 @@ class LocalTransport(Transport):
             ears = [ear for several in self._ears.values() for ear in several]
             self._ears = {}
         self._client.close()
-        self._desk.close()
+        self._workers.close()
         self._shut()
         for ear in ears:
             ear.activity.end()
@@ -137,7 +138,7 @@ class LocalTransport(Transport):
         sockets = self._sockets
         opened = open_all(self._settings) if sockets is None else sockets
         try:
-            self._server = Server(self._settings, self._loop, self._desk, opened)
+            self._server = Server(self._settings, self._loop, self._desk, self._workers, opened)
         except BaseException:
             if sockets is None:
                 for each in opened:
@@ -181,7 +182,7 @@ class LocalTransport(Transport):
             except BaseException as exc:  # noqa: BLE001 - it belongs to the caller
                 future.set_exception(decode_error(encode_error(exc)))
 
-        if not self._desk.submit(work):
+        if not self._workers.submit(work):
             raise BackendUnavailable("this process has more requests than it can answer: wait")
         try:
             return future.result(timeout)

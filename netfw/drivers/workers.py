@@ -1,4 +1,4 @@
-"""Threads of a transport: few, started when they are needed, behind a queue with an end."""
+"""Threads of a driver: few, started when they are needed, behind a queue with an end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Workers:
             self._lock.notify()
         return True
 
-    def close(self) -> None:
+    def close(self, *, wait: bool = True) -> None:
         """Let tasks that were submitted end, and the threads with them.  Twice is once.
 
         From within a task it does not wait.
@@ -44,7 +44,7 @@ class Workers:
             self._closed = True
             self._lock.notify_all()
             started = tuple(self._started)
-        if threading.current_thread() not in started:
+        if wait and threading.current_thread() not in started:
             for thread in started:
                 thread.join()
 

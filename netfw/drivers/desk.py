@@ -1,4 +1,4 @@
-"""Handlers and listeners of one process, and the threads that run them."""
+"""Handlers and listeners of one process, for transports to build on."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import logging
 import threading
 
 from netfw.drivers.transport import Caller, Handler, Listener, Message
+from netfw.drivers.workers import Activity, Workers
 from netfw.errors import BackendBroken, BackendUnavailable, Conflict, NetfwError
-from netfw_drivers.local.workers import Activity, Task, Workers
 
 LOG = logging.getLogger(__name__)
 
@@ -15,8 +15,7 @@ LOG = logging.getLogger(__name__)
 class Desk:
     """Answers requests by the handler of their topic."""
 
-    def __init__(self, workers: int, queue: int) -> None:
-        self._workers = Workers("netfw-answer", workers, queue)
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._handlers: dict[str, tuple[Handler, Activity]] = {}
 
@@ -51,10 +50,6 @@ class Desk:
                 del self._handlers[topic]
         return activity.end()
 
-    def submit(self, task: Task) -> bool:
-        """Have *task* run soon; ``False``: too many wait already."""
-        return self._workers.submit(task)
-
     def answer(self, message: Message, caller: Caller) -> Message:
         """What the handler answers, in this thread.
 
@@ -79,9 +74,12 @@ class Desk:
             raise BackendBroken("the request failed in the server; its log says why")
         return answer
 
-    def close(self) -> None:
-        """Let requests end that are under way or wait, and the threads with them."""
-        self._workers.close()
+    def end(self) -> None:
+        """Have all requests refused from now on, and wait for those under way."""
+        with self._lock:
+            handlers, self._handlers = self._handlers, {}
+        for _, activity in handlers.values():
+            activity.end()
 
 
 class Ear:

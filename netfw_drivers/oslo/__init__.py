@@ -1,0 +1,1 @@
+"""Transport over a message broker, by oslo.messaging."""

@@ -1,0 +1,63 @@
+"""Messages as fields that go through JSON.  Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+from netfw.drivers.error_wire import decode_error, encode_error
+from netfw.drivers.transport import Message
+from netfw.errors import BackendBroken, NetfwError
+
+_TEXTS = ("topic", "method", "version", "request_id")
+
+
+def from_message(message: Message) -> dict[str, Any]:
+    """The fields of a message; its body as text if it is text, which takes less room."""
+    fields: dict[str, Any] = {name: getattr(message, name) for name in _TEXTS}
+    try:
+        fields["text"] = message.body.decode()
+    except UnicodeDecodeError:
+        fields["base64"] = base64.b64encode(message.body).decode()
+    return fields
+
+
+def to_message(fields: Mapping[str, Any]) -> Message:
+    """The message in *fields*.
+
+    :raises ValueError: there is none.
+    """
+    if not all(isinstance(fields.get(name), str) for name in (*_TEXTS, _body(fields))):
+        raise ValueError("this is no message of netfw")
+    try:
+        if _body(fields) == "text":
+            body = fields["text"].encode()
+        else:
+            body = base64.b64decode(fields["base64"], validate=True)
+    except (binascii.Error, UnicodeEncodeError) as exc:
+        raise ValueError("the body of a message can not be read") from exc
+    return Message(body=body, **{name: fields[name] for name in _TEXTS})
+
+
+def from_error(error: BaseException) -> dict[str, Any]:
+    """The answer that is an error."""
+    return {"error": encode_error(error).decode()}
+
+
+def to_answer(fields: object) -> Message | NetfwError:
+    """What a server answered."""
+    if not isinstance(fields, dict):
+        return BackendBroken("the server answered what is no message")
+    error = fields.get("error")
+    if isinstance(error, str):
+        return decode_error(error.encode(errors="replace"))
+    try:
+        return to_message(fields)
+    except ValueError as exc:
+        return BackendBroken(f"the server's answer can not be read: {exc}")
+
+
+def _body(fields: Mapping[str, Any]) -> str:
+    return "text" if "text" in fields else "base64"

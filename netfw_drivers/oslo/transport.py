@@ -1,0 +1,78 @@
+"""OsloTransport: messages over a broker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from oslo_config import cfg
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.transport import Handler, Listener, Message, Stop, Transport
+from netfw.errors import BackendUnavailable, ConfigError
+from netfw_drivers.oslo.options import OPTIONS, Settings, settings_from
+
+if TYPE_CHECKING:
+    from netfw_drivers.oslo.exchange import Exchange
+
+_MISSING = "oslo.messaging is not installed: pip install netfw[oslo]"
+
+
+class OsloTransport(Transport):
+    """Over RabbitMQ, by oslo.messaging.
+
+    Everybody who can log in to the broker is trusted alike: who sent a request is not known.
+    """
+
+    VERSION: ClassVar[int] = 1
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = OPTIONS
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._made: Exchange | None = None
+        self._closed = False
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls(settings_from(options))
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("oslo")
+
+    def faults(self) -> tuple[str, ...]:
+        return () if find_spec("oslo_messaging") else (_MISSING,)
+
+    def call(self, message: Message, timeout: float) -> Message:
+        return self._exchange().call(message, timeout)
+
+    def serve(self, topic: str, handler: Handler) -> Stop:
+        return self._exchange().serve(topic, handler)
+
+    def publish(self, message: Message) -> None:
+        if not self._closed:
+            self._exchange().publish(message)
+
+    def subscribe(self, topic: str, listener: Listener) -> Stop:
+        return self._exchange().subscribe(topic, listener)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            made, self._made = self._made, None
+        if made is not None:
+            made.close()
+
+    def _exchange(self) -> Exchange:
+        with self._lock:
+            if self._closed:
+                raise BackendUnavailable("this transport is closed")
+            if self._made is None:
+                try:
+                    from netfw_drivers.oslo.exchange import Exchange
+                except ImportError as exc:
+                    raise ConfigError(_MISSING) from exc
+                self._made = Exchange(self._settings)
+            return self._made

@@ -1,0 +1,141 @@
+"""Whether the broker is there: a connection of our own that does nothing but last.
+
+oslo.messaging waits for a broker for as long as it takes, without a word, and does not say when it
+has come back.  So it is asked only while this connection stands, and whoever listens is told when
+it stands again.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import amqp
+
+from netfw_drivers.oslo.bus import BrokerHost
+from netfw_drivers.oslo.options import Settings
+
+LOG = logging.getLogger(__name__)
+_TICK = 1.0
+
+
+class BrokerWatch:
+    """Keeps a connection to one of the *hosts*, and makes it again with pauses that grow.
+
+    *connected* is called, in the watch's thread, each time it stands.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        hosts: Sequence[BrokerHost],
+        connected: Callable[[], None],
+    ) -> None:
+        self._settings, self._hosts, self._connected = settings, hosts, connected
+        self._lock = threading.Condition()
+        self._there = False
+        self._closed = False
+        self.epoch = 0
+        """How often it was connected."""
+        self.why = "no connection was tried"
+        """Why it is not."""
+        self._thread = threading.Thread(target=self._run, name="netfw-broker", daemon=True)
+        self._thread.start()
+
+    @property
+    def there(self) -> bool:
+        """Whether the broker is there, as far as is known."""
+        return self._there
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until the broker is there; ``False``: it is not, or this is closed."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._there or self._closed, seconds)
+            return self._there and not self._closed
+
+    def close(self) -> None:
+        """End the connection.  Twice is once."""
+        with self._lock:
+            self._closed = True
+            self._lock.notify_all()
+        self._thread.join(self._settings.connect + 2 * _TICK)
+
+    def _run(self) -> None:
+        pause = self._settings.pause
+        while not self._closed:
+            if self._visit():
+                pause = self._settings.pause
+            with self._lock:
+                self._lock.wait_for(lambda: self._closed, random.uniform(0.5, 1.5) * pause)
+            pause = min(2 * pause, self._settings.pause_max)
+
+    def _visit(self) -> bool:
+        """Be connected as long as that lasts; ``False``: it never was."""
+        hosts = random.sample(self._hosts, len(self._hosts))
+        for each in hosts:
+            connection = self._connection(each)
+            where = f"{each.host} port {each.port}"
+            try:
+                connection.connect()
+            except (OSError, amqp.AMQPError) as exc:
+                self._complain(f"no broker at {where}: {exc}")
+                _abandon(connection)
+                continue
+            LOG.info("connected to the broker at %s", where)
+            self._stand()
+            try:
+                self._last(connection)
+                _abandon(connection, politely=True)
+            except (OSError, amqp.AMQPError) as exc:
+                self._complain(f"the broker at {where} is gone: {exc}")
+                _abandon(connection)
+            self._fall()
+            return True
+        return False
+
+    def _connection(self, host: BrokerHost) -> amqp.Connection:
+        return amqp.Connection(
+            host=f"[{host.host}]:{host.port}" if ":" in host.host else f"{host.host}:{host.port}",
+            userid=host.user,
+            password=host.password,
+            virtual_host=host.virtual_host,
+            login_method="AMQPLAIN",
+            ssl=host.tls or False,
+            connect_timeout=self._settings.connect,
+            read_timeout=self._settings.connect,
+            heartbeat=self._settings.heartbeat,
+            client_properties={"capabilities": {"authentication_failure_close": True}},
+        )
+
+    def _last(self, connection: amqp.Connection) -> None:
+        """Until the connection breaks, or this is closed."""
+        while not self._closed:
+            with suppress(TimeoutError):
+                connection.drain_events(timeout=_TICK)
+            connection.heartbeat_tick()
+
+    def _stand(self) -> None:
+        with self._lock:
+            self._there = True
+            self.epoch += 1
+            self._lock.notify_all()
+        self._connected()
+
+    def _fall(self) -> None:
+        with self._lock:
+            self._there = False
+
+    def _complain(self, why: str) -> None:
+        LOG.log(logging.DEBUG if why == self.why else logging.WARNING, "%s", why)
+        self.why = why
+
+
+def _abandon(connection: amqp.Connection, *, politely: bool = False) -> None:
+    with suppress(OSError, amqp.AMQPError, AttributeError):
+        if politely:
+            connection.close()
+        else:
+            connection.collect()

@@ -1,0 +1,68 @@
+"""Transports over a broker that all tests share, with a relay before it."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar
+
+from netfw.drivers.host import LocalHost
+from netfw.drivers.loader import create
+from netfw.drivers.transport import Shared, Transport
+from netfw.testing.conformance.transport import TransportConformance
+from netfw.testing.conformance.transport_stage import Stage
+from netfw.testing.lab.rabbitmq import PORT, PrivateRabbitmq
+from netfw.testing.lab.relay import Relay
+
+
+class OsloTransports(TransportConformance):
+    """A broker is between everybody; ``broker`` is set by a fixture."""
+
+    PATIENCE: ClassVar[float] = 20.0
+    PORTS: ClassVar[Iterator[int]] = itertools.count(15_000 + secrets.randbelow(1_000))
+    broker: ClassVar[PrivateRabbitmq]
+
+    def make(self, **options: Any) -> Transport:
+        """A transport through the relay; no two tests share queues."""
+        return create(
+            Transport,
+            "oslo",
+            {
+                "transport_url": self.broker.url(port=self.port),
+                "message_size": self.LIMIT,
+                "workers": self.WORKERS,
+                "prefix": self.prefix,
+                "reconnect_pause": 0.05,
+                "reconnect_pause_max": 0.5,
+                **options,
+            },
+            LocalHost(),
+        )
+
+    @contextmanager
+    def stage(self) -> Iterator[Stage]:
+        self.prefix = f"t{secrets.token_hex(4)}"
+        self.port = next(self.PORTS)
+        self.relay = Relay(("127.0.0.1", self.port), ("127.0.0.1", PORT))
+        try:
+            with super().stage() as stage:
+                yield stage
+        finally:
+            self.relay.close()
+
+    def make_server(self, shared: Shared | None = None) -> Transport:
+        return self.make(**(shared.options if shared else {}))
+
+    def make_client(self) -> Transport:
+        return self.make()
+
+    def outage(self) -> AbstractContextManager[None]:
+        return self.relay.outage()
+
+    def strangers(self) -> Iterable[Transport]:
+        return [self.make(transport_url=self.broker.url("a wrong password", self.port))]
+
+    def complaints(self) -> str:
+        return self.broker.log()

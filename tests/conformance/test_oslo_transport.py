@@ -1,0 +1,29 @@
+"""The transport over RabbitMQ passes the suite that all transports pass."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from oslo_transports import OsloTransports
+
+from netfw.testing.lab.rabbitmq import PrivateRabbitmq
+
+pytestmark = pytest.mark.spec("RPC-01", "RPC-06")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def broker() -> Iterator[PrivateRabbitmq]:
+    """One broker for all tests: it takes seconds to start."""
+    made = PrivateRabbitmq(Path(tempfile.mkdtemp(prefix="rabbitmq-", dir="/run")))
+    try:
+        OsloTransports.broker = made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+class TestRabbitmq(OsloTransports):
+    pass
