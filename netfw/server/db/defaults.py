@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, bindparam, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from netfw.model.ids import SecurityGroupId
 from netfw.server.db.failure import Overtaken
 from netfw.server.db.schema import DEFAULT_GROUPS
+
+OF_PROJECT: Final = select(DEFAULT_GROUPS.c.security_group_id).where(
+    DEFAULT_GROUPS.c.project_id == bindparam("of_project")
+)
 
 
 class DefaultGroups:
@@ -20,8 +25,7 @@ class DefaultGroups:
 
     def of(self, project: str) -> SecurityGroupId | None:
         """The project's group, if it has one yet."""
-        row = select(DEFAULT_GROUPS.c.security_group_id)
-        found = self._connection.execute(row.where(DEFAULT_GROUPS.c.project_id == project)).scalar()
+        found = self._connection.execute(OF_PROJECT, {"of_project": project}).scalar()
         return None if found is None else SecurityGroupId(UUID(found))
 
     def set(self, project: str, group: SecurityGroupId) -> None:

@@ -211,6 +211,8 @@ class Resources(Rows):
     def __init__(self, connection: Connection, journal: Journal, noticed: Noticed) -> None:
         super().__init__(connection)
         self._journal, self._noticed = journal, noticed
+        self.written: dict[Ref, Json] = {}
+        """What this transaction wrote of each, as it is stored; networks say no subnets there."""
 
     def insert(
         self, *new: R, extra: Json | None = None, extras: Mapping[UUID, Json] | None = None
@@ -233,7 +235,8 @@ class Resources(Rows):
         self._write(_new(how.table), rows, how)
         for table, related in _related(how, bodies).items():
             self._write(_new(table), related, how)
-        for each in numbered:
+        for each, body in zip(numbered, bodies, strict=True):
+            self.written[ref(each)] = body
             self._journal.note(ref(each), topics(each))
             self._noticed(None, each)
         return numbered
@@ -257,6 +260,7 @@ class Resources(Rows):
         if done != 1:
             raise Overtaken(f"{ref(after)} was changed or deleted meanwhile")
         self._relate(how, old, new)
+        self.written[ref(after)] = new
         self._journal.note(ref(after), topics(before) | topics(changed))
         self._noticed(before, changed)
         return changed

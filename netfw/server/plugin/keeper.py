@@ -14,7 +14,6 @@ from uuid import UUID
 from netfw.drivers.query import Body, Query, Requester
 from netfw.errors import InvalidInput, NotFound, NotSupported, Outdated
 from netfw.model.resource import Kind, Resource
-from netfw.model.wire import render
 from netfw.server.db.database import Transaction, View
 from netfw.server.db.resources import Row
 
@@ -154,7 +153,7 @@ class StoredKeeper(Keeper, Generic[R]):
 
     def shown_all(self, unit: Unit, resources: Sequence[R]) -> tuple[Body, ...]:
         """*resources*, which this transaction stored, as the API shows them."""
-        bodies = [{**render(each), **unit.extra_of(each)} for each in resources]
+        bodies = [{**unit.body_of(each), **unit.extra_of(each)} for each in resources]
         self.decorate(unit.tx, unit.requester, bodies)
         return tuple(bodies)
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, ClassVar, cast
 from uuid import UUID, uuid4
 
 from attrs import evolve
 
-from netfw.drivers.query import Body, Query, Requester
-from netfw.errors import Conflict, NotFound
+from netfw.drivers.query import Body, Requester
+from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import Mac
 from netfw.model.binding import VifType
-from netfw.model.ids import SecurityGroupId
-from netfw.model.port import IpAllocation, Port
+from netfw.model.ids import NetworkId
+from netfw.model.port import FixedIp, IpAllocation, Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.standard import Status
 from netfw.model.wire import parse, render
+from netfw.model.wire.common import DHCP_OPTION, FIXED_IP
 from netfw.server.db.failure import Duplicate, Overtaken
 from netfw.server.plugin.addressing import (
     Applicant,
@@ -31,6 +32,7 @@ from netfw.server.plugin.binder import LEVELS, Binder
 from netfw.server.plugin.extensions import Extensions
 from netfw.server.plugin.keeper import Moment, StoredKeeper
 from netfw.server.plugin.macs import macs
+from netfw.server.plugin.port_groups import Groups
 from netfw.server.plugin.port_rules import (
     SERVED,
     address_pairs,
@@ -40,7 +42,6 @@ from netfw.server.plugin.port_rules import (
     is_trusted,
     with_new_mac,
 )
-from netfw.server.plugin.security_groups import default_group
 from netfw.server.plugin.unit import Unit
 
 APART = frozenset({"fixed_ips", "security_groups", "allowed_address_pairs", "extra_dhcp_opts"})
@@ -60,10 +61,15 @@ class PortKeeper(StoredKeeper[Port]):
     # Making.
 
     def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Port, ...]:
+        for body in bodies:
+            unit.surroundings(_network(body))
         chosen = macs(unit, bodies)
-        drafts = [self._draft(unit, body, mac) for body, mac in zip(bodies, chosen, strict=True)]
-        drafts = self._addressed(unit, drafts, bodies)
-        groups = _groups(unit, bodies)
+        addresses = _addresses(unit, bodies, chosen)
+        drafts = [
+            self._draft(body, mac, some)
+            for body, mac, some in zip(bodies, chosen, addresses, strict=True)
+        ]
+        groups = Groups(unit, bodies)
         ports = [
             self._completed(unit, port, body, groups)
             for port, body in zip(drafts, bodies, strict=True)
@@ -75,43 +81,30 @@ class PortKeeper(StoredKeeper[Port]):
         except Duplicate as exc:  # addresses are ours, and given MACs were looked up
             raise Overtaken(f"a MAC or an address was taken meanwhile: {exc}") from exc
 
-    def _draft(self, unit: Unit, body: Body, mac: Mac) -> Port:
-        """The port without what follows from other rows."""
+    def _draft(self, body: Body, mac: Mac, fixed_ips: Sequence[FixedIp]) -> Port:
+        """The port without its filters, and not bound yet."""
         simple = {
             name: value
             for name, value in self._extensions.plain(self.kind, body).items()
             if name not in APART and value is not None
         }
-        new = {"id": str(uuid4()), **simple, "mac_address": mac}
-        port = cast(Port, parse(self.kind, new))
-        unit.surroundings(port.network_id)
-        asked = cast("Sequence[Mapping[str, Any]]", body.get("extra_dhcp_opts") or ())
-        return evolve(port, dhcp_options=dhcp_options(asked)) if asked else port
+        options = dhcp_options(_listed(body, "extra_dhcp_opts"))
+        derived = {
+            "mac_address": mac,
+            "fixed_ips": [FIXED_IP.render(each) for each in fixed_ips],
+            "extra_dhcp_opts": [DHCP_OPTION.render(each) for each in options],
+            "ip_allocation": _allocation(asked_of(body)).value,
+        }
+        return cast(Port, parse(self.kind, {"id": str(uuid4()), **simple, **derived}))
 
-    def _addressed(self, unit: Unit, drafts: Sequence[Port], bodies: Sequence[Body]) -> list[Port]:
-        wanted = [
-            requests(unit.subnets(port.network_id), _applicant(port), asked_of(body))
-            for port, body in zip(drafts, bodies, strict=True)
-        ]
-        taken = Taking(unit.backbone.ipam, unit.tx.addresses).allocate(wanted)
-        return [
-            evolve(port, fixed_ips=some, ip_allocation=_allocation(asked_of(body)))
-            for port, body, some in zip(drafts, bodies, taken, strict=True)
-        ]
-
-    def _completed(
-        self, unit: Unit, draft: Port, body: Body, known: Mapping[str, SecurityGroupId]
-    ) -> Port:
+    def _completed(self, unit: Unit, draft: Port, body: Body, known: Groups) -> Port:
         network = unit.network(draft.network_id)
         port = self._extensions.apply(unit, None, draft, body, network)
-        groups = _named_groups(body)
-        if groups is None:
-            chosen = frozenset[SecurityGroupId]()
-            if port.port_security and not is_trusted(port.device_owner):
-                chosen = frozenset({default_group(unit, port.project_id)})
-        else:
-            chosen = frozenset(known[each] for each in groups)
-        asked = cast("Sequence[Mapping[str, Any]]", body.get("allowed_address_pairs") or ())
+        chosen = known.of(body)
+        if chosen is None:
+            filtered = port.port_security and not is_trusted(port.device_owner)
+            chosen = known.default(port.project_id) if filtered else frozenset()
+        asked = _listed(body, "allowed_address_pairs")
         check_security(None, port, bool(chosen), bool(asked))
         most = unit.backbone.settings.max_allowed_address_pairs
         return evolve(
@@ -151,7 +144,7 @@ class PortKeeper(StoredKeeper[Port]):
         port = cast(Port, parse(self.kind, {**render(bare), **simple})) if simple else bare
         if "extra_dhcp_opts" not in body:
             return port
-        asked = cast("Sequence[Mapping[str, Any]]", body["extra_dhcp_opts"] or ())
+        asked = _listed(body, "extra_dhcp_opts")
         return evolve(port, dhcp_options=dhcp_options(asked, before.dhcp_options))
 
     def _new_mac(self, unit: Unit, before: Port, asked: Any) -> Mac:
@@ -181,16 +174,13 @@ class PortKeeper(StoredKeeper[Port]):
 
     def _filtered(self, unit: Unit, before: Port, port: Port, body: Body) -> Port:
         """*port* with its groups and pairs: those it had, or those that the request names."""
-        named = _named_groups(body)
         groups = before.security_groups
-        if named is not None or "security_groups" in body:
-            known = _groups(unit, [body])
-            groups = frozenset(known[each] for each in named or ())
+        if "security_groups" in body:
+            groups = Groups(unit, [body]).of(body) or frozenset()
         pairs = with_new_mac(before.allowed_address_pairs, before.mac, port.mac)
-        asked = cast("Sequence[Mapping[str, Any]] | None", body.get("allowed_address_pairs", ()))
         if "allowed_address_pairs" in body:
             most = unit.backbone.settings.max_allowed_address_pairs
-            pairs = address_pairs(asked or (), port, most)
+            pairs = address_pairs(_listed(body, "allowed_address_pairs"), port, most)
         check_security(before, port, bool(groups), bool(pairs))
         return evolve(port, security_groups=groups, allowed_address_pairs=pairs)
 
@@ -239,26 +229,27 @@ def _binds_anew(before: Port, after: Port, body: Body) -> bool:
     return new.vif_type == VifType.BINDING_FAILED.value and "binding:host_id" in body
 
 
-def _named_groups(body: Body) -> tuple[str, ...] | None:
-    named = cast("Sequence[str] | None", body.get("security_groups"))
-    return None if named is None else tuple(str(UUID(str(each))) for each in named)
+def _listed(body: Body, name: str) -> Sequence[Mapping[str, Any]]:
+    return cast("Sequence[Mapping[str, Any]] | None", body.get(name)) or ()
 
 
-def _groups(unit: Unit, bodies: Iterable[Body]) -> Mapping[str, SecurityGroupId]:
-    """The groups that *bodies* name.
+def _network(body: Body) -> NetworkId:
+    try:
+        return NetworkId(UUID(str(body["network_id"])))
+    except ValueError as exc:
+        raise InvalidInput({"network_id": str(exc)}) from exc
 
-    :raises NotFound: one does not exist, or is none that the requester may see.
-    """
-    wanted = sorted({each for body in bodies for each in _named_groups(body) or ()})
-    if not wanted:
-        return {}
-    query = Query(filters={"id": tuple(wanted)})
-    rows = unit.tx.resources.find(Kind.SECURITY_GROUP, query, project=unit.requester.sees)
-    found = {str(row.ref.id): SecurityGroupId(row.ref.id) for row in rows}
-    for each in wanted:
-        if each not in found:
-            raise NotFound(f"there is no security_group {each}")
-    return found
+
+def _addresses(
+    unit: Unit, bodies: Sequence[Body], chosen: Sequence[Mac]
+) -> list[tuple[FixedIp, ...]]:
+    """The addresses of new ports."""
+    wanted = []
+    for body, mac in zip(bodies, chosen, strict=True):
+        subnets = unit.subnets(_network(body))
+        applicant = Applicant(mac=mac, owner=str(body.get("device_owner") or ""))
+        wanted.append(requests(subnets, applicant, asked_of(body)))
+    return Taking(unit.backbone.ipam, unit.tx.addresses).allocate(wanted)
 
 
 def _check_owner(unit: Unit, before: Port, simple: Body) -> None:

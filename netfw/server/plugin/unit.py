@@ -17,6 +17,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
+from netfw.model.wire import render
 from netfw.server.db.database import Transaction
 from netfw.server.db.quotas import UNLIMITED
 
@@ -110,6 +111,17 @@ class Unit:
             self.extras[target] = {**kept, **extra}
             self._rewritten.add(target)
 
+    def body_of(self, resource: Resource) -> Mapping[str, Any]:
+        """*resource*, which this transaction stored last or read, in the form of the API."""
+        written = self.tx.resources.written.get(ref(resource))
+        if (
+            written is None
+            or isinstance(resource, Network)
+            or written["revision_number"] != resource.revision
+        ):
+            return render(resource)
+        return written
+
     def extra_of(self, resource: Resource) -> Mapping[str, Any]:
         """What extension drivers keep of it."""
         return self.extras.get(ref(resource), {})
@@ -142,7 +154,8 @@ class Unit:
     def _stamped(self, resource: R, *times: str) -> R:
         """*resource* with the present time where it keeps such times."""
         kept = fields_dict(type(resource))
-        return self.evolved(resource, **{name: self.now for name in times if name in kept})
+        stamps: dict[str, Any] = {name: self.now for name in times if name in kept}
+        return self.evolved(resource, revision=resource.revision or 1, **stamps)
 
     # Reading.
 

@@ -59,8 +59,10 @@ def test_a_port_is_made_on_a_network_that_one_sees_and_on_no_other(world: World)
     )
     for seen in (shared, external):
         assert world.create(seen, OTHER)["project_id"] == "q"
-    with pytest.raises(NotFound, match=str(own)):
-        world.create(own, OTHER)
+    taken = world.create(own)["mac_address"]
+    for said in ({}, {"mac_address": taken}):
+        with pytest.raises(NotFound, match=str(own)):
+            world.create(own, OTHER, **said)
     with pytest.raises(NotFound):
         world.create(NetworkId(uuid4()))
     assert world.create(own, ADMIN, project_id="q")["project_id"] == "q"
