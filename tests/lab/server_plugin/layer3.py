@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, cast
 
-from port_world import configured
-
 from netfw.drivers.query import Query, Requester
 from netfw.model.segment import NetworkType
 from netfw.server.db import Database
@@ -24,14 +22,19 @@ ADMIN = Requester(project_id="root", admin=True)
 
 Json = dict[str, Any]
 
+_DEFAULTS = {option.name: option.default for option in LocalTypeDriver.OPTIONS}
+
 
 class Layer3:
     """A core with routers, and short words for requests."""
 
     def __init__(self, database: Database, quotas: dict[str, int] | None = None) -> None:
-        drivers = Drivers(ipam=InternalIpamDriver(), types=(configured(LocalTypeDriver),))
+        drivers = Drivers(
+            ipam=InternalIpamDriver(),
+            types=(LocalTypeDriver.from_conf(_DEFAULTS, cast(Any, None)),),
+        )
         settings = Settings(tenant_network_types=(NetworkType.LOCAL,), max_routes=5)
-        core = assemble(database, drivers, settings, quotas)
+        core = self.core = assemble(database, drivers, settings, quotas)
         self.backbone = core.backbone
         self.plugins = (
             Ml2Plugin(core.backbone, core.keepers()),
