@@ -134,6 +134,7 @@ class ServerParts:
             self.plugin = self._made(CorePlugin, None, "core_plugin", stack)[0]
             self.host.add(self.plugin)
             self.services = self._made(ServicePlugin, None, "service_plugins", stack)
+            self.core.heed(self.services)
             self.extensions = self._made(ApiExtension, None, "api_extensions", stack)
             self.plugins = _by_resource([self.plugin, *self.services])
             self.plugins |= self._documents()

@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from attrs import frozen
 
 from netfw.drivers.base import Host
+from netfw.drivers.change import Change
 from netfw.drivers.extension import ExtensionDriver
 from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.mechanism import MechanismDriver
+from netfw.drivers.service_plugin import ServicePlugin
 from netfw.drivers.type_driver import TypeDriver
 from netfw.errors import ConfigError
 from netfw.server.db.database import Database
 from netfw.server.plugin.attendance import Attendance, attend
-from netfw.server.plugin.backbone import Backbone
+from netfw.server.plugin.backbone import Backbone, Watcher
 from netfw.server.plugin.binder import Binder
 from netfw.server.plugin.extensions import Extensions
 from netfw.server.plugin.keeper import Keeper
@@ -24,6 +26,7 @@ from netfw.server.plugin.ports import PortKeeper
 from netfw.server.plugin.segment_types import SegmentTypes
 from netfw.server.plugin.settings import Settings
 from netfw.server.plugin.subnets import SubnetKeeper
+from netfw.server.plugin.unit import Unit
 
 
 @frozen(kw_only=True)
@@ -56,6 +59,19 @@ class Core:
             PortKeeper(self.binder, self.extensions),
             *self.attendance.keepers,
         )
+
+    def heed(self, services: Sequence[ServicePlugin]) -> None:
+        """Give service plugins their say in changes of any resource, after all who have theirs."""
+        for each in services:
+            if type(each).check is not ServicePlugin.check:
+                self.backbone.watchers.append(_asking(each))
+
+
+def _asking(plugin: ServicePlugin) -> Watcher:
+    def ask(_: Unit, change: Change) -> None:
+        plugin.check(change)
+
+    return ask
 
 
 def assemble(
