@@ -22,6 +22,7 @@ from netfw.server.plugin.extensions import Extensions
 from netfw.server.plugin.keeper import Keeper
 from netfw.server.plugin.mechanisms import Mechanisms
 from netfw.server.plugin.networks import NetworkKeeper, SegmentKeeper
+from netfw.server.plugin.port_bindings import PortBindingKeeper
 from netfw.server.plugin.ports import PortKeeper
 from netfw.server.plugin.segment_types import SegmentTypes
 from netfw.server.plugin.settings import Settings
@@ -57,6 +58,7 @@ class Core:
             SegmentKeeper(),
             SubnetKeeper(self.extensions),
             PortKeeper(self.binder, self.extensions),
+            PortBindingKeeper(),
             *self.attendance.keepers,
         )
 

@@ -68,6 +68,31 @@ def test_a_list_of_ports_costs_what_one_does(world: World) -> None:
     assert len(listed) == 1
 
 
+def test_nothing_that_a_port_asks_the_database_grows_with_what_is_there(world: World) -> None:
+    network = world.network()
+    world.subnet(network)
+    world.host("h1")
+    world.create(network)
+    asked: list[tuple[str, Any]] = []
+
+    def note(_: Any, __: Any, statement: str, values: Any, ___: Any, many: bool) -> None:
+        asked.append((statement, values[0] if many else values))
+
+    writing = world.backbone.database.writing
+    event.listen(writing, "before_cursor_execute", note)
+    port = world.create(network, ADMIN, binding__host_id="h1", mac_address="fa:16:3e:00:00:01")
+    world.update(port, ADMIN, fixed_ips=[{"ip_address": "10.0.0.99"}], binding__host_id="")
+    world.delete(port, ADMIN)
+    event.remove(writing, "before_cursor_execute", note)
+    with writing.connect() as connection:
+        for statement, values in asked:
+            if statement.startswith("BEGIN"):
+                continue
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", tuple(values))
+            steps = [row[3] for row in plan if row[3] != "SCAN journal_head"]  # it has one row
+            assert not any("SCAN" in step for step in steps), (statement, steps)
+
+
 def test_a_change_of_a_name_costs_few_statements(world: World) -> None:
     network = world.network()
     world.subnet(network)
