@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -38,18 +37,17 @@ def at_once(work: Callable[..., Any], url: str, *arguments: Any) -> list[Any]:
 
 @contextmanager
 def core_at(url: str) -> Iterator[Layer3]:
-    """A core of this process on the database; begins when all are ready."""
+    """A core of this process on the database."""
     database = Database(url)
     try:
-        core = Layer3(database)
-        _meeting[0].wait(30)
-        yield core
+        yield Layer3(database)
     finally:
         database.close()
 
 
 def outcome(work: Callable[[], Any]) -> str:
-    """The sort of error that *work* ends with; empty: none."""
+    """The sort of error that *work* ends with; empty: none.  All processes begin it together."""
+    _meeting[0].wait(30)
     try:
         work()
     except RequestError as exc:
@@ -58,16 +56,15 @@ def outcome(work: Callable[[], Any]) -> str:
 
 
 def want_default_groups(url: str, projects: list[str], seed: int) -> dict[str, str]:
-    """The default group of each project, asked for in an order of its own."""
-    order = list(projects)
-    random.Random(seed).shuffle(order)
+    """The default group of each project."""
     with core_at(url) as core:
 
         def group(project: str) -> str:
             asking = Requester(project_id=project)
+            _meeting[0].wait(30)
             return str(core.backbone.run(asking, lambda unit: default_group(unit, project)))
 
-        return {project: group(project) for project in order}
+        return {project: group(project) for project in projects}
 
 
 def want_rules(url: str, group: str, ports: list[int], seed: int) -> list[str]:
