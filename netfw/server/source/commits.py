@@ -117,6 +117,9 @@ class CommitWatch:
                     LOG.warning("commits are not noticed until the database answers: %s", exc)
                 self._pause = LONGEST_PAUSE
                 time.sleep(self._poll)
+            except Exception:
+                LOG.exception("a defect of the server itself; commits are noticed nevertheless")
+                self._pause = LONGEST_PAUSE
             else:
                 self._pause = self._poll
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from attrs import evolve
 from database_place import Places
-from db_samples import network, port
+from db_samples import group, network, port, uid
 from sqlalchemy import event
 from test_db_interests import INTERESTS, Site
 
@@ -18,7 +18,8 @@ from netfw.drivers.interest import Interest, Service
 from netfw.drivers.state_source import Cursor
 from netfw.errors import CursorLost
 from netfw.messaging.reach import Root, reachable
-from netfw.model import Binding
+from netfw.model import Binding, Direction, SecurityGroupRule, SecurityGroupRuleId
+from netfw.model.resource import ref
 from netfw.server.db import Database
 from netfw.server.db.journal import Head, Journal, Retention
 from netfw.server.db.topics import readers
@@ -80,14 +81,15 @@ def test_a_commit_of_another_process_is_hinted_within_a_tenth_of_a_second(
 
 @pytest.mark.spec("RPC-02")
 def test_a_commit_costs_two_statements_however_many_watch(
-    database: Database, source: DatabaseSource
+    database: Database, watch: CommitWatch, source: DatabaseSource
 ) -> None:
-    hinted = threading.Event()
+    hinted, noticed = threading.Event(), list[Cursor]()
+    watch.listen(lambda cursor, _: noticed.append(cursor))
     for number in range(1000):
         source.watch(on(f"h{number}"), lambda: None)
     source.watch(on("h7"), hinted.set)
     database.transaction(lambda tx: tx.resources.insert(network()))
-    time.sleep(0.2)
+    _wait(lambda: _head(database).cursor in noticed)
     statements: list[str] = []
     event.listen(
         database.reading, "before_cursor_execute", lambda *args: statements.append(args[2])
@@ -147,6 +149,22 @@ def test_a_restored_database_concerns_everybody(database: Database, watch: Commi
     assert told == [None]
 
 
+def test_a_listener_with_a_defect_does_not_end_the_watch(
+    database: Database, watch: CommitWatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def defective(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    other = threading.Event()
+    stop = watch.listen(defective)
+    database.transaction(lambda tx: tx.resources.insert(network()))
+    _wait(lambda: "a defect of the server" in caplog.text)
+    stop()
+    watch.listen(lambda *_: other.set())
+    put(database, 5, "h1")
+    assert other.wait(DEADLINE)
+
+
 def test_who_stopped_listening_hears_nothing(database: Database, watch: CommitWatch) -> None:
     heard, other = list[Cursor](), threading.Event()
     stop = watch.listen(lambda cursor, _: heard.append(cursor))
@@ -189,6 +207,30 @@ def _wait(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+@pytest.mark.spec("RPC-02")
+def test_what_left_a_group_before_its_rule_went_is_dropped_too(
+    database: Database, source: DatabaseSource
+) -> None:
+    """Nothing that is followed any more says so; the journal does."""
+    rule = SecurityGroupRule(
+        id=SecurityGroupRuleId(uid(60)),
+        security_group_id=uid(21),
+        direction=Direction.INGRESS,
+        remote_group_id=uid(22),
+        revision=1,
+    )
+    here = port(5, binding=Binding(host="h1"), security_groups=frozenset({uid(21)}))
+    member = port(6, security_groups=frozenset({uid(22)}), revision=1)
+    for each in (network(), group(21), group(22), rule, here, member):
+        database.transaction(lambda tx, new=each: tx.resources.insert(new))
+    (page,) = source.snapshot(on("h1"))
+    assert ref(member) in map(ref, page.put)
+    gone = evolve(member, security_groups=frozenset())
+    database.transaction(lambda tx: tx.resources.update(member, gone))
+    database.transaction(lambda tx: tx.resources.delete(rule))
+    assert source.changes(on("h1"), page.cursor).drop == {ref(member), ref(rule)}
 
 
 @pytest.mark.spec("RPC-02")
