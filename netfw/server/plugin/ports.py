@@ -47,6 +47,8 @@ from netfw.server.plugin.unit import Unit
 APART = frozenset({"fixed_ips", "security_groups", "allowed_address_pairs", "extra_dhcp_opts"})
 """Attributes whose meaning in a request is not simply what the port has afterwards."""
 
+SECURITY = "port_security_enabled"
+
 
 class PortKeeper(StoredKeeper[Port]):
     """Keeps ports: their addresses, groups and bindings follow in the same transaction."""
@@ -61,6 +63,7 @@ class PortKeeper(StoredKeeper[Port]):
     # Making.
 
     def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Port, ...]:
+        bodies = [_trusted(body) for body in bodies]
         for body in bodies:
             unit.surroundings(_network(body))
         chosen = macs(unit, bodies)
@@ -231,6 +234,13 @@ def _binds_anew(before: Port, after: Port, body: Body) -> bool:
 
 def _listed(body: Body, name: str) -> Sequence[Mapping[str, Any]]:
     return cast("Sequence[Mapping[str, Any]] | None", body.get(name)) or ()
+
+
+def _trusted(body: Body) -> Body:
+    """Nothing filters ports of the network's own, unless somebody says so."""
+    if body.get(SECURITY) is None and is_trusted(str(body.get("device_owner") or "")):
+        return {**body, SECURITY: False}
+    return body
 
 
 def _network(body: Body) -> NetworkId:

@@ -14,6 +14,7 @@ from netfw.drivers.query import Query
 from netfw.errors import Conflict, Exhausted, InvalidInput, NotFound, Outdated
 from netfw.model import NetworkId
 from netfw.server.plugin.backbone import Backbone
+from netfw_drivers.extensions.port_security import PortSecurityDriver
 
 
 @pytest.fixture
@@ -136,7 +137,24 @@ def test_a_mac_changes_while_the_port_is_bound_to_no_host(world: World, network:
 
 def test_ports_of_the_network_itself_are_in_no_group(world: World, network: NetworkId) -> None:
     port = world.create(network, ADMIN, device_owner="network:dhcp", device_id="x")
-    assert port["security_groups"] == []
+    assert (port["security_groups"], port["port_security_enabled"]) == ([], False)
+
+
+def test_a_port_inherits_from_its_network_whether_it_is_filtered(backbone: Backbone) -> None:
+    world = World(backbone, extensions=(PortSecurityDriver(),))
+    unfiltered, filtered = world.network(port_security=False), world.network()
+    port = world.create(unfiltered)
+    assert (port["port_security_enabled"], port["security_groups"]) == (False, [])
+    closed = world.create(unfiltered, port_security_enabled=True)
+    assert closed["security_groups"] == [world.group()]
+    assert world.create(filtered)["port_security_enabled"] is True
+    with pytest.raises(InvalidInput, match="security_groups: need port security"):
+        world.create(unfiltered, security_groups=[world.group()])
+    with pytest.raises(Conflict, match="allowed_address_pairs need port security"):
+        world.create(unfiltered, allowed_address_pairs=[{"ip_address": "10.9.0.7"}])
+    assert world.update(closed, name="x")["port_security_enabled"] is True
+    with pytest.raises(Conflict, match="while the port has security groups"):
+        world.update(closed, port_security_enabled=False)
 
 
 def test_groups_are_those_named_and_seen(world: World, network: NetworkId) -> None:
