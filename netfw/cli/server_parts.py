@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from attrs import fields_dict
 
 from netfw.cli.driver_conf import Kinds, groups_of, make, names
-from netfw.conf import api, database, identity, plugin, quota, scheduling, server
+from netfw.conf import api, database, identity, outbox, plugin, quota, scheduling, server
 from netfw.conf.reading import Groups
 from netfw.drivers.api_extension import ApiExtension
 from netfw.drivers.base import Driver, Kind
@@ -35,6 +35,7 @@ from netfw.model.segment import NetworkType
 from netfw.server.db import migration
 from netfw.server.db.configured import configured, retention
 from netfw.server.db.database import View
+from netfw.server.db.outbox import Backlog, OutboxRows
 from netfw.server.plugin.assembly import Core, Drivers, assemble, offer
 from netfw.server.plugin.documents import DocumentsPlugin
 from netfw.server.plugin.settings import Settings
@@ -60,7 +61,7 @@ KINDS: Kinds = {
     (ML2_GROUP, "extension_drivers"): ExtensionDriver,
     (server.GROUP, "transport"): Transport,
 }
-OWN = (server, api, database, identity, plugin, scheduling, quota)
+OWN = (server, api, database, identity, plugin, scheduling, outbox, quota)
 """Modules with the server's own options."""
 
 
@@ -164,6 +165,8 @@ class ServerParts:
         self.commits.start()
         self.core.attendance.rescheduling.start()
         self._stack.callback(self.core.attendance.rescheduling.close)
+        self.core.delivery.start()
+        self._stack.callback(self.core.delivery.close)
 
     def state(self) -> Mapping[str, float]:
         """What there is now, for whoever collects metrics.
@@ -171,15 +174,20 @@ class ServerParts:
         :raises BackendError: the database does not answer.
         """
 
-        def look(view: View) -> tuple[list[float], int]:
-            return list(view.heartbeats.silent_for().values()), view.journal.cursor().seq
+        def look(view: View) -> tuple[list[float], int, list[Backlog]]:
+            backlogs = list(OutboxRows(view.connection).backlogs().values())
+            silences = list(view.heartbeats.silent_for().values())
+            return silences, view.journal.cursor().seq, backlogs
 
-        silences, seq = self.database.read(look)
+        silences, seq, backlogs = self.database.read(look)
         dead = sum(silence > self.core.backbone.settings.agent_down_time for silence in silences)
         return {
             "netfw_agents_alive": len(silences) - dead,
             "netfw_agents_dead": dead,
             "netfw_journal_commits": seq,
+            "netfw_outbox_waiting": sum(each.waiting for each in backlogs),
+            "netfw_outbox_refused": sum(each.failed for each in backlogs),
+            "netfw_outbox_oldest_seconds": max((each.oldest for each in backlogs), default=0.0),
         }
 
     def __str__(self) -> str:
@@ -221,6 +229,7 @@ class ServerParts:
             types=self._made(TypeDriver, ML2_GROUP, "type_drivers", stack),
             mechanisms=self._made(MechanismDriver, ML2_GROUP, "mechanism_drivers", stack),
             extensions=self._made(ExtensionDriver, ML2_GROUP, "extension_drivers", stack),
+            notifiers=self._made(Notifier, None, "notifiers", stack),
         )
         limits = quota.limits(self.conf[quota.GROUP])
         return assemble(self.database, drivers, settings_of(self.conf), limits)

@@ -17,7 +17,7 @@ SCHEDULING = (
         "dead.  At least twice the report_interval of agents.",
     ),
     cfg.FloatOpt(
-        "interval",
+        "reschedule_interval",
         default=30.0,
         min=1.0,
         help="Seconds between two looks for what dead agents serve, and for what nobody serves.",

@@ -82,6 +82,8 @@ class MechanismDriver(Driver):
        keeps the work in the outbox: it is tried again with growing pauses and can be seen; a
        permanent error waits for a person.  A port that depends on it is not ACTIVE meanwhile.
     5. It keeps no memory that a second server process would need.
+    6. A driver that has no ``deliver`` of its own has nothing to deliver, and costs nothing: its
+       changes never enter the outbox.
     """
 
     GROUP: ClassVar[str] = "netfw.mechanism_drivers"
@@ -100,7 +102,11 @@ class MechanismDriver(Driver):
         An exception counts as a refusal with its text; the next driver is asked.
         """
 
-    @abstractmethod
+    @property
+    def delivers(self) -> bool:
+        """Whether there is anything to deliver: the driver has a ``deliver`` of its own."""
+        return type(self).deliver is not MechanismDriver.deliver
+
     def deliver(self, change: Change) -> None:
         """Make the backend agree with ``change.after``; ``None``: with its absence.
 

@@ -62,9 +62,6 @@ class L2PopulationMechanismDriver(MechanismDriver):
     def bind(self, request: BindingRequest) -> Binding:
         return Refused("l2population binds no ports, it leaves that to others")
 
-    def deliver(self, change: Change) -> None:
-        """Agents have it from their source."""
-
 
 def told(change: Change) -> str:
     """*change* in a line: what it is about, its revision, and the names of what is different.

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from netfw.drivers.base import DriverInfo, Host
-from netfw.drivers.change import Change
 from netfw.drivers.mechanism import Binding, BindingRequest, Bound, MechanismDriver, Refused
 from netfw.model.agent import Agent
 from netfw.model.binding import VhostUserMode, VifDetails, VifType, VnicType
@@ -48,9 +47,6 @@ class OvsMechanismDriver(MechanismDriver):
         except ValueError as exc:
             return Refused(f"the report of the {AGENT_TYPE} on {request.host} is wrong: {exc}")
         return _bind(request, report)
-
-    def deliver(self, change: Change) -> None:
-        """Agents have it from their source."""
 
 
 def _agent(request: BindingRequest) -> Agent | Refused:

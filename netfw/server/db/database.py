@@ -23,6 +23,7 @@ from netfw.server.db.heartbeats import Heartbeats
 from netfw.server.db.interests import Interests
 from netfw.server.db.journal import Journal, JournalReader
 from netfw.server.db.pulse import Pulse
+from netfw.server.db.outbox import Outbox
 from netfw.server.db.quotas import Quotas
 from netfw.server.db.ranges import Ranges
 from netfw.server.db.resources import Resources, Rows
@@ -77,6 +78,7 @@ class Transaction:
     default_groups: DefaultGroups
     heartbeats: Heartbeats
     statuses: Statuses
+    outbox: Outbox
     journal: Journal
 
     @classmethod
@@ -94,6 +96,7 @@ class Transaction:
             DefaultGroups(connection),
             Heartbeats(connection),
             Statuses(connection),
+            Outbox(connection),
             journal,
         )
 
@@ -103,9 +106,11 @@ class Transaction:
         Says whether it has one: whether anything changed that the journal tells.
         """
         self.interests.settle()
-        if not (self.journal.noted or self.interests.changed):
+        if not (self.journal.noted or self.interests.changed or self.outbox.noted):
             return False
-        self.interests.write(self.journal.write())
+        seq = self.journal.write()
+        self.interests.write(seq)
+        self.outbox.write(seq)
         return True
 
 

@@ -11,6 +11,7 @@ from netfw.drivers.change import Change
 from netfw.drivers.extension import ExtensionDriver
 from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.mechanism import MechanismDriver
+from netfw.drivers.notifier import Notifier
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.drivers.type_driver import TypeDriver
 from netfw.errors import ConfigError
@@ -22,10 +23,14 @@ from netfw.server.plugin.extensions import Extensions
 from netfw.server.plugin.keeper import Keeper
 from netfw.server.plugin.mechanisms import Mechanisms
 from netfw.server.plugin.networks import NetworkKeeper, SegmentKeeper
+from netfw.server.plugin.outbox import OutboxWatch
+from netfw.server.plugin.outbox_delivery import Delivery, Pace
+from netfw.server.plugin.outbox_targets import DriverTarget, NotifierTarget, Target
 from netfw.server.plugin.port_bindings import PortBindingKeeper
 from netfw.server.plugin.ports import PortKeeper
 from netfw.server.plugin.segment_types import SegmentTypes
 from netfw.server.plugin.settings import Settings
+from netfw.server.plugin.statuses import PortStatuses
 from netfw.server.plugin.subnets import SubnetKeeper
 from netfw.server.plugin.unit import Unit
 
@@ -38,6 +43,7 @@ class Drivers:
     types: Sequence[TypeDriver] = ()
     mechanisms: Sequence[MechanismDriver] = ()
     extensions: Sequence[ExtensionDriver] = ()
+    notifiers: Sequence[Notifier] = ()
 
 
 @frozen(kw_only=True)
@@ -50,6 +56,8 @@ class Core:
     extensions: Extensions
     binder: Binder
     attendance: Attendance
+    delivery: Delivery
+    """To be started by who runs a server, and closed at its end."""
 
     def keepers(self) -> tuple[Keeper, ...]:
         """Of all resources that the core plugin keeps."""
@@ -64,6 +72,7 @@ class Core:
 
     def heed(self, services: Sequence[ServicePlugin]) -> None:
         """Give service plugins their say in changes of any resource, after all who have theirs."""
+        self.attendance.services.extend(each.describe().name for each in services)
         for each in services:
             if type(each).check is not ServicePlugin.check:
                 self.backbone.watchers.append(_asking(each))
@@ -96,14 +105,35 @@ def assemble(
     backbone.watchers.append(mechanisms.check)
     backbone.segments_wanted = bool(mechanisms.drivers)
     binder = Binder(mechanisms, types)
+    attendance = attend(backbone, binder)
     return Core(
         backbone=backbone,
         types=types,
         mechanisms=mechanisms,
         extensions=Extensions(drivers.extensions),
         binder=binder,
-        attendance=attend(backbone, binder),
+        attendance=attendance,
+        delivery=_delivering(backbone, drivers, attendance.statuses),
     )
+
+
+def _delivering(backbone: Backbone, drivers: Drivers, statuses: PortStatuses) -> Delivery:
+    """Have drivers and notifiers be told after commits, and ports wait for their drivers."""
+    targets: list[Target] = [DriverTarget(each) for each in drivers.mechanisms if each.delivers]
+    targets += [NotifierTarget(each) for each in drivers.notifiers]
+    pace = Pace(
+        workers=backbone.settings.outbox_workers,
+        poll=backbone.settings.outbox_poll,
+        lease=backbone.settings.outbox_lease,
+        longest_pause=backbone.settings.outbox_longest_pause,
+    )
+    delivery = Delivery(backbone, targets, statuses.reconsider, pace)
+    outbox = OutboxWatch(drivers.mechanisms, drivers.notifiers, delivery.wake)
+    if outbox.needed:
+        backbone.watchers.append(outbox.watch)
+        statuses.gates.append(outbox.gate)
+        statuses.listeners.append(outbox.status_changed)
+    return delivery
 
 
 def offer(core: Core, host: Host) -> None:

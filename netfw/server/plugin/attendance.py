@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import frozen
@@ -38,19 +38,17 @@ class Attendance:
     agents: AgentReports
     statuses: PortStatuses
     answers: Mapping[type[Request[Any]], Answer]
+    services: list[str]
+    """The names of the service plugins, which agents may ask for."""
     rescheduling: Rescheduling
     """To be started by who runs a server, and closed at its end."""
 
 
-def attend(
-    backbone: Backbone,
-    binder: Binder,
-    services: Callable[[], Collection[str]] = lambda: (),
-    interval: float = 30.0,
-) -> Attendance:
-    """Have agents be attended to; *services* are the names of the service plugins."""
+def attend(backbone: Backbone, binder: Binder) -> Attendance:
+    """Have agents be attended to."""
+    services: list[str] = []
     dhcp, l3 = DhcpScheduler(backbone), RouterScheduler(backbone)
-    rescheduling = Rescheduling([dhcp.mend, l3.mend], interval)
+    rescheduling = Rescheduling([dhcp.mend, l3.mend], backbone.settings.reschedule_interval)
     backbone.watchers += [dhcp.watch, l3.watch, rescheduling.watch]
 
     def rebind(unit: Unit, agent: Agent) -> None:
@@ -69,6 +67,7 @@ def attend(
         ),
         agents=AgentReports(backbone),
         statuses=PortStatuses(backbone),
-        answers=Answers(backbone, services).table(),
+        answers=Answers(backbone, lambda: services).table(),
+        services=services,
         rescheduling=rescheduling,
     )

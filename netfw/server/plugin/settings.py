@@ -41,3 +41,8 @@ class Settings:
     """The MAC addresses of hosts begin with its first three octets."""
     max_routes: int = 30
     """How many a router may have beside those that follow from its interfaces."""
+    reschedule_interval: float = 30.0
+    outbox_workers: int = 4
+    outbox_poll: float = 1.0
+    outbox_lease: float = 30.0
+    outbox_longest_pause: float = 60.0

@@ -1,0 +1,371 @@
+"""The outbox: what drivers are still to be told, in the order of commits, and who works on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+from uuid import UUID
+
+from attrs import evolve, frozen
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from netfw.drivers.change import Change
+from netfw.model.network import Network
+from netfw.model.resource import Kind, Ref, Resource
+from netfw.model.segment import Segment
+from netfw.model.wire import parse, render
+from netfw.server.db.failure import Overtaken
+from netfw.server.db.heartbeats import Now
+from netfw.server.db.resources import AT_ONCE
+from netfw.server.db.schema import OUTBOX, OUTBOX_LANES
+
+LONGEST_ERROR: Final = 2000
+
+
+@frozen(kw_only=True)
+class Lane:
+    """What is delivered in order: of a mechanism driver one for each network, of a notifier one."""
+
+    driver: str
+    name: str = ""
+
+
+@frozen(kw_only=True)
+class Entry:
+    """One change that a driver is to be told of."""
+
+    seq: int
+    place: int
+    change: Change
+    tried: bool
+    """Somebody began to deliver it, and perhaps did."""
+    error: str | None
+    """Why it waits for a person; ``None``: it is delivered as soon as possible."""
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """Its place in the order of commits."""
+        return self.seq, self.place
+
+
+@frozen(kw_only=True)
+class Backlog:
+    """How much of a driver's waits."""
+
+    waiting: int
+    failed: int
+    oldest: float
+    """Seconds since the oldest of them was committed."""
+
+
+@frozen(kw_only=True)
+class Fault:
+    """What was refused for good, or a lane that is tried again later."""
+
+    lane: Lane
+    ref: Ref | None
+    revision: int
+    error: str
+    attempts: int = 0
+
+
+class OutboxRows:
+    """What waits, as one moment has it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def ready(self, drivers: Collection[str], limit: int) -> tuple[Lane, ...]:
+        """Lanes with something to deliver, on which nobody works and that are not paused."""
+        same = (OUTBOX.c.driver == OUTBOX_LANES.c.driver) & (OUTBOX.c.lane == OUTBOX_LANES.c.lane)
+        free = (OUTBOX_LANES.c.until <= Now()) & (OUTBOX_LANES.c.again <= Now())
+        rows = (
+            select(OUTBOX.c.driver, OUTBOX.c.lane)
+            .outerjoin(OUTBOX_LANES, same)
+            .where(
+                OUTBOX.c.driver.in_(sorted(drivers)),
+                OUTBOX.c.error.is_(None),
+                or_(OUTBOX_LANES.c.driver.is_(None), free),
+            )
+            .group_by(OUTBOX.c.driver, OUTBOX.c.lane)
+            .order_by(func.min(OUTBOX.c.seq))
+            .limit(limit)
+        )
+        return tuple(
+            Lane(driver=driver, name=name) for driver, name in self._connection.execute(rows)
+        )
+
+    def waiting(self, lane: Lane, limit: int) -> tuple[Entry, ...]:
+        """The oldest entries of a lane that wait for no person, in order."""
+        rows = select(OUTBOX).where(*_of(lane), OUTBOX.c.error.is_(None))
+        ordered = rows.order_by(OUTBOX.c.seq, OUTBOX.c.place).limit(limit)
+        return tuple(map(_entry, self._connection.execute(ordered)))
+
+    def refused(self, lane: Lane, ids: Collection[UUID]) -> tuple[Entry, ...]:
+        """The entries of resources that were refused for good, in order."""
+        wanted = OUTBOX.c.resource_id.in_(sorted(map(str, ids)))
+        rows = select(OUTBOX).where(*_of(lane), OUTBOX.c.error.is_not(None), wanted)
+        ordered = rows.order_by(OUTBOX.c.seq, OUTBOX.c.place)
+        return tuple(map(_entry, self._connection.execute(ordered)))
+
+    def undelivered(self, drivers: Collection[str], ids: Collection[UUID]) -> frozenset[UUID]:
+        """Those of *ids* of which one of *drivers* is still to be told."""
+        found: set[UUID] = set()
+        wanted = sorted(map(str, ids))
+        for at in range(0, len(wanted), AT_ONCE):
+            rows = select(OUTBOX.c.resource_id).where(
+                OUTBOX.c.resource_id.in_(wanted[at : at + AT_ONCE]),
+                OUTBOX.c.driver.in_(sorted(drivers)),
+            )
+            found |= {UUID(id) for id in self._connection.execute(rows).scalars()}
+        return frozenset(found)
+
+    def backlogs(self) -> Mapping[str, Backlog]:
+        """How much waits of each driver."""
+        rows = select(
+            OUTBOX.c.driver,
+            func.count(),
+            func.count(OUTBOX.c.error),
+            Now() - func.min(OUTBOX.c.at),
+        ).group_by(OUTBOX.c.driver)
+        return {
+            driver: Backlog(
+                waiting=count - failed, failed=failed, oldest=max(0.0, float(age) / 1000)
+            )
+            for driver, count, failed, age in self._connection.execute(rows)
+        }
+
+    def faults(self, limit: int = 1000) -> tuple[Fault, ...]:
+        """What was refused for good, and the lanes whose last attempts failed."""
+        refused = (
+            select(OUTBOX).where(OUTBOX.c.error.is_not(None)).order_by(OUTBOX.c.seq, OUTBOX.c.place)
+        )
+        paused = select(OUTBOX_LANES).where(OUTBOX_LANES.c.error != "")
+        return (
+            *(_fault(row) for row in self._connection.execute(refused.limit(limit))),
+            *(
+                Fault(
+                    lane=Lane(driver=row.driver, name=row.lane),
+                    ref=None,
+                    revision=0,
+                    error=row.error,
+                    attempts=row.attempts,
+                )
+                for row in self._connection.execute(paused.limit(limit))
+            ),
+        )
+
+
+class Outbox(OutboxRows):
+    """The outbox in a transaction: changes are noted, and written at its end."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._noted: dict[tuple[str, Ref], tuple[Lane, Change]] = {}
+
+    def note(self, lane: Lane, change: Change) -> None:
+        """Have the driver of *lane* be told: of several changes of one resource, of the sum."""
+        key = lane.driver, change.ref
+        former = self._noted.pop(key, None)
+        if former is None:
+            self._noted[key] = lane, change
+        elif former[1].before is not None or change.after is not None:
+            self._noted[key] = lane, evolve(change, before=former[1].before)
+
+    @property
+    def noted(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._noted)
+
+    def write(self, seq: int) -> None:
+        """Write it down as of commit *seq*."""
+        rows = [
+            _row(seq, place, lane, change)
+            for place, (lane, change) in enumerate(self._noted.values())
+        ]
+        self._noted.clear()
+        if rows:
+            self._connection.execute(insert(OUTBOX).values(at=Now()), rows)
+
+    # Who works on what.
+
+    def claim(self, lane: Lane, owner: str, lease: float) -> int | None:
+        """Have *owner* alone deliver a lane for *lease* seconds.
+
+        Returns the number of the attempt, or ``None``: another one does, or it is paused.
+        """
+        row = self._connection.execute(
+            select(OUTBOX_LANES, Now().label("now")).where(*_same(lane)).with_for_update()
+        ).first()
+        if row is not None and max(row.again, row.until) > row.now:
+            return None
+        if row is None:
+            self._open(lane)
+        attempt = 1 if row is None else row.attempts + 1
+        until = Now() + int(lease * 1000)
+        self._set(lane, owner=owner, until=until, attempts=attempt)
+        return attempt
+
+    def mark_tried(self, entries: Iterable[Entry]) -> None:
+        """Note that somebody begins to deliver *entries*."""
+        for part in _parts([each.number for each in entries if not each.tried]):
+            these = tuple_(OUTBOX.c.seq, OUTBOX.c.place).in_(part)
+            self._connection.execute(update(OUTBOX).where(these).values(tried=True))
+
+    def renew(self, owner: str, lease: float) -> None:
+        """Have what *owner* works on be its own for another *lease* seconds."""
+        mine = OUTBOX_LANES.c.owner == owner, OUTBOX_LANES.c.until > 0
+        until = Now() + int(lease * 1000)
+        self._connection.execute(update(OUTBOX_LANES).where(*mine).values(until=until))
+
+    def release(self, lane: Lane, owner: str) -> None:
+        """Have the lane be anybody's, and its attempts be forgotten."""
+        self._connection.execute(
+            delete(OUTBOX_LANES).where(*_same(lane), OUTBOX_LANES.c.owner == owner)
+        )
+
+    def let_go(self, owner: str) -> None:
+        """Have all that *owner* works on be anybody's."""
+        mine = OUTBOX_LANES.c.owner == owner
+        self._connection.execute(update(OUTBOX_LANES).where(mine).values(until=0))
+
+    def pause(self, lane: Lane, owner: str, seconds: float, error: str) -> None:
+        """Have nobody try the lane for a while."""
+        again = Now() + int(seconds * 1000)
+        mine = OUTBOX_LANES.c.owner == owner
+        self._connection.execute(
+            update(OUTBOX_LANES)
+            .where(*_same(lane), mine)
+            .values(until=0, again=again, error=error[:LONGEST_ERROR])
+        )
+
+    def progressed(self, lane: Lane, owner: str) -> None:
+        """Have the next failure be the first one again."""
+        mine = OUTBOX_LANES.c.owner == owner
+        self._connection.execute(
+            update(OUTBOX_LANES).where(*_same(lane), mine).values(attempts=1, error="")
+        )
+
+    def done(self, entries: Iterable[Entry]) -> None:
+        """Forget what is delivered."""
+        for part in _parts([each.number for each in entries]):
+            these = tuple_(OUTBOX.c.seq, OUTBOX.c.place).in_(part)
+            self._connection.execute(delete(OUTBOX).where(these))
+
+    def fail(self, entries: Iterable[Entry], error: str) -> None:
+        """Keep what was refused for good, for a person."""
+        for part in _parts([each.number for each in entries]):
+            these = tuple_(OUTBOX.c.seq, OUTBOX.c.place).in_(part)
+            said = error[:LONGEST_ERROR] or "refused"
+            self._connection.execute(update(OUTBOX).where(these).values(error=said))
+
+    def retry(self, driver: str | None = None) -> int:
+        """Try again what was refused, and what is paused, of one driver or of all; how much."""
+        refused: list[ColumnElement[bool]] = [OUTBOX.c.error.is_not(None)]
+        paused: list[ColumnElement[bool]] = [OUTBOX_LANES.c.again > 0]
+        if driver is not None:
+            refused.append(OUTBOX.c.driver == driver)
+            paused.append(OUTBOX_LANES.c.driver == driver)
+        count = self._connection.execute(update(OUTBOX).where(*refused).values(error=None)).rowcount
+        values = {"again": 0, "attempts": 0}
+        return (
+            count
+            + self._connection.execute(update(OUTBOX_LANES).where(*paused).values(values)).rowcount
+        )
+
+    def forget(self, driver: str) -> int:
+        """Forget all that waits of a driver that is no longer used; how much."""
+        self._connection.execute(delete(OUTBOX_LANES).where(OUTBOX_LANES.c.driver == driver))
+        return self._connection.execute(delete(OUTBOX).where(OUTBOX.c.driver == driver)).rowcount
+
+    def _open(self, lane: Lane) -> None:
+        row = {"owner": "", "until": 0, "attempts": 0, "again": 0, "error": ""}
+        try:
+            self._connection.execute(
+                insert(OUTBOX_LANES).values(driver=lane.driver, lane=lane.name, **row)
+            )
+        except IntegrityError as exc:
+            raise Overtaken("another process works on the lane") from exc
+
+    def _set(self, lane: Lane, **values: Any) -> None:
+        self._connection.execute(update(OUTBOX_LANES).where(*_same(lane)).values(values))
+
+
+def _of(lane: Lane) -> tuple[ColumnElement[bool], ...]:
+    return OUTBOX.c.driver == lane.driver, OUTBOX.c.lane == lane.name
+
+
+def _same(lane: Lane) -> tuple[ColumnElement[bool], ...]:
+    return OUTBOX_LANES.c.driver == lane.driver, OUTBOX_LANES.c.lane == lane.name
+
+
+def _row(seq: int, place: int, lane: Lane, change: Change) -> dict[str, Any]:
+    context = {
+        "network": None if change.network is None else render(change.network),
+        "segments": [render(segment) for segment in change.segments],
+        "request_id": change.request_id,
+    }
+    return {
+        "seq": seq,
+        "place": place,
+        "driver": lane.driver,
+        "lane": lane.name,
+        "kind": change.ref.kind.value,
+        "resource_id": str(change.ref.id),
+        "revision": change.revision,
+        "before": _text(change.before),
+        "after": _text(change.after),
+        "context": json.dumps(context, separators=(",", ":")),
+        "tried": False,
+        "error": None,
+    }
+
+
+def _text(resource: Resource | None) -> str | None:
+    return None if resource is None else json.dumps(render(resource), separators=(",", ":"))
+
+
+def _entry(row: Any) -> Entry:
+    kind, context = Kind(row.kind), json.loads(row.context)
+    network = context["network"]
+    segments = tuple(cast(Segment, parse(Kind.SEGMENT, each)) for each in context["segments"])
+    change = Change(
+        before=_resource(kind, row.before),
+        after=_resource(kind, row.after),
+        network=None if network is None else cast(Network, parse(Kind.NETWORK, network)),
+        segments=segments,
+        request_id=context["request_id"],
+    )
+    return Entry(
+        seq=row.seq, place=row.place, change=change, tried=bool(row.tried), error=row.error
+    )
+
+
+def _fault(row: Any) -> Fault:
+    return Fault(
+        lane=Lane(driver=row.driver, name=row.lane),
+        ref=Ref(Kind(row.kind), UUID(row.resource_id)),
+        revision=row.revision,
+        error=row.error,
+    )
+
+
+def _resource(kind: Kind, text: str | None) -> Resource | None:
+    return None if text is None else parse(kind, json.loads(text))
+
+
+def _parts(numbers: Sequence[tuple[int, int]]) -> Iterable[Sequence[tuple[int, int]]]:
+    step = AT_ONCE // 2
+    return (numbers[at : at + step] for at in range(0, len(numbers), step))

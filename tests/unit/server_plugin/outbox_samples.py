@@ -1,0 +1,144 @@
+"""Drivers that record what they are told, and a network to tell of."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+from attrs import evolve
+
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.change import Change
+from netfw.drivers.mechanism import Binding, BindingRequest, MechanismDriver, Refused
+from netfw.drivers.notifier import Notifier
+from netfw.model.ids import NetworkId, PortId
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.resource import Kind
+from netfw.server.plugin.backbone import SERVER, Backbone
+from netfw.server.plugin.outbox import OutboxWatch
+from netfw.server.plugin.outbox_delivery import Delivered, Delivery, Pace
+from netfw.server.plugin.outbox_targets import DriverTarget, NotifierTarget
+from netfw.server.plugin.unit import Unit
+
+QUICK = Pace(poll=0.05, lease=30.0, first_pause=0.0, longest_pause=0.0)
+
+
+class Recorder(MechanismDriver):
+    """Records what it is told; *does* may raise, wait or note more."""
+
+    VERSION = 1
+
+    def __init__(
+        self, name: str = "recorder", does: Callable[[Change], None] | None = None
+    ) -> None:
+        self._name, self.does = name, does
+        self.told: list[Change] = []
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_conf(cls, options: Any, host: Any) -> Any:
+        return cls()
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo(self._name)
+
+    def bind(self, request: BindingRequest) -> Binding:
+        return Refused("it only records")
+
+    def deliver(self, change: Change) -> None:
+        if self.does is not None:
+            self.does(change)
+        with self._lock:
+            self.told.append(change)
+
+    def lines(self) -> list[str]:
+        """What it was told: ``port None>1``."""
+        return [line(change) for change in self.told]
+
+
+class Gossip(Notifier):
+    """A notifier that records its batches."""
+
+    VERSION = 1
+
+    def __init__(self, does: Callable[[Sequence[Change]], None] | None = None) -> None:
+        self.batches: list[list[str]] = []
+        self.does = does
+
+    @classmethod
+    def from_conf(cls, options: Any, host: Any) -> Any:
+        return cls()
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("gossip")
+
+    def concerns(self, change: Change) -> bool:
+        return isinstance(change.resource, Port)
+
+    def notify(self, changes: Sequence[Change]) -> None:
+        if self.does is not None:
+            self.does(changes)
+        self.batches.append([line(change) for change in changes])
+
+
+def line(change: Change) -> str:
+    """A change in short: the kind, and the revisions before and after."""
+    before, after = (
+        None if each is None else each.revision for each in (change.before, change.after)
+    )
+    return f"{change.ref.kind} {before}>{after}"
+
+
+class Scene:
+    """Networks and ports without rules, whose changes go to drivers."""
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        *drivers: MechanismDriver,
+        notifiers: Sequence[Notifier] = (),
+        delivered: Delivered = lambda unit, ports: None,
+        pace: Pace = QUICK,
+    ) -> None:
+        self.backbone = backbone
+        targets = [DriverTarget(each) for each in drivers if each.delivers]
+        targets += [NotifierTarget(each) for each in notifiers]  # type: ignore[misc]
+        self.delivery = Delivery(backbone, targets, delivered, pace)
+        self.outbox = OutboxWatch(drivers, notifiers, self.delivery.wake)
+        backbone.watchers.append(self.outbox.watch)
+
+    def network(self) -> NetworkId:
+        new = Network(id=NetworkId(uuid4()), project_id="p")
+        self._do(lambda unit: unit.insert(new))
+        return new.id
+
+    def port(self, network: NetworkId) -> PortId:
+        id = PortId(uuid4())
+        tail = ":".join(f"{each:02x}" for each in id.bytes[:3])
+        new = Port(id=id, network_id=network, project_id="p", mac=f"fa:16:3e:{tail}")
+        self._do(lambda unit: unit.insert(new))
+        return id
+
+    def touch(self, kind: Kind, id: UUID, *more: UUID) -> None:
+        """Change resources, in one transaction."""
+
+        def work(unit: Unit) -> None:
+            for each in (id, *more):
+                before: Any = unit.tx.resources.get(kind, each).resource()
+                unit.update(before, evolve(before, description=before.description + "x"))
+
+        self._do(work)
+
+    def delete(self, kind: Kind, id: UUID) -> None:
+        self._do(lambda unit: unit.delete(unit.tx.resources.get(kind, id).resource()))
+
+    def waiting(self) -> int:
+        """How many entries there are, refused ones included."""
+        backlogs = self.backbone.database.transaction(lambda tx: tx.outbox.backlogs())
+        return sum(each.waiting + each.failed for each in backlogs.values())
+
+    def _do(self, work: Callable[[Unit], Any]) -> None:
+        self.backbone.run(SERVER, work)
