@@ -56,7 +56,9 @@ class FloatingIpKeeper(StoredKeeper[FloatingIp]):
     def change(self, unit: Unit, before: FloatingIp, body: Body) -> FloatingIp:
         plain = {name: value for name, value in body.items() if name not in ASKED}
         after = cast(FloatingIp, parse(self.kind, {**render(before), **plain}))
-        if any(name in body for name in TARGET):
+        if not body:  # the oldest way of saying it, which clients still use
+            after = _associated(unit, after, {"port_id": None})
+        elif any(name in body for name in TARGET):
             after = _associated(unit, after, body)
         return unit.update(before, after)
 

@@ -25,6 +25,8 @@ from netfw.server.plugin.keeper import Moment, StoredKeeper
 from netfw.server.plugin.unit import Unit
 
 CHANGEABLE = frozenset({"description"})
+IPV6_ONLY = frozenset(number for number, name in NAMES.items() if name.startswith("ipv6-"))
+"""Protocols that the API takes in rules for IPv6 alone."""
 
 
 class SecurityGroupRuleKeeper(StoredKeeper[SecurityGroupRule]):
@@ -108,7 +110,10 @@ def _rule(group: SecurityGroup, direction: Direction, ethertype: Ethertype) -> S
 
 def _said(body: Body) -> SecurityGroupRule:
     known = parse(Kind.SECURITY_GROUP_RULE, {**body, "id": str(uuid4())})
-    return cast(SecurityGroupRule, known)
+    rule = cast(SecurityGroupRule, known)
+    if rule.protocol in IPV6_ONLY and rule.ethertype is Ethertype.IPV4:
+        raise InvalidInput({"protocol": f"{NAMES[rule.protocol]} in a rule for IPv4"})
+    return rule
 
 
 def _own_words(rule: SecurityGroupRule, body: Body) -> dict[str, Any]:

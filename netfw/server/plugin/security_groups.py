@@ -7,11 +7,13 @@ from typing import Any, ClassVar, Self, cast
 from uuid import uuid4
 
 from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.change import Change
 from netfw.drivers.query import Body, Query, Requester
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import Conflict
 from netfw.model.ids import SecurityGroupId
-from netfw.model.resource import Kind
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref
 from netfw.model.security_group import SecurityGroup
 from netfw.model.wire import parse, render
 from netfw.server.plugin.backbone import Backbone, backbone_of
@@ -72,7 +74,7 @@ class SecurityGroupKeeper(StoredKeeper[SecurityGroup]):
             groups.append(cast(SecurityGroup, known))
         stored = unit.insert(*groups)
         rules = unit.insert(*(rule for group in stored for rule in open_rules(group)))
-        unit.count("security_group_rule", rules, unasked=True)
+        unit.count("security_group_rule", rules)
         return stored
 
     def change(self, unit: Unit, before: SecurityGroup, body: Body) -> SecurityGroup:
@@ -124,6 +126,7 @@ class SecurityGroupsPlugin(KeepingPlugin, ServicePlugin):
 
     def __init__(self, backbone: Backbone) -> None:
         super().__init__(backbone, (SecurityGroupKeeper(), SecurityGroupRuleKeeper()))
+        backbone.watchers.append(watch_ports)
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
@@ -133,14 +136,33 @@ class SecurityGroupsPlugin(KeepingPlugin, ServicePlugin):
         return DriverInfo("security_groups")
 
     def find(self, requester: Requester, name: str, query: Query) -> tuple[Body, ...]:
-        """Groups of a project are listed with its default group, which is made for it."""
-        if name == SecurityGroupKeeper.name:
-            self._have_default_group(_whose(requester, query), requester)
+        """What a project has is listed with its default group, which is made for it."""
+        self._have_default_group(_whose(requester, query), requester)
         return super().find(requester, name, query)
 
     def _have_default_group(self, project: str, requester: Requester) -> None:
         if project and self.backbone.read(lambda view: view.default_groups.of(project)) is None:
             self.backbone.run(requester.elevated(), lambda unit: default_group(unit, project))
+
+
+def watch_ports(unit: Unit, change: Change) -> None:
+    """Refuse a port that is in groups with connection state and in groups without.
+
+    :raises Conflict: naming the groups.
+    """
+    port = change.after
+    if not isinstance(port, Port) or len(port.security_groups) < 2:
+        return
+    if isinstance(change.before, Port) and change.before.security_groups >= port.security_groups:
+        return
+    refs = [Ref(Kind.SECURITY_GROUP, id) for id in port.security_groups]
+    groups = {row.body["id"]: row.body["stateful"] for row in unit.tx.resources.present(refs)}
+    if len(set(groups.values())) > 1:
+        stateless = sorted(id for id, stateful in groups.items() if not stateful)
+        raise Conflict(
+            f"port {port.id} can not be in stateless security groups ({', '.join(stateless)}) and "
+            "in stateful ones at the same time"
+        )
 
 
 def _whose(requester: Requester, query: Query) -> str:

@@ -138,6 +138,8 @@ class TestAnAssociation:
         assert core.update("floatingip", id, description="x")["port_id"] == two
         after = core.update("floatingip", id, port_id=None)
         assert [after[name] for name in TARGET] == [None, None, None]
+        assert core.update("floatingip", id, port_id=one)["port_id"] == one
+        assert core.update("floatingip", id)["port_id"] is None
 
     def test_is_with_one_address_of_the_port(self, core: Layer3, place: Place) -> None:
         ips = [{"subnet_id": place.subnet, "ip_address": f"10.0.0.{n}"} for n in (50, 51)]

@@ -53,7 +53,12 @@ def test_rules_are_found_by_protocols_in_any_words(plugin: SecurityGroupsPlugin)
 
     assert found("6", "udp", "136") == found("TCP", "17", "udplite") == made
     assert found("nonsense") == set()
-    assert len(plugin.find(ANNA, "security_group_rule", Query(filters={"protocol": ("any",)}))) == 2
+    any_protocol = Query(filters={"protocol": ("any",), "security_group_id": (id,)})
+    assert len(plugin.find(ANNA, "security_group_rule", any_protocol)) == 2
+
+
+def test_a_list_of_rules_has_those_of_the_default_group(plugin: SecurityGroupsPlugin) -> None:
+    assert len(plugin.find(ANNA, "security_group_rule", Query())) == 4
 
 
 @pytest.mark.parametrize(
@@ -70,6 +75,7 @@ def test_rules_are_found_by_protocols_in_any_words(plugin: SecurityGroupsPlugin)
         ({"protocol": "icmp", "port_range_min": 256}, "port_range_min"),
         ({"protocol": "icmp", "port_range_min": None}, "port_range_max"),
         ({"protocol": "ipv6-icmp", **NO_PORTS}, "protocol"),
+        ({"protocol": "44", **NO_PORTS}, "protocol"),
         ({"remote_ip_prefix": "2001:db8::/64"}, "remote_ip_prefix"),
         ({"remote_ip_prefix": "300.0.0.0/8"}, "remote_ip_prefix"),
         ({"direction": "sideways"}, "direction"),

@@ -7,6 +7,7 @@ from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
+from attrs import evolve
 from group_calls import ADMIN, ANNA, BERT, group, rule, used
 from sqlalchemy import event
 
@@ -176,6 +177,27 @@ class TestGroups:
         with pytest.raises(Conflict, match=str(user.id)):
             plugin.update(ANNA, "security_group", id, {"stateful": False})
         plugin.update(ANNA, "security_group", id, {"stateful": True, "name": "still"})
+
+    def test_with_state_and_without_do_not_have_the_same_port(
+        self, backbone: Backbone, plugin: SecurityGroupsPlugin
+    ) -> None:
+        with_state = [group(plugin)["id"] for _ in range(2)]
+        without = group(plugin, stateful=False)["id"]
+        user = port(backbone, *with_state)
+        port(backbone, without)
+        with pytest.raises(Conflict, match=without):
+            port(backbone, *with_state, without)
+        both = frozenset({*user.security_groups, SecurityGroupId(UUID(without))})
+        with pytest.raises(Conflict, match=f"{user.id}.*{without}"):
+            backbone.run(ADMIN, lambda unit: unit.update(user, evolve(user, security_groups=both)))
+
+    def test_are_not_made_when_their_rules_are_too_many(
+        self, backbone: Backbone, plugin: SecurityGroupsPlugin
+    ) -> None:
+        backbone.quotas = {"security_group_rule": 3}
+        group(plugin)
+        with pytest.raises(Exhausted, match="security_group_rule"):
+            group(plugin)
 
     def test_are_not_deleted_while_a_port_is_in_them(
         self, backbone: Backbone, plugin: SecurityGroupsPlugin
