@@ -131,6 +131,7 @@ def run(
         schedule = Schedule(began + (pace or 0) * number / clients, seconds, pace)
         process = context.Process(target=_client, args=(url, make, schedule, headers, theirs))
         process.start()
+        theirs.close()
         pipes.append((ours, process))
     times: list[float] = []
     statuses: dict[int, int] = {}
