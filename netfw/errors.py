@@ -10,6 +10,9 @@ NetfwError
 │   ├── NotFound             what the request names does not exist
 │   ├── Conflict             it contradicts something that already exists
 │   │   ├── Exhausted        a quota is used up, or a pool
+│   │   │   └── IpAddressGenerationFailure  no address is left
+│   │   ├── IpAddressAlreadyAllocated  that address is taken
+│   │   ├── MacAddressInUse  that MAC address is taken
 │   │   └── Outdated         it was meant for another revision of the resource
 │   ├── Unauthorized         nobody knows who asks
 │   ├── Forbidden            the requester may not do that
@@ -84,6 +87,18 @@ class Conflict(RequestError):
 
 class Exhausted(Conflict):
     """There is nothing left of what is needed: a quota is used up, or a pool of numbers is."""
+
+
+class IpAddressGenerationFailure(Exhausted):
+    """No address is left; clients know it by this name."""
+
+
+class IpAddressAlreadyAllocated(Conflict):
+    """That address is taken; clients know it by this name."""
+
+
+class MacAddressInUse(Conflict):
+    """That MAC address is taken; clients know it by this name."""
 
 
 class Outdated(Conflict):

@@ -19,7 +19,12 @@ from netfw.drivers.ipam import (
     IpamDriver,
     ThisAddress,
 )
-from netfw.errors import Conflict, InvalidInput
+from netfw.errors import (
+    Conflict,
+    InvalidInput,
+    IpAddressAlreadyAllocated,
+    IpAddressGenerationFailure,
+)
 from netfw.model.address import IpAddress, Mac, as_address
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
@@ -130,7 +135,7 @@ def _address(text: str) -> IpAddress | None:
 def _whatever_fits(subnets: Sequence[Subnet], applicant: Applicant) -> tuple[AddressRequest, ...]:
     fitting = _for_owner(subnets, applicant.owner)
     if subnets and not fitting:
-        raise Conflict(
+        raise IpAddressGenerationFailure(
             f"no subnet of the network is for a port of {applicant.owner or 'no owner'}: "
             "see their service_types"
         )
@@ -292,6 +297,10 @@ class Taking:
             return self._ipam.allocate(request, self)
         except InvalidInput as exc:
             raise InvalidInput({f"fixed_ips.{name}": t for name, t in exc.faults.items()}) from exc
+        except Conflict as exc:
+            any_one = isinstance(request, AnyAddress)
+            kind = IpAddressGenerationFailure if any_one else IpAddressAlreadyAllocated
+            raise kind(str(exc)) from exc
 
     # What the driver sees: an AddressStore.
 

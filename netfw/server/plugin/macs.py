@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from netfw.drivers.query import Body, Query
-from netfw.errors import Conflict, Exhausted, InvalidInput
+from netfw.errors import Exhausted, InvalidInput, MacAddressInUse
 from netfw.model.address import Mac
 from netfw.model.resource import Kind
 from netfw.server.plugin.unit import Unit
@@ -23,7 +23,7 @@ Place = tuple[str, Mac]
 def macs(unit: Unit, bodies: Sequence[Body]) -> list[Mac]:
     """A MAC for each of *bodies*: the one that it names, or one that no port of its network has.
 
-    :raises Conflict: a given one is taken.
+    :raises MacAddressInUse: a given one is.
     :raises Exhausted: the prefix of ``base_mac`` has hardly any left there.
     """
     chosen: dict[int, Place] = {}
@@ -31,10 +31,12 @@ def macs(unit: Unit, bodies: Sequence[Body]) -> list[Mac]:
         if body.get("mac_address") is not None:
             place = str(body["network_id"]), _mac(body["mac_address"])
             if place in chosen.values():
-                raise Conflict(f"MAC address {place[1]} is there twice for network {place[0]}")
+                raise MacAddressInUse(
+                    f"MAC address {place[1]} is there twice for network {place[0]}"
+                )
             chosen[at] = place
     for network, mac in _taken(unit, chosen.values()):
-        raise Conflict(f"MAC address {mac} is taken by another port of network {network}")
+        raise MacAddressInUse(f"MAC address {mac} is taken by another port of network {network}")
     _generate(unit, bodies, chosen)
     return [chosen[at][1] for at in range(len(bodies))]
 

@@ -8,7 +8,12 @@ import pytest
 from port_world import ADMIN, MEMBER, World, addresses
 
 from netfw.drivers.query import Query
-from netfw.errors import Conflict, InvalidInput
+from netfw.errors import (
+    Conflict,
+    InvalidInput,
+    IpAddressAlreadyAllocated,
+    IpAddressGenerationFailure,
+)
 from netfw.model import AllocationPool, NetworkId
 from netfw.model.subnet import Ipv6Mode
 from netfw.server.plugin.addressing import Applicant, requests
@@ -82,7 +87,9 @@ def test_an_address_outside_the_pools_is_for_who_names_it(world: World, network:
     subnet = world.subnet(network, allocation_pools=pool)
     assert addresses(world.create(network, fixed_ips=by_address("10.0.0.5"))) == ["10.0.0.5"]
     world.bulk([{"network_id": str(network)}] * 2)
-    with pytest.raises(Conflict, match=f"no address is left in 10.0.0.0/24 .subnet {subnet}"):
+    with pytest.raises(
+        IpAddressGenerationFailure, match=f"no address is left in 10.0.0.0/24 .subnet {subnet}"
+    ):
         world.create(network)
 
 
@@ -91,7 +98,7 @@ def test_an_address_is_on_one_port_only(world: World, network: NetworkId) -> Non
     subnet = world.subnet(network)
     world.create(network, fixed_ips=by_address("10.0.0.9"))
     taken = f"address 10.0.0.9 is taken in 10.0.0.0/24 .subnet {subnet}"
-    with pytest.raises(Conflict, match=taken):
+    with pytest.raises(IpAddressAlreadyAllocated, match=taken):
         world.create(network, fixed_ips=by_address("10.0.0.9"))
     with pytest.raises(Conflict, match=taken):
         world.update(world.create(network), fixed_ips=by_address("10.0.0.9"))

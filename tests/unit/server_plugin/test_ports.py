@@ -11,7 +11,14 @@ from attrs import evolve
 from port_world import ADMIN, MEMBER, OTHER, World, addresses
 
 from netfw.drivers.query import Query
-from netfw.errors import Conflict, Exhausted, InvalidInput, NotFound, Outdated
+from netfw.errors import (
+    Conflict,
+    Exhausted,
+    InvalidInput,
+    MacAddressInUse,
+    NotFound,
+    Outdated,
+)
 from netfw.model import NetworkId
 from netfw.server.plugin.backbone import Backbone
 from netfw_drivers.extensions.port_security import PortSecurityDriver
@@ -86,7 +93,9 @@ def test_one_sees_own_ports_and_those_on_own_networks(world: World) -> None:
 def test_a_mac_is_unique_on_its_network_and_only_there(world: World, network: NetworkId) -> None:
     mac = "fa:16:3e:00:00:01"
     world.create(network, mac_address=mac)
-    with pytest.raises(Conflict, match=f"{mac} is taken by another port of network {network}"):
+    with pytest.raises(
+        MacAddressInUse, match=f"{mac} is taken by another port of network {network}"
+    ):
         world.create(network, mac_address=mac.upper())
     assert world.create(world.network(), mac_address=mac)["mac_address"] == mac
     with pytest.raises(Conflict, match="twice"):
