@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from netfw.model.security_group import Ethertype
-from netfw.model.wire.codec import Listed, Nullable
+from netfw.model.wire.codec import Listed, Nullable, Scalar
 from netfw.model.wire.common import DIRECTION
 from netfw.model.wire.scalars import CIDR, DOCUMENT, ID, NUMBER, PROTOCOL, choice
 from netfw.server.api.declaration import READER, ApiAttribute, ApiResource, Verb
@@ -12,6 +14,24 @@ from netfw.server.api.values import FLAG
 
 _GROUP_OWNER = "project_id:%(security_group:project_id)s"
 _PORT = Nullable(NUMBER)
+
+
+def _parse_protocol(raw: object) -> str | None:
+    """A protocol by the name or by the number by which a client knows it, and looks for it."""
+    number = PROTOCOL.parse(raw)
+    if number is None:
+        return None
+    return str(number) if str(raw).isdecimal() else str(PROTOCOL.render(number))
+
+
+def _parse_prefix(raw: object) -> str:
+    """A prefix as a client wrote it; ``normalized_cidr`` tells the one that is meant."""
+    prefix = CIDR.parse(raw)
+    return str(raw) if "/" in str(raw) else str(prefix)
+
+
+_PROTOCOL: Scalar[Any] = Scalar(_parse_protocol, lambda value: value)
+_PREFIX: Scalar[str] = Scalar(_parse_prefix, str)
 
 SECURITY_GROUP = ApiResource(
     name="security_group",
@@ -48,12 +68,12 @@ SECURITY_GROUP_RULE = ApiResource(
             update=False,
             sortable=True,
         ),
-        ApiAttribute(name="protocol", codec=PROTOCOL, default=None, update=False, sortable=True),
+        ApiAttribute(name="protocol", codec=_PROTOCOL, default=None, update=False, sortable=True),
         ApiAttribute(name="port_range_min", codec=_PORT, default=None, update=False, sortable=True),
         ApiAttribute(name="port_range_max", codec=_PORT, default=None, update=False, sortable=True),
         ApiAttribute(
             name="remote_ip_prefix",
-            codec=Nullable(CIDR),
+            codec=Nullable(_PREFIX),
             default=None,
             update=False,
             sortable=True,
