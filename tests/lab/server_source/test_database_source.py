@@ -11,10 +11,12 @@ from database_place import Places
 from database_world import ABSENT, DatabaseWorld
 from hypothesis import settings
 
+from netfw.messaging.remote import Announcing, Desk, Parted, RemoteSource
 from netfw.server.db import Database
 from netfw.server.source import CommitWatch, DatabaseSource
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Setting
+from netfw.testing.fakes.transport import Wire
 
 
 class OnADatabase(StateSourceConformance):
@@ -33,6 +35,8 @@ class OnADatabase(StateSourceConformance):
         source = DatabaseSource(
             database, commits, heard=world.heard, answer=world.answer, page=page
         )
+        assert isinstance(source, Parted)
+        assert isinstance(source, Announcing)
         try:
             yield Setting(source, world)
         finally:
@@ -57,3 +61,25 @@ class TestOnPostgresql(OnADatabase):
 class TestOnMariadb(OnADatabase):
     backend = "mariadb"
     examples = settings(OnADatabase.examples, max_examples=10)
+
+
+@pytest.mark.spec("RPC-02", "RPC-04", "RPC-07")
+class TestFromAnotherProcess(OnADatabase):
+    """All of it: an agent's source, a transport, the desk of the server, the database."""
+
+    backend = "sqlite"
+    examples = settings(OnADatabase.examples, max_examples=20)
+
+    @contextmanager
+    def setting(self, page: int) -> Iterator[Setting]:
+        with super().setting(page) as at:
+            wire = Wire()
+            desk = Desk(at.source, wire.transport(), budget=page * 700)
+            desk.open()
+            source = RemoteSource(wire.transport(), timeout=10)
+            try:
+                yield Setting(source, at.world)
+            finally:
+                source.close()
+                desk.close()
+                wire.close()
