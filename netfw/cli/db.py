@@ -59,6 +59,13 @@ def _parser() -> argparse.ArgumentParser:
         "restored", help="after a backup was restored: have all agents read everything anew"
     )
     command.set_defaults(work=_restored)
+    command = commands.add_parser(
+        "outbox", help="say what devices and outside parties are still to be told"
+    )
+    chosen = command.add_mutually_exclusive_group()
+    chosen.add_argument("--retry", action="store_true", help="try again what was refused")
+    chosen.add_argument("--forget", metavar="DRIVER", help="a driver that is no longer used")
+    command.set_defaults(work=_outbox)
     return parser
 
 
@@ -100,6 +107,37 @@ def _restored(database: Database, _: argparse.Namespace) -> int:
     database.transaction(lambda transaction: transaction.journal.begin_epoch())
     print("agents will read everything anew")
     return 0
+
+
+def _outbox(database: Database, arguments: argparse.Namespace) -> int:
+    """Show what waits; 1: something was refused, or did not answer."""
+    from netfw.server.db import migration
+
+    migration.require_newest(database)
+    if arguments.retry:
+        count = database.transaction(lambda transaction: transaction.outbox.retry())
+        print(f"{count} are tried again")
+        return 0
+    if arguments.forget is not None:
+        gone = database.transaction(lambda tx: tx.outbox.forget(arguments.forget))
+        print(f"{gone} are forgotten")
+        return 0
+    backlogs, faults = database.transaction(lambda tx: (tx.outbox.backlogs(), tx.outbox.faults()))
+    for driver, backlog in sorted(backlogs.items()):
+        print(
+            f"{driver}: {backlog.waiting} waiting, {backlog.failed} refused, "
+            f"the oldest for {backlog.oldest:.0f} s"
+        )
+    for fault in faults:
+        what = f"network {fault.lane.name}" if fault.lane.name else "all that waits"
+        if fault.ref is not None:
+            print(f"refused by {fault.lane.driver}: {fault.ref}: {fault.error}")
+        else:
+            times = f"attempt {fault.attempts}"
+            print(f"later for {fault.lane.driver}: {what}, {times}: {fault.error}")
+    if not backlogs:
+        print("nothing waits")
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

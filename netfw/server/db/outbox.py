@@ -279,7 +279,7 @@ class Outbox(OutboxRows):
             refused.append(OUTBOX.c.driver == driver)
             paused.append(OUTBOX_LANES.c.driver == driver)
         count = self._connection.execute(update(OUTBOX).where(*refused).values(error=None)).rowcount
-        values = {"again": 0, "attempts": 0}
+        values = {"again": 0, "attempts": 0, "error": ""}
         return (
             count
             + self._connection.execute(update(OUTBOX_LANES).where(*paused).values(values)).rowcount
