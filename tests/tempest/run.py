@@ -6,8 +6,9 @@
     python tests/tempest/run.py --update        everything, and what passes newly enters the list
 
 A test of passing.txt that does not pass is an error; the list only grows.  The server runs on an
-SQLite file and validates tokens with keystonemiddleware against a stand-in for Keystone.  What was
-said is in .netfw/tempest-run: server.log, tempest.conf, outcomes.json.
+SQLite file and validates tokens with keystonemiddleware against a stand-in for Keystone; agents
+that only say that they are ready make one host.  What was said is in .netfw/tempest-run:
+server.log, tempest.conf, outcomes.json.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ RUN = ROOT / ".netfw" / "tempest-run"
 PASSING = HERE / "passing.txt"
 SHORT = HERE / "short.txt"
 EVERYTHING = r"^(tempest\.api\.network|neutron_tempest_plugin\.api)\."
+ALL, SOME = "tempest/test_discover", "tempest/api/network"
 START = 30.0
 EXTERNAL = "public"
 
@@ -108,6 +110,13 @@ class Cloud:
             else:
                 return
 
+    def wait_for_agents(self) -> None:
+        deadline = time.monotonic() + START
+        while not self.call("GET", f"{self.network}/v2.0/agents")[1]["agents"]:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"no agent reports; see {RUN}/agents.log")
+            time.sleep(0.1)
+
     def make_external_network(self) -> str:
         network = {"name": EXTERNAL, "router:external": True, "shared": False}
         _, made = self.call("POST", f"{self.network}/v2.0/networks", {"network": network})
@@ -125,7 +134,7 @@ class Cloud:
 
 @contextlib.contextmanager
 def cloud(command: list[str]) -> Iterator[Cloud]:
-    """Both processes, with nothing but an external network."""
+    """All processes, with nothing made yet."""
     shutil.rmtree(RUN, ignore_errors=True)
     RUN.mkdir(parents=True)
     port = free_port()
@@ -140,10 +149,14 @@ def cloud(command: list[str]) -> Iterator[Cloud]:
             made = Cloud(identity, network)
             made.log_in()
             made.wait()
-            yield made
+            agents = [sys.executable, HERE / "simulated_agents.py", f"unix:{RUN}/messages.sock"]
+            with running(agents, RUN / "agents.log"):
+                made.wait_for_agents()
+                yield made
 
 
-def write_tempest_conf(made: Cloud) -> None:
+def write_tempest_conf(made: Cloud, where: str) -> None:
+    """*where*: the folder in which tests are looked for; a small one is looked through faster."""
     text = (HERE / "tempest.conf").read_text()
     values = {
         "run": RUN,
@@ -155,8 +168,7 @@ def write_tempest_conf(made: Cloud) -> None:
     (RUN / "tempest.conf").write_text(text.format(**values))
     site = next((HOME / "lib").glob("python3*/site-packages"))
     (RUN / ".stestr.conf").write_text(
-        f"[DEFAULT]\ntest_path={site}/tempest/test_discover\ntop_dir={site}\n"
-        "group_regex=([^\\.]*\\.)*\n"
+        f"[DEFAULT]\ntest_path={site}/{where}\ntop_dir={site}\ngroup_regex=([^\\.]*\\.)*\n"
     )
 
 
@@ -226,7 +238,7 @@ def main() -> int:
     if arguments.short:
         pattern = "|".join(listed(SHORT))
     with cloud(arguments.server.split()) as made:
-        write_tempest_conf(made)
+        write_tempest_conf(made, SOME if arguments.short else ALL)
         start = time.monotonic()
         outcomes = run_tests([pattern], arguments.workers)
         say(f"{len(outcomes)} tests in {time.monotonic() - start:.0f} s")

@@ -1,0 +1,111 @@
+"""Agents of one host that do nothing and say that all of it works, for tests of the API.
+
+    python tests/tempest/simulated_agents.py unix:/path/to/messages.sock
+
+They speak the real protocol over the real transport: heartbeats, and for each port and router that
+concerns the host a report that it is ready.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from uuid import NAMESPACE_DNS, uuid5
+
+from netfw.drivers.host import LocalHost
+from netfw.drivers.interest import Interest, Service
+from netfw.drivers.reports import Heartbeat, Report, StatusReport
+from netfw.errors import BackendUnavailable, CursorLost
+from netfw.messaging.remote import RemoteSource
+from netfw.model.agent import Agent
+from netfw.model.document import Document
+from netfw.model.resource import Kind, Resource, kind_of, ref
+from netfw.model.standard import Status
+from netfw_drivers.local.transport import LocalTransport
+
+HOST = "tempest"
+PULSE = 10.0
+L2 = {
+    "tunnel_types": ["vxlan", "gre", "geneve"],
+    "tunneling_ip": "192.0.2.10",
+    "bridge_mappings": {"physnet1": "br-physnet1"},
+}
+AGENTS = (
+    ("Open vSwitch agent", "netfw-ovs-agent", None, L2),
+    ("DHCP agent", "netfw-dhcp-agent", "nova", {}),
+    ("L3 agent", "netfw-l3-agent", "nova", {"agent_mode": "legacy"}),
+)
+READY = {Kind.PORT: (Service.L2, Service.DHCP), Kind.ROUTER: (Service.L3,)}
+
+
+def heartbeats(start: bool) -> Iterator[Report]:
+    for type, binary, zone, configurations in AGENTS:
+        agent = Agent(
+            id=uuid5(NAMESPACE_DNS, f"{binary}.{HOST}"),
+            agent_type=type,
+            binary=binary,
+            host=HOST,
+            topic="N/A",
+            availability_zone=zone,
+            configurations=Document(configurations),
+        )
+        yield Heartbeat(agent=agent, start=start)
+
+
+def ready(resource: Resource) -> Iterator[Report]:
+    for service in READY.get(kind_of(resource), ()):
+        yield StatusReport(
+            ref=ref(resource),
+            revision=resource.revision,
+            host=HOST,
+            service=service,
+            status=Status.ACTIVE,
+        )
+
+
+def work(source: RemoteSource, news: threading.Event) -> None:
+    """Report what is there and whatever comes, for ever."""
+    interest = Interest(HOST, {Service.L2, Service.DHCP, Service.L3})
+    source.report([*heartbeats(start=True)])
+    source.watch(interest, news.set)
+    cursor = None
+    while True:
+        try:
+            if cursor is None:
+                deltas = [*source.snapshot(interest)]
+            else:
+                deltas = [source.changes(interest, cursor)]
+        except CursorLost:
+            cursor = None
+            continue
+        cursor = deltas[-1].cursor
+        reports = [each for delta in deltas for found in delta.put for each in ready(found)]
+        if reports:
+            source.report(reports)
+        if deltas[-1].more:
+            continue
+        if not news.wait(PULSE):
+            source.report([*heartbeats(start=False)])
+        news.clear()
+
+
+def main() -> int:
+    options = {option.dest: option.default for option in LocalTransport.OPTIONS}
+    with LocalHost() as host:
+        transport = LocalTransport.from_conf({**options, "connect": [sys.argv[1]]}, host)
+        try:
+            while True:
+                with contextlib.suppress(BackendUnavailable):
+                    work(RemoteSource(transport), threading.Event())
+                time.sleep(0.5)
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            transport.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
