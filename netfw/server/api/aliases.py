@@ -2,6 +2,7 @@
 
 Each stands beside what must be served for it to be true: ``router`` a resource, ``port.fixed_ips``
 an attribute, ``router/add_extraroutes`` an action.  Nothing: it is a mechanism of the API itself.
+Some clients look for the name (``Availability Zone``), not for the alias.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("agent", "Agents", "agent"),
     ("agent-resources-synced", "Whether an agent's resources are known to placement", "agent"),
     ("allowed-address-pairs", "Allowed address pairs", "port.allowed_address_pairs"),
-    ("availability_zone", "Availability zones", "availability_zone"),
+    ("availability_zone", "Availability Zone", "availability_zone"),
     ("availability_zone_filter", "Filters of availability zones", "availability_zone"),
     ("binding", "Port bindings", "port.binding:host_id"),
     ("binding-extended", "Port bindings as a sub-resource", "binding"),

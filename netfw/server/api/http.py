@@ -12,6 +12,7 @@ import logging
 import queue
 import socket
 import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -291,7 +292,11 @@ class _Server(wsgi.Server):
         conn.close()
 
     def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:
-        log.log(logging.DEBUG if level < logging.ERROR else level, "%s", msg, exc_info=traceback)
+        """What clients and networks do to a connection is no error of the server."""
+        if level < logging.ERROR or isinstance(sys.exc_info()[1], OSError):
+            log.debug("%s", msg)
+        else:
+            log.log(level, "%s", msg, exc_info=traceback)
 
 
 class _Adapter(BuiltinSSLAdapter):

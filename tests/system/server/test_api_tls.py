@@ -1,0 +1,69 @@
+"""The API by TLS."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import time
+import warnings
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from running_server import running_server
+
+from netfw.testing.lab import sandbox
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate of its own authority, for 127.0.0.1; its key is beside it."""
+    names = ["-subj", "/CN=netfw", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", *names, *files],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
+    return tmp_path / "cert.pem"
+
+
+@pytest.mark.spec("API-15")
+def test_tls_is_served_and_nothing_else(tmp_path: Path, certificate: Path) -> None:
+    sandbox.require()
+    key = certificate.with_name("key.pem")
+    api = f"tls_certificate = {certificate}\ntls_key = {key}\nthreads = 2"
+    with running_server(tmp_path / "run", 9697, api=api) as server:
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        with urlopen(f"{server.url}/v2.0/networks", context=trusting, timeout=10) as reply:
+            assert reply.read() == b'{"networks":[]}'
+        assert _versions(server.url, trusting).startswith(b'{"versions"')
+        with pytest.raises(OSError):
+            urlopen(server.url.replace("https", "http"), timeout=10)
+        silent = [socket.create_connection(("127.0.0.1", 9697)) for _ in range(8)]
+        began = time.monotonic()
+        assert _versions(server.url, trusting).startswith(b'{"versions"')
+        assert time.monotonic() - began < 5, "clients that say nothing hold up the others"
+        for each in silent:
+            each.close()
+        with pytest.raises(ssl.SSLError):
+            _shake_hands_by(ssl.TLSVersion.TLSv1_1)
+        assert "Traceback" not in server.log
+
+
+def _versions(url: str, context: ssl.SSLContext) -> bytes:
+    with urlopen(url, context=context, timeout=10) as reply:
+        return bytes(reply.read())
+
+
+def _shake_hands_by(version: ssl.TLSVersion) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version = context.maximum_version = version
+    with socket.create_connection(("127.0.0.1", 9697), timeout=10) as plain:
+        context.wrap_socket(plain).close()
