@@ -14,7 +14,6 @@ from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.network import Network
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType, Provider, Segment
-from netfw.model.subnet import Subnet
 from netfw.model.wire import Json, parse, render
 from netfw.server.plugin.agents import DHCP_AGENT
 from netfw.server.plugin.extensions import Extensions
@@ -74,9 +73,7 @@ class NetworkKeeper(StoredKeeper[Network]):
             keeper = unit.backbone.keeper("port")
             for row in served:
                 keeper.delete(unit, str(row.ref.id))
-        subnets = tuple(
-            cast(Subnet, row.resource()) for row in unit.tx.resources.find(Kind.SUBNET, found)
-        )
+        subnets = unit.subnets(before.id)
         for subnet in subnets:
             unit.backbone.ipam.drop_subnet(subnet.id, unit.tx.addresses)
             unit.tx.addresses.drop(subnet.id)
