@@ -6,6 +6,8 @@ from collections.abc import MutableMapping, Sequence
 from typing import Any, cast
 from uuid import UUID, uuid4
 
+from attrs import evolve
+
 from netfw.drivers.ipam import DerivedAddress
 from netfw.drivers.query import Body, Query, Requester
 from netfw.errors import Conflict, NotFound
@@ -38,7 +40,7 @@ class SubnetKeeper(StoredKeeper[Subnet]):
         for body in bodies:
             subnet = self._new(unit, body)
             if subnet.network_id not in there:
-                there[subnet.network_id] = _subnets_of(unit, subnet.network_id)
+                there[subnet.network_id] = list(unit.subnets(subnet.network_id))
             check_overlap(subnet, there[subnet.network_id])
             there[subnet.network_id].append(subnet)
             new.append(subnet)
@@ -70,6 +72,15 @@ class SubnetKeeper(StoredKeeper[Subnet]):
         unit.backbone.ipam.drop_subnet(before.id, unit.tx.addresses)
         unit.tx.addresses.drop(before.id)
         unit.delete(before)
+
+    def find(self, moment: Moment, requester: Requester, query: Query) -> tuple[Body, ...]:
+        shared = query.filters.get("shared")
+        if shared is None:
+            return super().find(moment, requester, query)
+        networks = _shared_networks(moment, requester, query)
+        others = {name: query.filters[name] for name in query.filters if name != "shared"}
+        of_networks = evolve(query, filters={**others, "network_id": networks})
+        return super().find(moment, requester, of_networks) if networks else ()
 
     def decorate(
         self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
@@ -118,6 +129,16 @@ class SubnetKeeper(StoredKeeper[Subnet]):
         unit.update(port, self._extensions.apply(unit, port, after, {}, network))
 
 
+def _shared_networks(moment: Moment, requester: Requester, query: Query) -> tuple[str, ...]:
+    """The networks that subnets are looked for in: a subnet is shared as its network is."""
+    found = moment.resources.find(
+        Kind.NETWORK, Query(filters={"shared": query.filters["shared"]}), project=requester.sees
+    )
+    wanted = query.filters.get("network_id")
+    ids = (str(row.ref.id) for row in found)
+    return tuple(id for id in ids if wanted is None or id in wanted)
+
+
 def _visible_network(unit: Unit, id: str) -> Network:
     """The network that a new subnet is for; nobody else makes subnets there meanwhile.
 
@@ -132,11 +153,6 @@ def _visible_network(unit: Unit, id: str) -> Network:
     if not (sees in (None, network.project_id) or network.shared or network.external):
         raise unseen
     return network
-
-
-def _subnets_of(unit: Unit, network: NetworkId) -> list[Subnet]:
-    rows = unit.tx.resources.find(Kind.SUBNET, Query(filters={"network_id": (str(network),)}))
-    return [cast(Subnet, row.resource()) for row in rows]
 
 
 def _vacating(unit: Unit, subnet: Subnet) -> tuple[Row, ...]:

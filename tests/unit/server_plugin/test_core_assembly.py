@@ -71,13 +71,13 @@ class Painter(ExtensionDriver):
         if asked.get(COLOUR) == "black":
             raise Conflict("black is no colour")
         if COLOUR in asked:
-            store.write(change.ref, {COLOUR: asked[COLOUR]})
+            store.write(change.ref, {COLOUR: asked[COLOUR]} if asked[COLOUR] else {})
 
     def extend(self, kind: Kind, ids: Sequence[UUID], store: ExtraStore) -> Mapping[UUID, Body]:
         if self.away:
             raise BackendUnavailable("out of paint")
         kept = store.read(kind, ids)
-        return {id: {SHADE: f"light {kept[id][COLOUR]}"} for id in ids}
+        return {id: {SHADE: f"light {kept[id].get(COLOUR, 'air')}"} for id in ids}
 
 
 class Observed(VlanTypeDriver):
@@ -172,6 +172,9 @@ def test_attributes_of_extension_drivers_are_kept_with_the_row_and_shown(
     assert len(found) == 12
     assert len(seen) <= 4
     assert {each[SHADE] for each in found} == {"light grey", "light blue"}
+    bare = calls.change("network", grey["id"], **{COLOUR: ""})
+    assert COLOUR not in bare
+    assert bare[SHADE] == "light air"
     painter.away = True
     shown = calls.show("network", red["id"])
     assert SHADE not in shown

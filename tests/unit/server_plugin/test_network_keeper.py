@@ -391,10 +391,10 @@ def test_each_verb_on_a_network_takes_few_statements(calls: Calls, database: Dat
     calls.network()  # the project is counted from now on
     with statements(database) as seen:
         network = calls.network()
-    assert len(seen) <= 10
+    assert len(seen) <= 11
     with statements(database) as seen:
         calls.change("network", network["id"], name="x")
-    assert len(seen) <= 8
+    assert len(seen) <= 9
     with statements(database) as seen:
         calls.delete("network", network["id"])
-    assert len(seen) <= 20
+    assert len(seen) <= 21

@@ -200,9 +200,11 @@ def test_pools_that_change_offer_what_they_say_and_keep_what_is_taken(calls: Cal
     port = calls.make("port", network_id=network["id"])
     with pytest.raises(Conflict, match="no address is left"):
         calls.make("port", network_id=network["id"])
-    calls.change(
-        "subnet", subnet["id"], allocation_pools=[{"start": "10.0.0.10", "end": "10.0.0.10"}]
-    )
+    more = [{"start": "10.0.0.2", "end": "10.0.0.5"}]
+    calls.change("subnet", subnet["id"], allocation_pools=more)
+    assert calls.make("port", network_id=network["id"])["fixed_ips"][0]["ip_address"] == "10.0.0.3"
+    few = [{"start": "10.0.0.10", "end": "10.0.0.10"}]
+    calls.change("subnet", subnet["id"], allocation_pools=few)
     other = calls.make("port", network_id=network["id"])
     assert other["fixed_ips"][0]["ip_address"] == "10.0.0.10"
     assert calls.show("port", port["id"])["fixed_ips"][0]["ip_address"] == "10.0.0.2"
@@ -243,7 +245,9 @@ def test_a_gateway_that_a_router_has_does_not_change(calls: Calls) -> None:
 
 
 @pytest.mark.spec("API-06")
-def test_a_subnet_in_use_stays_and_ports_of_the_server_make_way(calls: Calls) -> None:
+def test_a_subnet_in_use_stays_and_ports_of_the_server_make_way(
+    calls: Calls, database: Database
+) -> None:
     network = calls.network()
     subnet, other = calls.subnet(network, "10.0.0.0/24"), calls.subnet(network, "10.0.1.0/24")
     port = calls.make("port", network_id=network["id"], fixed_ips=[{"subnet_id": subnet["id"]}])
@@ -260,6 +264,7 @@ def test_a_subnet_in_use_stays_and_ports_of_the_server_make_way(calls: Calls) ->
     calls.delete("subnet", other["id"])
     with pytest.raises(NotFound):
         calls.show("port", served["id"])
+    assert database.transaction(lambda tx: tx.addresses._ranges.pools("subnet/")) == ()
     assert calls.subnet(network, "10.0.0.0/24")
 
 
