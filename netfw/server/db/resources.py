@@ -10,6 +10,7 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Insert,
     Select,
@@ -151,12 +152,14 @@ class Rows:
             raise NotFound(f"there is no {kind} {id}")
         return found
 
-    def network(self, id: UUID, *, project: str | None = None) -> tuple[Network, Sequence[Subnet]]:
-        """A network and its subnets, as values.
+    def network(
+        self, id: UUID, *, project: str | None = None, lock: bool = False
+    ) -> tuple[Network, Sequence[Subnet]]:
+        """A network and its subnets, as values; locked, nobody else changes the network.
 
         :raises NotFound: there is none, or *project* does not see it.
         """
-        found = self._get(Kind.NETWORK, id, project, lock=False)
+        found = self._get(Kind.NETWORK, id, project, lock)
         subnets = cast("tuple[Subnet, ...]", self.of_network(Kind.SUBNET, id))
         bare = cast(Network, value(Kind.NETWORK, found.body))
         return evolve(bare, subnet_ids=frozenset(each.id for each in subnets)), subnets
@@ -255,8 +258,7 @@ class Resources(Rows):
         values = _columns(how, new, extra or {})
         if extra is None:
             del values["extra"]
-        key = and_(how.table.c.id == new["id"], how.table.c.revision_number == before.revision)
-        done = self._write(update(how.table).where(key).values(values), None, how)
+        done = self._write(update(how.table).where(_as_read(how, old)).values(values), None, how)
         if done != 1:
             raise Overtaken(f"{ref(after)} was changed or deleted meanwhile")
         self._relate(how, old, new)
@@ -307,6 +309,13 @@ class Resources(Rows):
                 raise Duplicate(what) from exc
             what = f"the {how.kind} refers to something that does not exist, or not any more"
             raise Conflict(what) from exc
+
+
+def _as_read(how: Stored, body: Json) -> ColumnElement[bool]:
+    """That a row is still what was read: also its status, which has no revision."""
+    columns = how.table.c
+    same = and_(columns.id == body["id"], columns.revision_number == body["revision_number"])
+    return and_(same, columns.status == body["status"]) if "status" in columns else same
 
 
 def _body(resource: Resource) -> dict[str, Any]:

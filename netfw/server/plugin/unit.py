@@ -172,8 +172,8 @@ class Unit:
         :raises NotFound: there is none.
         """
         if id not in self._networks or (lock and id not in self._locked):
-            row = self.tx.resources.get(Kind.NETWORK, id, lock=lock)
-            self._networks[id] = cast(Network, row.resource())
+            self._networks[id], subnets = self.tx.resources.network(id, lock=lock)
+            self._subnets[id] = tuple(subnets)
             if lock:
                 self._locked.add(id)
         return self._networks[id]

@@ -15,6 +15,7 @@ from sqlalchemy import event
 from netfw.drivers.interest import Service
 from netfw.drivers.query import Query
 from netfw.drivers.reports import StatusReport
+from netfw.errors import Conflict
 from netfw.messaging.reach import Assignment
 from netfw.model import NetworkId
 from netfw.model.agent import Agent
@@ -22,6 +23,7 @@ from netfw.model.ids import AgentId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.standard import Status
+from netfw.server.db import Database, Transaction
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.statuses import PortStatuses
 
@@ -260,4 +262,23 @@ def test_a_leg_on_all_hosts_is_active_where_any_says_so(
     statuses([report(port, Status.DOWN, host="h1")])
     assert world.show(port, ADMIN)["status"] == "DOWN"
     statuses([report(port, host="h2")])
+    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+
+
+def test_who_read_a_port_before_its_status_changed_does_not_undo_it(
+    world: World, statuses: PortStatuses, network: NetworkId
+) -> None:
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    read = world.value(port)
+    statuses([report(port)])
+
+    def rename(tx: Transaction) -> None:
+        tx.resources.update(read, evolve(read, name="other"))
+
+    hasty = Database(str(world.backbone.database.writing.url), attempts=1)
+    try:
+        with pytest.raises(Conflict, match="was changed or deleted meanwhile"):
+            hasty.transaction(rename)
+    finally:
+        hasty.close()
     assert world.show(port, ADMIN)["status"] == "ACTIVE"
