@@ -47,8 +47,8 @@ def test_a_driver_is_told_in_order_of_the_newest_only(backbone: Backbone) -> Non
     assert driver.lines() == ["network None>2", "port None>3"]
     assert driver.told[1].network is not None
     assert driver.told[1].network.id == network
-    scene.touch(Kind.PORT, port)
     scene.touch(Kind.NETWORK, network)
+    scene.touch(Kind.PORT, port)
     scene.delete(Kind.PORT, port)
     scene.delete(Kind.NETWORK, network)
     scene.delivery.drain()
