@@ -3,6 +3,7 @@
 docs/contracts/*.md        a page per contract, from its docstrings
 docs/contracts/index.md    the list of them
 docs/pipeline.md           the way of a packet through the bridges of the Open vSwitch driver
+docs/api-resources.md      the resources of the API and their attributes
 samples/conf/netfw.conf    every option of netfw and of the installed reference drivers
 samples/conf/ovs-agent.conf  those that netfw-ovs-agent reads
 samples/conf/policy.yaml   every policy rule of the API, as it is
@@ -22,11 +23,13 @@ from oslo_config import cfg, generator
 from netfw.drivers.base import Driver
 from netfw.drivers.contracts import all_contracts
 from netfw.server.api.policy import rules
+from netfw.server.api.reference import reference
 from netfw.server.api.resources import RESOURCES
 from netfw_drivers.ovs import pipeline, pipeline_costs
 
 CONTRACTS = Path("docs/contracts")
 PIPELINE = Path("docs/pipeline.md")
+API = Path("docs/api-resources.md")
 POLICY = Path("samples/conf/policy.yaml")
 SAMPLES = {
     Path("samples/conf/netfw.conf"): ("netfw", "netfw.agents", "netfw.server", "netfw.drivers"),
@@ -144,13 +147,25 @@ def pipeline_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def api_page() -> str:
+    """What the API has when its own plugins are loaded; extension drivers and vendors add more."""
+    lines = [
+        "# Resources of the API",
+        "",
+        "Made from `netfw.server.api.resources`; `tools/generate_docs.py` writes this page. What",
+        "can be done with them is in [The REST API](api.md). Quotas, and attributes that extension",
+        "drivers add (`port_security_enabled`, `qos_policy_id`, `dns_name`), are not listed.",
+    ]
+    return "\n".join([*lines, "", reference(RESOURCES)])
+
+
 def wanted() -> dict[Path, str]:
     kinds = all_contracts()
     pages = {CONTRACTS / page_name(kind): contract_page(kind) for kind in kinds}
     samples = {path: sample(namespaces) for path, namespaces in SAMPLES.items()}
     pages |= {CONTRACTS / "index.md": index_page(kinds), PIPELINE: pipeline_page()}
     policy = rules.sample(rules.declared_rules(RESOURCES))
-    return {**pages, **samples, POLICY: policy}
+    return {**pages, **samples, POLICY: policy, API: api_page()}
 
 
 def main(arguments: list[str]) -> int:
