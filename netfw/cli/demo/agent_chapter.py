@@ -193,9 +193,9 @@ def _wire(tell: Narration, one: AgentHost, two: AgentHost) -> None:
     for vm in VMS.values():
         (one if vm.host == one.host.name else two).plug(vm)
     blue, green = (one.host.instances[name] for name in ("blue1", "green1"))
-    ok = _reached(blue, VMS["blue2"].address)
+    ok = reached(blue, VMS["blue2"].address)
     tell.check("blue1 on host1 pings blue2 on host2: a VXLAN network", ok)
-    ok = _reached(green, VMS["green2"].address)
+    ok = reached(green, VMS["green2"].address)
     tell.check("green1 on host1 pings green2 on host2: a VLAN network", ok)
     lost = blue.ping(VMS["green1"].address, count=2, timeout=0.3)
     tell.check("blue and green do not see each other", lost.received == 0)
@@ -215,10 +215,10 @@ def _restart(tell: Narration, one: AgentHost) -> None:
     tell.say(f"stopped, started, ready after {seconds:.1f} s: {ping.sent} sent, {ping.lost} lost")
     tell.check("not one packet is lost", ping.lost == 0 and ping.sent > 0)
     one.host.ovs.ofctl("del-flows", one.host.ovs.management("br-tun"))
-    tell.check("flows deleted by hand are put back by the agent", _reached(blue, target))
+    tell.check("flows deleted by hand are put back by the agent", reached(blue, target))
 
 
-def _reached(instance: Instance, address: str) -> bool:
+def reached(instance: Instance, address: str) -> bool:
     """Whether a ping gets through before long: the agents may still be at it."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:

@@ -30,6 +30,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
     from netfw.cli.demo.agent_chapter import tell_of_agents, two_agents
     from netfw.cli.demo.driver_chapter import tell_of_drivers
     from netfw.cli.demo.firewall_chapter import tell_of_security_groups
+    from netfw.cli.demo.server_chapter import a_cloud, tell_of_the_server
 
     tell = Narration()
     started = time.monotonic()
@@ -40,6 +41,9 @@ def run_demo(arguments: argparse.Namespace) -> int:
         tell_of_agents(tell, one, two)
         tell.title("Security groups: what no rule allows does not pass")
         tell_of_security_groups(tell, one, two)
+    tell.title("A server: networks, ports and groups by the OpenStack API")
+    with a_cloud() as cloud:
+        tell_of_the_server(tell, cloud)
     status = tell.summary(time.monotonic() - started)
     tell.say("Next: `.venv/bin/netfw lab up` for hosts to play with; docs/getting-started.md")
     return status

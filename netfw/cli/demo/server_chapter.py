@@ -1,0 +1,224 @@
+"""Fourth chapter: a server; networks and ports by the public API, with an unchanged client."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from attrs import define
+
+from netfw.cli.demo.agent_chapter import PATIENCE, AgentHost, reached, wait_until
+from netfw.cli.narration import Narration
+from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.server import PrivateNetfw
+
+PORT = 9696
+CLIENT = """
+cloud = openstack.connection.Connection(auth_type="none", endpoint="{url}")
+red = cloud.network.create_network(name="red")
+cloud.network.create_subnet(network_id=red.id, cidr="10.2.0.0/24", ip_version=4)
+cloud.network.create_port(network_id=red.id, name="red1", binding_host_id="host1")
+cloud.network.create_port(network_id=red.id, name="red2", binding_host_id="host2")
+"""
+COMMANDS = ("network list", "port list", "network agent list")
+
+
+@define
+class ServedHost(AgentHost):
+    """A host whose agent asks the server."""
+
+    messages: Path = Path()
+
+    def configure(self, firewall: str = "openflow") -> None:
+        self.conf.write_text(
+            dedent(f"""
+                [DEFAULT]
+                host = {self.host.name}
+                log_file = {self.directory}/agent.log
+                [agent]
+                state_source = server
+                firewall_driver = {firewall}
+                status_file = {self.directory}/status.json
+                [local]
+                connect = unix:{self.messages}
+                [openvswitch]
+                datapath_type = netdev
+                ovsdb_connection = {self.host.ovs.remote}
+                local_ip = {self.host.address.ip}
+                tunnel_types = vxlan
+            """)
+        )
+
+    def prepare(self) -> None:
+        self.directory.mkdir()
+        self.configure()
+
+    def plug_port(self, port: Any) -> Instance:
+        """Plug an instance for a port of the API, as a hypervisor does."""
+        address = port.fixed_ips[0]["ip_address"]
+        return self.host.instance(
+            port.name,
+            Plug(
+                bridge="br-int",
+                device=f"tap{port.id[:11]}",
+                mac=port.mac_address,
+                addresses=(f"{address}/24",),
+                mtu=1450,
+                external_ids={"iface-id": port.id, "attached-mac": port.mac_address},
+            ),
+        )
+
+
+@define
+class Cloud:
+    """A server, its client, and two hosts."""
+
+    server: PrivateNetfw
+    hosts: list[ServedHost]
+    client: Any
+
+    @property
+    def network(self) -> Any:
+        return self.client.network
+
+    def named(self, name: str) -> Any:
+        """The port of that name, as the API has it now."""
+        return self.network.find_port(name, ignore_missing=False)
+
+    def status(self, name: str) -> str:
+        return str(self.named(name).status)
+
+
+@contextmanager
+def a_cloud() -> Iterator[Cloud]:
+    """A server, not started yet, and two hosts whose agents will ask it."""
+    with Lab(hosts=2) as lab, ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="netfw-demo-")))
+        server = PrivateNetfw(directory / "server", port=PORT)
+        hosts = []
+        for host in lab.hosts.values():
+            messages = server.messages
+            each = ServedHost(host, directory / host.name, directory, messages=messages)
+            each.prepare()
+            stack.callback(each.stop)
+            hosts.append(each)
+        stack.callback(server.stop)
+        yield Cloud(server, hosts, _client(server.url))
+
+
+def tell_of_the_server(tell: Narration, cloud: Cloud) -> None:
+    """From an empty database to a ping, by the API alone; and what a killed server costs."""
+    _start(tell, cloud)
+    _make(tell, cloud)
+    _kill(tell, cloud)
+    _look_around(tell, cloud)
+    _remove(tell, cloud)
+
+
+def _start(tell: Narration, cloud: Cloud) -> None:
+    tell.step("Start a server", ["netfw-server on SQLite; agents reach it by a unix socket"])
+    began = time.monotonic()
+    cloud.server.start()
+    tell.say(f"it made its tables, and is ready: {time.monotonic() - began:.1f} s")
+    for each in cloud.hosts:
+        each.start()
+    wait_until(lambda: len(list(cloud.network.agents())) == 2, "the agents are known")
+    alive = all(agent.is_alive for agent in cloud.network.agents())
+    tell.check("the agents of both hosts report to it, and are alive", alive)
+
+
+def _make(tell: Narration, cloud: Cloud) -> None:
+    tell.step("Make a network by the API", ["with openstacksdk, as it comes from PyPI:"])
+    tell.quote(CLIENT.format(url=cloud.server.url).strip().splitlines())
+    red = cloud.network.create_network(name="red")
+    cloud.network.create_subnet(network_id=red.id, cidr="10.2.0.0/24", ip_version=4)
+    ports = [
+        cloud.network.create_port(
+            network_id=red.id, name=f"red{number}", binding_host_id=each.host.name
+        )
+        for number, each in enumerate(cloud.hosts, 1)
+    ]
+    tell.say(f"red is {red.provider_network_type} {red.provider_segmentation_id}, MTU {red.mtu}")
+    bound = {port.name: port.binding_vif_type for port in ports}
+    tell.check("both ports are bound in the answer itself", set(bound.values()) == {"ovs"})
+    group = cloud.network.find_security_group("default", ignore_missing=False)
+    cloud.network.create_security_group_rule(
+        security_group_id=group.id, direction="ingress", protocol="icmp"
+    )
+    began = time.monotonic()
+    for each, port in zip(cloud.hosts, ports, strict=True):
+        each.plug_port(port)
+    names = [port.name for port in ports]
+    wait_until(lambda: {cloud.status(name) for name in names} == {"ACTIVE"}, "ports are ACTIVE")
+    seconds = time.monotonic() - began
+    tell.check(f"plugged, and both ACTIVE {seconds:.1f} s later", seconds < PATIENCE)
+    target = ports[1].fixed_ips[0]["ip_address"]
+    ok = reached(cloud.hosts[0].host.instances["red1"], target)
+    tell.check("red1 on host1 pings red2 on host2, through security groups", ok)
+
+
+def _kill(tell: Narration, cloud: Cloud) -> None:
+    tell.step("Kill the server", ["kill -9 under a ping every 10 ms; then start it again:"])
+    target = cloud.named("red2").fixed_ips[0]["ip_address"]
+    with cloud.hosts[0].host.instances["red1"].pinging(target, interval=0.01) as running:
+        cloud.server.kill()
+        cloud.server.start()
+        cloud.network.update_port(cloud.named("red1").id, description="after the crash")
+        ping = running.stop()
+    tell.say(f"{ping.sent} sent, {ping.lost} lost; agents go on with what changed, nothing else")
+    tell.check("a killed server costs no packet", ping.lost == 0 and ping.sent > 0)
+
+
+def _look_around(tell: Narration, cloud: Cloud) -> None:
+    environment = f"export OS_AUTH_TYPE=none OS_ENDPOINT={cloud.server.url}"
+    tell.step("Look around with the openstack command", [environment])
+    command = [str(Path(sys.executable).with_name("openstack")), "--os-auth-type", "none"]
+    command += ["--os-endpoint", cloud.server.url]
+    for words in COMMANDS[:-1]:
+        tell.say(f"openstack {words}")
+    tell.say(f"openstack {COMMANDS[-1]}")
+    columns = [part for name in ("Agent Type", "Host", "Alive", "State") for part in ("-c", name)]
+    done = subprocess.run(
+        [*command, *COMMANDS[-1].split(), *columns],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    tell.quote((done.stdout or done.stderr).splitlines())
+    shown = done.stdout.count(":-)")
+    tell.check("an unchanged client shows both agents", done.returncode == 0 and shown == 2)
+
+
+def _remove(tell: Narration, cloud: Cloud) -> None:
+    tell.step("Delete it all", ["ports, then the network, by the API:"])
+    red1 = cloud.hosts[0].host.instances["red1"]
+    target = cloud.named("red2").fixed_ips[0]["ip_address"]
+    for port in list(cloud.network.ports(device_owner="")):
+        cloud.network.delete_port(port.id)
+    began = time.monotonic()
+    wait_until(lambda: red1.ping(target, count=1, timeout=0.1).received == 0, "the wire is cut")
+    tell.say(f"{time.monotonic() - began:.1f} s later the instances no longer hear each other")
+    for network in list(cloud.network.networks()):
+        cloud.network.delete_network(network.id)
+    left = [*cloud.network.ports(), *cloud.network.subnets(), *cloud.network.networks()]
+    tell.check("nothing is left", not left)
+
+
+def _client(url: str) -> Any:
+    """An unchanged openstacksdk, told where the server is."""
+    import openstack
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the SDK's own, of parts that nobody asked for
+        return openstack.connection.Connection(
+            auth_type="none", endpoint=url, network_endpoint_override=url
+        )
