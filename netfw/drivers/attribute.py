@@ -45,6 +45,8 @@ class Attribute:
     """May be changed afterwards."""
     filterable: bool = True
     admin_only: bool = False
+    network_owner_only: bool = False
+    """Of a port or a subnet: only who owns its network may give it."""
     check: Callable[[Value], None] | None = None
     """Raises ``ValueError`` with a sentence for a value that has the type and still can not be."""
 

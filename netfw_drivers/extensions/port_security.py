@@ -20,7 +20,10 @@ NAME = "port_security_enabled"
 
 
 class PortSecurityDriver(ExtensionDriver):
-    """Adds ``port_security_enabled``: of a network what new ports get, of a port what holds."""
+    """Adds ``port_security_enabled``: of a network what new ports get, of a port what holds.
+
+    Whoever may use another project's network may not switch off there what protects its others.
+    """
 
     VERSION: ClassVar[int] = 1
 
@@ -36,7 +39,7 @@ class PortSecurityDriver(ExtensionDriver):
             Kind.NETWORK: (
                 Attribute(name=NAME, type=AttributeType.BOOLEAN, default=True, filterable=False),
             ),
-            Kind.PORT: (Attribute(name=NAME, type=AttributeType.BOOLEAN),),
+            Kind.PORT: (Attribute(name=NAME, type=AttributeType.BOOLEAN, network_owner_only=True),),
         }
 
     def shape(self, change: Change, asked: Body) -> Resource:

@@ -13,7 +13,14 @@ from netfw.errors import ConfigError
 from netfw.model.document import Document
 from netfw.model.wire.codec import ABSENT, Absent, Codec, Json, Listed, Nullable
 from netfw.model.wire.scalars import ADDRESS, DOCUMENT, ID, MAC, PREFIX, integer
-from netfw.server.api.declaration import ADMIN, ApiAction, ApiAttribute, ApiResource, Verb
+from netfw.server.api.declaration import (
+    ADMIN,
+    NETWORK_OWNER,
+    ApiAction,
+    ApiAttribute,
+    ApiResource,
+    Verb,
+)
 from netfw.server.api.resources.common import STANDARD
 from netfw.server.api.values import FLAG, checked, long_text
 
@@ -51,8 +58,15 @@ def attribute(declared: Attribute) -> ApiAttribute:
         default=_default(declared),
         filterable=declared.filterable,
         sortable=declared.filterable and scalar,
-        checks=dict.fromkeys((Verb.CREATE, Verb.UPDATE), ADMIN) if declared.admin_only else {},
+        checks=_checks(declared),
     )
+
+
+def _checks(declared: Attribute) -> Mapping[Verb, str]:
+    if not (declared.admin_only or declared.network_owner_only):
+        return {}
+    rule = ADMIN if declared.admin_only else NETWORK_OWNER
+    return {Verb.CREATE: rule, Verb.UPDATE: rule}
 
 
 def resources(extension: ApiExtension) -> tuple[ApiResource, ...]:

@@ -1,0 +1,46 @@
+"""Who may give the attributes that extension drivers add."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from netfw.drivers.query import Requester
+from netfw.errors import Forbidden
+from netfw.server.api import catalog
+from netfw.server.api.declaration import Verb
+from netfw.server.api.policy.enforcement import RulesPolicy
+from netfw.server.plugin.extensions import Extensions
+from netfw_drivers.extensions.dns import DnsDriver
+from netfw_drivers.extensions.port_security import PortSecurityDriver
+from netfw_drivers.extensions.qos import QosDriver
+
+pytestmark = pytest.mark.real
+RED = Requester(project_id="red", roles=frozenset({"member"}))
+NETWORKS: dict[str, dict[str, Any]] = {
+    "own": {"id": "own", "project_id": "red", "shared": False, "router:external": False},
+    "others": {"id": "others", "project_id": "blue", "shared": True, "router:external": False},
+}
+
+
+@pytest.mark.spec("API-09", "ML2-06")
+def test_port_security_is_switched_off_only_by_who_owns_the_network() -> None:
+    drivers = (PortSecurityDriver(), DnsDriver(), QosDriver())
+    declared = catalog.assemble({"network", "port"}, extending=Extensions(drivers).declared())
+    policy = RulesPolicy(
+        declared.resources, lambda _, ids: {id: NETWORKS[id] for id in ids if id in NETWORKS}
+    )
+    port, network = declared.resource("port"), declared.resource("network")
+    off, named = {"port_security_enabled": False}, {"dns_name": "web"}
+
+    def may(network_id: str, verb: Verb, asked: dict[str, Any]) -> None:
+        target = {"id": "p", "project_id": "red", "network_id": network_id, "device_owner": ""}
+        policy.authorize(RED, port, verb, {**target, **asked}, asked)
+
+    for verb in (Verb.CREATE, Verb.UPDATE):
+        may("own", verb, off)
+        may("others", verb, named)
+        with pytest.raises(Forbidden):
+            may("others", verb, off)
+    policy.authorize(RED, network, Verb.CREATE, {"project_id": "red", **off}, off)
