@@ -10,6 +10,7 @@ NetfwError
 │   ├── NotFound             what the request names does not exist
 │   ├── Conflict             it contradicts something that already exists
 │   │   ├── Exhausted        a quota is used up, or a pool
+│   │   │   ├── OverQuota    the project may not have more
 │   │   │   └── IpAddressGenerationFailure  no address is left
 │   │   ├── IpAddressAlreadyAllocated  that address is taken
 │   │   ├── MacAddressInUse  that MAC address is taken
@@ -87,6 +88,10 @@ class Conflict(RequestError):
 
 class Exhausted(Conflict):
     """There is nothing left of what is needed: a quota is used up, or a pool of numbers is."""
+
+
+class OverQuota(Exhausted):
+    """The project may not have more of that."""
 
 
 class IpAddressGenerationFailure(Exhausted):

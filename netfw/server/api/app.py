@@ -79,7 +79,7 @@ class Application:
             data = b"" if answer.body is None else _dumped(answer.body)
             return answer.status, _headers(answer.headers, bool(data)), data
         except NetfwError as exc:
-            fault = fault_of(exc, met[0] if met else None)
+            fault = fault_of(exc, met[0] if met else None, environ["REQUEST_METHOD"])
             if fault is None:
                 log.exception("a request failed for no reason that its client could mend")
                 fault = unexpected(request_id)

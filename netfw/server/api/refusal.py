@@ -5,6 +5,7 @@ Words are the names of error classes, except where clients know others by heart.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,6 @@ from netfw.errors import (
     BackendError,
     BackendUnavailable,
     Conflict,
-    Exhausted,
     Forbidden,
     InvalidInput,
     NetfwError,
@@ -24,6 +24,7 @@ from netfw.errors import (
     RequestError,
     Unauthorized,
 )
+from netfw.model.resource import Kind
 from netfw.server.api.declaration import ApiResource
 
 RETRY_AFTER = "1"
@@ -72,7 +73,9 @@ _STATUSES: tuple[tuple[type[NetfwError], int], ...] = (
 """The first class that fits."""
 
 
-def fault_of(error: NetfwError, resource: ApiResource | None = None) -> Fault | None:
+def fault_of(
+    error: NetfwError, resource: ApiResource | None = None, method: str = ""
+) -> Fault | None:
     """How *error*, met by a request on *resource*, is answered; ``None``: it is our own fault."""
     if isinstance(error, Refusal):
         return Fault(
@@ -88,28 +91,34 @@ def fault_of(error: NetfwError, resource: ApiResource | None = None) -> Fault | 
             message="something that the server needs does not answer; try again",
             headers={"Retry-After": RETRY_AFTER},
         )
-    headers = {"WWW-Authenticate": error.challenge} if isinstance(error, Unauthorized) else {}
-    return Fault(status=status, word=_word(error, resource), message=str(error), headers=headers)
+    return Fault(status=status, word=_word(error, resource, method), message=str(error))
 
 
-def _word(error: NetfwError, resource: ApiResource | None) -> str:
-    camel = "" if resource is None else _camel(resource.name)
+def _word(error: NetfwError, resource: ApiResource | None, method: str) -> str:
+    """The word for *error*; that of its class, unless clients look for another."""
+    name = "" if resource is None else resource.name
     if type(error) is NotFound:
-        return f"{camel}NotFound" if camel else "HTTPNotFound"
-    if type(error) is Conflict:
-        return f"{camel}InUse" if camel else "Conflict"
-    if type(error) is Exhausted:
-        return "OverQuota" if "quota" in str(error) else "Exhausted"
-    if type(error) is Outdated:
-        return "RevisionNumberConstraintFailed"
-    if type(error) is Forbidden:
-        return "PolicyNotAuthorized"
-    return type(error).__name__
+        said = _MISSING.match(str(error))
+        missing = said[1] if said is not None and said[1] in _KINDS else name
+        return f"{_camel(missing)}NotFound" if missing else "HTTPNotFound"
+    if type(error) is Conflict and method == "DELETE" and name:
+        return f"{_camel(name)}InUse"
+    return _WORDS.get(type(error)) or type(error).__name__
 
 
 def _camel(name: str) -> str:
     special = {"floatingip": "FloatingIP"}
     return special.get(name) or "".join(part.capitalize() for part in name.split("_"))
+
+
+_MISSING = re.compile(r"there is no (\w+)")
+"""What is missing is not always what the request is about."""
+_KINDS = frozenset(kind.value for kind in Kind)
+_WORDS: Mapping[type[NetfwError], str] = {
+    Outdated: "RevisionNumberConstraintFailed",
+    Forbidden: "PolicyNotAuthorized",
+    NotSupported: "HTTPBadRequest",
+}
 
 
 def unexpected(request_id: str) -> Fault:

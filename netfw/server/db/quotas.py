@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from netfw.errors import Exhausted
+from netfw.errors import OverQuota
 from netfw.server.db.failure import Overtaken
 from netfw.server.db.schema import QUOTAS
 
@@ -54,7 +54,7 @@ class Quotas:
 
         Late in a transaction, please: others of the project wait for its end.
 
-        :raises Exhausted: there would be more than are allowed.
+        :raises OverQuota: there would be more than are allowed.
         """
         values: dict[str, Any] = {"project": project, "of": resource, "count": count}
         if count > 0:
@@ -69,7 +69,7 @@ class Quotas:
             self.use(project, resource, count, default)
             return
         allowed = default if usage.allowed is None else usage.allowed
-        raise Exhausted(
+        raise OverQuota(
             f"quota exceeded: project {project!r} has {usage.used} of {allowed} {resource}, "
             f"and wants {count} more"
         )

@@ -1,0 +1,66 @@
+"""Errors as clients get them: a status, a word that they look at, and a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from api_world import Client, api
+
+from netfw.errors import BackendUnavailable
+from netfw.server.plugin.keeping import KeepingPlugin
+
+SOMEWHERE = str(uuid4())
+
+
+@pytest.mark.spec("API-04")
+def test_the_word_of_an_error_says_what_is_missing_taken_or_in_use(client: Client) -> None:
+    network = client.network()
+    subnet = client.make("subnets", network_id=network["id"], cidr="192.0.2.0/30")
+    port = client.make("ports", network_id=network["id"])
+    one = {"network_id": network["id"]}
+    for reply, status, word in (
+        (client.get(f"ports/{SOMEWHERE}"), 404, "PortNotFound"),
+        (client.delete(f"subnets/{SOMEWHERE}"), 404, "SubnetNotFound"),
+        (client.post("ports", {"port": {"network_id": SOMEWHERE}}), 404, "NetworkNotFound"),
+        (
+            client.post(
+                "ports", {"port": {**one, "security_groups": [SOMEWHERE], "fixed_ips": []}}
+            ),
+            404,
+            "SecurityGroupNotFound",
+        ),
+        (client.delete(f"networks/{network['id']}"), 409, "NetworkInUse"),
+        (client.delete(f"subnets/{subnet['id']}"), 409, "SubnetInUse"),
+        (client.post("ports", {"port": one}), 409, "IpAddressGenerationFailure"),
+        (
+            client.post("ports", {"port": {**one, "fixed_ips": port["fixed_ips"]}}),
+            409,
+            "IpAddressAlreadyAllocated",
+        ),
+        (
+            client.post(
+                "ports", {"port": {**one, "mac_address": port["mac_address"], "fixed_ips": []}}
+            ),
+            409,
+            "MacAddressInUse",
+        ),
+    ):
+        assert (reply.status, reply.error["type"]) == (status, word), reply.data
+        assert reply.error["message"]
+        assert reply.headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.spec("API-04")
+def test_a_database_that_does_not_answer_is_told_from_a_fault(
+    plugins: list[KeepingPlugin], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: Any) -> Any:
+        raise BackendUnavailable("the database at secret.example does not answer")
+
+    client = api(plugins)
+    monkeypatch.setattr(plugins[0], "find", lost)
+    reply = client.get("networks")
+    assert (reply.status, reply.headers["Retry-After"]) == (503, "1")
+    assert b"secret" not in reply.data
