@@ -14,7 +14,7 @@ from attrs import evolve
 
 from netfw.drivers.attribute import Value
 from netfw.drivers.query import Body, Query, Requester
-from netfw.errors import Conflict, Forbidden, InvalidInput
+from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
 from netfw.model.ids import SecurityGroupId, SecurityGroupRuleId
 from netfw.model.port_range import PORTS
 from netfw.model.protocol import ICMP, ICMPV6, NAMES, NUMBERS, PORTED
@@ -109,11 +109,21 @@ def _rule(group: SecurityGroup, direction: Direction, ethertype: Ethertype) -> S
 
 
 def _said(body: Body) -> SecurityGroupRule:
+    _check_identity(body.get("remote_group_id"))
     known = parse(Kind.SECURITY_GROUP_RULE, {**body, "id": str(uuid4())})
     rule = cast(SecurityGroupRule, known)
     if rule.protocol in IPV6_ONLY and rule.ethertype is Ethertype.IPV4:
         raise InvalidInput({"protocol": f"{NAMES[rule.protocol]} in a rule for IPv4"})
     return rule
+
+
+def _check_identity(group: object) -> None:
+    if group is None:
+        return
+    try:
+        UUID(str(group))
+    except ValueError:
+        raise NotFound(f"there is no security_group {str(group)[:80]!r}") from None
 
 
 def _own_words(rule: SecurityGroupRule, body: Body) -> dict[str, Any]:

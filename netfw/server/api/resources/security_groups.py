@@ -10,7 +10,7 @@ from netfw.model.wire.common import DIRECTION
 from netfw.model.wire.scalars import CIDR, DOCUMENT, ID, NUMBER, PROTOCOL, choice
 from netfw.server.api.declaration import READER, ApiAttribute, ApiResource, Verb
 from netfw.server.api.resources.common import NAMED, OWN, STANDARD, read_only
-from netfw.server.api.values import FLAG
+from netfw.server.api.values import FLAG, NAME, Either
 
 _GROUP_OWNER = "project_id:%(security_group:project_id)s"
 _PORT = Nullable(NUMBER)
@@ -78,7 +78,13 @@ SECURITY_GROUP_RULE = ApiResource(
             update=False,
             sortable=True,
         ),
-        ApiAttribute(name="remote_group_id", codec=Nullable(ID), default=None, update=False),
+        ApiAttribute(
+            name="remote_group_id",
+            codec=Nullable(Either(ID, NAME)),
+            default=None,
+            update=False,
+            note="What is no id is a group that does not exist.",
+        ),
         ApiAttribute(
             name="remote_address_group_id", codec=Nullable(ID), default=None, update=False
         ),
