@@ -191,7 +191,9 @@ class Controller:
         """*said* with defaults, its owner and its parent."""
         whole = served.create.completed(said)
         if served.resource.attribute("project_id") is not None:
-            whole.setdefault("project_id", call.requester.project_id)
+            own = call.requester.project_id
+            if whole.setdefault("project_id", own) != own and not call.requester.admin:
+                raise InvalidInput({"project_id": "only administrators give things to others"})
         if call.route.parent_id is not None:
             whole[served.resource.parent_attribute] = call.route.parent_id
         return whole
@@ -273,7 +275,14 @@ def _bodies(
         raise malformed(f"{resource.plural} is no list with entries")
     if len(several) > MOST_AT_ONCE:
         raise malformed(f"more than {MOST_AT_ONCE} {resource.plural} at once")
-    return list(enumerate(several)), True
+    return [(at, _unwrapped(resource, each)) for at, each in enumerate(several)], True
+
+
+def _unwrapped(resource: ApiResource, raw: object) -> object:
+    """One of several, which some clients wrap as if it were alone."""
+    if isinstance(raw, dict) and len(raw) == 1 and resource.singular in raw:
+        return raw[resource.singular]
+    return raw
 
 
 def _numbered(

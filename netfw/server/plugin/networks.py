@@ -15,6 +15,7 @@ from netfw.model.network import Network
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.wire import Json, parse, render
+from netfw.server.db.resources import Row
 from netfw.server.plugin.agents import DHCP_AGENT
 from netfw.server.plugin.extensions import Extensions
 from netfw.server.plugin.keeper import Moment, StoredKeeper
@@ -24,7 +25,8 @@ from netfw.server.plugin.unit import Unit
 
 DHCP_OWNER = "network:dhcp"
 """Ports of this owner are the server's own, and go with their network or subnet."""
-LEAST_IPV6_MTU = 1280
+LEAST_MTU = {4: 68, 6: 1280}
+"""What hosts of that version of IP have to take at least."""
 MOST_MTU = 65535
 
 
@@ -50,6 +52,7 @@ class NetworkKeeper(StoredKeeper[Network]):
         plain = dict(self._extensions.plain(Kind.NETWORK, body))
         carried = {name: plain.pop(name) for name in tuple(plain) if _says_segments(name)}
         mtu = cast("int | None", plain.pop("mtu", before.mtu))
+        _check_room(unit, before, mtu)
         after = cast(Network, parse(Kind.NETWORK, {**render(before), **plain}))
         after = self._extensions.apply(unit, before, after, body)
         if before.external and not after.external and "is_default" not in plain:
@@ -63,16 +66,7 @@ class NetworkKeeper(StoredKeeper[Network]):
         return unit.update(before, after)
 
     def remove(self, unit: Unit, before: Network) -> None:
-        found = Query(filters={"network_id": (str(before.id),)})
-        own = Query(filters={**found.filters, "device_owner": (DHCP_OWNER,)})
-        served = unit.tx.resources.find(Kind.PORT, own)
-        ports = unit.tx.resources.count(Kind.PORT, found) - len(served)
-        if ports:
-            raise Conflict(f"network {before.id} has {ports} ports in use; delete them first")
-        if served:
-            keeper = unit.backbone.keeper("port")
-            for row in served:
-                keeper.delete(unit, str(row.ref.id))
+        _clear_ports(unit, before)
         subnets = unit.subnets(before.id)
         for subnet in subnets:
             unit.backbone.ipam.drop_subnet(subnet.id, unit.tx.addresses)
@@ -121,8 +115,10 @@ class NetworkKeeper(StoredKeeper[Network]):
         most = self._types.mtu(segments)
         if not asked:
             return most or 1500
-        if asked < 68 or asked > (most or MOST_MTU):
-            text = f"{asked} is outside 68 to {most or MOST_MTU}, which its segments carry"
+        if asked < LEAST_MTU[4] or asked > (most or MOST_MTU):
+            text = (
+                f"{asked} is outside {LEAST_MTU[4]} to {most or MOST_MTU}, which its segments carry"
+            )
             raise InvalidInput({"mtu": text})
         return asked
 
@@ -139,13 +135,6 @@ class NetworkKeeper(StoredKeeper[Network]):
             _check_not_used_by_others(unit, before)
         if before.external and not after.external:
             _check_not_used_from_outside(unit, before)
-        if after.mtu < LEAST_IPV6_MTU <= before.mtu:
-            of = Query(filters={"network_id": (str(before.id),), "ip_version": (6,)})
-            if unit.tx.resources.count(Kind.SUBNET, of):
-                raise Conflict(
-                    f"an MTU of {after.mtu} is too small for the IPv6 subnets of network "
-                    f"{before.id}, which need {LEAST_IPV6_MTU}"
-                )
 
 
 class SegmentKeeper(StoredKeeper[Segment]):
@@ -161,6 +150,33 @@ class SegmentKeeper(StoredKeeper[Segment]):
 
     def remove(self, unit: Unit, before: Segment) -> None:
         raise NotSupported("segments go with their network")
+
+
+def _clear_ports(unit: Unit, network: Network) -> None:
+    """Delete the ports that go with *network*: of DHCP, and of floating IPs that nobody uses.
+
+    :raises Conflict: it has others.
+    """
+    id = (str(network.id),)
+    if network.external and "floatingip" in unit.backbone.keepers:
+        unused = Query(filters={"floating_network_id": id, "port_id": (None,)})
+        _delete_all(unit, "floatingip", unit.tx.resources.find(Kind.FLOATING_IP, unused))
+    own = Query(filters={"network_id": id, "device_owner": (DHCP_OWNER,)})
+    served = unit.tx.resources.find(Kind.PORT, own)
+    ports = unit.tx.resources.count(Kind.PORT, Query(filters={"network_id": id})) - len(served)
+    if ports:
+        # Clients look for these words.
+        raise Conflict(
+            f"There are one or more ports still in use on the network {network.id}: {ports}; "
+            "delete them first"
+        )
+    _delete_all(unit, "port", served)
+
+
+def _delete_all(unit: Unit, name: str, rows: Sequence[Row]) -> None:
+    with unit.elevated():
+        for row in rows:
+            unit.backbone.keeper(name).delete(unit, str(row.ref.id))
 
 
 def _segments_of(network: Network) -> tuple[Segment, ...]:
@@ -216,6 +232,18 @@ def _check_zones(unit: Unit, zones: set[str]) -> None:
     known = {row.body["availability_zone"] for row in unit.tx.resources.find(Kind.AGENT, of)}
     if missing := sorted(zones - known):
         raise NotFound(f"no agent is in availability zone {', '.join(missing)}")
+
+
+def _check_room(unit: Unit, network: Network, mtu: int | None) -> None:
+    """Refuse packets that are too small for the subnets of *network*."""
+    if not mtu or mtu == network.mtu or mtu >= LEAST_MTU[6]:
+        return
+    for version in {subnet.ip_version for subnet in unit.subnets(network.id)}:
+        if mtu < LEAST_MTU[version]:
+            raise Conflict(
+                f"an MTU of {mtu} is too small for the IPv{version} subnets of network "
+                f"{network.id}, which need {LEAST_MTU[version]}"
+            )
 
 
 def _check_not_used_by_others(unit: Unit, network: Network) -> None:

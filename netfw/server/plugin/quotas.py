@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from netfw.drivers.query import Body, Query, Requester
-from netfw.errors import Conflict, InvalidInput, NotFound, nearest
+from netfw.errors import InvalidInput, NotFound, nearest
 from netfw.server.db.quotas import UNLIMITED, Usage
 from netfw.server.plugin.keeper import Keeper, Moment
 from netfw.server.plugin.listing import chosen
@@ -114,4 +114,4 @@ def _check_use(limits: Mapping[str, Any], usages: Mapping[str, Usage]) -> None:
     for name, limit in limits.items():
         used = usages[name].used if name in usages else 0
         if UNLIMITED < limit < used:
-            raise Conflict(f"the project has {used} of {name} already, more than {limit}")
+            raise InvalidInput({name: f"the project has {used} already, more than {limit}"})

@@ -105,8 +105,9 @@ def check_overlap(new: Subnet, others: Iterable[Subnet]) -> None:
     """
     for other in others:
         if other.ip_version == new.ip_version and other.cidr.overlaps(new.cidr):
-            text = f"{new.cidr} overlaps {other.cidr}, subnet {other.id} of the same network"
-            raise InvalidInput({"cidr": text})
+            # Clients look for these words, and try another block.
+            text = f"{new.cidr} overlaps with another subnet of its network: {other.cidr} of "
+            raise InvalidInput({"cidr": f"{text}subnet {other.id}"})
 
 
 def _faults(subnet: Subnet, settings: Settings) -> Iterator[tuple[str, str]]:

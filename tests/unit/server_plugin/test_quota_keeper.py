@@ -10,7 +10,7 @@ from agent_samples import ADMIN, Keeping, beat, grow_old
 
 from netfw.conf.quota import LIMITS, limits
 from netfw.drivers.query import Query, Requester
-from netfw.errors import Conflict, Exhausted, InvalidInput, NotFound, NotSupported
+from netfw.errors import Exhausted, InvalidInput, NotFound, NotSupported
 from netfw.server.plugin.agent_reports import AgentReports
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.listing import chosen
@@ -59,7 +59,7 @@ def test_limits_hold_and_what_is_used_can_be_seen(backbone: Backbone, plugin: Ke
     details: Any = plugin.act(MEMBER, "quota", "p", "details", {})
     assert details["network"] == {"limit": 2, "used": 2, "reserved": 0}
     assert details["port"] == {"limit": 500, "used": 0, "reserved": 0}
-    with pytest.raises(Conflict, match="2 of network already"):
+    with pytest.raises(InvalidInput, match="network: the project has 2 already"):
         plugin.update(ADMIN, "quota", "p", {"network": 1, "check_limit": True})
     assert plugin.update(ADMIN, "quota", "p", {"network": 1})["network"] == 1
 
