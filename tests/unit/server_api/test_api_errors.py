@@ -64,3 +64,19 @@ def test_a_database_that_does_not_answer_is_told_from_a_fault(
     reply = client.get("networks")
     assert (reply.status, reply.headers["Retry-After"]) == (503, "1")
     assert b"secret" not in reply.data
+
+
+def test_what_clients_read_in_messages_is_there(client: Client) -> None:
+    group = client.make("security-groups", name="g")
+    rule = {"security_group_id": group["id"], "direction": "ingress", "protocol": "tcp"}
+    refused = client.post(
+        "security-group-rules", {"security_group_rule": {**rule, "port_range_min": -16}}
+    )
+    assert (refused.status, "Invalid value for port -16" in refused.error["message"]) == (400, True)
+    network = client.network()
+    twice = {"network_id": network["id"], "security_groups": [group["id"], group["id"]]}
+    refused = client.post("ports", {"port": twice})
+    assert (refused.status, refused.error["message"]) == (
+        400,
+        "security_groups: one of them is there twice",
+    )

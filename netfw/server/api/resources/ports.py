@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from uuid import UUID
+
 from netfw.model.binding import VnicType
 from netfw.model.port import IpAllocation
 from netfw.model.wire.codec import Listed, Nullable
-from netfw.model.wire.common import IDS
 from netfw.model.wire.ports import VIF_DETAILS
 from netfw.model.wire.scalars import (
     DOCUMENT,
@@ -43,6 +45,14 @@ _OWNERS = {Verb.CREATE: NETWORK_OWNER, Verb.UPDATE: NETWORK_OWNER}
 _ON_SHARED = f"{NETWORK_OWNER} or True:%(network:shared)s"
 _SERVICES = {Verb.CREATE: SERVICE, Verb.UPDATE: SERVICE, Verb.SHOW: SERVICE}
 _DEVICES = f"not rule:network_device or {NETWORK_OWNER} or {SERVICE}"
+
+
+def _once(ids: Iterable[UUID]) -> tuple[UUID, ...]:
+    given = tuple(ids)
+    if len(set(given)) < len(given):
+        raise ValueError("one of them is there twice")
+    return given
+
 
 _PAIR = Record({"ip_address": PREFIX_OR_ADDRESS, "mac_address": MAC}, required=("ip_address",))
 _VNIC = choice(VnicType)
@@ -91,7 +101,7 @@ PORT = ApiResource(
         ),
         ApiAttribute(
             name="security_groups",
-            codec=Null(IDS, []),
+            codec=Null(Listed(ID, _once), []),
             note="Unless given the project's default group.",
         ),
         ApiAttribute(

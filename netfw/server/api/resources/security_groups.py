@@ -7,13 +7,12 @@ from typing import Any
 from netfw.model.security_group import Ethertype
 from netfw.model.wire.codec import Listed, Nullable, Scalar
 from netfw.model.wire.common import DIRECTION
-from netfw.model.wire.scalars import CIDR, DOCUMENT, ID, NUMBER, PROTOCOL, choice
+from netfw.model.wire.scalars import CIDR, DOCUMENT, ID, PROTOCOL, choice, integer
 from netfw.server.api.declaration import READER, ApiAttribute, ApiResource, Verb
 from netfw.server.api.resources.common import NAMED, OWN, STANDARD, read_only
 from netfw.server.api.values import FLAG, NAME, Either
 
 _GROUP_OWNER = "project_id:%(security_group:project_id)s"
-_PORT = Nullable(NUMBER)
 
 
 def _parse_protocol(raw: object) -> str | None:
@@ -30,6 +29,16 @@ def _parse_prefix(raw: object) -> str:
     return str(raw) if "/" in str(raw) else str(prefix)
 
 
+def _parse_port(raw: object) -> int:
+    """A port, or an ICMP type or code; clients look for these words."""
+    number = _NUMBER.parse(raw)
+    if not 0 <= number <= 65535:
+        raise ValueError(f"Invalid value for port {number}: give 0 to 65535")
+    return number
+
+
+_NUMBER = integer(-(2**63), 2**63 - 1)
+_PORT = Nullable(Scalar(_parse_port, int))
 _PROTOCOL: Scalar[Any] = Scalar(_parse_protocol, lambda value: value)
 _PREFIX: Scalar[str] = Scalar(_parse_prefix, str)
 
