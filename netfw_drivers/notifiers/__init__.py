@@ -1,0 +1,1 @@
+"""Notifiers that tell outside parties over HTTP."""
