@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -82,35 +81,32 @@ def subnets_of(moment: Moment, fixed_ips: Iterable[FixedIp]) -> Mapping[SubnetId
     return {subnet.id: subnet for subnet in found}
 
 
-@contextmanager
-def acting_itself(unit: Unit) -> Iterator[PortKeeper]:
-    """Let the server make and change ports on behalf of a requester who might not."""
-    requester = unit.requester
-    unit.requester = requester.elevated()
-    try:
-        yield cast(PortKeeper, unit.backbone.keeper("port"))
-    finally:
-        unit.requester = requester
+def port_keeper(unit: Unit) -> PortKeeper:
+    """Who keeps ports."""
+    return cast(PortKeeper, unit.backbone.keeper("port"))
 
 
 def make_port(unit: Unit, body: Mapping[str, Any]) -> Port:
     """A port of the server's own."""
     plain = {"name": "", "admin_state_up": True, **body}
-    with acting_itself(unit) as keeper:
+    keeper = port_keeper(unit)
+    with unit.elevated():
         (made,) = keeper.create(unit, [plain])
         return keeper.held(unit, str(made["id"]))
 
 
 def change_port(unit: Unit, port: PortId, body: Body) -> Port:
     """Change a port of a router."""
-    with acting_itself(unit) as keeper:
+    keeper = port_keeper(unit)
+    with unit.elevated():
         keeper.update(unit, str(port), body)
         return keeper.held(unit, str(port))
 
 
 def drop_port(unit: Unit, port: Port) -> None:
     """Delete a port of a router or a floating IP."""
-    with acting_itself(unit) as keeper:
+    keeper = port_keeper(unit)
+    with unit.elevated():
         keeper.discard(unit, keeper.held(unit, str(port.id)))
 
 

@@ -22,11 +22,12 @@ from netfw.model.resource import Kind, ref
 from netfw.model.security_group import Direction, Ethertype, SecurityGroup, SecurityGroupRule
 from netfw.model.wire import parse, render
 from netfw.server.plugin.keeper import Moment, StoredKeeper
+from netfw.server.plugin.rule_faults import check_family, check_range
 from netfw.server.plugin.unit import Unit
 
 CHANGEABLE = frozenset({"description"})
-IPV6_ONLY = frozenset(number for number, name in NAMES.items() if name.startswith("ipv6-"))
-"""Protocols that the API takes in rules for IPv6 alone."""
+RELATED = ("port_range_min", "port_range_max", "remote_ip_prefix")
+"""Attributes whose meaning depends on the protocol, or on the family."""
 
 
 class SecurityGroupRuleKeeper(StoredKeeper[SecurityGroupRule]):
@@ -110,11 +111,13 @@ def _rule(group: SecurityGroup, direction: Direction, ethertype: Ethertype) -> S
 
 def _said(body: Body) -> SecurityGroupRule:
     _check_identity(body.get("remote_group_id"))
-    known = parse(Kind.SECURITY_GROUP_RULE, {**body, "id": str(uuid4())})
-    rule = cast(SecurityGroupRule, known)
-    if rule.protocol in IPV6_ONLY and rule.ethertype is Ethertype.IPV4:
-        raise InvalidInput({"protocol": f"{NAMES[rule.protocol]} in a rule for IPv4"})
-    return rule
+    id = str(uuid4())
+    bare = {name: value for name, value in body.items() if name not in RELATED}
+    plain = cast(SecurityGroupRule, parse(Kind.SECURITY_GROUP_RULE, {**bare, "id": id}))
+    low, high, prefix = (body.get(name) for name in RELATED)
+    check_range(plain.protocol, cast("int | None", low), cast("int | None", high))
+    check_family(plain.ethertype, plain.protocol, cast("str | None", prefix))
+    return cast(SecurityGroupRule, parse(Kind.SECURITY_GROUP_RULE, {**body, "id": id}))
 
 
 def _check_identity(group: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from uuid import uuid4
 
@@ -89,6 +90,29 @@ def test_contradictions_are_named(
     with pytest.raises(InvalidInput) as caught:
         rule(plugin, id, **said)
     assert path in caught.value.faults
+
+
+@pytest.mark.parametrize(
+    ("protocol", "low", "high", "words"),
+    [
+        ("tcp", -16, 80, "Invalid value for port -16"),
+        ("tcp", 80, 79, "port_range_min must be <= port_range_max"),
+        ("udp", 80, 65536, "Invalid value for port 65536"),
+        ("tcp", None, 6, "port_range_min must be <= port_range_max"),
+        ("icmp", 1, 256, "Invalid value for ICMP code"),
+        ("icmp", -1, 25, "Invalid value"),
+        ("icmp", None, 6, "ICMP type (port-range-min) is missing"),
+        ("icmp", 300, 1, "Invalid value for ICMP type"),
+    ],
+)
+def test_wrong_ranges_are_told_in_words_that_clients_look_for(
+    plugin: SecurityGroupsPlugin, protocol: str, low: int | None, high: int, words: str
+) -> None:
+    id = group(plugin)["id"]
+    with pytest.raises(InvalidInput, match=re.escape(words)):
+        rule(plugin, id, protocol=protocol, port_range_min=low, port_range_max=high)
+    with pytest.raises(InvalidInput, match="Conflicting value ethertype"):
+        rule(plugin, id, remote_ip_prefix="2001:db8::/64")
 
 
 def test_a_rule_has_one_remote_at_most(plugin: SecurityGroupsPlugin) -> None:
