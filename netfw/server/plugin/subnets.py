@@ -21,7 +21,7 @@ from netfw.server.db.resources import Row
 from netfw.server.plugin.addressing import ROUTER_OWNERS, is_automatic
 from netfw.server.plugin.extensions import Extensions
 from netfw.server.plugin.keeper import Moment, StoredKeeper
-from netfw.server.plugin.networks import DHCP_OWNER, LEAST_IPV6_MTU
+from netfw.server.plugin.networks import DHCP_OWNER, LEAST_MTU
 from netfw.server.plugin.subnet_rules import check_gateway, check_overlap, check_subnet, completed
 from netfw.server.plugin.unit import Unit
 
@@ -45,6 +45,8 @@ class SubnetKeeper(StoredKeeper[Subnet]):
             there[subnet.network_id].append(subnet)
             new.append(subnet)
         made = unit.insert(*new)
+        for id, subnets in there.items():
+            _list_subnets(unit, id, subnets)
         for subnet in made:
             unit.tx.addresses.define(subnet)
             unit.backbone.ipam.check_subnet(None, subnet, unit.tx.addresses)
@@ -71,7 +73,10 @@ class SubnetKeeper(StoredKeeper[Subnet]):
             self._take_address(unit, row, before)
         unit.backbone.ipam.drop_subnet(before.id, unit.tx.addresses)
         unit.tx.addresses.drop(before.id)
+        unit.network(before.network_id, lock=True)
+        left = [each for each in unit.subnets(before.network_id) if each.id != before.id]
         unit.delete(before)
+        _list_subnets(unit, before.network_id, left)
 
     def find(self, moment: Moment, requester: Requester, query: Query) -> tuple[Body, ...]:
         shared = query.filters.get("shared")
@@ -95,9 +100,11 @@ class SubnetKeeper(StoredKeeper[Subnet]):
             unit, None, cast(Subnet, parse(Kind.SUBNET, said)), body, network
         )
         check_subnet(subnet, unit.backbone.settings)
-        if subnet.ip_version == 6 and network.mtu < LEAST_IPV6_MTU:
+        least = LEAST_MTU[subnet.ip_version]
+        if network.mtu < least:
             raise Conflict(
-                f"network {network.id} has an MTU of {network.mtu}, and IPv6 needs {LEAST_IPV6_MTU}"
+                f"network {network.id} has an MTU of {network.mtu}, and IPv{subnet.ip_version} "
+                f"needs {least}"
             )
         return subnet
 
@@ -153,6 +160,13 @@ def _visible_network(unit: Unit, id: str) -> Network:
     if not (sees in (None, network.project_id) or network.shared or network.external):
         raise unseen
     return network
+
+
+def _list_subnets(unit: Unit, id: NetworkId, subnets: Sequence[Subnet]) -> None:
+    """Have the network, of which the subnets are a part, say which it has; it is locked."""
+    network = unit.network(id)
+    ids = frozenset(subnet.id for subnet in subnets)
+    unit.update(network, unit.evolved(network, subnet_ids=ids))
 
 
 def _vacating(unit: Unit, subnet: Subnet) -> tuple[Row, ...]:

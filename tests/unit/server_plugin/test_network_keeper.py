@@ -25,6 +25,7 @@ from netfw.model.resource import Kind
 from netfw.model.router import ExternalGateway, Router
 from netfw.model.segment import NetworkType
 from netfw.server.db import Database
+from netfw.server.plugin.routers import RouterPlugin
 from netfw.server.plugin.segment_types import SegmentTypes
 from netfw.server.plugin.settings import Settings
 from netfw_drivers.null.mechanism import LoggerMechanismDriver
@@ -170,6 +171,11 @@ def test_an_mtu_can_be_chosen_as_far_as_the_segments_carry_it(calls: Calls) -> N
     calls.subnet(made, "fd00::/64")
     with pytest.raises(Conflict, match="1280"):
         calls.change("network", made["id"], mtu=1279)
+    four = calls.network()
+    calls.subnet(four, "10.0.0.0/24")
+    assert calls.change("network", four["id"], mtu=68)["mtu"] == 68
+    with pytest.raises(Conflict, match="68"):
+        calls.change("network", four["id"], mtu=67)
     small = calls.network(mtu=1000)
     with pytest.raises(Conflict, match="1280"):
         calls.subnet(small, "fd00::/64")
@@ -281,6 +287,32 @@ def test_what_no_driver_or_agent_offers_is_refused(calls: Calls) -> None:
         calls.network(availability_zone_hints=["zone-a"])
     with pytest.raises(InvalidInput, match="nonsense"):
         calls.network(nonsense=1)
+
+
+@pytest.mark.spec("API-06")
+def test_floating_ips_that_nobody_uses_go_with_their_network(calls: Calls) -> None:
+    routers = RouterPlugin(calls.plugin.backbone)
+    outside = calls.network(ADMIN, router__external=True)
+    calls.subnet(outside, "192.0.2.0/24", ADMIN)
+    inside = calls.network()
+    subnet = calls.subnet(inside, "10.0.0.0/24")
+    port = calls.make("port", network_id=inside["id"])
+    gateway = {"network_id": outside["id"]}
+    (router,) = routers.create(
+        ALICE, "router", [{"project_id": "alice", "external_gateway_info": gateway}]
+    )
+    body = {"subnet_id": subnet["id"]}
+    routers.act(ALICE, "router", str(router["id"]), "add_router_interface", body)
+    floating = {"project_id": "alice", "floating_network_id": outside["id"]}
+    (used,) = routers.create(ALICE, "floatingip", [{**floating, "port_id": port["id"]}])
+    routers.create(ALICE, "floatingip", [floating])
+    with pytest.raises(Conflict, match="in use"):
+        calls.delete("network", outside["id"], ADMIN)
+    assert len(routers.find(ADMIN, "floatingip", Query())) == 2, "all or nothing"
+    routers.update(ALICE, "floatingip", str(used["id"]), {"port_id": None})
+    routers.update(ALICE, "router", str(router["id"]), {"external_gateway_info": None})
+    calls.delete("network", outside["id"], ADMIN)
+    assert routers.find(ADMIN, "floatingip", Query()) == ()
 
 
 @pytest.mark.spec("ML2-02")

@@ -293,6 +293,22 @@ def test_hosts_derive_addresses_when_such_a_subnet_comes_and_lose_them_when_it_g
     assert len(calls.show("port", port["id"])["fixed_ips"]) == 1
 
 
+@pytest.mark.spec("API-08")
+def test_a_network_has_another_revision_with_its_subnets(calls: Calls) -> None:
+    network = calls.network()
+    body = {"project_id": "alice", "network_id": network["id"]}
+    two = [{**body, "cidr": "10.0.0.0/24"}, {**body, "cidr": "10.0.1.0/24"}]
+    first, second = calls.plugin.create(ALICE, "subnet", two)
+    after = calls.show("network", network["id"])
+    assert after["revision_number"] == 2
+    assert after["subnets"] == sorted([first["id"], second["id"]])
+    calls.change("subnet", str(first["id"]), name="x")
+    assert calls.show("network", network["id"])["revision_number"] == 2
+    calls.delete("subnet", str(first["id"]))
+    after = calls.show("network", network["id"])
+    assert (after["revision_number"], after["subnets"]) == (3, [second["id"]])
+
+
 def test_quotas_of_subnets_count(database: Database) -> None:
     calls = Calls(core_plugin(database, quotas={"subnet": 1}))
     network = calls.network()
@@ -308,13 +324,13 @@ def test_verbs_on_subnets_take_few_statements(calls: Calls, database: Database) 
     calls.subnet(network, "10.0.0.0/24")
     with statements(database) as seen:
         subnet = calls.subnet(network, "10.0.1.0/24")
-    assert len(seen) <= 14
+    assert len(seen) <= 15
     with statements(database) as seen:
         calls.change("subnet", subnet["id"], name="x")
     assert len(seen) <= 9
     with statements(database) as seen:
         calls.delete("subnet", subnet["id"])
-    assert len(seen) <= 15
+    assert len(seen) <= 16
     with statements(database) as seen:
         calls.plugin.find(ALICE, "subnet", Query())
     for number in range(2, 12):
