@@ -9,7 +9,7 @@ IMAGINED := tests/conformance/broken $(wildcard tests/conformance/test_broken_*.
     type_drivers memory_source null_interface)
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit lint types imports lab conformance conformance-values conformance-real system system-l2 fuzz samples spec docs bench clean packages
+.PHONY: help demo test unit lint types imports lab conformance conformance-values conformance-real system system-l2 tempest fuzz samples spec docs bench clean packages
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -60,6 +60,10 @@ system: packages $(READY) ## netfw as a user meets it: commands, demo, packaging
 system-l2: packages $(READY) ## the L2 agent on three hosts, under faults: real packets, about four minutes
 	$(call STEP,L2 agent on three hosts)
 	@$(PYTEST) -q --sandbox tests/system/l2
+
+tempest: packages $(READY) ## the network API tests of Tempest and neutron-tempest-plugin, about seven minutes
+	$(call STEP,Tempest)
+	@$(BIN)/python tests/tempest/run.py
 
 fuzz: packages $(READY) ## the long forms: policies and packets by chance, hundreds of updates under load
 	$(call STEP,firewalls by chance)

@@ -31,7 +31,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 HOME = ROOT / ".netfw" / "tempest"
-RUN = ROOT / ".netfw" / "tempest-run"
+RUN = ROOT / ".netfw" / ("tempest-short" if "--short" in sys.argv else "tempest-run")
 PASSING = HERE / "passing.txt"
 SHORT = HERE / "short.txt"
 EVERYTHING = r"^(tempest\.api\.network|neutron_tempest_plugin\.api)\."
