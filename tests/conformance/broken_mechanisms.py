@@ -20,6 +20,7 @@ CAN_NOT_BE = "test_what_can_not_be_is_refused_before_it_is_committed"
 CHECKING = "test_checking_changes_nothing_and_can_be_repeated"
 CHECKING_ALONE = "test_checking_works_while_the_backend_does_not_answer"
 FOR_GOOD = "test_what_the_backend_refuses_for_good_is_said"
+DELIVERS = "test_who_carries_something_to_a_backend_is_one_that_delivers"
 GONE = "test_what_is_gone_leaves_nothing_and_can_go_again"
 GOES_ON = "test_any_process_can_go_on"
 IS_BOUND = "test_what_the_driver_is_for_is_bound"
@@ -51,6 +52,16 @@ class ChecksByDoing(BrokenMechanism):
         if change.after is not None:
             self.fabric.held[change.ref] = change.after
         super().check(change)
+
+
+class DeniesThatItDelivers(BrokenMechanism):
+    """Has something to deliver, and says that it has not."""
+
+    refused_by = frozenset({DELIVERS})
+
+    @property
+    def delivers(self) -> bool:
+        return False
 
 
 class AsksTheFabric(BrokenMechanism):

@@ -245,6 +245,14 @@ class MechanismDriverConformance(Hooked):
                 alone.deliver(change)
                 assert at.picture() == straight.picture(), change
 
+    @proves(MechanismDriver, 6)
+    def test_who_carries_something_to_a_backend_is_one_that_delivers(self) -> None:
+        with self.setting() as at:
+            driver, before = at.make(), at.picture()
+            for first, *_ in scene.HISTORIES:
+                driver.deliver(scene.change(None, first))
+            assert driver.delivers or at.picture() == before
+
     def prepared(
         self, at: Setting, histories: tuple[tuple[scene.Told, ...], ...]
     ) -> MechanismDriver:
