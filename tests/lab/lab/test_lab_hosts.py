@@ -248,7 +248,7 @@ def test_a_disconnected_host_is_cut_off_until_it_is_connected_again(
     def reaches() -> bool:
         return one.attempt(["ping", "-c1", "-W1", str(two.address.ip)]).status == 0
 
-    assert reaches()
+    assert _eventually(reaches)
     lab.fabric.disconnect("host2", silently=silently)
     assert not lab.fabric.connected("host2")
     assert ("NO-CARRIER" in two.run(["ip", "link", "show", "eth0"])) is not silently

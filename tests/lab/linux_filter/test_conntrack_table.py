@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from ipaddress import ip_address, ip_network
@@ -23,10 +24,24 @@ def tracked(shell, space) -> Iterator[Conntrack]:
     """A namespace that tracks, with a server for TCP and UDP at ports 7000 and 7001."""
     shell("ip address add 10.9.0.1/32 dev lo")
     shell("ip address add fd00:9::1/128 dev lo nodad")
+    _await_route(space, "fd00:9::1")
     for command in ("iptables", "ip6tables"):
         shell(f"{command} -A INPUT -m conntrack --ctstate NEW -j ACCEPT")
     with Conntrack(space) as table:
         yield table
+
+
+def _await_route(space, address: str) -> None:
+    """The kernel makes the route to a new IPv6 address of its own a moment after the address."""
+
+    def is_there() -> bool:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+            return probe.connect_ex((address, 9)) == 0
+
+    deadline = time.monotonic() + 10
+    while not netns.run_in(space, is_there):
+        assert time.monotonic() < deadline, f"no route to {address}"
+        time.sleep(0.01)
 
 
 @pytest.fixture
