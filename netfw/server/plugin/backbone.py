@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from attrs import define, field
@@ -11,6 +11,7 @@ from netfw.drivers.base import Host
 from netfw.drivers.change import Change
 from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.query import Requester
+from netfw.drivers.reports import Report
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.agent import Agent
 from netfw.server.db.database import Database, Transaction, View
@@ -49,6 +50,8 @@ class Backbone:
     """In the order in which they are asked: mechanism drivers, service plugins, the outbox."""
     arrivals: list[Arrival] = field(factory=list)
     """In the order in which they are told."""
+    hearing: list[Callable[[Sequence[Report]], None]] = field(factory=list)
+    """Told of what agents report, beside the core plugin itself; each takes what it knows."""
     starting: list[Callable[[], None]] = field(factory=list)
     """What has to be in the database before the first request."""
     segments_wanted: bool = False

@@ -49,7 +49,7 @@ class Ml2Plugin(KeepingPlugin, CorePlugin):
         return DriverInfo("ml2")
 
     def heard(self, reports: Sequence[Report]) -> None:
-        for hear in self._hearing:
+        for hear in (*self._hearing, *self.backbone.hearing):
             hear(reports)
 
     def answer(self, request: Request[R]) -> R:
