@@ -162,14 +162,12 @@ def _associated(unit: Unit, floating: FloatingIp, body: Body) -> FloatingIp:
     port = cast(Port, row.resource())
     fixed = _target(unit, floating, port, None if asked is None else str(asked))
     router = _leading(unit, floating, port, fixed)
-    same = (floating.port_id, floating.fixed_address) == (port.id, fixed.address)
-    return evolve(
-        floating,
-        port_id=port.id,
-        fixed_address=fixed.address,
-        router_id=router.id,
-        status=floating.status if same and floating.router_id == router.id else Status.DOWN,
-    )
+    after = evolve(floating, port_id=port.id, fixed_address=fixed.address, router_id=router.id)
+    if after == floating:
+        return floating
+    if floating.port_id is not None:
+        unit.tx.statuses.forget([ref(floating)])
+    return evolve(after, status=Status.DOWN)
 
 
 def _target(unit: Unit, floating: FloatingIp, port: Port, asked: str | None) -> FixedIp:

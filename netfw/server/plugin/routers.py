@@ -18,6 +18,7 @@ from netfw.model.router import Router
 from netfw.model.wire import parse, render
 from netfw.server.plugin.agents import L3_AGENT
 from netfw.server.plugin.backbone import Backbone, backbone_of
+from netfw.server.plugin.floating_ip_statuses import FloatingIpStatuses
 from netfw.server.plugin.floating_ips import FloatingIpKeeper
 from netfw.server.plugin.keeper import Act, Moment, StoredKeeper
 from netfw.server.plugin.keeping import KeepingPlugin
@@ -122,6 +123,7 @@ class RouterPlugin(KeepingPlugin, ServicePlugin):
     def __init__(self, backbone: Backbone) -> None:
         super().__init__(backbone, (RouterKeeper(), FloatingIpKeeper()))
         backbone.watchers.append(watch_ports)
+        backbone.hearing.append(FloatingIpStatuses(backbone))
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
