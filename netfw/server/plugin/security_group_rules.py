@@ -54,7 +54,8 @@ class SecurityGroupRuleKeeper(StoredKeeper[SecurityGroupRule]):
             raise InvalidInput(
                 dict.fromkeys(sorted(fixed), "can not be changed; delete the rule, make another")
             )
-        return unit.update(before, evolve(before, description=str(body["description"])))
+        description = str(body.get("description", before.description))
+        return unit.update(before, evolve(before, description=description))
 
     def remove(self, unit: Unit, before: SecurityGroupRule) -> None:
         row = unit.tx.resources.get(Kind.SECURITY_GROUP, before.security_group_id, lock=True)
