@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 from attrs import evolve
 
+from netfw.drivers.interest import Service
 from netfw.drivers.query import Body, Requester
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import Mac
@@ -125,8 +126,8 @@ class PortKeeper(StoredKeeper[Port]):
         port = self._filtered(unit, before, port, body)
         if _binds_anew(before, port, body):
             port = self._binder.rebound(unit, before, port)
-        if before.admin_up and not port.admin_up:
-            unit.tx.statuses.forget([ref(before)])
+        if before.admin_up != port.admin_up:
+            unit.tx.statuses.forget([ref(before)], Service.L2)
             port = evolve(port, status=Status.DOWN)
         try:
             return unit.update(before, port)

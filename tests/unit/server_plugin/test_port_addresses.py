@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from port_world import ADMIN, MEMBER, World, addresses
 
+from netfw.drivers.ipam import AddressRequest, AddressStore, AnyAddress
 from netfw.drivers.query import Query
 from netfw.errors import (
     Conflict,
@@ -15,9 +16,11 @@ from netfw.errors import (
     IpAddressGenerationFailure,
 )
 from netfw.model import AllocationPool, NetworkId
+from netfw.model.port import FixedIp
 from netfw.model.subnet import Ipv6Mode
 from netfw.server.plugin.addressing import Applicant, requests
 from netfw.server.plugin.backbone import Backbone
+from netfw_drivers.ipam.internal import InternalIpamDriver
 
 SLAAC = {"ipv6_ra_mode": Ipv6Mode.SLAAC, "ipv6_address_mode": Ipv6Mode.SLAAC}
 STATEFUL = {"ipv6_ra_mode": Ipv6Mode.STATEFUL, "ipv6_address_mode": Ipv6Mode.STATEFUL}
@@ -217,6 +220,40 @@ def test_ports_of_one_list_share_subnets_that_run_out(world: World, network: Net
     with pytest.raises(Conflict, match=r"no address is left in 10.0.[01].0/29 .*, 10.0.[01].0/29"):
         world.bulk([{"network_id": str(network)}] * 2)
     world.bulk([{"network_id": str(network)}])  # what was taken for two went back
+
+
+class FromTheEnd(InternalIpamDriver):
+    """Chooses addresses itself, but for the first."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def allocate(self, request: AddressRequest, store: AddressStore) -> FixedIp:
+        self.asked += 1
+        if not isinstance(request, AnyAddress) or self.asked == 1:
+            return super().allocate(request, store)
+        subnet = request.subnets[0]
+        for address in reversed(list(subnet.cidr.hosts())):
+            if store.take(subnet.id, address):
+                return FixedIp(subnet_id=subnet.id, address=address)
+        raise Conflict("none is left")
+
+
+def test_what_was_taken_ahead_and_not_wanted_goes_back(backbone: Backbone) -> None:
+    backbone.ipam = FromTheEnd()
+    world = World(backbone)
+    network = world.network()
+    world.subnet(network, "10.0.0.0/28")
+    made = world.bulk([{"network_id": str(network)}] * 4)
+    assert [addresses(port)[0] for port in made] == [
+        "10.0.0.2",
+        "10.0.0.14",
+        "10.0.0.13",
+        "10.0.0.12",
+    ]
+    backbone.ipam = InternalIpamDriver()
+    rest = world.bulk([{"network_id": str(network)}] * 9)
+    assert {addresses(port)[0] for port in rest} == {f"10.0.0.{n}" for n in range(3, 12)}
 
 
 def test_ports_are_found_by_their_addresses(world: World, network: NetworkId) -> None:

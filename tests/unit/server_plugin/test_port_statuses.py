@@ -60,6 +60,12 @@ def report(port: Any, status: Status = Status.ACTIVE, **other: Any) -> StatusRep
     return StatusReport(**said)
 
 
+def known(world: World, port: Any) -> Any:
+    """What was reported of a port, as far as it is kept."""
+    ref = Ref(Kind.PORT, UUID(port["id"]))
+    return world.backbone.database.transaction(lambda tx: tx.statuses.of([ref]))
+
+
 def dhcp_agent(world: World, host: str, network: NetworkId, *, alive: bool = True) -> None:
     """A DHCP agent that serves a network."""
     agent = Agent(id=AgentId(uuid4()), agent_type="DHCP agent", binary="netfw-dhcp", host=host)
@@ -113,6 +119,7 @@ def test_a_report_counts_for_the_present_revision_and_host_only(
     statuses([report(port, host="h2"), report({**port, "revision_number": 2})])
     statuses([report({"id": str(uuid4()), "revision_number": 1})])
     assert world.show(port, ADMIN)["status"] == "DOWN"
+    assert known(world, port) == {}
     moved = world.update(port, ADMIN, binding__host_id="h2")
     statuses([report(port), report(moved)])
     assert world.show(port, ADMIN)["status"] == "DOWN"
@@ -137,7 +144,9 @@ def test_a_port_that_moves_or_is_switched_off_is_down_at_once(
     assert world.show(port, ADMIN)["status"] == "DOWN"
     on = world.update(port, ADMIN, admin_state_up=True)
     assert on["status"] == "DOWN"
+    assert known(world, port) == {}  # whoever wired it before must say so again
     statuses([report(on)])
+    assert world.show(port, ADMIN)["status"] == "ACTIVE"
     moved = world.update(port, ADMIN, binding__host_id="h2")
     assert moved["status"] == "DOWN"
     back = world.update(port, ADMIN, binding__host_id="h1")
@@ -247,11 +256,9 @@ def test_a_deleted_port_leaves_no_reports(
 ) -> None:
     port = world.create(network, ADMIN, binding__host_id="h1")
     statuses([report(port)])
+    assert known(world, port) != {}
     world.delete(port, ADMIN)
-    left = world.backbone.database.transaction(
-        lambda tx: tx.statuses.of([Ref(Kind.PORT, UUID(port["id"]))])
-    )
-    assert left == {}
+    assert known(world, port) == {}
 
 
 def test_a_leg_on_all_hosts_is_active_where_any_says_so(
