@@ -62,20 +62,28 @@ class ServedHost(AgentHost):
         self.directory.mkdir()
         self.configure()
 
-    def plug_port(self, port: Any) -> Instance:
-        """Plug an instance for a port of the API, as a hypervisor does."""
+    def plug_port(self, port: Any, name: str = "") -> Instance:
+        """Plug an instance for a port of the API, called like the port unless *name* says else."""
         address = port.fixed_ips[0]["ip_address"]
         return self.host.instance(
-            port.name,
+            name or port.name,
             Plug(
                 bridge="br-int",
-                device=f"tap{port.id[:11]}",
+                device=_device(port),
                 mac=port.mac_address,
                 addresses=(f"{address}/24",),
                 mtu=1450,
                 external_ids={"iface-id": port.id, "attached-mac": port.mac_address},
             ),
         )
+
+    def unplug_port(self, port: Any) -> None:
+        """Take the device away, as a hypervisor does."""
+        self.host.ovs.vsctl("--if-exists", "del-port", "br-int", _device(port))
+
+
+def _device(port: Any) -> str:
+    return f"tap{port.id[:11]}"
 
 
 @define

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 import time
@@ -35,8 +36,8 @@ def _await_route(space, address: str) -> None:
     """The kernel makes the route to a new IPv6 address of its own a moment after the address."""
 
     def is_there() -> bool:
-        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
-            return probe.connect_ex((address, 9)) == 0
+        with socket.socket(socket.AF_INET6) as probe:
+            return probe.connect_ex((address, 9)) == errno.ECONNREFUSED
 
     deadline = time.monotonic() + 10
     while not netns.run_in(space, is_there):

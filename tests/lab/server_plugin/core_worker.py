@@ -60,14 +60,18 @@ def make_these_subnets(url: str, network: str, blocks: list[str], seed: int) -> 
 
 
 def come_and_go(url: str, network: str, seed: int) -> int:
-    """Make ports and delete them; or the subnet, the network itself.  How much was done."""
-    database, chance, done = Database(url), random.Random(seed), 0
+    """Make and delete ports, or subnets, or try to delete the network.  How much was done."""
+    database, done = Database(url), 0
     calls = Calls(core_plugin(database))
-    for _ in range(8):
+    for at in range(8):
         try:
-            port = calls.make("port", ALICE, network_id=network)
-            calls.delete("port", port["id"])
-            if seed == 0 and chance.random() < 0.5:
+            if seed == 1:
+                subnet = calls.make("subnet", ALICE, network_id=network, cidr=f"10.1.{at}.0/24")
+                calls.delete("subnet", subnet["id"])
+            else:
+                port = calls.make("port", ALICE, network_id=network)
+                calls.delete("port", port["id"])
+            if seed == 0 and at > 3:
                 calls.delete("network", network)
             done += 1
         except (Conflict, NotFound):

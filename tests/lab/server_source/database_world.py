@@ -22,7 +22,7 @@ from netfw.drivers.requests import EnsureDhcpPort, Request
 from netfw.errors import Conflict, NotSupported
 from netfw.messaging.answers import dhcp_port
 from netfw.messaging.reach import Assignment, Item
-from netfw.model import Agent, FloatingIp, Mac, Port
+from netfw.model import Agent, FloatingIp, Mac, Network, Port
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.standard import Status
 from netfw.server.db import Database, Transaction
@@ -131,6 +131,11 @@ class DatabaseWorld:
                 _put(tx, _unique(item))
 
 
+def bare(resource: Resource) -> Resource:
+    """As agents are told: what subnets a network has, the subnets themselves say."""
+    return evolve(resource, subnet_ids=()) if isinstance(resource, Network) else resource
+
+
 def _put(tx: Transaction, new: Resource) -> None:
     old = _stored(tx, ref(new))
     if old is None:
@@ -143,7 +148,7 @@ def _put(tx: Transaction, new: Resource) -> None:
 
 
 def _stored(tx: Transaction, key: Ref) -> Resource | None:
-    return next((row.resource() for row in tx.resources.present([key])), None)
+    return next((bare(row.resource()) for row in tx.resources.present([key])), None)
 
 
 def _unique(item: Resource) -> Resource:
@@ -163,7 +168,7 @@ def _unique(item: Resource) -> Resource:
 def _resources(tx: Transaction) -> Iterator[Resource]:
     for kind in STORED:
         for row in tx.resources.find(kind, Query()):
-            yield row.resource()
+            yield bare(row.resource())
 
 
 def _assignments(tx: Transaction) -> frozenset[Assignment]:

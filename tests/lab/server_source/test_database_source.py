@@ -11,7 +11,7 @@ from database_place import Places
 from database_world import ABSENT, DatabaseWorld
 from hypothesis import settings
 
-from netfw.messaging.remote import Announcing, Desk, Parted, RemoteSource
+from netfw.messaging.remote import Announcing, Desk, RemoteSource, Writing
 from netfw.server.db import Database
 from netfw.server.source import CommitWatch, DatabaseSource
 from netfw.testing.conformance.state_source import StateSourceConformance
@@ -35,7 +35,7 @@ class OnADatabase(StateSourceConformance):
         source = DatabaseSource(
             database, commits, heard=world.heard, answer=world.answer, page=page
         )
-        assert isinstance(source, Parted)
+        assert isinstance(source, Writing)
         assert isinstance(source, Announcing)
         try:
             yield Setting(source, world)
