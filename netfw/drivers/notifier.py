@@ -20,7 +20,8 @@ class Notifier(Driver):
     2. ``notify`` is called from the outbox after the commit, outside any transaction, by one
        thread at a time, with the changes that concern it in the order of the commits: several at
        once where they queue, each at least once.
-    3. ``notify`` is idempotent for the other side: every message carries ref and revision.
+    3. ``notify`` is idempotent for the other side: every message says a state, or carries ref and
+       revision.
     4. What ``notify`` raises keeps the whole batch in the outbox; it is tried again with growing
        pauses and can be seen.  No request waits for it and no port's status depends on it.
     5. It gives up waiting for the other side after the time-out of its options.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from netfw.testing.conformance.interface import InterfaceDriverConformance
     from netfw.testing.conformance.ipam import IpamDriverConformance
     from netfw.testing.conformance.mechanism import MechanismDriverConformance
+    from netfw.testing.conformance.notifier import NotifierConformance
     from netfw.testing.conformance.state_source import StateSourceConformance
     from netfw.testing.conformance.switch import SwitchDriverConformance
     from netfw.testing.conformance.transport import TransportConformance
@@ -29,6 +30,7 @@ __all__ = [
     "InterfaceDriverConformance",
     "IpamDriverConformance",
     "MechanismDriverConformance",
+    "NotifierConformance",
     "StateSourceConformance",
     "SwitchDriverConformance",
     "TransportConformance",
@@ -41,6 +43,7 @@ _HOMES = {
     "InterfaceDriverConformance": "interface",
     "IpamDriverConformance": "ipam",
     "MechanismDriverConformance": "mechanism",
+    "NotifierConformance": "notifier",
     "StateSourceConformance": "state_source",
     "SwitchDriverConformance": "switch",
     "TransportConformance": "transport",
