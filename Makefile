@@ -7,9 +7,10 @@ PYTEST := $(BIN)/pytest
 IMAGINED := tests/conformance/broken $(wildcard tests/conformance/test_broken_*.py) \
     $(patsubst %,tests/conformance/test_%.py,suite_manners hooked internal_ipam mechanism_drivers \
     type_drivers memory_source null_interface)
+SERVER_LABS := $(wildcard tests/lab/server_*) tests/lab/transport
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit lint types imports lab conformance conformance-values conformance-real system system-l2 tempest fuzz samples spec docs bench clean packages
+.PHONY: help demo test unit lint types imports lab conformance conformance-values conformance-real lab-server system system-server system-l2 tempest fuzz samples spec docs bench clean packages
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -19,7 +20,8 @@ demo: packages $(READY) ## see netfw at work: two hosts, two instances, a ping; 
 	@$(BIN)/netfw demo
 
 test: packages $(READY) ## everything: lint, types, imports, unit, conformance, lab, system, system-l2, samples, docs
-	@$(BIN)/python tools/steps.py lint types imports unit conformance-values conformance-real,lab system system-l2 samples docs
+	@$(BIN)/python tools/steps.py lint types imports unit conformance-values conformance-real,lab,lab-server \
+	    system,system-server system-l2 samples docs
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)
@@ -41,7 +43,11 @@ imports: $(READY) ## who may import whom
 
 lab: packages $(READY) ## toolboxes and the lab on real kernels and switches
 	$(call STEP,lab tests)
-	@$(PYTEST) -q --sandbox tests/lab
+	@$(PYTEST) -q --sandbox tests/lab $(addprefix --ignore ,$(SERVER_LABS))
+
+lab-server: packages $(READY) ## the server's parts on real databases, sockets and brokers
+	$(call STEP,lab tests of the server)
+	@$(PYTEST) -q --sandbox $(SERVER_LABS)
 
 conformance: conformance-values conformance-real ## the suites that vendors run, for our own drivers and for broken ones
 
@@ -55,7 +61,11 @@ conformance-real: packages $(READY)
 
 system: packages $(READY) ## netfw as a user meets it: commands, demo, packaging
 	$(call STEP,system tests)
-	@$(PYTEST) -q tests/system --ignore tests/system/l2
+	@$(PYTEST) -q tests/system --ignore tests/system/l2 --ignore tests/system/server
+
+system-server: packages $(READY) ## a real server with real clients and agents: openstack, openstacksdk, two hosts
+	$(call STEP,server with clients and agents)
+	@$(PYTEST) -q --sandbox tests/system/server
 
 system-l2: packages $(READY) ## the L2 agent on three hosts, under faults: real packets, about four minutes
 	$(call STEP,L2 agent on three hosts)
