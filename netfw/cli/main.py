@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from netfw.cli import drivers, lab, plan
+from netfw.cli import drivers, lab, plan, token
 from netfw.cli.demo import command as demo
 from netfw.errors import ConfigError, NetfwError
 
@@ -22,6 +22,7 @@ def parser() -> argparse.ArgumentParser:
     drivers.add_parser(commands)
     lab.add_parser(commands)
     plan.add_parser(commands)
+    token.add_parser(commands)
     return top
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from oslo_config import cfg
 
+from netfw.cli.main import main
 from netfw.conf import identity as options
 from netfw.drivers.query import Requester
 from netfw.errors import ConfigError, InvalidInput, Unauthorized
@@ -280,3 +281,15 @@ def test_tcp_with_noauth_alone_is_refused_at_start_unless_asked_for():
 def test_options_that_can_not_work_are_refused_at_start(values):
     with pytest.raises(ConfigError):
         configured(conf(**values), is_admin)
+
+
+def test_the_command_makes_a_token_that_the_file_knows(token_file, capsys):
+    token_file.write_text("# made by hand")
+    asked = ["token", "alice", "--project", "red", "--role", "Member", "--until", "2999-01-31"]
+    assert main([*asked, "--file", str(token_file)]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    claim = Tokens(str(token_file))(tcp("192.0.2.1", X_Auth_Token=said.out.strip()))
+    assert claim == Claim(project_id="red", user="alice", roles=frozenset({"member"}))
+    assert main(["token", "alice smith"]) == 2
+    assert "spaces" in capsys.readouterr().err

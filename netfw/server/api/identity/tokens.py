@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import re
 import secrets
 from collections.abc import Callable
@@ -78,6 +79,33 @@ def new_token() -> str:
 def hash_token(token: str) -> str:
     """The token as it stands in the file."""
     return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
+
+
+def issue(claim: Claim, until: datetime | None = None) -> tuple[str, str]:
+    """A new token for somebody, and its line in the file.
+
+    :raises ConfigError: somebody of that name can not be written there.
+    """
+    token = new_token()
+    if until is not None and until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    return token, render_token(KnownToken(hash=hash_token(token), claim=claim, until=until))
+
+
+def append_line(path: str, line: str) -> None:
+    """Write *line* to the end of the file, which is made for its owner alone if there is none.
+
+    :raises ConfigError: it can not be written.
+    """
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        with open(file, "a+", encoding="utf-8") as opened:
+            opened.seek(0)
+            text = opened.read()
+            begin = "" if not text or text.endswith("\n") else "\n"
+            opened.write(f"{begin}{line}\n")
+    except OSError as exc:
+        raise ConfigError(f"{path}: {exc.strerror}") from exc
 
 
 def render_token(known: KnownToken) -> str:
