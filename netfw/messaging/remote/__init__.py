@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from netfw.messaging.remote.desk import Desk
-from netfw.messaging.remote.offer import Announcing, Parted
+from netfw.messaging.remote.offer import Announcing, Writing, Written
 from netfw.messaging.remote.source import RemoteSource
 
-__all__ = ["Announcing", "Desk", "Parted", "RemoteSource"]
+__all__ = ["Announcing", "Desk", "RemoteSource", "Writing", "Written"]

@@ -26,8 +26,8 @@ from netfw.messaging.remote.codecs import (
 )
 from netfw.messaging.remote.envelope import SERVER, VERSION, Content, check_version, pack, unpack
 from netfw.messaging.remote.hints import hint_for
-from netfw.messaging.remote.offer import Announcing, Parted
-from netfw.messaging.remote.parts import BUDGET, write_part
+from netfw.messaging.remote.offer import Announcing, Writing
+from netfw.messaging.remote.parts import BUDGET, write_part, written
 from netfw.messaging.remote.tolerance import Understanding
 from netfw.model.resource import Ref
 from netfw.model.wire.codec import Absent
@@ -101,17 +101,20 @@ class Desk:
 
     def _snapshot(self, content: Content, caller: Caller) -> bytes:
         interest, after = self._interest(content, caller), _after(content)
-        if isinstance(self._source, Parted):
-            page = self._source.part(interest, after)
+        if isinstance(self._source, Writing):
+            page = self._source.written_part(interest, after)
             return write_part(page, after, self._budget, goes_on=page.more)
         whole = list(self._source.snapshot(interest))
         put = tuple(each for page in whole for each in page.put)
-        return write_part(Delta(put=put, cursor=whole[0].cursor), after, self._budget)
+        return write_part(written(Delta(put=put, cursor=whole[0].cursor)), after, self._budget)
 
     def _changes(self, content: Content, caller: Caller) -> bytes:
         interest = self._interest(content, caller)
         since: Cursor = read(CURSOR, content.get("since"), "since")
-        delta = self._source.changes(interest, since)
+        if isinstance(self._source, Writing):
+            delta = self._source.written_changes(interest, since)
+        else:
+            delta = written(self._source.changes(interest, since))
         return write_part(delta, _after(content), self._budget)
 
     def _report(self, content: Content, caller: Caller) -> bytes:

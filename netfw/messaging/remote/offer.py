@@ -6,11 +6,13 @@ less.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
+from attrs import field, frozen
+
 from netfw.drivers.interest import Interest
-from netfw.drivers.state_source import Cursor, Delta, Stop
+from netfw.drivers.state_source import Cursor, Stop
 from netfw.messaging.reach import Root
 from netfw.model.resource import Ref
 
@@ -21,15 +23,31 @@ It may be called by any thread, and only enqueues: it neither waits nor raises.
 """
 
 
-@runtime_checkable
-class Parted(Protocol):
-    """A source that can go on with a snapshot which another process began."""
+@frozen(kw_only=True)
+class Written:
+    """A delta whose resources are written already, each as a JSON object in the form of the API."""
 
-    def part(self, interest: Interest, after: Ref | None = None) -> Delta:
+    put: Mapping[Ref, str] = field(factory=dict)
+    drop: frozenset[Ref] = frozenset()
+    cursor: Cursor
+    more: bool = False
+
+
+@runtime_checkable
+class Writing(Protocol):
+    """A source that has its resources as text, and can go on with what another process began."""
+
+    def written_part(self, interest: Interest, after: Ref | None = None) -> Written:
         """A page of what concerns *interest*, in the order of :func:`position`, behind *after*.
 
         Its cursor is from before it was read.  Whoever reads page after page keeps the cursor of
         the first: changes since that bring what the pages do not agree on.
+        """
+
+    def written_changes(self, interest: Interest, since: Cursor) -> Written:
+        """What ``changes`` says.
+
+        :raises CursorLost: it can not tell.
         """
 
 

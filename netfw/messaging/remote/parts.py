@@ -15,9 +15,9 @@ from attrs import frozen
 from netfw.drivers.state_source import Cursor, Delta
 from netfw.messaging.remote.codecs import CURSOR, REF, read
 from netfw.messaging.remote.envelope import Content, text
-from netfw.messaging.remote.offer import position
+from netfw.messaging.remote.offer import Written, position
 from netfw.messaging.remote.tolerance import Understanding
-from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
+from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.wire import render
 
 BUDGET = 256 * 1024
@@ -33,20 +33,30 @@ class Part:
     """Where to go on; ``None``: this was the end."""
 
 
-def write_part(delta: Delta, after: Ref | None, budget: int, *, goes_on: bool = False) -> bytes:
+def written(delta: Delta) -> Written:
+    """*delta* with its resources as text."""
+    return Written(
+        put={ref(each): text(render(each)) for each in delta.put},
+        drop=delta.drop,
+        cursor=delta.cursor,
+        more=delta.more,
+    )
+
+
+def write_part(delta: Written, after: Ref | None, budget: int, *, goes_on: bool = False) -> bytes:
     """What comes behind *after*; *goes_on*: the delta is itself a page, and more follows it."""
     begin = None if after is None else position(after)
-    put = {ref(each): each for each in delta.put}
-    refs = sorted((*put, *delta.drop), key=position)
+    refs = sorted((*delta.put, *delta.drop), key=position)
     there = [each for each in refs if begin is None or position(each) > begin]
-    written: list[str] = []
-    dropped: list[str] = []
+    put: list[str] = []
+    drop: list[str] = []
     size = taken = 0
     for each in there:
-        line = _line(each, put.get(each))
+        body = delta.put.get(each)
+        line = f'["{each.kind}",{body or text(str(each.id))}]'
         if taken and size + len(line) > budget:
             break
-        (written if each in put else dropped).append(line)
+        (drop if body is None else put).append(line)
         size, taken = size + len(line), taken + 1
     unsaid = taken < len(there) or goes_on
     head = {
@@ -54,8 +64,7 @@ def write_part(delta: Delta, after: Ref | None, budget: int, *, goes_on: bool = 
         "more": delta.more,
         "after": REF.render(there[taken - 1]) if unsaid and taken else None,
     }
-    body = f'{text(head)[:-1]},"put":[{",".join(written)}],"drop":[{",".join(dropped)}]}}'
-    return body.encode()
+    return f'{text(head)[:-1]},"put":[{",".join(put)}],"drop":[{",".join(drop)}]}}'.encode()
 
 
 def read_part(content: Content, peer: Understanding) -> Part:
@@ -94,12 +103,6 @@ def joined(parts: Iterable[Delta]) -> Delta:
         cursor=oldest,
         more=more or len(cursors) > 1,
     )
-
-
-def _line(key: Ref, resource: Resource | None) -> str:
-    if resource is None:
-        return text([key.kind.value, str(key.id)])
-    return text([kind_of(resource).value, render(resource)])
 
 
 def _pair(raw: object) -> tuple[object, object]:

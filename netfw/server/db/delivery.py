@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
@@ -11,7 +13,6 @@ from attrs import frozen
 from sqlalchemy import Column, ColumnElement, Connection, Select, bindparam, or_, select
 
 from netfw.drivers.interest import Service
-from netfw.drivers.query import Query
 from netfw.messaging.reach import DISTRIBUTED_OWNER, EVERYWHERE, ROUTER_OWNERS, Facet, Node
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.kinds import PORT_ADDRESSES, PORT_GROUPS, STORED
@@ -101,6 +102,15 @@ FOLLOWED: Final = (
 )
 
 
+EVERY_AGENT: Final = select(STORED[Kind.AGENT].table.c.id, STORED[Kind.AGENT].table.c.body)
+
+
+@lru_cache(maxsize=4096)
+def _tunnels(body: str) -> bool:
+    """Whether the agent has an end of tunnels; each reader of all agents asks that of each."""
+    return bool(json.loads(body)["configurations"].get("tunneling_ip"))
+
+
 class Topics:
     """What readers follow, and what that brings, in one moment of the database."""
 
@@ -144,9 +154,9 @@ class Topics:
                 yield Ref(part.kind, UUID(id))
 
     def _tunnelling(self) -> Iterator[Ref]:
-        for row in self._rows.find(Kind.AGENT, Query()):
-            if row.body["configurations"].get("tunneling_ip"):
-                yield row.ref
+        for row in self._connection.execute(EVERY_AGENT):
+            if _tunnels(row.body):
+                yield Ref(Kind.AGENT, UUID(row.id))
 
 
 def _together(one: Following, two: Following) -> Following:

@@ -71,6 +71,12 @@ def _one(kind: Kind, *, seen: bool, lock: bool) -> Select[tuple[str, str]]:
 
 
 @cache
+def _texts(kind: Kind) -> Select[tuple[str, str]]:
+    table = stored(kind).table
+    return select(table.c.id, table.c.body).where(table.c.id.in_(bindparam("ids", expanding=True)))
+
+
+@cache
 def _new(table: Table) -> Insert:
     return insert(table)
 
@@ -184,6 +190,21 @@ class Rows:
                 some += [_row(kind, row) for row in chosen]
             found += self._completed(kind, some)
         return tuple(found)
+
+    def texts(self, refs: Iterable[Ref]) -> dict[Ref, str]:
+        """Those of *refs* that exist, as JSON and just as they are stored: nothing is read of it.
+
+        Networks do not list their subnets there, which are rows of their own.
+        """
+        wanted: dict[Kind, list[str]] = {}
+        for each in refs:
+            wanted.setdefault(each.kind, []).append(str(each.id))
+        found: dict[Ref, str] = {}
+        for kind, ids in wanted.items():
+            for part in _parts(ids):
+                for row in self._connection.execute(_texts(kind), {"ids": part}):
+                    found[Ref(kind, UUID(row.id))] = row.body
+        return found
 
     def _marker(self, kind: Kind, query: Query) -> Mapping[str, Any]:
         table = stored(kind).table

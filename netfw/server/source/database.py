@@ -15,9 +15,10 @@ from netfw.drivers.requests import Request
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.errors import ConfigError
 from netfw.messaging.reach import Root
-from netfw.messaging.remote.offer import Tell, position
-from netfw.model.resource import Ref, ref
+from netfw.messaging.remote.offer import Tell, Written, position
+from netfw.model.resource import Ref
 from netfw.server.db import Database
+from netfw.server.db.resources import value
 from netfw.server.db.topics import readers, source
 from netfw.server.source import reading
 from netfw.server.source.commits import CommitWatch
@@ -62,22 +63,30 @@ class DatabaseSource(StateSource):
         return DriverInfo("database")
 
     def snapshot(self, interest: Interest) -> Iterator[Delta]:
-        page = first = self.part(interest)
-        yield first
+        page = first = self.written_part(interest)
+        yield _read(first)
         while page.more:
-            last = max((ref(each) for each in page.put), key=position)
-            page = evolve(self.part(interest, last), cursor=first.cursor)
-            yield page
+            last = max(page.put, key=position)
+            page = evolve(self.written_part(interest, last), cursor=first.cursor)
+            yield _read(page)
 
-    def part(self, interest: Interest, after: Ref | None = None) -> Delta:
-        """A page of a snapshot, behind *after*; see :class:`~netfw.messaging.remote.Parted`.
+    def changes(self, interest: Interest, since: Cursor) -> Delta:
+        return _read(self.written_changes(interest, since))
+
+    def written_part(self, interest: Interest, after: Ref | None = None) -> Written:
+        """A page of a snapshot, behind *after*: :class:`~netfw.messaging.remote.Writing`.
 
         :raises BackendUnavailable: the database does not answer.
         """
         names = sorted(readers(interest))
         return self._database.read(lambda view: reading.part(view, names, after, self._page))
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def written_changes(self, interest: Interest, since: Cursor) -> Written:
+        """What ``changes`` says: :class:`~netfw.messaging.remote.Writing`.
+
+        :raises CursorLost: the journal can not tell.
+        :raises BackendUnavailable: the database does not answer.
+        """
         names = sorted(readers(interest))
         return self._database.read(lambda view: reading.changes(view, names, since, self._page))
 
@@ -128,3 +137,12 @@ class DatabaseSource(StateSource):
             found = {token: hint for name in names for token, hint in self._hints[name].items()}
             for hint in found.values():
                 hint()
+
+
+def _read(written: Written) -> Delta:
+    return Delta(
+        put=tuple(value(each.kind, body) for each, body in written.put.items()),
+        drop=written.drop,
+        cursor=written.cursor,
+        more=written.more,
+    )

@@ -1,18 +1,22 @@
-"""What a reader gets, from one moment of the database: everything, or what changed for it."""
+"""What a reader gets, from one moment of the database: everything, or what changed for it.
+
+Resources stay the text that they are in the database wherever nobody has to know what they say.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from netfw.drivers.state_source import Cursor, Delta
-from netfw.messaging.remote.offer import position
-from netfw.model.resource import Ref, Resource, ref
+from netfw.drivers.state_source import Cursor
+from netfw.messaging.remote.offer import Written, position
+from netfw.model.resource import Ref
 from netfw.server.db import View
 from netfw.server.db.delivery import Following
+from netfw.server.db.resources import value
 from netfw.server.db.topics import topics
 
 
-def part(view: View, readers: Sequence[str], after: Ref | None, size: int) -> Delta:
+def part(view: View, readers: Sequence[str], after: Ref | None, size: int) -> Written:
     """So many of the resources that concern *readers*, in order, behind *after*."""
     cursor = view.journal.cursor()
     followed = [each.topic for each in view.topics.of(readers) if each.ended is None]
@@ -20,11 +24,11 @@ def part(view: View, readers: Sequence[str], after: Ref | None, size: int) -> De
     if after is not None:
         begin = position(after)
         concerning = [each for each in concerning if position(each) > begin]
-    put = _resources(view, concerning[:size])
-    return Delta(put=put, cursor=cursor, more=len(concerning) > size)
+    put = view.resources.texts(concerning[:size])
+    return Written(put=put, cursor=cursor, more=len(concerning) > size)
 
 
-def changes(view: View, readers: Sequence[str], since: Cursor, size: int) -> Delta:
+def changes(view: View, readers: Sequence[str], since: Cursor, size: int) -> Written:
     """What changed for *readers*: whole commits, about so many entries of the journal.
 
     :raises CursorLost: the journal can not tell.
@@ -32,32 +36,34 @@ def changes(view: View, readers: Sequence[str], since: Cursor, size: int) -> Del
     head = view.journal.head()
     head.check(since)
     if head.seq == since.seq:
-        return Delta(cursor=since)
+        return Written(cursor=since)
     entries, more = view.journal.concerning(since.seq, readers, size)
     until = entries[-1].seq if more else head.seq
     followed = view.topics.of(readers)
     active = {each.topic for each in followed if each.ended is None}.union(readers)
     lately = active.union(each.topic for each in followed if (each.ended or 0) > since.seq)
-    touched = {entry.ref for entry in entries if entry.topic in lately}
-    touched |= view.topics.refs(_turned(followed, since.seq, until))
-    present = _resources(view, touched)
-    put = tuple(each for each in present if not active.isdisjoint(topics(each)))
-    return Delta(
+    came = view.topics.refs(_began(followed, since.seq, until))
+    doubtful = {entry.ref for entry in entries if entry.topic in lately}
+    doubtful |= view.topics.refs(_ended(followed, since.seq, until))
+    present = view.resources.texts(came | doubtful)
+    put = {
+        each: body
+        for each, body in present.items()
+        if each in came or not active.isdisjoint(topics(value(each.kind, body)))
+    }
+    return Written(
         put=put,
-        drop=frozenset(touched).difference(map(ref, put)),
+        drop=frozenset(doubtful - put.keys()),
         cursor=Cursor(head.epoch, until),
         more=more,
     )
 
 
-def _turned(followed: Iterable[Following], after: int, until: int) -> list[str]:
-    """Topics that began or ended in between: all they bring came, or went, however old it is."""
-    return [
-        each.topic
-        for each in followed
-        if after < (each.since if each.ended is None else each.ended) <= until
-    ]
+def _began(followed: Iterable[Following], after: int, until: int) -> list[str]:
+    """Topics that are followed since then: all that they bring came, however old it is."""
+    return [each.topic for each in followed if each.ended is None and after < each.since <= until]
 
 
-def _resources(view: View, refs: Iterable[Ref]) -> tuple[Resource, ...]:
-    return tuple(row.resource() for row in view.resources.present(refs))
+def _ended(followed: Iterable[Following], after: int, until: int) -> list[str]:
+    """Topics that ended: what they brought perhaps goes."""
+    return [each.topic for each in followed if after < (each.ended or 0) <= until]
