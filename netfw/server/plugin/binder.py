@@ -113,8 +113,9 @@ class Binder:
         agents = self.agents(unit, (port.binding.host for port in ports))
         count = 0
         for before in ports:
+            former = _levels(unit, before)
             after = self.rebound(unit, before, before, agents)
-            if evolve(after, status=before.status) != before:
+            if after.binding != before.binding or _levels(unit, after) != former:
                 unit.update(before, after)
                 count += after.binding.vif_type != VifType.BINDING_FAILED.value
         return count
