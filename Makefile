@@ -75,10 +75,12 @@ tempest: packages $(READY) ## the network API tests of Tempest and neutron-tempe
 	$(call STEP,Tempest)
 	@$(BIN)/python tests/tempest/run.py
 
-fuzz: packages $(READY) ## the long forms: policies and packets by chance, hundreds of updates under load
+fuzz: packages $(READY) ## the long forms: policies, packets and API requests by chance, for more than an hour
 	$(call STEP,firewalls by chance)
 	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/test_ovs_firewall.py \
 	    tests/conformance/test_iptables_firewall.py -k "Chance or nothing_leaks"
+	$(call STEP,requests by chance: NETFW_API_SECONDS=3600)
+	@NETFW_LONG=1 $(PYTEST) -q tests/unit/server_api/test_api_chance.py
 
 samples: packages $(READY) ## the samples, installed and run as their readers would
 	$(call STEP,samples)
