@@ -221,7 +221,7 @@ class ServerParts:
             if each.name not in self.plugins
         ]
         stored = DocumentsPlugin(self.core.backbone, declared)
-        return dict.fromkeys(stored.resource_names(), stored)
+        return dict.fromkeys(stored.resource_names, stored)
 
     def _core(self, stack: ExitStack) -> Core:
         drivers = Drivers(
@@ -256,7 +256,7 @@ def _by_resource(plugins: Iterable[ResourcePlugin]) -> dict[str, ResourcePlugin]
     """
     found: dict[str, ResourcePlugin] = {}
     for each in plugins:
-        for name in sorted(each.resource_names()):
+        for name in sorted(each.resource_names):
             if name in found:
                 first, second = (which.describe().name for which in (found[name], each))
                 raise ConfigError(

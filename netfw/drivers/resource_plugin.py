@@ -27,6 +27,7 @@ class ResourcePlugin(Driver):
     5. A transaction that was refused because of another one is tried again, out of sight.
     """
 
+    @property
     @abstractmethod
     def resource_names(self) -> frozenset[str]:
         """The resources it stores, by their names in the API.  Constant."""

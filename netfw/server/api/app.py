@@ -157,7 +157,7 @@ def make_app(
     *probes* stand at paths of their own, such as ``/healthz``, and ask nobody who he is.
     """
     if not isinstance(plugins, Mapping):
-        plugins = {name: plugin for plugin in plugins for name in plugin.resource_names()}
+        plugins = {name: plugin for plugin in plugins for name in plugin.resource_names}
     return Application(
         catalog=catalog,
         plugins=plugins,

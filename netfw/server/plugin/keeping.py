@@ -19,6 +19,7 @@ class KeepingPlugin(ResourcePlugin):
         self._keepers = {keeper.name: keeper for keeper in keepers}
         backbone.keepers.update(self._keepers)
 
+    @property
     def resource_names(self) -> frozenset[str]:
         return frozenset(self._keepers)
 

@@ -46,7 +46,7 @@ class Layer3:
         self._numbers = count(1)
 
     def plugin(self, name: str) -> Any:
-        return next(each for each in self.plugins if name in each.resource_names())
+        return next(each for each in self.plugins if name in each.resource_names)
 
     def create(self, name: str, who: Requester = ANNA, /, **body: Any) -> Json:
         said = {"project_id": who.project_id, **body}

@@ -239,5 +239,5 @@ def test_service_plugins_are_loaded_by_name_within_a_server(
             create(ServicePlugin, name, {}, host)
         offer(core.core, host)
         plugin = create(ServicePlugin, name, {}, host)
-        assert plugin.resource_names() == resources
+        assert plugin.resource_names == resources
         assert plugin.describe().name == name

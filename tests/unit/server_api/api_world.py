@@ -127,7 +127,7 @@ def api(
     extending: Mapping[str, Any] | None = None,
 ) -> Client:
     """The API of a server with these plugins."""
-    kept = {name: plugin for plugin in plugins for name in plugin.resource_names()}
+    kept = {name: plugin for plugin in plugins for name in plugin.resource_names}
     catalog = assemble(kept, extending=extending, api=extensions)
     policy = RulesPolicy(catalog.resources, lookup_in(kept))
     return Client(

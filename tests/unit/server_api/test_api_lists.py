@@ -124,7 +124,7 @@ def test_every_filter_and_order_that_is_declared_works(
     client: Client, plugins: list[KeepingPlugin]
 ) -> None:
     admin = client.as_("root/admin")
-    kept = [name for plugin in plugins for name in plugin.resource_names()]
+    kept = [name for plugin in plugins for name in plugin.resource_names]
     tried = 0
     for resource in assemble(kept).resources:
         if resource.parent is not None or not resource.listed:

@@ -112,6 +112,7 @@ class TapPlugin(ResourcePlugin):
     def describe(self) -> DriverInfo:
         return DriverInfo("taps")
 
+    @property
     def resource_names(self) -> frozenset[str]:
         return frozenset({"tap", "mirror"})
 

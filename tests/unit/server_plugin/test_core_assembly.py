@@ -236,6 +236,6 @@ def test_a_plugin_outside_of_a_server_says_so(database: Database) -> None:
     host = LocalHost()
     offer(assemble(database, drivers), host)
     plugin = create(CorePlugin, "ml2", {}, host)
-    assert {"network", "subnet", "port", "segment", "agent"} <= plugin.resource_names()
+    assert {"network", "subnet", "port", "segment", "agent"} <= plugin.resource_names
     assert plugin.describe().name == "ml2"
     assert plugin.find(ADMIN, "network", Query()) == ()
