@@ -14,6 +14,7 @@ from netfw.drivers.query import Requester
 from netfw.drivers.reports import Report
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.agent import Agent
+from netfw.model.resource import Ref
 from netfw.server.db.database import Database, Transaction, View
 from netfw.server.plugin.keeper import Keeper
 from netfw.server.plugin.settings import Settings
@@ -50,6 +51,8 @@ class Backbone:
     """In the order in which they are asked: mechanism drivers, service plugins, the outbox."""
     arrivals: list[Arrival] = field(factory=list)
     """In the order in which they are told."""
+    reassigned: list[Callable[[Unit, Ref], None]] = field(factory=list)
+    """Told, in the transaction, of a network or router that other agents serve than before."""
     hearing: list[Callable[[Sequence[Report]], None]] = field(factory=list)
     """Told of what agents report, beside the core plugin itself; each takes what it knows."""
     starting: list[Callable[[], None]] = field(factory=list)

@@ -94,6 +94,8 @@ class ServingAgents:
     def assign(self, unit: Unit, target: Ref, host: str) -> None:
         """Have *host* serve *target*."""
         unit.tx.assignments.add(Assignment(self.service, host, target))
+        for tell in unit.backbone.reassigned:
+            tell(unit, target)
 
     def relieve(self, unit: Unit, target: Ref, *hosts: str) -> None:
         """Have *hosts*, or everybody if none are named, no longer serve *target*."""
