@@ -47,7 +47,7 @@ def changed_gateway(unit: Unit, router: Router, info: Info | None) -> ExternalGa
     port = legs.gateway
     if port is None or not stays:
         port = _new_port(unit, router, network_id, asked, port)
-    elif asked is not None:
+    elif asked:
         port = _readdressed(unit, port, asked)
     _check(unit, port, legs)
     return ExternalGateway(

@@ -22,6 +22,7 @@ from netfw.server.plugin.floating_ip_statuses import FloatingIpStatuses
 from netfw.server.plugin.floating_ips import FloatingIpKeeper
 from netfw.server.plugin.keeper import Act, Moment, StoredKeeper
 from netfw.server.plugin.keeping import KeepingPlugin
+from netfw.server.plugin.router_binding import follow_agents, follow_ports
 from netfw.server.plugin.router_gateway import PLACE, Info, changed_gateway
 from netfw.server.plugin.router_interfaces import add_interface, remove_interface
 from netfw.server.plugin.router_ports import (
@@ -122,7 +123,8 @@ class RouterPlugin(KeepingPlugin, ServicePlugin):
 
     def __init__(self, backbone: Backbone) -> None:
         super().__init__(backbone, (RouterKeeper(), FloatingIpKeeper()))
-        backbone.watchers.append(watch_ports)
+        backbone.watchers += [watch_ports, follow_ports]
+        backbone.reassigned.append(follow_agents)
         backbone.hearing.append(FloatingIpStatuses(backbone))
 
     @classmethod
