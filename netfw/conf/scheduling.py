@@ -22,6 +22,14 @@ SCHEDULING = (
         min=1.0,
         help="Seconds between two looks for what dead agents serve, and for what nobody serves.",
     ),
+    cfg.FloatOpt(
+        "failover_grace",
+        default=40.0,
+        min=0.0,
+        help="Seconds for which a server itself must have seen an agent be dead before it gives to "
+        "others what that one serves.  When the servers or the database were away, all agents "
+        "look dead until their next report: longer than their report_interval.",
+    ),
     cfg.IntOpt(
         "dhcp_agents_per_network",
         default=1,

@@ -21,6 +21,7 @@ from netfw.server.db.database import View
 from netfw.server.plugin.agents import DHCP_AGENT
 from netfw.server.plugin.backbone import SERVER, Backbone
 from netfw.server.plugin.serving import ServingAgents
+from netfw.server.plugin.suspicion import Suspicion
 from netfw.server.plugin.unit import Unit
 
 LOG = logging.getLogger(__name__)
@@ -37,6 +38,12 @@ class DhcpScheduler:
     agent_type: ClassVar[str] = DHCP_AGENT
     backbone: Backbone
     serving: ServingAgents = field(init=False)
+    suspicion: Suspicion = field(init=False)
+
+    @suspicion.default
+    def _suspicion(self) -> Suspicion:
+        settings = self.backbone.settings
+        return Suspicion(settings.failover_grace, settings.reschedule_interval * 2 + 10)
 
     @serving.default
     def _serving(self) -> ServingAgents:
@@ -101,8 +108,12 @@ class DhcpScheduler:
         if not self.backbone.settings.allow_automatic_dhcp_failover:
             return ()
 
+        dead = self.suspicion.confirmed(self.backbone.read(self.serving.dead))
+        if not dead:
+            return ()
+
         def networks(view: View) -> set[UUID]:
-            return {id for host in self.serving.dead(view) for id in self.serving.at(view, host)}
+            return {id for host in dead for id in self.serving.at(view, host)}
 
         return tuple(sorted(self.backbone.read(networks)))
 

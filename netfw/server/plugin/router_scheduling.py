@@ -24,6 +24,7 @@ from netfw.server.plugin.agents import L3_AGENT
 from netfw.server.plugin.backbone import SERVER, Backbone
 from netfw.server.plugin.scheduling import obstacle, wanted_agents
 from netfw.server.plugin.serving import ServingAgents
+from netfw.server.plugin.suspicion import Suspicion
 from netfw.server.plugin.unit import Unit
 
 LOG = logging.getLogger(__name__)
@@ -41,6 +42,12 @@ class RouterScheduler:
     agent_type: ClassVar[str] = L3_AGENT
     backbone: Backbone
     serving: ServingAgents = field(init=False)
+    suspicion: Suspicion = field(init=False)
+
+    @suspicion.default
+    def _suspicion(self) -> Suspicion:
+        settings = self.backbone.settings
+        return Suspicion(settings.failover_grace, settings.reschedule_interval * 2 + 10)
 
     @serving.default
     def _serving(self) -> ServingAgents:
@@ -142,8 +149,12 @@ class RouterScheduler:
         if not self.backbone.settings.allow_automatic_l3agent_failover:
             return ()
 
+        dead = self.suspicion.confirmed(self.backbone.read(self.serving.dead))
+        if not dead:
+            return ()
+
         def routers(view: View) -> set[UUID]:
-            return {id for host in self.serving.dead(view) for id in self.serving.at(view, host)}
+            return {id for host in dead for id in self.serving.at(view, host)}
 
         return tuple(sorted(self.backbone.read(routers)))
 

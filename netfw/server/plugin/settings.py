@@ -26,6 +26,8 @@ class Settings:
     """For what has no quota of its own; -1: any number."""
     agent_down_time: float = 75.0
     """Seconds of silence after which an agent counts as dead."""
+    failover_grace: float = 40.0
+    """Seconds for which a server must have seen an agent dead before it takes anything from it."""
     dhcp_agents_per_network: int = 1
     max_l3_agents_per_router: int = 3
     """For routers that are on several hosts; 0: as many as there are."""

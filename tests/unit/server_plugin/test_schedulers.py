@@ -23,6 +23,7 @@ from netfw.server.plugin.answers import Answers
 from netfw.server.plugin.assembly import Drivers, assemble
 from netfw.server.plugin.keeper import StoredKeeper
 from netfw.server.plugin.ml2 import Ml2Plugin
+from netfw.server.plugin.suspicion import Suspicion
 from netfw.server.source.commits import CommitWatch
 from netfw.server.source.database import DatabaseSource
 from netfw_drivers.ipam.internal import InternalIpamDriver
@@ -55,7 +56,7 @@ class Cloud:
             types=type_drivers(),
             mechanisms=(LoggerMechanismDriver(),),
         )
-        core = assemble(database, drivers, settings(**options))
+        core = assemble(database, drivers, settings(**{"failover_grace": 0.0, **options}))
         self.database, self.backbone = database, core.backbone
         self.calls = Calls(Ml2Plugin(core.backbone, (*core.keepers(), Routers())))
         self.backbone.start()
@@ -288,6 +289,39 @@ def test_the_host_of_an_agent_reads_what_it_was_given(make: Make) -> None:
     assert cloud.calls.show("network", network)["availability_zones"] == []
     cloud.agents(DHCP, "a/z")
     assert cloud.calls.show("network", network)["availability_zones"] == ["z"]
+
+
+@pytest.mark.spec("ML2-10")
+def test_nothing_moves_when_all_agents_were_unheard_of_since_the_server_was_away(
+    make: Make,
+) -> None:
+    cloud = make(failover_grace=40.0)
+    cloud.agents(DHCP, "a", "b")
+    networks = [cloud.network() for _ in range(4)]
+    before = [cloud.hosts(network) for network in networks]
+    for host in "ab":
+        grow_old(cloud.backbone, host, 300)
+    cloud.agents(DHCP, "b")
+    assert cloud.rescheduling.mend() == 0, "the other one has had no chance to report"
+    assert [cloud.hosts(network) for network in networks] == before
+
+
+@pytest.mark.spec("ML2-10")
+def test_who_was_seen_dead_for_long_enough_without_a_gap_is_dead() -> None:
+    now = [0.0]
+    suspicion = Suspicion(40.0, 70.0, lambda: now[0])
+
+    def look(at: float, *silent: str) -> set[str]:
+        now[0] = at
+        return set(suspicion.confirmed(silent))
+
+    assert look(0, "a", "b") == set()
+    assert look(30, "a", "b") == set()
+    assert look(45, "a") == {"a"}, "b is back"
+    assert look(80, "a", "b") == {"a"}
+    assert look(130, "a", "b") == {"a", "b"}
+    assert look(230, "a", "b") == set(), "nobody looked for 100 s"
+    assert look(275, "a", "b") == {"a", "b"}
 
 
 def test_a_started_rescheduling_mends_in_its_own_thread(make: Make) -> None:
