@@ -7,9 +7,20 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-REAL_FOLDERS = ("tests/lab/", "tests/conformance/", "tests/system/", "samples/")
+REAL_FOLDERS = (
+    "tests/lab/",
+    "tests/conformance/",
+    "tests/system/",
+    "tests/unit/server_api/",  # on a real database, a file
+    "tests/unit/server_plugin/",
+    "samples/",
+)
 RESULTS = ".netfw/spec-results.json"
+
+settings.register_profile("netfw", suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("netfw")  # how fast examples are made is up to what else the machine does
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
