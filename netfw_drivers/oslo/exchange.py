@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any
@@ -64,6 +64,7 @@ class Exchange:
         self._closed = False
         self._watch = BrokerWatch(settings, self._bus.hosts(), self._look)
         self._postman = Postman(self._bus, self._watch, self._unheard)
+        self._watch.start()
 
     def call(self, message: Message, timeout: float) -> Message:
         deadline = time.monotonic() + timeout
@@ -143,9 +144,9 @@ class Exchange:
         for answer in waiting:
             _settle(answer, BackendUnavailable("this transport was closed"))
         ending = [*stations.values(), *(each.station for each in topics.values())]
-        _all(station.silence for station in ending)
+        _all([station.silence for station in ending])
         self._desk.end()
-        _all(station.close for station in ending)
+        _all([station.close for station in ending])
         for each in topics.values():
             for ear in each.ears:
                 ear.activity.end()
@@ -271,7 +272,7 @@ def _settle(answer: Future[Message], outcome: Message | NetfwError) -> None:
             answer.set_result(outcome)
 
 
-def _all(works: Iterable[Callable[[], None]]) -> None:
+def _all(works: Sequence[Callable[[], None]]) -> None:
     """Do several things that take a while, at the same time."""
     threads = [threading.Thread(target=work, daemon=True) for work in works]
     for thread in threads:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -38,11 +39,15 @@ class BrokerWatch:
         self._lock = threading.Condition()
         self._there = False
         self._closed = False
+        self._standing: amqp.Connection | None = None
         self.epoch = 0
         """How often it was connected."""
         self.why = "no connection was tried"
         """Why it is not."""
         self._thread = threading.Thread(target=self._run, name="netfw-broker", daemon=True)
+
+    def start(self) -> None:
+        """Begin to connect."""
         self._thread.start()
 
     @property
@@ -61,6 +66,9 @@ class BrokerWatch:
         with self._lock:
             self._closed = True
             self._lock.notify_all()
+            if self._standing is not None:
+                with suppress(OSError):  # it reads, and so learns of it
+                    self._standing.sock.shutdown(socket.SHUT_RDWR)
         self._thread.join(self._settings.connect + 2 * _TICK)
 
     def _run(self) -> None:
@@ -85,14 +93,14 @@ class BrokerWatch:
                 _abandon(connection)
                 continue
             LOG.info("connected to the broker at %s", where)
-            self._stand()
+            self._stand(connection)
             try:
                 self._last(connection)
-                _abandon(connection, politely=True)
             except (OSError, amqp.AMQPError) as exc:
-                self._complain(f"the broker at {where} is gone: {exc}")
-                _abandon(connection)
+                if not self._closed:
+                    self._complain(f"the broker at {where} is gone: {exc}")
             self._fall()
+            _abandon(connection)
             return True
         return False
 
@@ -117,25 +125,22 @@ class BrokerWatch:
                 connection.drain_events(timeout=_TICK)
             connection.heartbeat_tick()
 
-    def _stand(self) -> None:
+    def _stand(self, connection: amqp.Connection) -> None:
         with self._lock:
-            self._there = True
+            self._there, self._standing = True, connection
             self.epoch += 1
             self._lock.notify_all()
         self._connected()
 
     def _fall(self) -> None:
         with self._lock:
-            self._there = False
+            self._there, self._standing = False, None
 
     def _complain(self, why: str) -> None:
         LOG.log(logging.DEBUG if why == self.why else logging.WARNING, "%s", why)
         self.why = why
 
 
-def _abandon(connection: amqp.Connection, *, politely: bool = False) -> None:
+def _abandon(connection: amqp.Connection) -> None:
     with suppress(OSError, amqp.AMQPError, AttributeError):
-        if politely:
-            connection.close()
-        else:
-            connection.collect()
+        connection.collect()

@@ -58,7 +58,7 @@ class LocalTransports(TransportConformance):
             finally:
                 self.relay.close()
         finally:
-            shutil.rmtree(self.directory)
+            shutil.rmtree(self.directory, ignore_errors=True)
             log.removeHandler(self.log)
 
     def make_relay(self) -> Relay:

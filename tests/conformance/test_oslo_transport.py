@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,12 @@ from oslo_transports import OsloTransports
 
 from netfw.testing.lab.rabbitmq import PrivateRabbitmq
 
-pytestmark = pytest.mark.spec("RPC-01", "RPC-06")
+pytestmark = [
+    pytest.mark.spec("RPC-01", "RPC-06"),
+    # kombu leaves sockets of connections that broke to the garbage collector
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -23,6 +29,7 @@ def broker() -> Iterator[PrivateRabbitmq]:
         yield made
     finally:
         made.stop()
+        gc.collect()
 
 
 class TestRabbitmq(OsloTransports):

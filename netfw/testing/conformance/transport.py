@@ -78,7 +78,7 @@ class TransportConformance(TransportCalls, TransportHints):
             assert call.ends(self.PATIENCE)
             assert call.error is None, "the answer of a handler that has ended is lost"
             with pytest.raises(BackendUnavailable):
-                client.call(request("echo"), 0.5)
+                client.call(request("echo"), self.SHORT)
             stop()
             stage.settle(client, "another")
 
@@ -109,7 +109,7 @@ class TransportConformance(TransportCalls, TransportHints):
             assert closing.ends(self.PATIENCE)
             client.close()
             with pytest.raises(BackendUnavailable):
-                client.call(request("echo"), 1.0)
+                client.call(request("echo"), self.SHORT)
             client.publish(request("hint", topic="news"))
 
     @proves(Transport, 7)
@@ -128,7 +128,7 @@ class TransportConformance(TransportCalls, TransportHints):
             assert call.ends(self.PATIENCE)
             assert call.error is None, "the answer of a handler that has ended is lost"
             with pytest.raises(BackendUnavailable):
-                client.call(request("echo"), 0.5)
+                client.call(request("echo"), self.SHORT)
 
 
 CONTRACTS = (Transport,)

@@ -89,8 +89,8 @@ class TransportCalls(TransportStage):
         with self.stage() as stage:
             client = stage.client()
             for _ in range(2):
-                errand = Errand(lambda: client.call(request("anybody"), 0.5))
-                assert errand.ends(0.5 + self.SLACK), "it waits longer than its time-out"
+                errand = Errand(lambda: client.call(request("anybody"), self.SHORT))
+                assert errand.ends(self.SHORT + self.SLACK), "it waits longer than its time-out"
                 assert isinstance(errand.error, BackendUnavailable), errand.error
                 assert str(errand.error), "it does not say why"
 
@@ -99,8 +99,8 @@ class TransportCalls(TransportStage):
     def test_a_topic_that_nobody_serves_is_not_answered(self) -> None:
         with self.stage() as stage:
             client = stage.pair()
-            errand = Errand(lambda: client.call(request("it", topic="nobody"), 0.5))
-            assert errand.ends(0.5 + self.SLACK)
+            errand = Errand(lambda: client.call(request("it", topic="nobody"), self.SHORT))
+            assert errand.ends(self.SHORT + self.SLACK)
             assert isinstance(errand.error, BackendUnavailable), errand.error
 
     @proves(Transport, 1)
@@ -108,8 +108,8 @@ class TransportCalls(TransportStage):
         with self.stage() as stage:
             gate = stage.gatekeeper()
             client = stage.pair(gate)
-            slow = Errand(lambda: client.call(request("wait", b"late"), 0.5))
-            assert slow.ends(0.5 + self.SLACK), "it waits longer than its time-out"
+            slow = Errand(lambda: client.call(request("wait", b"late"), self.SHORT))
+            assert slow.ends(self.SHORT + self.SLACK), "it waits longer than its time-out"
             assert isinstance(slow.error, BackendUnavailable)
             assert gate.holds(0)
             gate.open()
@@ -122,12 +122,13 @@ class TransportCalls(TransportStage):
         with self.stage() as stage:
             gate = stage.gatekeeper()
             client = stage.pair(gate)
-            errand = Errand(lambda: client.call(request("wait"), 3.0))
+            errand = Errand(lambda: client.call(request("wait"), 4 * self.SHORT))
             assert gate.holds(self.PATIENCE)
             with self.outage():
-                assert errand.ends(3.0 + self.SLACK), "it waits longer than its time-out"
-            assert isinstance(errand.error, BackendUnavailable), errand.error
+                pass
             stage.settle(client)
+            assert errand.ends(4 * self.SHORT + self.SLACK), "it waits longer than its time-out"
+            assert isinstance(errand.error, BackendUnavailable), errand.error
             assert not gate.holds(0.3, count=2), "the request was carried out twice"
 
     @proves(Transport, 2)
@@ -208,8 +209,8 @@ class TransportCalls(TransportStage):
             strangers = [stage.keep(each) for each in self.strangers()]
             for stranger in strangers:
                 before = self.complaints()
-                errand = Errand(lambda each=stranger: each.call(request("spy"), 1.0))  # type: ignore[misc]
-                assert errand.ends(1.0 + self.SLACK)
+                errand = Errand(lambda each=stranger: each.call(request("spy"), self.SHORT))  # type: ignore[misc]
+                assert errand.ends(self.SHORT + self.SLACK)
                 assert isinstance(errand.error, BackendUnavailable), errand.error
                 said = until(lambda text=before: self.complaints() != text, self.PATIENCE)  # type: ignore[misc]
                 assert said, "nothing is logged about a stranger"
@@ -240,9 +241,9 @@ class TransportCalls(TransportStage):
                 for _ in range(self.WORKERS)
             ]
             assert gate.holds(self.PATIENCE, count=self.WORKERS)
-            more = [Errand(lambda: client.call(request("wait"), 1.0)) for _ in range(20)]
+            more = [Errand(lambda: client.call(request("wait"), self.SHORT)) for _ in range(20)]
             for errand in more:
-                assert errand.ends(1.0 + self.SLACK)
+                assert errand.ends(self.SHORT + self.SLACK)
                 assert isinstance(errand.error, BackendUnavailable), errand.error
             gate.open()
             assert all(errand.ends(self.PATIENCE) and errand.error is None for errand in slow)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import ClassVar
 
 from netfw.drivers.transport import Caller, Message, Shared, Transport
@@ -106,6 +106,8 @@ class TransportStage(Hooked):
     """Requests that a server is told to answer at the same time."""
     PATIENCE: ClassVar[float] = 10.0
     """Seconds in which happens what should happen; connections may have to be made again."""
+    SHORT: ClassVar[float] = 0.8
+    """Seconds that a call waits for an answer that never comes."""
     SLACK: ClassVar[float] = 1.0
     """Seconds that a time-out may be exceeded by: this is no real-time system."""
 
@@ -132,21 +134,29 @@ class TransportStage(Hooked):
     @contextmanager
     def stage(self) -> Iterator[Stage]:
         """A place for one test; everything that it made is closed when it ends."""
-        with ExitStack() as stack:
-            stage = Stage(self, stack)
-            try:
-                yield stage
-            finally:
-                for gate in stage.gates:  # what is held could not be closed
-                    gate.open()
+        stage = Stage(self)
+        try:
+            yield stage
+        finally:
+            stage.end()
 
 
 class Stage:
     """The transports of one test."""
 
-    def __init__(self, suite: TransportStage, stack: ExitStack) -> None:
-        self._suite, self._stack = suite, stack
-        self.gates: list[Gatekeeper] = []
+    def __init__(self, suite: TransportStage) -> None:
+        self._suite = suite
+        self._made: list[Transport] = []
+        self._gates: list[Gatekeeper] = []
+
+    def end(self) -> None:
+        """Close everything, at the same time: some take a while."""
+        for gate in self._gates:  # what is held could not be closed
+            gate.open()
+        closing = [Errand(transport.close) for transport in self._made]
+        for each in closing:
+            assert each.ends(self._suite.PATIENCE), "it can not be closed"
+            assert each.error is None, f"it can not be closed: {each.error!r}"
 
     def server(self, shared: Shared | None = None) -> Transport:
         """A server's transport."""
@@ -158,13 +168,13 @@ class Stage:
 
     def keep(self, transport: Transport) -> Transport:
         """Close *transport* at the end."""
-        self._stack.callback(transport.close)
+        self._made.append(transport)
         return transport
 
     def gatekeeper(self) -> Gatekeeper:
         """A handler that holds requests, at most until the end."""
-        self.gates.append(Gatekeeper())
-        return self.gates[-1]
+        self._gates.append(Gatekeeper())
+        return self._gates[-1]
 
     def pair(self, handler: Callable[[Message, Caller], Message] | None = None) -> Transport:
         """A client whose server answers, by an echo unless told otherwise."""
