@@ -33,7 +33,7 @@ ATTEMPTS = 3
 class AgentReports:
     """Hears heartbeats.
 
-    One that says what the last one said is two statements and touches no resource: a thousand
+    One that says what the last one said is one statement and touches no resource: a thousand
     agents say so every half minute.  What an agent says of itself is a change of the agent, with a
     revision, which others read (a tunnel's end point has moved); its counts are not.
     """
@@ -60,11 +60,12 @@ class AgentReports:
 
     def _as_before(self, tx: Transaction, heartbeat: Heartbeat, said: str) -> bool:
         """Note that it lives, if that is all there is to say."""
-        id = heartbeat.agent.id
-        if self._is_news(tx.heartbeats.pulses([id]).get(id), heartbeat, said):
-            return False
-        tx.heartbeats.heard(id, said=said, counts=heartbeat.counts)
-        return True
+        return not heartbeat.start and tx.heartbeats.as_before(
+            heartbeat.agent.id,
+            said=said,
+            counts=heartbeat.counts,
+            within=self.backbone.settings.agent_down_time,
+        )
 
     def _is_news(self, pulse: Pulse | None, heartbeat: Heartbeat, said: str) -> bool:
         return heartbeat.start or pulse is None or pulse.said != said or self._silent(pulse)
