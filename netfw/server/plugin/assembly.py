@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from netfw.drivers.base import Host
+from netfw.drivers.base import Capability, Host
 from netfw.drivers.change import Change
 from netfw.drivers.extension import ExtensionDriver
 from netfw.drivers.ipam import IpamDriver
@@ -95,6 +95,12 @@ def assemble(
 
     :raises ConfigError: drivers contradict each other, or the settings.
     """
+    info = drivers.ipam.describe()
+    if Capability.EXTERNAL in info.capabilities:
+        raise ConfigError(
+            f"ipam_driver: {info.name} keeps its books outside the database, and this server calls "
+            "it within transactions only"
+        )
     chosen = Settings() if settings is None else settings
     backbone = Backbone(
         database=database, settings=chosen, ipam=drivers.ipam, quotas=dict(quotas or {})

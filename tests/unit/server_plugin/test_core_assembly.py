@@ -11,7 +11,7 @@ from attrs import evolve
 from core_calls import ADMIN, ALICE, Calls, core_plugin, statements, type_drivers
 
 from netfw.drivers.attribute import Attribute, AttributeType
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import Capability, DriverInfo, Host
 from netfw.drivers.change import Change
 from netfw.drivers.core_plugin import CorePlugin
 from netfw.drivers.extension import ExtensionDriver, ExtraStore
@@ -239,3 +239,17 @@ def test_a_plugin_outside_of_a_server_says_so(database: Database) -> None:
     assert {"network", "subnet", "port", "segment", "agent"} <= plugin.resource_names
     assert plugin.describe().name == "ml2"
     assert plugin.find(ADMIN, "network", Query()) == ()
+
+
+class Elsewhere(InternalIpamDriver):
+    """Asks somebody else."""
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("elsewhere", {Capability.EXTERNAL})
+
+
+def test_addresses_that_are_kept_elsewhere_are_refused_when_the_server_starts(
+    database: Database,
+) -> None:
+    with pytest.raises(ConfigError, match="elsewhere keeps its books outside"):
+        assemble(database, Drivers(ipam=Elsewhere(), types=type_drivers()))
