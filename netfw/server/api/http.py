@@ -105,7 +105,7 @@ class HttpServer:
         """Take no more requests, and let those that run finish; whether all did in time."""
         stopping = threading.Thread(target=self._stop, args=(seconds,), daemon=True)
         stopping.start()
-        stopping.join(seconds + 1.0)
+        stopping.join(seconds + 0.5)
         return not stopping.is_alive()
 
     def _stop(self, seconds: float) -> None:

@@ -15,7 +15,7 @@ from netfw.server.plugin.keeping import KeepingPlugin
 from netfw.server.plugin.routers import RouterPlugin
 
 LONG = bool(os.environ.get("NETFW_LONG"))
-SECONDS = float(os.environ.get("NETFW_API_SECONDS", "3600" if LONG else "2"))
+SECONDS = float(os.environ.get("NETFW_API_SECONDS", "3600" if LONG else "1"))
 
 
 @pytest.mark.spec("API-13")

@@ -210,7 +210,7 @@ NAMES = st.sampled_from(sorted({each.name for one in RESOURCES for each in one.a
 
 @pytest.mark.spec("API-13")
 @settings(
-    max_examples=80,
+    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
