@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from netfw.model.wire import Json
 from netfw.model.wire.scalars import CIDR
 from netfw.server.plugin.settings import Settings
 
-SERVICES = ("network:", "compute:", "baremetal:", "trunk:")
+SERVICE = re.compile("[a-z_]+:.*")
 """How owners of ports begin, for which a subnet can be reserved."""
 UNKNOWN = ("subnetpool_id", "use_default_subnetpool", "prefixlen")
 """What a request says for whom the server is to choose the block."""
@@ -131,8 +132,8 @@ def _faults(subnet: Subnet, settings: Settings) -> Iterator[tuple[str, str]]:
         if count > most:
             yield name, f"{count}, and {most} are allowed"
     for at, service in enumerate(subnet.service_types):
-        if not service.startswith(SERVICES):
-            yield f"service_types[{at}]", f"{service!r} begins with none of {', '.join(SERVICES)}"
+        if not SERVICE.fullmatch(service):
+            yield f"service_types[{at}]", f"{service!r} is no device owner, such as compute:nova"
 
 
 def _modes(subnet: Subnet) -> Mapping[str, Any]:

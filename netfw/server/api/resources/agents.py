@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netfw.model.wire.codec import Nullable
+from netfw.model.wire.codec import Nullable, Scalar
 from netfw.model.wire.scalars import DOCUMENT, HOST, ID, TEXT, TIME, TOKEN
 from netfw.server.api.declaration import (
     ADMIN,
@@ -15,6 +15,9 @@ from netfw.server.api.declaration import (
 from netfw.server.api.resources.common import IDENTITY, REVISION_NUMBER, read_only
 from netfw.server.api.values import FLAG, NAME
 
+_TYPES = {name.casefold(): name for name in ("DHCP agent", "L3 agent", "Open vSwitch agent")}
+_TYPE = Scalar(lambda raw: _TYPES.get(str(raw).casefold(), TEXT.parse(raw)), TEXT.render)
+"""Clients ask for a ``DHCP Agent``, and databases that others use find it."""
 _FOR_ADMINS = dict.fromkeys(Verb, ADMIN)
 
 AGENT = ApiResource(
@@ -24,7 +27,7 @@ AGENT = ApiResource(
     verbs=frozenset({Verb.SHOW, Verb.UPDATE, Verb.DELETE}),
     attributes=(
         IDENTITY,
-        read_only("agent_type", TEXT, filterable=True, sortable=True),
+        read_only("agent_type", _TYPE, filterable=True, sortable=True),
         read_only("binary", TOKEN, filterable=True, sortable=True),
         read_only("host", HOST, filterable=True, sortable=True),
         read_only("topic", TOKEN, filterable=True, sortable=True),
