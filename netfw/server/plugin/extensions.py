@@ -13,7 +13,7 @@ from netfw.drivers.attribute import Attribute, Value
 from netfw.drivers.change import Change
 from netfw.drivers.extension import ExtensionDriver
 from netfw.drivers.query import Body
-from netfw.errors import ConfigError, InvalidInput, NetfwError
+from netfw.errors import ConfigError, InvalidInput
 from netfw.model.document import Document
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
@@ -97,7 +97,7 @@ class Extensions:
             )
         return shaped
 
-    def extend(self, kind: Kind, bodies: Iterable[MutableMapping[str, Any]]) -> None:
+    def extend(self, kind: Kind, bodies: Sequence[MutableMapping[str, Any]]) -> None:
         """Add to *bodies*, which have what was kept, what drivers work out when it is shown."""
         for driver in self._extending:
             declared = self._declared[driver].get(kind)
@@ -106,12 +106,12 @@ class Extensions:
             names = frozenset(each.name for each in declared)
             rows = {UUID(body["id"]): body for body in bodies}
             try:
-                found = driver.extend(kind, tuple(rows), _Shown(rows, names))
-            except NetfwError:
+                found = dict(driver.extend(kind, tuple(rows), _Shown(rows, names)))
+            except Exception:  # the contract: it costs the answer its attributes, and nothing else
                 LOG.exception("%s does not say its attributes", driver.describe().name)
                 continue
-            for id, extra in found.items():
-                rows[id].update(extra)
+            for id in found.keys() & rows.keys():
+                rows[id].update({name: found[id][name] for name in found[id].keys() & names})
 
     def _claim(self, driver: ExtensionDriver, kind: Kind, name: str) -> None:
         other = self._names.setdefault(kind, {}).setdefault(name, driver)

@@ -19,7 +19,7 @@ from netfw.drivers.host import LocalHost
 from netfw.drivers.loader import create
 from netfw.drivers.query import Body, Query
 from netfw.drivers.service_plugin import ServicePlugin
-from netfw.errors import BackendUnavailable, ConfigError, Conflict, InvalidInput, NotFound
+from netfw.errors import ConfigError, Conflict, InvalidInput, NotFound
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Resource
 from netfw.server.db import Database
@@ -75,9 +75,10 @@ class Painter(ExtensionDriver):
 
     def extend(self, kind: Kind, ids: Sequence[UUID], store: ExtraStore) -> Mapping[UUID, Body]:
         if self.away:
-            raise BackendUnavailable("out of paint")
+            raise ZeroDivisionError("out of paint")
         kept = store.read(kind, ids)
-        return {id: {SHADE: f"light {kept[id].get(COLOUR, 'air')}"} for id in ids}
+        found = {id: {SHADE: f"light {kept[id].get(COLOUR, 'air')}", "name": "x"} for id in ids}
+        return {**found, UUID(int=7): {SHADE: "nobody's"}}
 
 
 class Observed(VlanTypeDriver):
@@ -178,7 +179,7 @@ def test_attributes_of_extension_drivers_are_kept_with_the_row_and_shown(
     painter.away = True
     shown = calls.show("network", red["id"])
     assert SHADE not in shown
-    assert shown[COLOUR] == "blue"
+    assert (shown[COLOUR], shown["name"]) == ("blue", "n")
 
 
 def test_an_attribute_is_unknown_while_its_driver_is_not_loaded(database: Database) -> None:
