@@ -53,6 +53,11 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("quotas", "Quotas", "quota"),
     ("revision-if-match", "Changes of one revision only", ""),
     ("router", "Routers and floating IPs", "router"),
+    (
+        "router-admin-state-down-before-update",
+        "Routers become distributed only while they are down",
+        "router.distributed",
+    ),
     ("router_availability_zone", "Zones of routers", "router.availability_zone_hints"),
     ("security-group", "Security groups", "security_group"),
     (
