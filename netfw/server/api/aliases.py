@@ -21,7 +21,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("availability_zone", "Availability Zone", "availability_zone"),
     ("availability_zone_filter", "Filters of availability zones", "availability_zone"),
     ("binding", "Port bindings", "port.binding:host_id"),
-    ("binding-extended", "Port bindings as a sub-resource", "binding"),
+    ("binding-extended", "Several bindings of a port", "binding/activate"),
     ("dhcp_agent_scheduler", "DHCP agents of networks", "dhcp_network"),
     ("dns-integration", "DNS names of ports", "port.dns_name"),
     ("dns-domain-ports", "DNS domains of ports", "port.dns_domain"),

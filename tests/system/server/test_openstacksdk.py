@@ -223,7 +223,7 @@ def test_quotas(net: Any) -> None:
 
 def test_what_clients_look_around_for(net: Any) -> None:
     aliases = {each.alias for each in net.extensions()}
-    assert {"router", "security-group", "port-security", "binding-extended"} <= aliases
+    assert {"router", "security-group", "port-security", "binding"} <= aliases
     assert net.find_extension("quotas").alias == "quotas"
     assert list(net.agents()) == []
     assert list(net.availability_zones()) == []

@@ -44,8 +44,9 @@ def kept(tables: Path, folder: Path) -> Iterator[list[KeepingPlugin]]:
     quotas = {"network": 100, "port": 5000, "subnet": 100, "security_group": 10}
     core = assemble(database, drivers, quotas=quotas)
     keepers = [each for each in core.keepers() if each.name != "quota"]
+    there = core.attendance
     plugins = [
-        Ml2Plugin(core.backbone, [*keepers, QuotaKeeper(quotas)]),
+        Ml2Plugin(core.backbone, [*keepers, QuotaKeeper(quotas)], [there.agents], there.answers),
         SecurityGroupsPlugin(core.backbone),
     ]
     core.backbone.start()

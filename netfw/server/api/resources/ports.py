@@ -23,9 +23,9 @@ from netfw.model.wire.scalars import (
 from netfw.server.api.declaration import (
     MEMBER,
     NETWORK_OWNER,
+    READ,
     READER,
     SERVICE,
-    ApiAction,
     ApiAttribute,
     ApiResource,
     Verb,
@@ -135,18 +135,18 @@ BINDING = ApiResource(
     parent="port",
     parent_attribute="port_id",
     identity="host",
-    bulk=False,
-    checks=dict.fromkeys(Verb, SERVICE),
+    verbs=READ,
+    checks={Verb.SHOW: SERVICE},
     attributes=(
-        ApiAttribute(name="host", codec=HOST, required=True, update=False),
-        ApiAttribute(name="vnic_type", codec=_VNIC, default="normal"),
-        ApiAttribute(name="profile", codec=Null(DOCUMENT, {}), default={}, filterable=False),
+        read_only("host", HOST, filterable=True),
+        read_only("vnic_type", _VNIC, filterable=True),
+        read_only("profile", DOCUMENT),
         read_only("vif_type", VIF_TYPE, filterable=True),
         read_only("vif_details", VIF_DETAILS),
         read_only("status", TOKEN, filterable=True),
         read_only("project_id", TOKEN),
     ),
-    actions=(ApiAction(name="activate", check=SERVICE, rule="activate_binding"),),
 )
+"""How a port is bound; a port follows its ``binding:host_id``."""
 
 PORT_RESOURCES = (PORT, BINDING)
