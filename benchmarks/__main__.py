@@ -33,7 +33,10 @@ SUITES = {
         "firewall_openflow",
         "firewall_iptables",
     ),
-    "server": ("server_database",),
+    "server": (
+        "server_database",
+        "server_agents",
+    ),
 }
 RESULTS = Path(__file__).parent / "results"
 

@@ -1,0 +1,209 @@
+"""What a thousand agents cost one server: at rest, on a change, and when all come back at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from uuid import UUID, uuid5
+
+from benchmarks.figure import Figure
+from benchmarks.load import Client
+from netfw.drivers.host import LocalHost
+from netfw.drivers.interest import Interest, Service
+from netfw.drivers.loader import create
+from netfw.drivers.reports import Heartbeat
+from netfw.drivers.state_source import Cursor
+from netfw.drivers.transport import Transport
+from netfw.messaging.remote import RemoteSource
+from netfw.model import Agent, AgentId, Document
+
+AGENTS = 1_000
+CONNECTIONS = 50
+"""Agents share them here, for the sake of this process."""
+REPORT_INTERVAL = 30.0
+REST = 15.0
+CHANGES = 40
+SOME = 20
+CONF = """
+[DEFAULT]
+state_path = {run}
+[database]
+connection = sqlite:///{run}/netfw.db
+[api]
+socket = {run}/api.sock
+[identity]
+methods = noauth
+[ml2]
+type_drivers = vxlan
+tenant_network_types = vxlan
+mechanism_drivers = openvswitch
+[local]
+listen = unix:{run}/messages.sock
+"""
+
+
+def figures() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, _server(Path(folder)) as server:
+        client = Client(f"unix://{folder}/api.sock")
+        made = client.made("/networks", {"network": {"name": "n"}})
+        block = {"network_id": made["id"], "ip_version": 4, "cidr": "10.0.0.0/16"}
+        client.made("/subnets", {"subnet": block})
+        client.close()
+        fleet = Fleet(f"unix:{folder}/messages.sock")
+        fleet.report_all()
+        began = _cpu(server)
+        cold = AGENTS / fleet.read_some() * (_cpu(server) - began)
+        yield _figure("CPU at rest, heartbeats every 30 s", _rest(server, fleet), 20.0, "%")
+        client = Client(f"unix://{folder}/api.sock")
+        yield _reached(client, fleet, made["id"])
+        began = _cpu(server)
+        fleet.pull_all()
+        back = _cpu(server) - began
+        name = f"all come back after {CHANGES} changes, CPU"
+        yield _figure(name, back, 5.0, "s", raw=cold)
+        yield _figure("resident", _resident(server), 100.0, "MB")
+        fleet.close()
+        client.close()
+
+
+def _figure(name: str, measured: float, target: float, unit: str, raw: float = 0.0) -> Figure:
+    return Figure(
+        name=f"server, 1,000 agents: {name}",
+        measured=measured,
+        target=target,
+        raw_seconds=raw,
+        own_seconds=measured if unit == "s" else 0.0,
+        unit=unit,
+    )
+
+
+def _rest(server: int, fleet: Fleet) -> float:
+    """Percent of a core, while agents do nothing but say that they are there."""
+    began, cpu = time.monotonic(), _cpu(server)
+    pause = REPORT_INTERVAL / AGENTS
+    turn = 0
+    while time.monotonic() - began < REST:
+        fleet.report(turn % AGENTS)
+        turn += 1
+        time.sleep(max(0.0, began + turn * pause - time.monotonic()))
+    return 100 * (_cpu(server) - cpu) / (time.monotonic() - began)
+
+
+def _reached(client: Client, fleet: Fleet, network: str) -> Figure:
+    """From the request of a client to the answer that its agent has: a port, and all it needs."""
+    times = []
+    for number in range(CHANGES):
+        began = time.monotonic()
+        body = {"network_id": network, "binding:host_id": f"host{number}"}
+        port = client.made("/ports", {"port": body})
+        fleet.await_port(number, UUID(port["id"]))
+        times.append(time.monotonic() - began)
+    return _figure("a port reaches its agent", median(times) * 1000, 100.0, "ms", raw=max(times))
+
+
+class Fleet:
+    """The agents."""
+
+    def __init__(self, address: str) -> None:
+        self._transports = [
+            create(Transport, "local", {"connect": address}, LocalHost())
+            for _ in range(CONNECTIONS)
+        ]
+        self._sources = [RemoteSource(self._transports[n % CONNECTIONS]) for n in range(AGENTS)]
+        self._interests = [Interest(f"host{n}", {Service.L2}) for n in range(AGENTS)]
+        self._cursors: list[Cursor] = []
+        self._hints = [threading.Event() for _ in range(AGENTS)]
+
+    def report(self, number: int, *, start: bool = False) -> None:
+        """Say that one is alive."""
+        host = f"host{number}"
+        tunnel = f"192.0.{number // 250}.{number % 250 + 1}"
+        agent = Agent(
+            id=AgentId(uuid5(UUID(int=0), host)),
+            agent_type="Open vSwitch agent",
+            binary="netfw-ovs-agent",
+            host=host,
+            configurations=Document({"tunneling_ip": tunnel, "tunnel_types": ["vxlan"]}),
+        )
+        self._sources[number].report([Heartbeat(agent=agent, start=start)])
+
+    def report_all(self) -> None:
+        """Say for the first time that all are there, and listen from then on."""
+        for number in range(AGENTS):
+            self.report(number, start=True)
+        for number, source in enumerate(self._sources):
+            source.watch(self._interests[number], self._hints[number].set)
+
+    def read_some(self) -> int:
+        """Have some read everything for the first time; the rest take their cursor as known.
+
+        What all would read is a million tunnel ends, which says little about the server.
+        """
+        for number in range(SOME):
+            *_, last = self._sources[number].snapshot(self._interests[number])
+        self._cursors = [last.cursor] * AGENTS
+        return SOME
+
+    def pull_all(self) -> None:
+        for number in range(AGENTS):
+            self._pull(number)
+
+    def await_port(self, number: int, port: UUID) -> None:
+        """Have one agent hear of *port*, by a hint and the question that follows it."""
+        while port not in self._pull(number):
+            if not self._hints[number].wait(10):
+                raise RuntimeError(f"no hint for port {port}")
+
+    def _pull(self, number: int) -> set[UUID]:
+        self._hints[number].clear()
+        found: set[UUID] = set()
+        more = True
+        while more:
+            source, interest = self._sources[number], self._interests[number]
+            delta = source.changes(interest, self._cursors[number])
+            found |= {each.id for each in delta.put}
+            self._cursors[number], more = delta.cursor, delta.more
+        return found
+
+    def close(self) -> None:
+        for each in (*self._sources, *self._transports):
+            each.close()
+
+
+@contextmanager
+def _server(run: Path) -> Iterator[int]:
+    (run / "netfw.conf").write_text(CONF.format(run=run))
+    program = Path(sys.executable).with_name("netfw-server")
+    with (run / "log").open("wb") as log:
+        argv = [program, "--config-file", run / "netfw.conf"]
+        process = subprocess.Popen(argv, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 60
+        while not ((run / "api.sock").exists() and (run / "messages.sock").exists()):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((run / "log").read_text()[-2000:])
+            time.sleep(0.05)
+        yield process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def _cpu(pid: int) -> float:
+    """Seconds of CPU that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _resident(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
