@@ -144,14 +144,18 @@ class Delivery:
         return self._backbone.read(lambda view: OutboxRows(view.connection).ready(names, 100))
 
     def _work(self, lane: Lane) -> None:
-        attempt = self._backbone.database.transaction(
-            lambda tx: tx.outbox.claim(lane, self.owner, self._pace.lease)
-        )
-        while attempt is not None and not self._stopped.is_set():
-            entries = self._backbone.database.transaction(lambda tx: self._take(tx, lane))
-            if not entries:
+        attempt, entries = self._backbone.database.transaction(lambda tx: self._claim(tx, lane))
+        while entries and not self._stopped.is_set():
+            following = self._deliver(lane, entries, attempt)
+            if following is None:
                 return
-            attempt = self._deliver(lane, entries, attempt)
+            attempt = following
+            entries = self._backbone.database.transaction(lambda tx: self._take(tx, lane))
+
+    def _claim(self, tx: Transaction, lane: Lane) -> tuple[int, tuple[Entry, ...]]:
+        """Have the lane be this process's alone: the number of the attempt, and what to deliver."""
+        attempt = tx.outbox.claim(lane, self.owner, self._pace.lease)
+        return (0, ()) if attempt is None else (attempt, self._take(tx, lane))
 
     def _take(self, tx: Transaction, lane: Lane) -> tuple[Entry, ...]:
         """What is to be delivered next, marked as tried; nothing is left: the lane is anybody's."""
