@@ -25,11 +25,12 @@ class Change:
     """The API call that it comes from."""
 
     def __attrs_post_init__(self) -> None:
-        refs = {ref(resource) for resource in (self.before, self.after) if resource is not None}
-        if not refs:
-            raise ValueError("a change has a before, an after, or both")
-        if len(refs) > 1:
-            raise ValueError(f"one change is about one resource, not {sorted(map(str, refs))}")
+        if self.before is None or self.after is None:
+            if self.before is self.after:
+                raise ValueError("a change has a before, an after, or both")
+            return
+        if (was := ref(self.before)) != (is_ := ref(self.after)):
+            raise ValueError(f"one change is about one resource, not {was} and {is_}")
 
     @property
     def resource(self) -> Resource:

@@ -260,8 +260,9 @@ class Resources(Rows):
         for table, related in _related(how, bodies).items():
             self._write(_new(table), related, how)
         for each, body in zip(numbered, bodies, strict=True):
-            self.written[ref(each)] = body
-            self._journal.note(ref(each), topics(each))
+            target = ref(each)
+            self.written[target] = body
+            self._journal.note(target, topics(each))
             self._noticed(None, each)
         return numbered
 
