@@ -107,8 +107,6 @@ class Controller:
         name = served.resource.name
         question = served.questions.asked(call.parameters)
         self._policy.authorize(call.requester, served.resource, Verb.SHOW, None, {})
-        hidden = self._policy.hidden(call.requester, served.shown_as)
-        _refuse_hidden(question.query, hidden)
         query = self._of_parent(served, call, question.query)
         found = served.plugin.find(call.requester, name, query)
         seen = self._policy.visible(call.requester, served.shown_as, found)
@@ -245,14 +243,6 @@ class Controller:
         seen = self._policy.visible(requester, served.shown_as, (body,))
         identity = served.resource.identity
         return seen[0] if seen else {identity: body.get(identity)}
-
-
-def _refuse_hidden(query: Query, hidden: frozenset[str]) -> None:
-    """Refuse to look for what is not shown: the rows that are found would tell it."""
-    asked = {*query.filters, *(name for name, _ in query.sort)}
-    if unseen := sorted(asked & hidden):
-        text = "is not shown to you, so you can not ask for it"
-        raise InvalidInput(dict.fromkeys(unseen, text))
 
 
 def _picked(body: Body, fields: frozenset[str]) -> Body:

@@ -57,9 +57,6 @@ class Policy(Protocol):
         :raises NotFound: he does not even see it.
         """
 
-    def hidden(self, requester: Requester, resource: ApiResource) -> frozenset[str]:
-        """Attributes that he sees of no row; by which he can not look for rows either."""
-
     def visible(
         self, requester: Requester, resource: ApiResource, bodies: Sequence[Body]
     ) -> Sequence[Body]:

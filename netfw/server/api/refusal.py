@@ -91,7 +91,10 @@ def fault_of(
             message="something that the server needs does not answer; try again",
             headers={"Retry-After": RETRY_AFTER},
         )
-    return Fault(status=status, word=_word(error, resource, method), message=str(error))
+    headers = {"WWW-Authenticate": error.challenge} if isinstance(error, Unauthorized) else {}
+    return Fault(
+        status=status, word=_word(error, resource, method), message=str(error), headers=headers
+    )
 
 
 def _word(error: NetfwError, resource: ApiResource | None, method: str) -> str:
