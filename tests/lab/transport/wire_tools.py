@@ -1,0 +1,101 @@
+"""What the tests of transports on real sockets share."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from netfw.drivers.host import LocalHost
+from netfw.drivers.loader import create
+from netfw.drivers.transport import Caller, Message, Transport
+from netfw_drivers.local.frame import Frame, FrameReader, encode
+
+QUICK = {"reconnect_pause": 0.05, "reconnect_pause_max": 0.2}
+
+
+def make(**options: Any) -> Transport:
+    """A transport without a broker; what is not said, it has not."""
+    given = {"listen": "", "connect": "", **QUICK, **options}
+    return create(Transport, "local", given, LocalHost())
+
+
+def request(method: str = "echo", body: bytes = b"") -> Message:
+    """A request to the server."""
+    return Message(topic="server", method=method, body=body)
+
+
+class Callers:
+    """A handler that remembers who asked what."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, Caller]] = []
+
+    def __call__(self, message: Message, caller: Caller) -> Message:
+        self.seen.append((message.method, caller))
+        return message
+
+
+class RawClient:
+    """A client that says whatever a test wants."""
+
+    def __init__(self, where: str | tuple[str, int]) -> None:
+        family = socket.AF_UNIX if isinstance(where, str) else socket.AF_INET
+        self.socket = socket.socket(family, socket.SOCK_STREAM)
+        self.socket.settimeout(10)
+        self.socket.connect(where)
+        self._reader = FrameReader(1 << 20)
+
+    def say(self, **header: Any) -> None:
+        """Send a frame."""
+        self.socket.sendall(encode(header))
+
+    def hear(self) -> Frame:
+        """The next frame; fails when the server ends the connection."""
+        while (frame := self._reader.next()) is None:
+            data = self.socket.recv(65536)
+            if not data:
+                raise EOFError("the server has ended the connection")
+            self._reader.add(data)
+        return frame
+
+    def is_dropped(self, seconds: float) -> bool:
+        """Whether the server ends the connection within *seconds*."""
+        self.socket.settimeout(seconds)
+        try:
+            while self.socket.recv(65536):
+                pass
+        except TimeoutError:
+            return False
+        except ConnectionError:
+            return True
+        return True
+
+    def close(self) -> None:
+        """End it."""
+        self.socket.close()
+
+
+def length(size: int) -> bytes:
+    """How a frame of *size* bytes begins."""
+    return struct.pack("!I", size)
+
+
+def token_file(path: Path, text: str) -> str:
+    """Write a file of tokens that nobody else can read."""
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return str(path)
+
+
+def eventually(true: Callable[[], object], seconds: float = 10.0) -> bool:
+    """Whether *true* becomes true."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
