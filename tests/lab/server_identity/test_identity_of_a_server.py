@@ -1,0 +1,133 @@
+"""A real netfw-server, and who is who to it: by its unix socket, by TCP, behind a proxy."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+UID, GID = 54321, 54322
+PORT = 9696
+CONF = """
+[DEFAULT]
+state_path = {path}
+[api]
+socket = {path}/api.sock
+socket_mode = 0666
+bind = 127.0.0.1:9696
+[identity]
+methods = noauth, tokens, proxy
+other_users = {others}
+token_file = {path}/tokens
+trusted_proxy_users = 4242
+trusted_proxies = 127.0.0.7
+"""
+
+
+class Server:
+    """The process, and raw requests to it."""
+
+    def __init__(self, path: Path, others: str) -> None:
+        self.path = path
+        (path / "netfw.conf").write_text(CONF.format(path=path, others=others))
+        (path / "tokens").touch(mode=0o600)
+        command = [Path(sys.executable).parent / "netfw-server", "--config-file"]
+        with (path / "log").open("wb") as log:
+            self.process = subprocess.Popen([*command, path / "netfw.conf"], stderr=log)
+        deadline = time.monotonic() + 40
+        while b" serves: " not in (path / "log").read_bytes():
+            assert self.process.poll() is None, (path / "log").read_text()
+            assert time.monotonic() < deadline, (path / "log").read_text()
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+    def ask(self, *lines: str, uid: int = 0, source: str | None = None) -> tuple[int, str]:
+        """Ask for the networks as a user over the unix socket, or by TCP from *source*."""
+        head = ["GET /v2.0/networks HTTP/1.1", "Connection: close", *lines]
+        request = "\r\n".join([*head, "", ""]).encode()
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                answer = self._answer(request, uid, source)
+                os.write(writer, answer)
+            finally:
+                os._exit(0)
+        os.close(writer)
+        with open(reader, "rb") as answered:
+            text = answered.read().decode()
+        os.waitpid(child, 0)
+        return int(text.split()[1]), text
+
+    def _answer(self, request: bytes, uid: int, source: str | None) -> bytes:
+        if source is None:
+            os.setgroups([])
+            os.setgid(GID if uid else 0)
+            os.setuid(uid)
+            client = socket.socket(socket.AF_UNIX)
+            client.connect(str(self.path / "api.sock"))
+        else:
+            client = socket.create_connection(("127.0.0.1", PORT), source_address=(source, 0))
+        client.sendall(request)
+        return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+@pytest.fixture(scope="module", params=["refused", "members"])
+def server(request):
+    with tempfile.TemporaryDirectory(dir="/run") as path:
+        os.chmod(path, 0o755)
+        started = Server(Path(path), request.param)
+        started.others = request.param
+        try:
+            yield started
+        finally:
+            started.stop()
+
+
+@pytest.mark.spec("API-10")
+def test_on_the_unix_socket_the_kernel_says_who_asks(server):
+    assert server.ask()[0] == 200
+    status, text = server.ask("X-Roles: admin", uid=UID)
+    assert status == 401
+    assert "WWW-Authenticate: Token" in text
+    assert set(json.loads(text.partition("\r\n\r\n")[2])) == {"NeutronError"}
+    assert server.ask(uid=UID)[0] == (200 if server.others == "members" else 401)
+
+
+@pytest.mark.spec("API-10", "API-04")
+def test_on_tcp_noauth_knows_nobody_and_a_token_somebody(server):
+    host = "Host: 127.0.0.1"
+    assert server.ask(host, source="127.0.0.1")[0] == 401
+    command = [Path(sys.executable).parent / "netfw", "token", "alice", "--project", "red"]
+    made = subprocess.run(
+        [*command, "--file", server.path / "tokens"], capture_output=True, text=True, check=True
+    )
+    server.process.send_signal(1)
+    given = f"X-Auth-Token: {made.stdout.strip()}"
+    deadline = time.monotonic() + 10
+    while server.ask(host, given, source="127.0.0.1")[0] != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert server.ask(host, given + "x", source="127.0.0.1")[0] == 401
+
+
+@pytest.mark.spec("API-16", "API-13")
+def test_only_a_trusted_proxy_vouches_for_others_and_nobody_smuggles_past_it(server):
+    said = ("Host: api", "X-User-Id: alice", "X-Project-Id: red", "X-Roles: member")
+    assert server.ask(*said, source="127.0.0.7")[0] == 200
+    assert server.ask(*said, uid=4242)[0] == 200
+    assert server.ask(*said, source="127.0.0.8")[0] == 401
+    assert server.ask(*said, "X-Roles: admin", source="127.0.0.7")[0] == 400
+    # A name with underscores is not the header that the proxy looks after.
+    assert server.ask(*said[:3], "X_Roles: admin", source="127.0.0.7")[0] == 401
+    assert server.ask("Host: api", "X-Project-Id: a\x01b", source="127.0.0.7")[0] == 400
