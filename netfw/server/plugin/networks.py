@@ -165,11 +165,7 @@ def _clear_ports(unit: Unit, network: Network) -> None:
     served = unit.tx.resources.find(Kind.PORT, own)
     ports = unit.tx.resources.count(Kind.PORT, Query(filters={"network_id": id})) - len(served)
     if ports:
-        # Clients look for these words.
-        raise Conflict(
-            f"There are one or more ports still in use on the network {network.id}: {ports}; "
-            "delete them first"
-        )
+        raise Conflict(f"network {network.id} is in use by {ports} ports; delete them first")
     _delete_all(unit, "port", served)
 
 
