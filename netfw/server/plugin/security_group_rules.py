@@ -154,7 +154,7 @@ def _protocol_name(value: Value) -> Value:
     return word if number is None else NAMES.get(number, str(number))
 
 
-def _locked(unit: Unit, rules: Iterable[SecurityGroupRule]) -> Mapping[UUID, SecurityGroup]:
+def _locked(unit: Unit, rules: Sequence[SecurityGroupRule]) -> Mapping[UUID, SecurityGroup]:
     """The groups that *rules* name, in one order for all who lock several.
 
     :raises NotFound: one is not there, or not for the requester.
@@ -166,6 +166,8 @@ def _locked(unit: Unit, rules: Iterable[SecurityGroupRule]) -> Mapping[UUID, Sec
     for id in sorted(own | remote):
         row = unit.tx.resources.get(Kind.SECURITY_GROUP, id, project=unit.requester.sees, lock=True)
         groups[id] = cast(SecurityGroup, row.resource())
+    for other in sorted({each for rule in rules if (each := rule.remote_address_group_id)}):
+        unit.tx.resources.get(Kind.ADDRESS_GROUP, other, project=unit.requester.sees, lock=True)
     for id in own:
         if unit.requester.sees not in (None, groups[id].project_id):
             raise Forbidden(f"security group {id} is shared with you; its owner makes its rules")

@@ -232,6 +232,8 @@ def test_groups_of_others_can_be_neither_filled_nor_named(plugin: SecurityGroups
         rule(plugin, his, BERT, remote_group_id=str(uuid4()))
     with pytest.raises(NotFound):
         rule(plugin, his, BERT, remote_group_id="no-such-group")
+    with pytest.raises(NotFound, match="address_group"):
+        rule(plugin, his, BERT, remote_address_group_id=str(uuid4()))
     made = rule(plugin, hers, ADMIN)
     assert plugin.show(ANNA, "security_group_rule", made["id"]) == made
     with pytest.raises(NotFound):
