@@ -108,10 +108,12 @@ class DatabaseWorld:
 
     def answer(self, request: Request[Any]) -> Any:
         """A stand-in for the plugins."""
+        resources = [each for each in self.items() if not isinstance(each, Assignment)]
         if not isinstance(request, EnsureDhcpPort):
             raise NotSupported(f"nobody answers {type(request).__name__}")
-        self.commit((dhcp_port(request, [i for i in self.items() if not _is_assignment(i)]),))
-        return dhcp_port(request, [i for i in self.items() if not _is_assignment(i)])
+        port = _unique(dhcp_port(request, resources))
+        self.commit((port,))
+        return self.database.transaction(lambda tx: _stored(tx, ref(port)))
 
     def _change(
         self, tx: Transaction, put: Sequence[Item], remove: Sequence[Ref | Assignment]
@@ -187,10 +189,6 @@ def _counts(report: StatusReport, found: Resource) -> bool:
         and found.revision == report.revision
         and found.binding.host == report.host
     )
-
-
-def _is_assignment(item: Item) -> bool:
-    return isinstance(item, Assignment)
 
 
 def _unchecked(dialect: str) -> Callable[[Any, Any], None]:

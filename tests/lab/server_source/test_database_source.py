@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import ClassVar
 
 import pytest
+from attrs import evolve
 from database_place import Places
 from database_world import ABSENT, DatabaseWorld
 from hypothesis import settings
@@ -55,6 +56,16 @@ class TestOnSqlite(OnADatabase):
 class TestOnPostgresql(OnADatabase):
     backend = "postgresql"
     examples = settings(OnADatabase.examples, max_examples=10)
+
+    @contextmanager
+    def setting(self, page: int) -> Iterator[Setting]:
+        with super().setting(page) as at, ExitStack() as stack:
+
+            def cut() -> None:
+                self.places.postgres.kill()
+                stack.callback(self.places.postgres.start)
+
+            yield evolve(at, cut=cut)
 
 
 @pytest.mark.spec("RPC-02", "RPC-07")
