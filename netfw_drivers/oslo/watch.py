@@ -39,7 +39,7 @@ class BrokerWatch:
         self._lock = threading.Condition()
         self._there = False
         self._closed = False
-        self._standing: amqp.Connection | None = None
+        self._socket: socket.socket | None = None
         self.epoch = 0
         """How often it was connected."""
         self.why = "no connection was tried"
@@ -66,9 +66,9 @@ class BrokerWatch:
         with self._lock:
             self._closed = True
             self._lock.notify_all()
-            if self._standing is not None:
-                with suppress(OSError):  # it reads, and so learns of it
-                    self._standing.sock.shutdown(socket.SHUT_RDWR)
+            if self._socket is not None:
+                with suppress(OSError):  # it reads, and so learns of it; below TLS
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         self._thread.join(self._settings.connect + 2 * _TICK)
 
     def _run(self) -> None:
@@ -99,8 +99,8 @@ class BrokerWatch:
             except (OSError, amqp.AMQPError) as exc:
                 if not self._closed:
                     self._complain(f"the broker at {where} is gone: {exc}")
-            self._fall()
             _abandon(connection)
+            self._fall()
             return True
         return False
 
@@ -127,14 +127,16 @@ class BrokerWatch:
 
     def _stand(self, connection: amqp.Connection) -> None:
         with self._lock:
-            self._there, self._standing = True, connection
+            self._there, self._socket = True, connection.sock
             self.epoch += 1
             self._lock.notify_all()
         self._connected()
 
     def _fall(self) -> None:
         with self._lock:
-            self._there, self._standing = False, None
+            there, self._there, self._socket = self._socket, False, None
+        if there is not None:
+            there.close()
 
     def _complain(self, why: str) -> None:
         LOG.log(logging.DEBUG if why == self.why else logging.WARNING, "%s", why)
@@ -142,5 +144,6 @@ class BrokerWatch:
 
 
 def _abandon(connection: amqp.Connection) -> None:
-    with suppress(OSError, amqp.AMQPError, AttributeError):
+    """Let go of a connection that broke, in whatever state it is."""
+    with suppress(OSError, amqp.AMQPError, AttributeError, ValueError):
         connection.collect()

@@ -17,6 +17,7 @@ from netfw.drivers.loader import check_options
 from netfw.drivers.transport import Shared, Transport
 from netfw.testing.conformance.transport import TransportConformance
 from netfw.testing.conformance.transport_stage import Stage
+from netfw.testing.lab.certificates import PrivateAuthority
 from netfw.testing.lab.relay import Relay
 from netfw_drivers.local.transport import LocalTransport
 
@@ -112,3 +113,38 @@ class LocalTcpTransports(LocalTransports):
 
     def strangers(self) -> Iterable[Transport]:
         return [self.make_client("wrong")]
+
+
+class LocalTlsTransports(LocalTcpTransports):
+    """A server that asks for certificates."""
+
+    def make_relay(self) -> Relay:
+        self.authority = PrivateAuthority(self.directory / "ca")
+        self.other = PrivateAuthority(self.directory / "other")
+        return super().make_relay()
+
+    def shown(self, who: PrivateAuthority, name: str, *names: str) -> dict[str, str]:
+        """Options of one whom that authority vouches for."""
+        made = who.vouch_for(name, *names)
+        return {
+            "tls_certificate": str(made.certificate),
+            "tls_key": str(made.key),
+            "tls_ca": str(self.authority.certificate),
+        }
+
+    def make_server(self, shared: Shared | None = None) -> Transport:
+        over = dict(shared.options) if shared else {}
+        tls = self.shown(self.authority, "server", "IP:127.0.0.1")
+        where = {"listen": f"tls:127.0.0.1:{self.ports[1]}", "connect": ""}
+        return self.make(**{**where, **tls, **over})
+
+    def make_client(self, tokens: str = "") -> Transport:
+        return self.connected(self.shown(self.authority, "agent"))
+
+    def connected(self, tls: dict[str, str]) -> Transport:
+        """A client with these options for TLS."""
+        return self.make(listen="", connect=f"tls:127.0.0.1:{self.ports[0]}", **tls)
+
+    def strangers(self) -> Iterable[Transport]:
+        nobody = {"tls_ca": str(self.authority.certificate)}
+        return [self.connected(nobody), self.connected(self.shown(self.other, "agent"))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from local_transports import LocalTcpTransports, LocalTransports
+from local_transports import LocalTcpTransports, LocalTlsTransports, LocalTransports
 
 pytestmark = pytest.mark.spec("RPC-01", "RPC-06")
 
@@ -13,4 +13,8 @@ class TestUnixSockets(LocalTransports):
 
 
 class TestTcp(LocalTcpTransports):
+    pass
+
+
+class TestTls(LocalTlsTransports):
     pass
