@@ -111,10 +111,8 @@ def test_ports_are_for_their_owners_and_those_of_the_network(policy, case):
 
 def test_a_refusal_names_the_attribute_and_the_rule(policy):
     words = may(policy, RED, NETWORK, Verb.CREATE, NETWORKS["n-red"], asked={"shared": True})
-    assert words == (
-        "403 you may not create shared of a network: "
-        "rule:create_network:shared is disallowed by policy"
-    )
+    rule = "policy rule create_network:shared"
+    assert words == f"403 you may not create shared of a network ({rule})"
 
 
 def test_an_action_has_a_rule_of_its_own(policy):

@@ -277,8 +277,8 @@ def _without(value: Json, part: str) -> Json:
 
 
 def _sentence(resource: ApiResource, deed: Deed, rule: str) -> str:
-    """Why not; Tempest and other clients look for the last words."""
+    """What he may not do, and the rule that an operator would have to change."""
     doing = f"do {deed.name} to" if isinstance(deed, ApiAction) else str(deed)
     attribute = "" if isinstance(deed, ApiAction) else rule.partition(":")[2]
     what = f"{attribute} of a {resource.name}" if attribute else f"this {resource.name}"
-    return f"you may not {doing} {what}: rule:{rule} is disallowed by policy"
+    return f"you may not {doing} {what} (policy rule {rule})"
