@@ -215,18 +215,19 @@ def test_the_sample_has_every_rule_and_says_what_is_the_case(tmp_path, policy):
 
 
 def fastest(work, times):
+    """Seconds of this thread's own work: what others do on the machine does not count."""
     took = []
     for _ in range(times):
-        start = time.perf_counter()
+        start = time.thread_time()
         work()
-        took.append(time.perf_counter() - start)
+        took.append(time.thread_time() - start)
     return min(took)
 
 
 def test_policy_costs_little(policy):
     asked = {"name": "x", "fixed_ips": [{"ip_address": "10.0.0.9"}], "mac_address": "m"}
     body = port("red", "n-red", **asked)
-    one = fastest(lambda: policy.authorize(RED, PORT, Verb.CREATE, body, asked), 20)
+    one = fastest(lambda: policy.authorize(RED, PORT, Verb.CREATE, body, asked), 50)
     rows = [{**{f"a{n}": n for n in range(25)}, **port("red", "n-red")} for _ in range(1000)]
-    many = fastest(lambda: policy.visible(RED, PORT, rows), 10)
+    many = fastest(lambda: policy.visible(RED, PORT, rows), 30)
     assert (one < 0.0003, many < 0.005) == (True, True), (one, many)
