@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
-import secrets
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -22,6 +21,15 @@ from netfw.testing.lab.relay import Relay
 from netfw_drivers.local.transport import LocalTransport
 
 QUICK = {"reconnect_pause": 0.05, "reconnect_pause_max": 0.2}
+
+
+def free_ports() -> tuple[int, int]:
+    """Two ports of loopback that nobody uses."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as other,
+    ):
+        return one.getsockname()[1], other.getsockname()[1]
 
 
 class Remembering(logging.Handler):
@@ -86,10 +94,8 @@ class LocalTransports(TransportConformance):
 class LocalTcpTransports(LocalTransports):
     """A server on loopback, where a token is needed."""
 
-    PORTS: ClassVar[Iterator[int]] = itertools.count(20_000 + secrets.randbelow(5_000) * 2)
-
     def make_relay(self) -> Relay:
-        self.ports = next(self.PORTS), next(self.PORTS)
+        self.ports = free_ports()
         self.token(self.directory / "tokens", "a token of tests, long enough".replace(" ", "-"))
         self.token(self.directory / "wrong", "another-token-which-is-wrong")
         return Relay(("127.0.0.1", self.ports[0]), ("127.0.0.1", self.ports[1]))

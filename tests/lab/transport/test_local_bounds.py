@@ -143,17 +143,17 @@ def test_who_does_not_read_his_hints_has_one_per_topic(here, raw, transport):
     client = joined(raw, here)
     client.say(kind="listen", topics=["a", "b"])
     assert client.hear().kind == "listening"
-    before = resident()
-    for n in range(30_000):
+    for n in range(2000):
         for topic in ("a", "b"):
             server.publish(Message(topic=topic, method=f"m{n}", body=b"x" * 1000))
-        if n % 100 == 0:
-            time.sleep(0.001)
-    assert resident() - before < 30_000_000
+        time.sleep(0.0005)  # or they would become one before they are sent
     last: dict[str, str] = {}
-    while set(last.values()) != {"m29999"}:
+    received = 0
+    while set(last.values()) != {"m1999"}:
         frame = client.hear()
         last[frame.text("topic")] = frame.text("method")
+        received += 1
+    assert received < 1000, "more than the kernel's buffers hold"
 
 
 def test_one_client_can_not_take_all_the_room(here, raw, transport):
