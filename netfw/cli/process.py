@@ -26,7 +26,7 @@ class Orders:
         self.stop = threading.Event()
         """Set when it is to end."""
         self.on_reload: Callable[[], None] = lambda: None
-        """Called, on a thread of its own, when options have changed."""
+        """Called, on a thread of its own, when the files were read again."""
 
 
 Serve = Callable[["ConfigOpts", Orders], None]
@@ -102,7 +102,7 @@ def _standard_error() -> logging.Handler:
 
 
 def _reload(settings: Settings, log: LogSettings) -> bool:
-    """Read the files again; whether anything has changed."""
+    """Read the files again; whether they could be."""
     theirs = logging.getLogger("oslo_config.cfg")
     theirs.disabled = True  # it tells of the same options, and knows no defaults
     try:
@@ -115,5 +115,5 @@ def _reload(settings: Settings, log: LogSettings) -> bool:
         theirs.disabled = False
     for each in changed:
         LOG.log(logging.INFO if each.at_once else logging.WARNING, "%s", each)
-    LOG.info("reloaded" if changed else "reloaded: nothing has changed")
-    return bool(changed)
+    LOG.info("reloaded" if changed else "reloaded: no option has changed")
+    return True

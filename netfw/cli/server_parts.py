@@ -30,7 +30,7 @@ from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.drivers.transport import Transport
 from netfw.drivers.type_driver import TypeDriver
-from netfw.errors import ConfigError, NotSupported
+from netfw.errors import ConfigError, NotSupported, nearest
 from netfw.model.segment import NetworkType
 from netfw.server.db import migration
 from netfw.server.db.configured import configured, retention
@@ -89,14 +89,23 @@ def settings_of(conf: ConfigOpts) -> Settings:
         place = conf if group is None else conf[group]
         said |= {option.dest: place[option.dest] for option in options}
     known = fields_dict(Settings)
-    types = tuple(NetworkType(name) for name in said.pop("tenant_network_types"))
+    types = tuple(map(_network_type, said.pop("tenant_network_types")))
     external = said.pop("external_network_type") or None
     plain = {name: _plain(value) for name, value in said.items() if name in known}
     return Settings(
         tenant_network_types=types,
-        external_network_type=None if external is None else NetworkType(external),
+        external_network_type=None if external is None else _network_type(external),
         **plain,
     )
+
+
+def _network_type(name: str) -> NetworkType:
+    try:
+        return NetworkType(name)
+    except ValueError:
+        raise ConfigError(
+            f"[ml2] {name!r} is not a type of network{nearest(name, NetworkType)}"
+        ) from None
 
 
 def _plain(value: Any) -> Any:

@@ -19,6 +19,7 @@ SERVER = (
     cfg.ListOpt(
         "serve",
         default=["api", "messages"],
+        item_type=cfg.types.String(choices=["api", "messages"]),
         help="What this server does: api answers clients, messages answers agents.  The two may "
         "run apart, on several machines, over one database.",
     ),

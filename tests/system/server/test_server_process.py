@@ -1,0 +1,261 @@
+"""netfw-server as a process: workers, signals, probes, logs, and what a crash costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netfw.drivers.host import LocalHost
+from netfw.drivers.interest import Interest, Service
+from netfw.drivers.loader import create
+from netfw.drivers.state_source import StateSource
+from netfw.drivers.transport import Transport
+from netfw.errors import BackendBroken
+from netfw.messaging.remote import RemoteSource
+from netfw.testing.lab import sandbox
+from netfw.testing.lab.databases import PrivatePostgres
+from netfw.testing.lab.server import PrivateNetfw
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(autouse=True)
+def _sandbox() -> None:
+    sandbox.require()
+
+
+def await_that(condition: Callable[[], Any], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def make_network(server: PrivateNetfw, name: str) -> int:
+    status, _ = server.request("POST", "/v2.0/networks", {"network": {"name": name}})
+    return status
+
+
+def names(server: PrivateNetfw) -> set[str]:
+    _, answer = server.request("GET", "/v2.0/networks")
+    return {network["name"] for network in answer["networks"]}
+
+
+def children(pid: int) -> list[int]:
+    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.spec("ML2-11")
+def test_workers_share_the_sockets_and_a_killed_one_is_begun_again(tmp_path: Path) -> None:
+    with PrivateNetfw(tmp_path / "server", arguments=["--workers", "2"]) as server:
+        await_that(lambda: len(children(server.pid)) == 2)
+        before = children(server.pid)
+        os.kill(before[0], signal.SIGKILL)
+        await_that(lambda: len(set(children(server.pid)) - {before[0]}) == 2)
+        await_that(server.ready)
+        for number in range(20):
+            assert make_network(server, f"n{number}") == 201
+        assert names(server) == {f"n{number}" for number in range(20)}
+        _, metrics = server.request("GET", "/metrics")
+        line = 'netfw_api_requests_total{collection="networks",method="POST",status="201"}'
+        assert f"{line} 20.0" in metrics
+    assert all(not Path(f"/proc/{pid}").exists() for pid in before)
+
+
+def test_what_was_answered_outlives_a_kill_and_what_was_not_is_whole_or_not_at_all(
+    tmp_path: Path,
+) -> None:
+    server = PrivateNetfw(tmp_path / "server").start()
+    answered: list[str] = []
+
+    def work() -> None:
+        number = 0
+        while True:
+            try:
+                if make_network(server, f"n{number}") != 201:
+                    return
+            except OSError:
+                return
+            answered.append(f"n{number}")
+            number += 1
+
+    client = threading.Thread(target=work)
+    client.start()
+    await_that(lambda: len(answered) >= 10)
+    server.kill()
+    client.join()
+    with server:
+        found = names(server)
+        assert set(answered) <= found
+        assert len(found) <= len(answered) + 1
+        _, answer = server.request("GET", "/v2.0/networks")
+        numbers = [network["provider:segmentation_id"] for network in answer["networks"]]
+        assert len(set(numbers)) == len(numbers)
+        assert make_network(server, "after") == 201
+
+
+def test_a_server_that_is_told_to_end_finishes_what_it_is_at(tmp_path: Path) -> None:
+    server = PrivateNetfw(tmp_path / "server", {"quotas": {"quota_network": -1}}).start()
+    answers: list[int] = []
+    many = {"networks": [{"name": f"n{number}"} for number in range(200)]}
+
+    def ask() -> None:
+        answers.append(server.request("POST", "/v2.0/networks", many)[0])
+
+    client = threading.Thread(target=ask)
+    client.start()
+    time.sleep(0.1)
+    assert server.stop() == 0
+    client.join()
+    with server:
+        assert (answers, len(names(server))) == ([201], 200)
+
+
+def test_probes_say_how_it_is_and_why_not(tmp_path: Path) -> None:
+    postgres = PrivatePostgres(tmp_path / "postgres").start()
+    try:
+        options = {"database": {"connection": postgres.create("netfw"), "lock_timeout": 1}}
+        server = PrivateNetfw(tmp_path / "server", options)
+        with pytest.raises(BackendBroken, match="netfw-db upgrade"):
+            server.start()
+        conf = tmp_path / "server" / "server.conf"
+        upgrade = [sys.executable, "-m", "netfw.cli.db", "--config-file", str(conf), "upgrade"]
+        subprocess.run(upgrade, check=True, capture_output=True)
+        with server:
+            assert server.request("GET", "/healthz")[0] == 200
+            postgres.kill()
+            status, answer = server.request("GET", "/readyz")
+            assert (status, answer["status"]) == (503, "waiting")
+            assert answer["reason"]
+            status, answer = server.request("GET", "/v2.0/networks")
+            assert (status, "NeutronError" in answer) == (503, True)
+            assert server.request("GET", "/healthz")[0] == 200
+            postgres.start()
+            await_that(server.ready)
+            assert make_network(server, "back") == 201
+    finally:
+        postgres.stop()
+
+
+@pytest.mark.spec("ML2-11", "RPC-01", "RPC-02")
+def test_api_and_messages_run_apart_over_one_database(tmp_path: Path) -> None:
+    database = {"connection": f"sqlite:///{tmp_path}/netfw.db"}
+    api = PrivateNetfw(tmp_path / "api", {"database": database, "server": {"serve": "api"}})
+    with api:
+        apart = {"database": database, "server": {"serve": "messages"}}
+        with messages_only(tmp_path / "messages", apart) as (socket, log):
+            source = source_on(socket)
+            hints: list[float] = []
+            interest = Interest("host1", {Service.L2})
+            cursor = list(source.snapshot(interest))[-1].cursor
+            stop = source.watch(interest, lambda: hints.append(time.monotonic()))
+            await_that(lambda: bool(hints))
+            hints.clear()
+            make_network(api, "blue")
+            _, answer = api.request("GET", "/v2.0/networks?name=blue")
+            network = answer["networks"][0]["id"]
+            port = {"network_id": network, "binding:host_id": "host1"}
+            assert api.request("POST", "/v2.0/ports", {"port": port})[0] == 201
+            began = time.monotonic()
+            await_that(lambda: bool(hints), 5)
+            changed = source.changes(interest, cursor)
+            kinds = sorted(type(each).__name__ for each in changed.put)
+            assert kinds[:2] == ["Network", "Port"]
+            assert hints[0] - began < 2
+            stop()
+            source.close()
+        assert "Traceback" not in log.read_text()
+
+
+@contextmanager
+def messages_only(directory: Path, options: dict[str, Any]) -> Iterator[tuple[Path, Path]]:
+    """A server without an API; the socket of its messages, and its log."""
+    server = PrivateNetfw(directory, options)
+    directory.mkdir()
+    conf = directory / "server.conf"
+    conf.write_text(server.configuration())
+    argv = [sys.executable, "-m", "netfw.cli.server", "--config-file", str(conf)]
+    with server.log.open("wb") as log:
+        process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        await_that(lambda: "serves: messages" in server.log.read_text())
+        yield server.messages, server.log
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def source_on(socket: Path) -> StateSource:
+    transport = create(Transport, "local", {"connect": f"unix:{socket}"}, LocalHost())
+    return RemoteSource(transport)
+
+
+@pytest.mark.spec("API-09", "API-10")
+def test_rules_tokens_and_logging_change_while_it_runs(tmp_path: Path) -> None:
+    rules = tmp_path / "policy.yaml"
+    rules.write_text("{}\n")
+    log = tmp_path / "log.json"
+    options = {
+        "DEFAULT": {"log_format": "json", "log_file": log},
+        "policy": {"file": rules},
+    }
+    with PrivateNetfw(tmp_path / "server", options) as server:
+        member = {"X-Roles": "member", "X-Project-Id": "p", "X-User-Id": "u"}
+        body = {"network": {"name": "n"}}
+        assert server.request("POST", "/v2.0/networks", body, member)[0] == 201
+        rules.write_text('create_network: "role:admin"\n')
+        server.reload()
+        await_that(lambda: server.request("POST", "/v2.0/networks", body, member)[0] == 403)
+        rules.write_text('create_netwrk: "role:admin"\n')
+        server.reload()
+        await_that(lambda: "create_netwrk" in log.read_text())
+        assert server.request("POST", "/v2.0/networks", body, member)[0] == 403
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        assert {"time", "level", "logger", "message"} <= lines[-1].keys()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"server": {"transport": "pigeon"}}, "pigeon"),
+        ({"api": {"socket": "", "bind": "nowhere"}}, "nowhere"),
+        ({"api": {"socket": "", "bind": ""}}, "listens nowhere"),
+        ({"ml2": {"mechanism_drivers": "openvswtch"}}, "did you mean 'openvswitch'"),
+        ({"ml2": {"tenant_network_types": "vxlam"}}, "vxlam"),
+        ({"identity": {"methods": "magic"}}, "magic"),
+        ({"database": {"connection": "oracle://x"}}, "oracle"),
+        ({"DEFAULT": {"service_plugins": "router,router"}}, "router"),
+        ({"server": {"serve": "api,mesages"}}, "mesages"),
+    ],
+)
+def test_what_can_not_be_is_said_in_a_sentence_and_nothing_is_served(
+    tmp_path: Path, options: dict[str, dict[str, object]], said: str
+) -> None:
+    with pytest.raises(BackendBroken) as caught:
+        PrivateNetfw(tmp_path / "server", options).start()
+    text = str(caught.value)
+    assert said in text
+    assert "Traceback" not in text
+
+
+def test_a_second_server_on_one_socket_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    with PrivateNetfw(tmp_path / "server") as first:
+        argv = [sys.executable, "-m", "netfw.cli.server"]
+        conf = str(first.directory / "server.conf")
+        done = subprocess.run(
+            [*argv, "--config-file", conf], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 2
+        assert "another server serves" in done.stderr
+        assert make_network(first, "still") == 201
