@@ -99,6 +99,13 @@ def may(policy, requester, resource, deed, target, *, asked=None):
         (RED, Verb.UPDATE, port("red", "n-all"), {"device_owner": "compute:a"}, "yes"),
         (RED, Verb.UPDATE, port("red", "n-red"), {"device_owner": "network:dhcp"}, "yes"),
         (RED, Verb.UPDATE, port("blue", "n-all"), {"project_id": "red"}, "404"),
+        (
+            RED,
+            Verb.UPDATE,
+            port("red", "n-all"),
+            {"network_id": "n-red", "mac_address": "m"},
+            "403",
+        ),
         (RED, Verb.DELETE, port("blue", "n-red"), {}, "yes"),
         (RED_READER, Verb.DELETE, port("red", "n-red"), {}, "403"),
         (BLUE, Verb.DELETE, port("red", "n-red"), {}, "404"),
