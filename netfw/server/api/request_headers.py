@@ -61,4 +61,6 @@ def read_headers(lines: Lines, found: dict[bytes, bytes] | None = None) -> dict[
                 raise ValueError(f"{name.decode()} is given twice.")
             value = found[name] + b", " + value
         found[name] = value
+    if b"Content-Length" in found and b"Transfer-Encoding" in found:
+        raise ValueError("Content-Length and Transfer-Encoding contradict each other.")
     return found

@@ -187,3 +187,35 @@ def test_a_socket_that_is_served_or_is_no_socket_is_not_replaced(tmp_path: Path)
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="is no socket"):
         listen_unix(tmp_path / "file")
+
+
+@pytest.mark.spec("API-13")
+@pytest.mark.parametrize(
+    ("headers", "status", "told"),
+    [
+        (b"X-Project-Id: a\r\n", 200, b"a"),
+        (b"X_Project_Id: a\r\n", 200, b"nobody"),
+        (b"X-Project-Id: a\r\nX_Project-Id: b\r\n", 200, b"a"),
+        (b"X-Project-Id: a\r\nx-project-id: b\r\n", 400, b"is given twice"),
+        (b"Accept: a\r\nAccept: b\r\n", 200, b"nobody"),
+        (b"X-Project-Id : a\r\n", 400, b"that HTTP does not allow"),
+        (b"X-Other: x\r\n X-Project-Id: a\r\n", 400, b"that HTTP does not allow"),
+        (b"X-Project-Id: a\x00b\r\n", 400, b"control characters"),
+        (b"X-Project-Id: a\n", 400, b"does not end"),
+        (b"Content-Length: 1\r\nContent-Length: 2\r\n", 400, b"is given twice"),
+        (b"Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", 400, b"contradict each other"),
+        (b"X-Large: " + b"x" * 40_000 + b"\r\n", 413, b""),
+    ],
+)
+def test_headers_that_could_be_read_in_two_ways_are_not_read_at_all(
+    serve: Any, headers: bytes, status: int, told: bytes
+) -> None:
+    _, path = serve(lambda environ: environ.get("HTTP_X_PROJECT_ID", "nobody").encode())
+    connection = Unix(path)
+    connection.connect()
+    connection.sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n" + headers + b"\r\n")
+    answer = http.client.HTTPResponse(connection.sock)
+    answer.begin()
+    data = answer.read()
+    answer.close()
+    assert (answer.status, told in data) == (status, True), data
