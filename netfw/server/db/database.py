@@ -22,8 +22,8 @@ from netfw.server.db.failure import FAILURES, Overtaken, Trouble, translated, tr
 from netfw.server.db.heartbeats import Heartbeats
 from netfw.server.db.interests import Interests
 from netfw.server.db.journal import Journal, JournalReader
-from netfw.server.db.pulse import Pulse
 from netfw.server.db.outbox import Outbox
+from netfw.server.db.pulse import Pulse
 from netfw.server.db.quotas import Quotas
 from netfw.server.db.ranges import Ranges
 from netfw.server.db.resources import Resources, Rows
@@ -103,12 +103,14 @@ class Transaction:
     def finish(self) -> bool:
         """What comes last: the number of the commit, for which others wait from now on.
 
-        Says whether it has one: whether anything changed that the journal tells.
+        Says whether it has one: whether anything changed that the journal tells.  Who follows what
+        is worked out behind the number: of two transactions of which one has a host follow a
+        group and the other changes what the group leads to, the later one must see the earlier.
         """
-        self.interests.settle()
-        if not (self.journal.noted or self.interests.changed or self.outbox.noted):
+        if not (self.journal.noted or self.interests.pending or self.outbox.noted):
             return False
         seq = self.journal.write()
+        self.interests.settle()
         self.interests.write(seq)
         self.outbox.write(seq)
         return True

@@ -84,7 +84,11 @@ class Interests:
         _move(old - new, self._added, self._removed)
 
     def settle(self) -> None:
-        """Work out who follows what from now on; the rows of resources are written already."""
+        """Work out who follows what from now on.
+
+        The rows of resources are written already, and no other transaction does the same until
+        this one ends: each sees all that others did before.
+        """
         waiting, lingering = set(self._added), set(self._removed)
         if not waiting and not lingering:
             return
@@ -101,9 +105,9 @@ class Interests:
         self._removed.clear()
 
     @property
-    def changed(self) -> bool:
-        """Whether anybody follows something else than before."""
-        return any(_differs(held) for held in self._held.values())
+    def pending(self) -> bool:
+        """Whether anybody may follow something else than before."""
+        return bool(self._added or self._removed)
 
     def write(self, seq: int) -> None:
         """Write it down as of commit *seq*."""
@@ -230,10 +234,6 @@ def _move(ways: Iterable[Way], undone: set[Way], done: set[Way]) -> None:
 
 def _from(node: Node, ways: Iterable[Way]) -> set[Way]:
     return {way for way in ways if way.source == node}
-
-
-def _differs(held: Held) -> bool:
-    return held.uses != held.former
 
 
 def _row(prefix: str, reader: str, name: str) -> dict[str, Any]:

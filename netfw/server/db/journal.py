@@ -250,11 +250,12 @@ class Journal(JournalReader):
         )
         until = self._connection.execute(step).scalar()
         keep = keep if until is None else until
+        forward = update(HEAD).where(HEAD.c.oldest < keep).values(oldest=keep)
+        if not self._connection.execute(forward).rowcount:
+            return 0  # another process forgot more, meanwhile
         gone = self._connection.execute(delete(JOURNAL).where(JOURNAL.c.seq <= keep)).rowcount
         ended = INTERESTS.c.ended.is_not(None), INTERESTS.c.ended <= keep
         self._connection.execute(delete(INTERESTS).where(*ended))
-        # Last, as in every transaction; and never back to where another process was already.
-        self._connection.execute(update(HEAD).where(HEAD.c.oldest < keep).values(oldest=keep))
         return gone
 
     def _next(self) -> int:

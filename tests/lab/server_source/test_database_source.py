@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import ClassVar
@@ -12,11 +13,14 @@ from database_place import Places
 from database_world import ABSENT, DatabaseWorld
 from hypothesis import settings
 
+from netfw.messaging.reach import reachable
 from netfw.messaging.remote import Announcing, Desk, RemoteSource, Writing
 from netfw.server.db import Database
 from netfw.server.source import CommitWatch, DatabaseSource
+from netfw.testing.conformance import state_scene as scene
+from netfw.testing.conformance.state_play import write
 from netfw.testing.conformance.state_source import StateSourceConformance
-from netfw.testing.conformance.state_world import Setting
+from netfw.testing.conformance.state_world import Follower, Setting
 from netfw.testing.fakes.transport import Wire
 
 
@@ -44,6 +48,21 @@ class OnADatabase(StateSourceConformance):
             source.close()
             commits.close()
             database.close()
+
+    def test_forgetting_beside_writers_and_readers_loses_nothing(self) -> None:
+        with self.setting(50) as at:
+            at.world.commit(scene.BACKGROUND)
+            writers = [threading.Thread(target=write, args=(at, n)) for n in range(2)]
+            follower = Follower(at.source, scene.L2_HERE)
+            for writer in writers:
+                writer.start()
+            while any(writer.is_alive() for writer in writers):
+                at.world.forget_history()
+                for _ in range(3):
+                    follower.step()
+            for writer in writers:
+                writer.join()
+            assert follower.catch_up() == reachable(at.world.items(), scene.L2_HERE)
 
 
 @pytest.mark.spec("RPC-02", "RPC-07")
