@@ -15,12 +15,14 @@ from netfw.drivers.desk import Desk, Ear
 from netfw.drivers.error_wire import decode_error, encode_error
 from netfw.drivers.transport import Caller, Handler, Listener, Message, Shared, Stop, Transport
 from netfw.drivers.workers import Workers
-from netfw.errors import BackendUnavailable, InvalidInput
+from netfw.errors import BackendUnavailable, ConfigError, InvalidInput
+from netfw_drivers.local.admission import client_context
 from netfw_drivers.local.client import Client
 from netfw_drivers.local.listening import Listening, open_all
 from netfw_drivers.local.loop import LoopThread
 from netfw_drivers.local.options import OPTIONS, Settings, settings_from
 from netfw_drivers.local.server import Server
+from netfw_drivers.local.tokens import read_tokens
 
 
 class LocalTransport(Transport):
@@ -52,6 +54,19 @@ class LocalTransport(Transport):
 
     def describe(self) -> DriverInfo:
         return DriverInfo("local")
+
+    def faults(self) -> tuple[str, ...]:
+        found: list[str] = []
+        try:
+            if self._settings.token_file:
+                read_tokens(self._settings.token_file)
+        except ConfigError as exc:
+            found.append(str(exc))
+        try:
+            client_context(self._settings.tls)
+        except ConfigError as exc:
+            found.append(str(exc))
+        return tuple(found)
 
     def call(self, message: Message, timeout: float) -> Message:
         if self._closed:

@@ -226,6 +226,13 @@ def test_making_one_touches_nothing_and_closing_it_starts_nothing():
     transport.close()
 
 
+def test_files_that_are_missing_are_said_without_anything_being_started(tmp_path):
+    options = {"token_file": str(tmp_path / "tokens"), "tls_ca": str(tmp_path / "ca.pem")}
+    transport = create(Transport, "local", options, LocalHost())
+    assert ["tokens" in fault or "tls_ca" in fault for fault in transport.faults()] == [True, True]
+    assert create(Transport, "local", {}, LocalHost()).faults() == ()
+
+
 @pytest.mark.spec("RPC-01")
 def test_within_one_process_nothing_needs_to_listen():
     transport = create(Transport, "local", {"listen": "", "connect": ""}, LocalHost())
