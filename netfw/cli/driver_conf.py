@@ -10,7 +10,7 @@ from oslo_config.cfg import Locations
 
 from netfw.conf.reading import Groups, read
 from netfw.drivers.base import Driver, Host, Kind
-from netfw.drivers.loader import create, load
+from netfw.drivers.loader import catalogue, create, load
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts, Opt
@@ -75,3 +75,13 @@ def values(
         said = conf[name][option.dest]
         found[option.dest] = fallback.get(option.dest, said) if unsaid else said
     return found
+
+
+def driver_options(kinds: Kinds) -> list[tuple[str, Sequence[Opt]]]:
+    """The options of every driver that could be chosen, for a sample configuration."""
+    return [
+        (found.name, found.driver.OPTIONS)
+        for kind in dict.fromkeys(kinds.values())
+        for found in catalogue(kind)
+        if found.driver is not None and found.driver.OPTIONS
+    ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from netfw.agents.agenda import Pauses
 from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.agents.loop import Timing
-from netfw.cli.driver_conf import Kinds, groups_of, make, names, values
+from netfw.cli.driver_conf import Kinds, driver_options, groups_of, make, names, values
 from netfw.conf import core, ovs_agent
 from netfw.conf.agent import COMMON, GROUP
 from netfw.conf.ovs_agent import L2
@@ -19,7 +19,6 @@ from netfw.drivers.base import Capability, Driver, Kind
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.host import LocalHost
 from netfw.drivers.l2_extension import L2Extension
-from netfw.drivers.loader import catalogue
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.transport import Transport
@@ -52,13 +51,7 @@ def l2_groups(argv: Sequence[str]) -> Groups:
 
 def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
     """All options of the agent and of every driver it could use, for its sample configuration."""
-    drivers = [
-        (found.name, found.driver.OPTIONS)
-        for kind in dict.fromkeys(KINDS.values())
-        for found in catalogue(kind)
-        if found.driver is not None and found.driver.OPTIONS
-    ]
-    return [*core.list_opts(), *ovs_agent.list_opts(), *drivers]
+    return [*core.list_opts(), *ovs_agent.list_opts(), *driver_options(KINDS)]
 
 
 class L2Parts:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from attrs import fields_dict
 
-from netfw.cli.driver_conf import Kinds, groups_of, make, names
-from netfw.conf import api, database, identity, outbox, plugin, quota, scheduling, server
+from netfw.cli.driver_conf import Kinds, driver_options, groups_of, make, names
+from netfw.conf import api, core, database, identity, outbox, plugin, quota, scheduling, server
 from netfw.conf.reading import Groups
 from netfw.drivers.api_extension import ApiExtension
 from netfw.drivers.base import Driver, Kind
@@ -21,7 +21,6 @@ from netfw.drivers.core_plugin import CorePlugin
 from netfw.drivers.extension import ExtensionDriver
 from netfw.drivers.host import LocalHost
 from netfw.drivers.ipam import IpamDriver
-from netfw.drivers.loader import catalogue
 from netfw.drivers.mechanism import MechanismDriver
 from netfw.drivers.notifier import Notifier
 from netfw.drivers.reports import Report
@@ -112,17 +111,14 @@ def _plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def own_options() -> list[tuple[str | None, Sequence[Opt]]]:
+    """The server's own options, without those of drivers."""
+    return list(own_groups().items())
+
+
 def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
     """All options of the server and of every driver it could use, for its sample configuration."""
-    from netfw.conf import core
-
-    drivers = [
-        (found.name, found.driver.OPTIONS)
-        for kind in dict.fromkeys(KINDS.values())
-        for found in catalogue(kind)
-        if found.driver is not None and found.driver.OPTIONS
-    ]
-    return [*core.list_opts(), *own_groups().items(), *drivers]
+    return [*core.list_opts(), *own_options(), *driver_options(KINDS)]
 
 
 class ServerParts:

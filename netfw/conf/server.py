@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
 GROUP = "server"
 
@@ -19,7 +19,7 @@ SERVER = (
     cfg.ListOpt(
         "serve",
         default=["api", "messages"],
-        item_type=cfg.types.String(choices=["api", "messages"]),
+        item_type=types.String(choices=["api", "messages"]),
         help="What this server does: api answers clients, messages answers agents.  The two may "
         "run apart, on several machines, over one database.",
     ),

@@ -10,18 +10,16 @@ from attrs import field, frozen
 
 from netfw.drivers.change import Change
 from netfw.drivers.query import Query
-from netfw.errors import NotFound
 from netfw.messaging.answers import RESERVED_DHCP_DEVICE, dhcp_device_id
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref
 from netfw.model.subnet import Subnet
 from netfw.server.db.assignments import AssignmentRows
-from netfw.server.db.database import View
+from netfw.server.plugin.abandonment import Abandonment, changed
 from netfw.server.plugin.agents import DHCP_AGENT
-from netfw.server.plugin.backbone import SERVER, Backbone
+from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.serving import ServingAgents
-from netfw.server.plugin.suspicion import Suspicion
 from netfw.server.plugin.unit import Unit
 
 LOG = logging.getLogger(__name__)
@@ -38,16 +36,15 @@ class DhcpScheduler:
     agent_type: ClassVar[str] = DHCP_AGENT
     backbone: Backbone
     serving: ServingAgents = field(init=False)
-    suspicion: Suspicion = field(init=False)
-
-    @suspicion.default
-    def _suspicion(self) -> Suspicion:
-        settings = self.backbone.settings
-        return Suspicion(settings.failover_grace, settings.reschedule_interval * 2 + 10)
+    abandonment: Abandonment = field(init=False)
 
     @serving.default
     def _serving(self) -> ServingAgents:
         return ServingAgents(DHCP_AGENT, self.backbone.settings)
+
+    @abandonment.default
+    def _abandonment(self) -> Abandonment:
+        return Abandonment(self.backbone, self.serving)
 
     def watch(self, unit: Unit, change: Change) -> None:
         """Follow networks and subnets, in their transactions."""
@@ -96,32 +93,15 @@ class DhcpScheduler:
         )
 
     def _serve(self, network: UUID) -> bool:
-        try:
-            return bool(
-                self.backbone.run(SERVER, lambda unit: self._schedule(unit, NetworkId(network)))
-            )
-        except NotFound:
-            return False  # it was deleted meanwhile
+        return changed(self.backbone, lambda unit: self._schedule(unit, NetworkId(network)))
 
     def _abandoned(self) -> tuple[UUID, ...]:
         """The networks of dead agents."""
-        if not self.backbone.settings.allow_automatic_dhcp_failover:
-            return ()
-
-        dead = self.suspicion.confirmed(self.backbone.read(self.serving.dead))
-        if not dead:
-            return ()
-
-        def networks(view: View) -> set[UUID]:
-            return {id for host in dead for id in self.serving.at(view, host)}
-
-        return tuple(sorted(self.backbone.read(networks)))
+        wanted = self.backbone.settings.allow_automatic_dhcp_failover
+        return self.abandonment.found() if wanted else ()
 
     def _move(self, network: UUID) -> bool:
-        try:
-            return self.backbone.run(SERVER, lambda unit: self._moved(unit, NetworkId(network)))
-        except NotFound:
-            return False
+        return changed(self.backbone, lambda unit: self._moved(unit, NetworkId(network)))
 
     def _moved(self, unit: Unit, id: NetworkId) -> bool:
         """Replace the dead agents of a network by as many that are alive, if there are any."""

@@ -12,7 +12,6 @@ from attrs import field, frozen
 from netfw.drivers.change import Change
 from netfw.drivers.interest import Service
 from netfw.drivers.query import Query
-from netfw.errors import NotFound
 from netfw.messaging.reach import ROUTER_OWNERS
 from netfw.model.ids import RouterId
 from netfw.model.port import Port
@@ -20,11 +19,11 @@ from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
 from netfw.server.db.assignments import AssignmentRows
 from netfw.server.db.database import View
+from netfw.server.plugin.abandonment import Abandonment, changed
 from netfw.server.plugin.agents import L3_AGENT
-from netfw.server.plugin.backbone import SERVER, Backbone
+from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.scheduling import obstacle, wanted_agents
 from netfw.server.plugin.serving import ServingAgents
-from netfw.server.plugin.suspicion import Suspicion
 from netfw.server.plugin.unit import Unit
 
 LOG = logging.getLogger(__name__)
@@ -42,16 +41,15 @@ class RouterScheduler:
     agent_type: ClassVar[str] = L3_AGENT
     backbone: Backbone
     serving: ServingAgents = field(init=False)
-    suspicion: Suspicion = field(init=False)
-
-    @suspicion.default
-    def _suspicion(self) -> Suspicion:
-        settings = self.backbone.settings
-        return Suspicion(settings.failover_grace, settings.reschedule_interval * 2 + 10)
+    abandonment: Abandonment = field(init=False)
 
     @serving.default
     def _serving(self) -> ServingAgents:
         return ServingAgents(L3_AGENT, self.backbone.settings)
+
+    @abandonment.default
+    def _abandonment(self) -> Abandonment:
+        return Abandonment(self.backbone, self.serving)
 
     def watch(self, unit: Unit, change: Change) -> None:
         """Follow routers and their ports, in their transactions."""
@@ -137,32 +135,15 @@ class RouterScheduler:
         return found
 
     def _serve(self, router: UUID) -> bool:
-        try:
-            return bool(
-                self.backbone.run(SERVER, lambda unit: self._schedule(unit, RouterId(router)))
-            )
-        except NotFound:
-            return False  # it was deleted meanwhile
+        return changed(self.backbone, lambda unit: self._schedule(unit, RouterId(router)))
 
     def _abandoned(self) -> tuple[UUID, ...]:
         """The routers of dead agents."""
-        if not self.backbone.settings.allow_automatic_l3agent_failover:
-            return ()
-
-        dead = self.suspicion.confirmed(self.backbone.read(self.serving.dead))
-        if not dead:
-            return ()
-
-        def routers(view: View) -> set[UUID]:
-            return {id for host in dead for id in self.serving.at(view, host)}
-
-        return tuple(sorted(self.backbone.read(routers)))
+        wanted = self.backbone.settings.allow_automatic_l3agent_failover
+        return self.abandonment.found() if wanted else ()
 
     def _move(self, router: UUID) -> bool:
-        try:
-            return self.backbone.run(SERVER, lambda unit: self._moved(unit, RouterId(router)))
-        except NotFound:
-            return False
+        return changed(self.backbone, lambda unit: self._moved(unit, RouterId(router)))
 
     def _moved(self, unit: Unit, id: RouterId) -> bool:
         """Give a router of a dead agent to one that is alive, if there is one.

@@ -1,0 +1,44 @@
+"""Abandonment: what dead agents served, found and given to others one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from netfw.errors import NotFound
+from netfw.server.db.database import View
+from netfw.server.plugin.backbone import SERVER, Backbone
+from netfw.server.plugin.serving import ServingAgents
+from netfw.server.plugin.suspicion import Suspicion
+from netfw.server.plugin.unit import Unit
+
+
+class Abandonment:
+    """Finds what agents of one sort left behind, as far as this process is sure that they died."""
+
+    def __init__(self, backbone: Backbone, serving: ServingAgents) -> None:
+        settings = backbone.settings
+        self._backbone, self._serving = backbone, serving
+        self._suspicion = Suspicion(settings.failover_grace, settings.reschedule_interval * 2 + 10)
+
+    def found(self) -> tuple[UUID, ...]:
+        """The ids of what they served."""
+        dead = self._suspicion.confirmed(self._backbone.read(self._serving.dead))
+        if not dead:
+            return ()
+
+        def served(view: View) -> set[UUID]:
+            return {id for host in dead for id in self._serving.at(view, host)}
+
+        return tuple(sorted(self._backbone.read(served)))
+
+
+def changed(backbone: Backbone, work: Callable[[Unit], object]) -> bool:
+    """Whether *work*, done by the server itself in one transaction, says that it changed something.
+
+    What was deleted meanwhile needs no change.
+    """
+    try:
+        return bool(backbone.run(SERVER, work))
+    except NotFound:
+        return False
