@@ -34,7 +34,7 @@ def certificate(tmp_path: Path) -> Path:
 def test_tls_is_served_and_nothing_else(tmp_path: Path, certificate: Path) -> None:
     sandbox.require()
     key = certificate.with_name("key.pem")
-    api = f"tls_certificate = {certificate}\ntls_key = {key}\nthreads = 2"
+    api = {"tls_certificate": certificate, "tls_key": key, "threads": 2}
     with running_server(tmp_path / "run", 9697, api=api) as server:
         trusting = ssl.create_default_context(cafile=str(certificate))
         with urlopen(f"{server.url}/v2.0/networks", context=trusting, timeout=10) as reply:

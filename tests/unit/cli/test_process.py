@@ -30,7 +30,7 @@ sys.exit(run("acme", sys.argv[1:], serve, options))
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.01)
