@@ -7,10 +7,11 @@ PYTEST := $(BIN)/pytest
 IMAGINED := tests/conformance/broken $(wildcard tests/conformance/test_broken_*.py) \
     $(patsubst %,tests/conformance/test_%.py,suite_manners hooked internal_ipam mechanism_drivers \
     type_drivers memory_source null_interface)
+ON_SQLITE := tests/unit/server_api tests/unit/server_plugin
 SERVER_LABS := $(wildcard tests/lab/server_*) tests/lab/transport
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit lint types imports lab conformance conformance-values conformance-real lab-server system system-server system-l2 tempest fuzz samples spec docs bench clean packages
+.PHONY: help demo test unit server lint types imports lab conformance conformance-values conformance-real lab-server system system-server system-l2 tempest fuzz samples spec docs bench clean packages
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -19,13 +20,17 @@ help: ## this text
 demo: packages $(READY) ## see netfw at work: two hosts, two instances, a ping; touches nothing of this machine
 	@$(BIN)/netfw demo
 
-test: packages $(READY) ## everything: lint, types, imports, unit, conformance, lab, system, system-l2, samples, docs
-	@$(BIN)/python tools/steps.py lint types imports unit conformance-values conformance-real,lab,lab-server \
+test: packages $(READY) ## everything: lint, types, imports, unit, server, conformance, lab, system, system-l2, samples, docs
+	@$(BIN)/python tools/steps.py lint types imports unit server conformance-values conformance-real,lab,lab-server \
 	    system,system-server system-l2 samples docs
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)
-	@$(PYTEST) -q -n 2 tests/unit
+	@$(PYTEST) -q -n 2 tests/unit $(addprefix --ignore ,$(ON_SQLITE))
+
+server: $(READY) ## the server's parts on SQLite: no root, a minute
+	$(call STEP,the server on SQLite)
+	@$(PYTEST) -q -n 2 $(ON_SQLITE)
 
 lint: $(READY) ## style, formatting and duplicate spec copies
 	$(call STEP,lint)
