@@ -2,8 +2,8 @@
 
     python tests/tempest/simulated_agents.py unix:/path/to/messages.sock
 
-They speak the real protocol over the real transport: heartbeats, and for each port and router that
-concerns the host a report that it is ready.
+They speak the real protocol over the real transport: heartbeats, a port for DHCP on each network
+that has it, and for each port and router that concerns the host a report that it is ready.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from uuid import NAMESPACE_DNS, uuid5
 from netfw.drivers.host import LocalHost
 from netfw.drivers.interest import Interest, Service
 from netfw.drivers.reports import Heartbeat, Report, StatusReport
-from netfw.errors import BackendUnavailable, CursorLost
+from netfw.drivers.requests import EnsureDhcpPort
+from netfw.drivers.state_source import Delta
+from netfw.errors import BackendUnavailable, CursorLost, RequestError
 from netfw.messaging.remote import RemoteSource
 from netfw.model.agent import Agent
 from netfw.model.document import Document
-from netfw.model.resource import Kind, Resource, kind_of, ref
+from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
 from netfw.model.standard import Status
+from netfw.model.subnet import Subnet
 from netfw_drivers.local.transport import LocalTransport
 
 HOST = "tempest"
@@ -55,14 +58,34 @@ def heartbeats(start: bool) -> Iterator[Report]:
         yield Heartbeat(agent=agent, start=start)
 
 
+class Dhcp:
+    """Has a port on each network with subnets that want DHCP."""
+
+    def __init__(self, source: RemoteSource) -> None:
+        self._source = source
+        self._subnets: dict[Ref, Subnet] = {}
+
+    def serve(self, delta: Delta) -> None:
+        found = {ref(each): each for each in delta.put if isinstance(each, Subnet)}
+        gone = {each: self._subnets.pop(each) for each in delta.drop if each in self._subnets}
+        self._subnets |= found
+        for network in {each.network_id for each in (*found.values(), *gone.values())}:
+            of = [each for each in self._subnets.values() if each.network_id == network]
+            wanted = frozenset(each.id for each in of if each.enable_dhcp)
+            if wanted:
+                with contextlib.suppress(RequestError):  # it changed once more meanwhile
+                    self._source.ask(EnsureDhcpPort(network=network, host=HOST, subnets=wanted))
+
+
 def ready(resource: Resource) -> Iterator[Report]:
+    works = getattr(resource, "admin_up", True)
     for service in READY.get(kind_of(resource), ()):
         yield StatusReport(
             ref=ref(resource),
             revision=resource.revision,
             host=HOST,
             service=service,
-            status=Status.ACTIVE,
+            status=Status.ACTIVE if works else Status.DOWN,
         )
 
 
@@ -71,7 +94,7 @@ def work(source: RemoteSource, news: threading.Event) -> None:
     interest = Interest(HOST, {Service.L2, Service.DHCP, Service.L3})
     source.report([*heartbeats(start=True)])
     source.watch(interest, news.set)
-    cursor = None
+    cursor, dhcp = None, Dhcp(source)
     while True:
         try:
             if cursor is None:
@@ -85,6 +108,8 @@ def work(source: RemoteSource, news: threading.Event) -> None:
         reports = [each for delta in deltas for found in delta.put for each in ready(found)]
         if reports:
             source.report(reports)
+        for delta in deltas:
+            dhcp.serve(delta)
         if deltas[-1].more:
             continue
         if not news.wait(PULSE):
