@@ -47,7 +47,7 @@ ROUTER_OWNERS: Final = ("network:router_", "network:ha_router_")
 DISTRIBUTED_OWNER: Final = "network:router_interface_distributed"
 
 
-class Facet(enum.Enum):
+class Facet(enum.StrEnum):
     """As what a resource is reached."""
 
     HOME = "home"
@@ -128,22 +128,27 @@ def reachable(items: Iterable[Item], interest: Interest) -> Mapping[Ref, Resourc
 
 def edges(item: Item) -> frozenset[Edge]:
     """What *item* says about who needs whom."""
+    return frozenset(each_edge(item))
+
+
+def each_edge(item: Item) -> Iterator[Edge]:
+    """The same, one after the other; some perhaps twice."""
     if isinstance(item, Assignment):
         facet = Facet.SERVED if item.service is Service.DHCP else Facet.HOME
-        return frozenset({(Root(item.service, item.host), Node(item.ref, facet))})
-    return frozenset(_edges(item))
+        return iter(((Root(item.service, item.host), Node(item.ref, facet)),))
+    return _edges(item)
 
 
 def _edges(item: Resource) -> Iterator[Edge]:
     match item:
+        case Port():
+            yield from _port_edges(item)
         case Network():
             yield from _policies(Node(ref(item), Facet.SEEN), item.qos_policy_id)
         case Segment() | Subnet():
             network = Ref(Kind.NETWORK, item.network_id)
             yield Node(network, Facet.SEEN), Node(ref(item), Facet.SEEN)
             yield Node(network, Facet.SERVED), Node(ref(item), Facet.SEEN)
-        case Port():
-            yield from _port_edges(item)
         case Trunk():
             yield from _trunk_edges(item)
         case SecurityGroupRule():
@@ -167,27 +172,27 @@ def _edges(item: Resource) -> Iterator[Edge]:
 
 
 def _port_edges(port: Port) -> Iterator[Edge]:
-    network = Ref(Kind.NETWORK, port.network_id)
-    home, seen = Node(ref(port), Facet.HOME), Node(ref(port), Facet.SEEN)
+    network, itself = Ref(Kind.NETWORK, port.network_id), ref(port)
+    home, seen = Node(itself, Facet.HOME), Node(itself, Facet.SEEN)
     yield home, Node(network, Facet.SEEN)
     yield from _policies(home, port.qos_policy_id, port.qos_network_policy_id)
     for group in (Ref(Kind.SECURITY_GROUP, id) for id in port.security_groups):
         yield home, Node(group, Facet.SEEN)
         yield Node(group, Facet.MEMBERS), seen
-    yield Node(network, Facet.SERVED), Node(ref(port), Facet.SERVED)
+    yield Node(network, Facet.SERVED), Node(itself, Facet.SERVED)
     for subnet in _subnets(port):
         yield Node(subnet, Facet.AROUND), seen
     if port.device_owner.startswith(ROUTER_OWNERS):
         yield from _leg_edges(port)
     if port.binding.host:
-        yield from _bound_edges(port)
+        yield Root(Service.L2, port.binding.host), home
+        yield from _bound_edges(port, Node(network, Facet.PEERS), seen)
 
 
-def _bound_edges(port: Port) -> Iterator[Edge]:
-    host, network = port.binding.host, Ref(Kind.NETWORK, port.network_id)
-    yield Root(Service.L2, host), Node(ref(port), Facet.HOME)
-    yield Root(Service.POPULATION, host), Node(network, Facet.PEERS)
-    yield Node(network, Facet.PEERS), Node(ref(port), Facet.SEEN)
+def _bound_edges(port: Port, peers: Node, seen: Node) -> Iterator[Edge]:
+    host = port.binding.host
+    yield Root(Service.POPULATION, host), peers
+    yield peers, seen
     if not port.device_owner.startswith(ROUTER_OWNERS):
         for subnet in _subnets(port):
             yield Root(Service.L3, host), Node(subnet, Facet.ROUTED)

@@ -10,14 +10,14 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.interest import Service
-from netfw.messaging.reach import Assignment, Item, Root
+from netfw.messaging.reach import Assignment, Root
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.failure import Overtaken
 from netfw.server.db.journal import Journal
 from netfw.server.db.kinds import STORED
 from netfw.server.db.resources import AT_ONCE
 from netfw.server.db.schema import ASSIGNMENTS
-from netfw.server.db.topics import topic
+from netfw.server.db.topics import Said, said, topic
 
 AGENTS: Final = STORED[Kind.AGENT].table
 SUBNETS: Final = STORED[Kind.SUBNET].table
@@ -106,7 +106,7 @@ class Assignments(AssignmentRows):
         self,
         connection: Connection,
         journal: Journal,
-        noticed: Callable[[Item | None, Item | None], None],
+        noticed: Callable[[Said, Said], None],
     ) -> None:
         super().__init__(connection)
         self._journal, self._noticed = journal, noticed
@@ -141,4 +141,4 @@ class Assignments(AssignmentRows):
         for each in (before, after):
             if each is not None:
                 self._journal.note(each.ref, [topic(Root(each.service, each.host))])
-        self._noticed(before, after)
+        self._noticed(said(before), said(after))

@@ -10,25 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from attrs import frozen, mutable
+from attrs import mutable
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.query import Query
-from netfw.messaging.reach import (
-    DISTRIBUTED_OWNER,
-    Assignment,
-    Facet,
-    Item,
-    Node,
-    Root,
-    Source,
-)
-from netfw.model.resource import Kind, Resource, ref
+from netfw.messaging.reach import DISTRIBUTED_OWNER, Facet, Node
+from netfw.model.resource import Kind, Resource
 from netfw.server.db.failure import Overtaken
 from netfw.server.db.resources import AT_ONCE, Rows
 from netfw.server.db.schema import INTERESTS
-from netfw.server.db.topics import followed, topic
+from netfw.server.db.topics import Said, Way, is_root, said, source
 
 Key = tuple[str, str]
 """A reader and a topic."""
@@ -46,15 +38,6 @@ COUNTED: Final = (
     .where(INTERESTS.c.reader == bindparam("of_reader"), INTERESTS.c.topic == bindparam("of_topic"))
     .values(uses=bindparam("new_uses"), since=bindparam("new_since"), ended=bindparam("new_ended"))
 )
-
-
-@frozen(cache_hash=True)
-class Way:
-    """That *item* leads from one topic to another."""
-
-    item: str
-    source: Source
-    node: Node
 
 
 @mutable
@@ -77,11 +60,10 @@ class Interests:
         self._removed: set[Way] = set()
         self._held: dict[Key, Held] = {}
 
-    def change(self, before: Item | None, after: Item | None) -> None:
+    def change(self, before: Said, after: Said) -> None:
         """Have whoever is concerned follow what *after* leads to, instead of *before*."""
-        old, new = _ways(before), _ways(after)
-        _move(new - old, self._removed, self._added)
-        _move(old - new, self._added, self._removed)
+        _move(after.ways - before.ways, self._removed, self._added)
+        _move(before.ways - after.ways, self._added, self._removed)
 
     def settle(self) -> None:
         """Work out who follows what from now on.
@@ -131,24 +113,25 @@ class Interests:
             except IntegrityError as exc:
                 raise Overtaken("another transaction has a reader follow the same") from exc
 
-    def _enter(self, reader: str, node: Node, waiting: set[Way], lingering: set[Way]) -> None:
-        held = self._get((reader, topic(node)))
+    def _enter(self, reader: str, node: str, waiting: set[Way], lingering: set[Way]) -> None:
+        held = self._get((reader, node))
         held.uses += 1
         if held.uses == 1:
             for onward in (self._out(node) - waiting) | _from(node, lingering):
                 self._enter(reader, onward.node, waiting, lingering)
 
-    def _leave(self, reader: str, node: Node, lingering: set[Way]) -> None:
-        held = self._get((reader, topic(node)))
+    def _leave(self, reader: str, node: str, lingering: set[Way]) -> None:
+        held = self._get((reader, node))
         held.uses -= 1
         if held.uses == 0:
             for onward in self._out(node) | _from(node, lingering):
                 self._leave(reader, onward.node, lingering)
 
-    def _out(self, node: Node) -> set[Way]:
+    def _out(self, node: str) -> set[Way]:
         """The ways that lead on from *node*, as what is stored now says them."""
-        items = self._contributors(node)
-        return {way for item in items for way in _from(node, _ways(item))}
+        found = source(node)
+        items = self._contributors(found) if isinstance(found, Node) else ()
+        return {way for item in items for way in _from(node, said(item).ways)}
 
     def _contributors(self, node: Node) -> Iterator[Resource]:
         id, find = node.ref.id, self._find
@@ -171,10 +154,9 @@ class Interests:
         for row in self._rows.find(kind, query):
             yield row.resource()
 
-    def _readers(self, source: Source) -> tuple[str, ...]:
-        if isinstance(source, Root):
-            return (topic(source),)
-        name = topic(source)
+    def _readers(self, name: str) -> tuple[str, ...]:
+        if is_root(name):
+            return (name,)
         rows = select(INTERESTS).where(INTERESTS.c.topic == name)
         for row in self._connection.execute(rows.with_for_update()):
             self._keep(row)
@@ -184,17 +166,16 @@ class Interests:
 
     def _load(self, ways: Iterable[Way]) -> None:
         """What the readers of roots follow of what the ways lead to, in one statement."""
-        readers = {topic(way.source) for way in ways if isinstance(way.source, Root)}
-        names = sorted({topic(way.node) for way in ways if isinstance(way.source, Root)})
+        direct = [way for way in ways if is_root(way.source)]
+        readers = sorted({way.source for way in direct})
+        names = sorted({way.node for way in direct})
         for at in range(0, len(names), AT_ONCE):
-            part = names[at : at + AT_ONCE]
-            values = {"readers": sorted(readers), "topics": part}
+            values = {"readers": readers, "topics": names[at : at + AT_ONCE]}
             for row in self._connection.execute(THEIRS, values):
                 self._keep(row)
-        for way in ways:
-            if isinstance(way.source, Root):
-                key = topic(way.source), topic(way.node)
-                self._held.setdefault(key, Held(0, 0, None, False, 0))
+        for way in direct:
+            if (way.source, way.node) not in self._held:
+                self._held[way.source, way.node] = Held(0, 0, None, False, 0)
 
     def _get(self, key: Key) -> Held:
         if key not in self._held:
@@ -211,16 +192,9 @@ class Interests:
         self._held.setdefault((row.reader, row.topic), held)
 
 
-def _ways(item: Item | None) -> set[Way]:
-    if item is None:
-        return set()
-    name = str(item) if isinstance(item, Assignment) else str(ref(item))
-    return {Way(name, source, node) for source, node in followed(item)}
-
-
 def _order(way: Way) -> tuple[str, str]:
     """All transactions come to the rows in one order, so that they seldom lock each other out."""
-    return topic(way.source), topic(way.node)
+    return way.source, way.node
 
 
 def _move(ways: Iterable[Way], undone: set[Way], done: set[Way]) -> None:
@@ -232,7 +206,7 @@ def _move(ways: Iterable[Way], undone: set[Way], done: set[Way]) -> None:
             done.add(way)
 
 
-def _from(node: Node, ways: Iterable[Way]) -> set[Way]:
+def _from(node: str, ways: Iterable[Way]) -> set[Way]:
     return {way for way in ways if way.source == node}
 
 

@@ -182,11 +182,12 @@ class Journal(JournalReader):
     def __init__(self, connection: Connection, clock: Callable[[], float] = time.time) -> None:
         super().__init__(connection)
         self._clock = clock
-        self._noted: set[tuple[str, Ref]] = set()
+        self._noted: set[tuple[str, str, str]] = set()
 
     def note(self, ref: Ref, topics: Iterable[str]) -> None:
         """Have readers of *topics* know that *ref* changed."""
-        self._noted.update((topic, ref) for topic in topics)
+        kind, id = ref.kind.value, str(ref.id)
+        self._noted.update((topic, kind, id) for topic in topics)
 
     @property
     def noted(self) -> bool:
@@ -199,15 +200,10 @@ class Journal(JournalReader):
         Whoever else ends a transaction waits until this one is committed.
         """
         seq = self._next()
+        at = int(self._clock())
         rows = [
-            {
-                "seq": seq,
-                "topic": topic,
-                "kind": ref.kind.value,
-                "resource_id": str(ref.id),
-                "at": int(self._clock()),
-            }
-            for topic, ref in sorted(self._noted, key=str)
+            {"seq": seq, "topic": topic, "kind": kind, "resource_id": id, "at": at}
+            for topic, kind, id in sorted(self._noted)
         ]
         self._noted.clear()
         if rows:

@@ -35,13 +35,13 @@ from netfw.server.db.failure import Duplicate, Overtaken, Trouble, trouble
 from netfw.server.db.journal import Journal
 from netfw.server.db.kinds import COMMON, STORED, TAGS, Stored, stored
 from netfw.server.db.selection import conditions, selection, sort_columns, visible
-from netfw.server.db.topics import topics
+from netfw.server.db.topics import NOTHING, Said, said
 
 R = TypeVar("R", bound=Resource)
 
 Json = Mapping[str, Any]
-Noticed = Callable[[Resource | None, Resource | None], None]
-"""Told of every change, with what was before and what is after."""
+Noticed = Callable[[Said, Said], None]
+"""Told of every change, with what was said before and what is after."""
 AT_ONCE = 500
 """So many ids in one statement: SQLite and others bound the number of values."""
 OF_NETWORK: Final = {
@@ -262,8 +262,9 @@ class Resources(Rows):
         for each, body in zip(numbered, bodies, strict=True):
             target = ref(each)
             self.written[target] = body
-            self._journal.note(target, topics(each))
-            self._noticed(None, each)
+            now = said(each)
+            self._journal.note(target, now.topics)
+            self._noticed(NOTHING, now)
         return numbered
 
     def update(self, before: Resource, after: R, extra: Json | None = None) -> R:
@@ -285,8 +286,9 @@ class Resources(Rows):
             raise Overtaken(f"{ref(after)} was changed or deleted meanwhile")
         self._relate(how, old, new)
         self.written[ref(after)] = new
-        self._journal.note(ref(after), topics(before) | topics(changed))
-        self._noticed(before, changed)
+        was, now = said(before), said(changed)
+        self._journal.note(ref(after), was.topics | now.topics)
+        self._noticed(was, now)
         return changed
 
     def delete(self, before: Resource) -> None:
@@ -308,8 +310,9 @@ class Resources(Rows):
             raise Overtaken(f"{target} was changed or deleted meanwhile")
         if getattr(before, "tags", ()):
             self._connection.execute(delete(TAGS).where(TAGS.c.resource_id == str(target.id)))
-        self._journal.note(target, topics(before))
-        self._noticed(before, None)
+        was = said(before)
+        self._journal.note(target, was.topics)
+        self._noticed(was, NOTHING)
 
     def _relate(self, how: Stored, old: Json, new: Json) -> None:
         before, after = _related(how, [old]), _related(how, [new])

@@ -9,21 +9,22 @@ its roots reach, and not each resource: a group of thousands of members is one t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from netfw.drivers.interest import Interest, Service
 from netfw.messaging.reach import (
     DELIVERED,
     Assignment,
+    Edge,
     Facet,
     Item,
     Node,
     Root,
     Source,
-    edges,
+    each_edge,
     roots,
 )
 from netfw.model.resource import Kind, Ref, Resource, ref
@@ -41,34 +42,72 @@ OWN: Final[Mapping[Kind, tuple[Facet, ...]]] = MappingProxyType(
 """As what others refer to a resource of that kind, so that it is a topic of its own."""
 
 
+class Way(NamedTuple):
+    """That *item* leads from one topic to another: whoever follows the first follows the second."""
+
+    item: str
+    source: str
+    node: str
+
+
+class Said(NamedTuple):
+    """What a resource says, or an assignment."""
+
+    topics: frozenset[str]
+    """Under which a change of it is noted."""
+    ways: frozenset[Way]
+
+
+NOTHING: Final = Said(frozenset(), frozenset())
+
+
 def topic(source: Source) -> str:
     """The name of *source* in the journal."""
     if isinstance(source, Root):
         return f"{source.service}@{source.host}"
-    return f"{source.facet.value}:{source.ref.kind}:{source.ref.id}"
+    return f"{source.facet}:{source.ref.kind}:{source.ref.id}"
+
+
+def is_root(name: str) -> bool:
+    """Whether a topic is that of a service of a host."""
+    return "@" in name
+
+
+def said(item: Item | None) -> Said:
+    """What *item* says; nothing says nothing."""
+    if item is None:
+        return NOTHING
+    found = tuple(each_edge(item))
+    if isinstance(item, Assignment):
+        return Said(frozenset(), _ways(str(item), None, found))
+    itself = ref(item)
+    return Said(frozenset(_topics(itself, found)), _ways(str(itself), itself, found))
 
 
 def topics(resource: Resource) -> frozenset[str]:
     """Under which topics a change of *resource* is noted."""
-    return frozenset(_topics(resource))
+    return frozenset(_topics(ref(resource), each_edge(resource)))
 
 
-def _topics(resource: Resource) -> Iterator[str]:
-    itself = ref(resource)
+def _topics(itself: Ref, found: Iterable[Edge]) -> Iterator[str]:
     for facet in OWN.get(itself.kind, ()):
         yield topic(Node(itself, facet))
-    for source, node in edges(resource):
+    for source, node in found:
         if node.ref == itself and node.facet in DELIVERED:
             yield topic(source)
 
 
-def followed(item: Item) -> Iterator[tuple[Source, Node]]:
-    """The topics that *item* leads to: whoever follows the first follows the second.
+def _ways(name: str, itself: Ref | None, found: Sequence[Edge]) -> frozenset[Way]:
+    return frozenset(
+        Way(name, topic(before), topic(node)) for before, node in _followed(itself, found)
+    )
+
+
+def _followed(itself: Ref | None, found: Sequence[Edge]) -> Iterator[Edge]:
+    """The edges between topics.
 
     What is no topic of its own (a bound port, a rule) is left out: its reader is led on directly.
     """
-    itself = None if isinstance(item, Assignment) else ref(item)
-    found = edges(item)
     for before, node in found:
         if node.ref == itself:
             continue
