@@ -30,11 +30,14 @@ def test_every_check_of_the_demo_is_ok() -> None:
     done = subprocess.run([NETFW, "demo"], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ", 0 failed, in " in done.stdout
-    assert done.stdout.count("  ok  ") >= 21
+    assert done.stdout.count("  ok  ") >= 28
     for check in (
         "without a rule, port 80 of blue2 can not be reached",
         "with the rule, blue1 connects to blue2",
         "the running connection is cut",
+        "red1 on host1 pings red2 on host2, through security groups",
+        "a killed server costs no packet",
+        "an unchanged client shows both agents",
     ):
         assert f"  ok      {check}" in done.stdout
 
