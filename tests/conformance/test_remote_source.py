@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
+from hint_for_all import hints_for_all
 from hypothesis import settings
 from memory_world import MemoryWorld
 
@@ -71,6 +72,18 @@ class TestOverASocket(StateSourceConformance):
                 source.timeout = 0.2
 
             yield Setting(source, MemoryWorld(memory), cut)
+
+
+@pytest.mark.spec("RPC-02")
+def test_a_hint_for_all_hosts_reaches_each_over_a_socket() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        address = f"unix:{directory}/server"
+        server, client = local(listen=address), local(connect=address)
+        desk, source = Desk(MemorySource(), server), RemoteSource(client)
+        desk.open()
+        assert hints_for_all(server, source)
+        for each in (source, desk, client, server):
+            each.close()
 
 
 def local(**options: Any) -> LocalTransport:

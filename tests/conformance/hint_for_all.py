@@ -1,0 +1,27 @@
+"""Hints that concern the agents of all hosts, over a real transport."""
+
+from __future__ import annotations
+
+import threading
+
+from netfw.drivers.interest import Interest, Service
+from netfw.drivers.state_source import Cursor
+from netfw.drivers.transport import Transport
+from netfw.messaging.reach import EVERYWHERE, Root
+from netfw.messaging.remote import RemoteSource
+from netfw.messaging.remote.hints import hint_for
+
+DEADLINE = 30.0
+
+
+def hints_for_all(server: Transport, source: RemoteSource) -> bool:
+    """Whether an agent of any host hears what *server* publishes for all.
+
+    The first hints of a subscription say only that it is there.
+    """
+    heard = threading.Semaphore(0)
+    source.watch(Interest("compute-7", {Service.L2}), heard.release)
+    while heard.acquire(timeout=1.0):
+        pass
+    server.publish(hint_for(Root(Service.L2, EVERYWHERE), Cursor("epoch", 1)))
+    return heard.acquire(timeout=DEADLINE)
