@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 from uuid import UUID, uuid4
@@ -103,10 +104,9 @@ class DocumentKeeper(Keeper):
     def _count(self, unit: Unit, bodies: Sequence[Body], each: int) -> None:
         if self._declared.quota is None:
             return
-        for body in bodies:
-            unit.tx.quotas.use(
-                str(body["project_id"]), self.name, each, unit.backbone.quota(self.name)
-            )
+        limit = unit.backbone.quotas.get(self.name, self._declared.quota)
+        for project, count in Counter(str(body["project_id"]) for body in bodies).items():
+            unit.tx.quotas.use(project, self.name, each * count, limit)
 
     def _in(self, moment: Moment) -> Documents:
         return Documents(moment.connection, self.name)

@@ -1,0 +1,1 @@
+"""Lamps, as an example of a vendor's resource."""

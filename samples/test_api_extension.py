@@ -1,0 +1,65 @@
+"""The sample resource in a real server: as its README says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from netfw.testing.lab import sandbox
+from netfw.testing.lab.server import PrivateNetfw
+
+SAMPLE = Path(__file__).parent / "api_extension"
+MEMBER = {"X-Roles": "member", "X-Project-Id": "p", "X-User-Id": "u"}
+OTHER = {"X-Roles": "member", "X-Project-Id": "q", "X-User-Id": "v"}
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateNetfw]:
+    sandbox.require()
+    site = tmp_path / "site"
+    info = site / "acme_lamps-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-lamps\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[netfw.api_extensions]\nlamps = acme_lamps.lamps:LampExtension\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), str(SAMPLE / "src")]))
+    options = {"DEFAULT": {"api_extensions": "lamps"}}
+    with PrivateNetfw(tmp_path / "server", options) as running:
+        yield running
+
+
+@pytest.mark.spec("API-12")
+def test_a_declaration_is_a_resource_with_validation_policy_storage_and_quota(
+    server: PrivateNetfw,
+) -> None:
+    def make(headers: dict[str, str], **lamp: object) -> tuple[int, dict[str, dict[str, object]]]:
+        return server.request("POST", "/v2.0/lamps", {"lamp": lamp}, headers)
+
+    status, answer = make(MEMBER, name="desk", brightness=40)
+    assert status == 201
+    lamp = answer["lamp"]
+    assert (lamp["brightness"], lamp["project_id"], lamp["revision_number"]) == (40, "p", 1)
+    path = f"/v2.0/lamps/{lamp['id']}"
+    status, answer = make(MEMBER, brightness=101)
+    assert (status, "101 is not between" in str(answer)) == (400, True)
+    assert make(MEMBER, colour="red")[0] == 400
+    assert make(MEMBER, rack="7")[0] == 403
+    assert server.request("GET", path, headers=OTHER)[0] == 404
+    assert server.request("DELETE", path, headers=OTHER)[0] == 404
+    changed = server.request("PUT", path, {"lamp": {"brightness": 7}}, MEMBER)[1]["lamp"]
+    assert (changed["brightness"], changed["name"], changed["revision_number"]) == (7, "desk", 2)
+    late = {**MEMBER, "If-Match": "revision_number=1"}
+    assert server.request("PUT", path, {"lamp": {"brightness": 8}}, late)[0] == 412
+    assert [make(MEMBER)[0] for _ in range(5)] == [201, 201, 201, 201, 409]
+    _, answer = server.request("GET", "/v2.0/lamps?brightness=7&fields=name", headers=MEMBER)
+    assert answer["lamps"] == [{"name": "desk"}]
+    server.kill()
+    server.start()
+    assert server.request("GET", path, headers=MEMBER)[1]["lamp"] == changed
+    assert server.request("DELETE", path, headers=MEMBER)[0] == 204
+    _, answer = server.request("GET", "/v2.0/extensions/acme-lamps", headers=MEMBER)
+    assert answer["extension"]["name"] == "Lamps"
