@@ -23,7 +23,7 @@ from netfw.model.standard import Status
 from netfw.model.subnet import Subnet
 from netfw.model.wire import parse, render
 from netfw.server.plugin.keeper import Moment, StoredKeeper
-from netfw.server.plugin.router_ports import INTERFACES, drop_port, legs_of, make_port
+from netfw.server.plugin.router_ports import INTERFACES, drop_port, legs_of, make_port, router_of
 from netfw.server.plugin.router_watch import disassociated, floating_ips
 from netfw.server.plugin.unit import Unit
 
@@ -214,16 +214,20 @@ def _leading(unit: Unit, floating: FloatingIp, port: Port, fixed: FixedIp) -> Ro
 
 
 def _routers_on(unit: Unit, subnet_id: SubnetId) -> list[UUID]:
-    """Routers with an interface on a subnet; the one with its gateway address first."""
+    """Routers with an interface on a subnet; the one with its gateway address first.
+
+    An administrator can make a port that only says that it is of a router.
+    """
     filters: Mapping[str, tuple[Any, ...]] = {
         "device_owner": INTERFACES,
         "fixed_ips": (f"subnet_id={subnet_id}",),
     }
     rows = unit.tx.resources.find(Kind.PORT, Query(filters=filters))
     ports = [cast(Port, row.resource()) for row in rows]
-    if len(ports) < 2:
-        return [UUID(port.device_id) for port in ports]
-    row = unit.tx.resources.get(Kind.SUBNET, subnet_id)
-    gateway = cast(Subnet, row.resource()).gateway
-    ports.sort(key=lambda port: all(fixed.address != gateway for fixed in port.fixed_ips))
-    return [UUID(port.device_id) for port in ports]
+    if len(ports) > 1:
+        row = unit.tx.resources.get(Kind.SUBNET, subnet_id)
+        gateway = cast(Subnet, row.resource()).gateway
+        ports.sort(key=lambda port: all(fixed.address != gateway for fixed in port.fixed_ips))
+    named = [Ref(Kind.ROUTER, id) for port in ports if (id := router_of(port)) is not None]
+    there = {row.ref for row in unit.tx.resources.present(named)}
+    return [each.id for each in named if each in there]

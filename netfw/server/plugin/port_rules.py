@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from netfw.errors import Conflict, InvalidInput
+from netfw.errors import Conflict, Forbidden, InvalidInput
 from netfw.model.address import Mac
 from netfw.model.binding import VifType
 from netfw.model.dhcp_option import DhcpOption
@@ -15,7 +15,7 @@ from netfw.model.port import AddressPair, Port
 from netfw.model.wire.codec import Faulty, Listed
 from netfw.model.wire.common import DHCP_OPTION
 from netfw.model.wire.ports import ADDRESS_PAIR
-from netfw.server.plugin.addressing import TRUSTED
+from netfw.server.plugin.addressing import ROUTER_OWNERS, TRUSTED
 
 _PAIRS: Final = Listed(ADDRESS_PAIR)
 _OPTIONS: Final = Listed(DHCP_OPTION)
@@ -32,6 +32,8 @@ SERVED: Final[Mapping[str, str]] = {
     "network:floatingip": FLOATING_IP,
 }
 """Owners whose ports come and go with something else, and what that is."""
+RESERVED: Final = (*ROUTER_OWNERS, "network:floatingip")
+"""How owners begin by which routers and floating IPs, and the agents that have them, know ports."""
 
 
 def is_trusted(owner: str) -> bool:
@@ -117,6 +119,30 @@ def check_security(before: Port | None, port: Port, groups: bool, pairs: bool) -
         raise Conflict(
             "allowed_address_pairs need port security, which is off: leave them empty, or switch "
             "port security on"
+        )
+
+
+def check_owner(before: Port | None, owner: str, device: str) -> None:
+    """Accept what somebody who is no administrator says of who has a port.
+
+    A router belongs to whoever made it, and it is he who connects it: a port that only says that
+    it is of a router would connect anybody's.
+
+    :raises Forbidden: the port would be one of a router or a floating IP.
+    :raises Conflict: it is one, and would be somebody else's.
+    """
+    had = ("", "") if before is None else (before.device_owner, before.device_id)
+    if before is not None and before.device_owner in SERVED:
+        for name, old, new in zip(("device_owner", "device_id"), had, (owner, device), strict=True):
+            if new != old:
+                raise Conflict(
+                    f"{name} of port {before.id} can not be changed: it is {had[0]} of "
+                    f"{SERVED[had[0]]} {had[1]}"
+                )
+    elif owner.startswith(RESERVED) and (owner, device) != had:
+        raise Forbidden(
+            f"only administrators make ports of {owner}; connect a router by its "
+            "add_router_interface or external_gateway_info, and make a floating IP as such"
         )
 
 

@@ -38,6 +38,7 @@ from netfw.server.plugin.port_rules import (
     SERVED,
     address_pairs,
     check_mac_change,
+    check_owner,
     check_security,
     dhcp_options,
     is_trusted,
@@ -67,6 +68,8 @@ class PortKeeper(StoredKeeper[Port]):
         bodies = [_trusted(body) for body in bodies]
         for body in bodies:
             unit.surroundings(_network(body))
+            if not unit.requester.admin:
+                check_owner(None, _text(body, "device_owner"), _text(body, "device_id"))
         chosen = macs(unit, bodies)
         addresses = _addresses(unit, bodies, chosen)
         drafts = [
@@ -142,10 +145,11 @@ class PortKeeper(StoredKeeper[Port]):
             for name, value in self._extensions.plain(self.kind, body).items()
             if name not in APART and name != "mac_address"
         }
-        _check_owner(unit, before, simple)
         if "mac_address" in body:
             simple["mac_address"] = self._new_mac(unit, before, body["mac_address"])
         port = cast(Port, parse(self.kind, {**render(bare), **simple})) if simple else bare
+        if not unit.requester.admin:
+            check_owner(before, port.device_owner, port.device_id)
         if "extra_dhcp_opts" not in body:
             return port
         asked = _listed(body, "extra_dhcp_opts")
@@ -237,9 +241,13 @@ def _listed(body: Body, name: str) -> Sequence[Mapping[str, Any]]:
     return cast("Sequence[Mapping[str, Any]] | None", body.get(name)) or ()
 
 
+def _text(body: Body, name: str) -> str:
+    return str(body.get(name) or "")
+
+
 def _trusted(body: Body) -> Body:
     """Nothing filters ports of the network's own, unless somebody says so."""
-    if body.get(SECURITY) is None and is_trusted(str(body.get("device_owner") or "")):
+    if body.get(SECURITY) is None and is_trusted(_text(body, "device_owner")):
         return {**body, SECURITY: False}
     return body
 
@@ -258,24 +266,9 @@ def _addresses(
     wanted = []
     for body, mac in zip(bodies, chosen, strict=True):
         subnets = unit.subnets(_network(body))
-        applicant = Applicant(mac=mac, owner=str(body.get("device_owner") or ""))
+        applicant = Applicant(mac=mac, owner=_text(body, "device_owner"))
         wanted.append(requests(subnets, applicant, asked_of(body)))
     return Taking(unit.backbone.ipam, unit.tx.addresses).allocate(wanted)
-
-
-def _check_owner(unit: Unit, before: Port, simple: Body) -> None:
-    """A port of a router is given to somebody else by nobody but administrators.
-
-    :raises Conflict: the request would.
-    """
-    if before.device_owner not in SERVED or unit.requester.admin:
-        return
-    for name, value in (("device_owner", before.device_owner), ("device_id", before.device_id)):
-        if simple.get(name, value) != value:
-            raise Conflict(
-                f"{name} of port {before.id} can not be changed: it is {before.device_owner} of "
-                f"{SERVED[before.device_owner]} {before.device_id}"
-            )
 
 
 def _refuse_served(unit: Unit, port: Port) -> None:

@@ -73,6 +73,14 @@ def legs_of(moment: Moment, router: UUID) -> Legs:
     )
 
 
+def router_of(port: Port) -> UUID | None:
+    """The id of the router that *port* says it is of; ``None``: it says none."""
+    try:
+        return UUID(port.device_id)
+    except ValueError:
+        return None
+
+
 def subnets_of(moment: Moment, fixed_ips: Iterable[FixedIp]) -> Mapping[SubnetId, Subnet]:
     """The subnets of addresses: one statement."""
     refs = {Ref(Kind.SUBNET, fixed.subnet_id) for fixed in fixed_ips}

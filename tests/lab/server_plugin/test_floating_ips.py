@@ -192,6 +192,19 @@ class TestAnAssociation:
             core.connect(place.router, subnet_id=place.subnet)
         assert place.floating(port_id=place.port())["router_id"] == place.router
 
+    @pytest.mark.parametrize("device", ["rubbish", "", "6b0f8a1e-5d3c-4f7a-9b57-000000000001"])
+    def test_is_not_led_astray_by_ports_that_only_say_they_are_of_a_router(
+        self, core: Layer3, place: Place, device: str
+    ) -> None:
+        leg = {"device_owner": "network:router_interface", "device_id": device}
+        for _ in range(2):
+            core.port(place.network, ADMIN, **leg)
+        assert place.floating(port_id=place.port())["router_id"] == place.router
+        network, _ = core.inside("10.5.0.0/24")
+        core.port(network, ADMIN, **leg)
+        with pytest.raises(NotFound, match="no router leads"):
+            place.floating(port_id=core.port(network)["id"])
+
     def test_is_with_a_port_of_ones_own_that_has_ipv4(self, core: Layer3, place: Place) -> None:
         with pytest.raises(NotFound):
             place.floating(port_id=str(uuid4()))

@@ -14,6 +14,7 @@ from netfw.drivers.query import Query
 from netfw.errors import (
     Conflict,
     Exhausted,
+    Forbidden,
     InvalidInput,
     MacAddressInUse,
     NotFound,
@@ -22,6 +23,16 @@ from netfw.errors import (
 from netfw.model import NetworkId
 from netfw.server.plugin.backbone import Backbone
 from netfw_drivers.extensions.port_security import PortSecurityDriver
+
+RESERVED_OWNERS = (
+    "network:router_interface",
+    "network:router_interface_distributed",
+    "network:ha_router_replicated_interface",
+    "network:router_gateway",
+    "network:router_whatever",
+    "network:floatingip",
+    "network:floatingip_agent_gateway",
+)
 
 
 @pytest.fixture
@@ -325,6 +336,29 @@ def test_a_deleted_port_leaves_nothing(world: World, network: NetworkId) -> None
     with pytest.raises(NotFound):
         world.plugin.delete(MEMBER, "port", "no uuid")
     assert addresses(world.create(network, mac_address=port["mac_address"])) == ["10.0.0.2"]
+
+
+@pytest.mark.spec("API-09")
+@pytest.mark.parametrize("owner", RESERVED_OWNERS)
+def test_nobody_but_administrators_calls_a_port_one_of_a_router(
+    world: World, network: NetworkId, owner: str
+) -> None:
+    router = str(world.router().id)
+    for device in (router, "rubbish", ""):
+        with pytest.raises(Forbidden, match="add_router_interface"):
+            world.create(network, device_owner=owner, device_id=device)
+    port = world.create(network, device_id=router)
+    with pytest.raises(Forbidden):
+        world.update(port, device_owner=owner)
+    with pytest.raises(Forbidden):
+        world.update(port, device_owner=owner, device_id="")
+    with pytest.raises(Forbidden):
+        world.bulk([{"network_id": str(network), "device_owner": each} for each in ("", owner)])
+    leg = world.create(network, ADMIN, device_owner=owner, device_id="x", project_id="p")
+    with pytest.raises((Conflict, Forbidden)):
+        world.update(leg, device_id=router)
+    same = world.update(leg, device_owner=owner, device_id="x", name="n")
+    assert same["name"] == "n"
 
 
 @pytest.mark.parametrize("owner", ["network:router_interface", "network:router_gateway"])

@@ -80,6 +80,7 @@ class Cloud:
         if leads:
             self.calls.make(
                 "port",
+                ADMIN,
                 network_id=self.network(),
                 device_owner="network:router_interface",
                 device_id=made["id"],
