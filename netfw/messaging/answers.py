@@ -69,18 +69,23 @@ def released_dhcp_port(request: ReleaseDhcpPort, resources: Iterable[Resource]) 
     """The port that may go, if it is still there."""
     device = dhcp_device_id(request.host, request.network)
     for resource in resources:
-        if isinstance(resource, Port) and resource.device_id == device:
+        if isinstance(resource, Port) and _serves(resource, device):
             return resource
     return None
 
 
+def _serves(port: Port, device: str) -> bool:
+    """Whether it is a port of DHCP, and not one that somebody calls *device*."""
+    return port.device_owner == DHCP_OWNER and port.device_id == device
+
+
 def _own(request: EnsureDhcpPort, ports: Iterable[Port]) -> Port | None:
     device = dhcp_device_id(request.host, request.network)
-    return next((port for port in ports if port.device_id == device), None)
+    return next((port for port in ports if _serves(port, device)), None)
 
 
 def _left_over(ports: Iterable[Port]) -> Port | None:
-    return next((port for port in ports if port.device_id == RESERVED_DHCP_DEVICE), None)
+    return next((port for port in ports if _serves(port, RESERVED_DHCP_DEVICE)), None)
 
 
 def _new(request: EnsureDhcpPort) -> Port:

@@ -71,7 +71,7 @@ class Answers:
         device = dhcp_device_id(request.host, request.network)
 
         def present(moment: Moment) -> Port | None:
-            port = _first(_ports(moment, request.network, device))
+            port = _first(_ports(moment, request.network, DHCP_OWNER, device))
             return port if port is not None and _complete(port, request) else None
 
         return self._ensured(present, lambda unit: _make_dhcp_port(unit, request, device))
@@ -81,10 +81,10 @@ class Answers:
         device = dhcp_device_id(request.host, request.network)
 
         def release(unit: Unit) -> None:
-            for port in _ports(unit.tx, request.network, device):
+            for port in _ports(unit.tx, request.network, DHCP_OWNER, device):
                 unit.backbone.keeper("port").delete(unit, str(port.id))
 
-        if self.backbone.read(lambda view: _ports(view, request.network, device)):
+        if self.backbone.read(lambda view: _ports(view, request.network, DHCP_OWNER, device)):
             self.backbone.run(SERVER, release)
 
     def find_ports(self, request: FindPorts) -> tuple[Port, ...]:
@@ -113,7 +113,7 @@ class Answers:
         """
         device = f"fg{uuid5(NAMESPACE_DNS, request.host)}"
         return self._ensured(
-            lambda moment: _first(_ports(moment, request.network, device)),
+            lambda moment: _first(_ports(moment, request.network, GATEWAY_OWNER, device)),
             lambda unit: _make_gateway_port(unit, request, device),
         )
 
@@ -148,8 +148,8 @@ class Answers:
 def _make_dhcp_port(unit: Unit, request: EnsureDhcpPort, device: str) -> PortId:
     network = unit.network(request.network, lock=True)
     _check_subnets(unit, request)
-    own = _first(_ports(unit.tx, network.id, device))
-    port = own or _first(_ports(unit.tx, network.id, RESERVED_DHCP_DEVICE))
+    own = _first(_ports(unit.tx, network.id, DHCP_OWNER, device))
+    port = own or _first(_ports(unit.tx, network.id, DHCP_OWNER, RESERVED_DHCP_DEVICE))
     if port is None:
         subnets: list[Any] = [{"subnet_id": str(id)} for id in sorted(request.subnets)]
         return _make_port(
@@ -172,7 +172,7 @@ def _make_gateway_port(unit: Unit, request: EnsureGatewayPort, device: str) -> P
     network = unit.network(request.network, lock=True)
     if not network.external:
         raise Conflict(f"network {network.id} is not external: no gateway port can be there")
-    own = _first(_ports(unit.tx, network.id, device))
+    own = _first(_ports(unit.tx, network.id, GATEWAY_OWNER, device))
     if own is not None:
         return own.id
     return _make_port(unit, network, device=device, owner=GATEWAY_OWNER, host=request.host)
@@ -231,8 +231,9 @@ def _networks(moment: Moment, request: FindPorts) -> tuple[str, ...]:
     )
 
 
-def _ports(moment: Moment, network: NetworkId, device: str) -> tuple[Port, ...]:
-    return _found(moment, network_id=(str(network),), device_id=(device,))
+def _ports(moment: Moment, network: NetworkId, owner: str, device: str) -> tuple[Port, ...]:
+    """Those of the network's own: whoever may use a network can call a port of his *device*."""
+    return _found(moment, network_id=(str(network),), device_owner=(owner,), device_id=(device,))
 
 
 def _found(moment: Moment, **filters: tuple[str, ...]) -> tuple[Port, ...]:

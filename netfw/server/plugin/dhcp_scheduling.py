@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from netfw.drivers.change import Change
 from netfw.drivers.query import Query
-from netfw.messaging.answers import RESERVED_DHCP_DEVICE, dhcp_device_id
+from netfw.messaging.answers import DHCP_OWNER, RESERVED_DHCP_DEVICE, dhcp_device_id
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref
@@ -75,8 +75,8 @@ class DhcpScheduler:
     def reserve_port(self, unit: Unit, network: NetworkId, host: str) -> None:
         """Have the port from which *host* served the network wait for whoever serves it next."""
         device = dhcp_device_id(host, network)
-        query = Query(filters={"network_id": (str(network),), "device_id": (device,)})
-        for row in unit.tx.resources.find(Kind.PORT, query):
+        own = {"network_id": (str(network),), "device_owner": (DHCP_OWNER,), "device_id": (device,)}
+        for row in unit.tx.resources.find(Kind.PORT, Query(filters=own)):
             body = {"device_id": RESERVED_DHCP_DEVICE, "binding:host_id": ""}
             unit.backbone.keeper("port").update(unit, str(row.ref.id), body)
 

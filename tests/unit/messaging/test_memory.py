@@ -157,8 +157,10 @@ def test_a_closed_source_hints_no_more():
 
 
 def test_a_dhcp_port_left_by_a_dead_host_is_adopted():
-    left = evolve(scene.port(7, scene.THERE), device_id="reserved_dhcp_port")
-    source = MemorySource(scene.NET, scene.SUBNET, left)
+    dhcp = {"device_id": "reserved_dhcp_port", "device_owner": "network:dhcp"}
+    left = evolve(scene.port(7, scene.THERE), **dhcp)
+    strange = evolve(scene.port(6, scene.THERE), device_id="reserved_dhcp_port")
+    source = MemorySource(scene.NET, scene.SUBNET, strange, left)
     port = source.ask(ensure())
     assert port.id == left.id
     assert port.binding.host == scene.HERE

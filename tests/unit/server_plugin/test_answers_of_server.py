@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from port_world import ADMIN, World
+from port_world import ADMIN, OTHER, World
 
 from netfw.drivers.requests import (
     EnabledServices,
@@ -83,6 +83,20 @@ def test_a_dhcp_port_that_a_dead_host_left_is_adopted_and_one_that_is_released_i
         world.ask(ReleaseDhcpPort(network=network, host="h2"))
     assert world.ask(ResolveDevices(ports=frozenset({made.id}))) == ()
     assert world.used() == 0
+
+
+@pytest.mark.spec("RPC-04")
+@pytest.mark.parametrize("device", [RESERVED_DHCP_DEVICE, "own"])
+def test_a_port_that_somebody_calls_that_of_dhcp_is_left_alone(world: Agents, device: str) -> None:
+    network = world.network(shared=True)
+    subnet = world.subnet(network)
+    name = dhcp_device_id("h1", network) if device == "own" else device
+    theirs = world.create(network, OTHER, device_id=name)
+    made = world.dhcp(network, subnet)
+    assert str(made.id) != theirs["id"]
+    assert made.project_id == "p"
+    world.ask(ReleaseDhcpPort(network=network, host="h1"))
+    assert world.show(theirs, ADMIN)["device_id"] == name
 
 
 @pytest.mark.spec("RPC-04")
