@@ -11,7 +11,7 @@ from typing import cast
 from uuid import UUID
 
 from netfw.drivers.query import Body
-from netfw.errors import Conflict, InvalidInput, NotFound
+from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
 from netfw.model.ids import PortId, SubnetId
 from netfw.model.port import Port
 from netfw.model.resource import Kind
@@ -35,6 +35,7 @@ def add_interface(unit: Unit, router: Router, body: Body) -> Body:
 
     :raises NotFound: there is no such subnet or port that the requester may see.
     :raises InvalidInput: the router can not be there.
+    :raises Forbidden: it would take the gateway address of another project's network.
     :raises Conflict: the port, or the address, is in use.
     """
     subnet_id, port_id = _one_of(body)
@@ -106,7 +107,21 @@ def _subnet(unit: Unit, id: SubnetId) -> Subnet:
         raise InvalidInput(
             {"subnet_id": f"subnet {id} is announced by a router that is not ours (ipv6_ra_mode)"}
         )
+    _check_gateway(unit, subnet)
     return subnet
+
+
+def _check_gateway(unit: Unit, subnet: Subnet) -> None:
+    """Whoever has the gateway address gets what all hosts of the network send.
+
+    :raises Forbidden: it is for the network's owner to give away, and the requester is not he.
+    """
+    owner = unit.network(subnet.network_id).project_id
+    if not unit.requester.admin and unit.requester.project_id != owner:
+        raise Forbidden(
+            f"{subnet.gateway} is the gateway of a network that another project owns; make a port "
+            "there and connect the router by it (port_id)"
+        )
 
 
 def _by_subnet(unit: Unit, router: Router, legs: Legs, subnet: Subnet) -> Port:

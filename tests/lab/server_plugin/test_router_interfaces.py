@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from layer3 import ADMIN, ANNA, BERT, Layer3
 
-from netfw.errors import Conflict, InvalidInput, NotFound
+from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
 from netfw.server.db import Database
 
 pytestmark = pytest.mark.spec("API-06")
@@ -70,8 +70,21 @@ class TestAnInterfaceBySubnet:
         bare = core.subnet(network, "10.9.0.0/24", gateway_ip=None)
         with pytest.raises(InvalidInput, match="no gateway address"):
             core.connect(core.router(), subnet_id=bare)
+
+    @pytest.mark.spec("API-09")
+    @pytest.mark.parametrize("cidr", ["10.0.0.0/24", "2001:db8::/64"])
+    def test_is_for_the_owner_of_a_shared_network_and_others_bring_a_port(
+        self, core: Layer3, cidr: str
+    ) -> None:
+        network, subnet = core.inside(cidr)
         core.update("network", network, ADMIN, shared=True)
-        core.connect(core.router(BERT), BERT, subnet_id=subnet)
+        id = core.router(BERT)
+        with pytest.raises(Forbidden, match="gateway of a network that another project owns"):
+            core.connect(id, BERT, subnet_id=subnet)
+        port = core.port(network, BERT)
+        core.connect(id, BERT, port_id=port["id"])
+        core.disconnect(id, BERT, subnet_id=subnet)
+        core.connect(core.router(ADMIN), ADMIN, subnet_id=subnet)
 
     def test_needs_the_gateway_address_to_be_free(self, core: Layer3) -> None:
         _, subnet = core.inside()
