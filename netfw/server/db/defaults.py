@@ -10,10 +10,13 @@ from sqlalchemy.exc import IntegrityError
 
 from netfw.model.ids import SecurityGroupId
 from netfw.server.db.failure import Overtaken
+from netfw.server.db.prepared import Prepared
 from netfw.server.db.schema import DEFAULT_GROUPS
 
-OF_PROJECT: Final = select(DEFAULT_GROUPS.c.security_group_id).where(
-    DEFAULT_GROUPS.c.project_id == bindparam("of_project")
+OF_PROJECT: Final = Prepared(
+    select(DEFAULT_GROUPS.c.security_group_id).where(
+        DEFAULT_GROUPS.c.project_id == bindparam("of_project")
+    )
 )
 
 
@@ -25,8 +28,8 @@ class DefaultGroups:
 
     def of(self, project: str) -> SecurityGroupId | None:
         """The project's group, if it has one yet."""
-        found = self._connection.execute(OF_PROJECT, {"of_project": project}).scalar()
-        return None if found is None else SecurityGroupId(UUID(found))
+        found = OF_PROJECT.first(self._connection, {"of_project": project})
+        return None if found is None else SecurityGroupId(UUID(found.security_group_id))
 
     def set(self, project: str, group: SecurityGroupId) -> None:
         """Have *group*, which this transaction stored, be it; it is so until the group is deleted.

@@ -12,11 +12,12 @@ from netfw.model.agent import Agent
 from netfw.model.resource import Kind
 from netfw.server.db.heartbeats import Now
 from netfw.server.db.kinds import STORED
+from netfw.server.db.prepared import Prepared
 from netfw.server.db.resources import value
 from netfw.server.db.schema import HEARTBEATS
 
 _AGENTS: Final = STORED[Kind.AGENT].table
-ON_HOSTS: Final = (
+ON_HOSTS: Final = Prepared(
     select(_AGENTS.c.host, _AGENTS.c.body, HEARTBEATS.c.at, (Now() - HEARTBEATS.c.at).label("ago"))
     .select_from(_AGENTS.outerjoin(HEARTBEATS, HEARTBEATS.c.agent_id == _AGENTS.c.id))
     .where(_AGENTS.c.host.in_(bindparam("hosts", expanding=True)))
@@ -39,7 +40,7 @@ def agents_on(connection: Connection, hosts: Iterable[str]) -> dict[str, list[He
     """The agents of each of *hosts*."""
     wanted = sorted(set(hosts))
     found: dict[str, list[Heard]] = {host: [] for host in wanted}
-    for row in connection.execute(ON_HOSTS, {"hosts": wanted}):
+    for row in ON_HOSTS.all(connection, {"hosts": wanted}):
         heard = row.at is not None
         found[row.host].append(
             Heard(

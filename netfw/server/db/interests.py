@@ -18,6 +18,7 @@ from netfw.drivers.query import Query
 from netfw.messaging.reach import DISTRIBUTED_OWNER, Facet, Node
 from netfw.model.resource import Kind, Resource
 from netfw.server.db.failure import Overtaken
+from netfw.server.db.prepared import Prepared
 from netfw.server.db.resources import AT_ONCE, Rows
 from netfw.server.db.schema import INTERESTS
 from netfw.server.db.topics import Said, Way, is_root, said, source
@@ -25,7 +26,7 @@ from netfw.server.db.topics import Said, Way, is_root, said, source
 Key = tuple[str, str]
 """A reader and a topic."""
 
-THEIRS: Final = (
+THEIRS: Final = Prepared(
     select(INTERESTS)
     .where(
         INTERESTS.c.reader.in_(bindparam("readers", expanding=True)),
@@ -33,7 +34,7 @@ THEIRS: Final = (
     )
     .with_for_update()
 )
-COUNTED: Final = (
+COUNTED: Final = Prepared(
     update(INTERESTS)
     .where(INTERESTS.c.reader == bindparam("of_reader"), INTERESTS.c.topic == bindparam("of_topic"))
     .values(uses=bindparam("new_uses"), since=bindparam("new_since"), ended=bindparam("new_ended"))
@@ -106,7 +107,7 @@ class Interests:
                 new.append(_row("", reader, name) | _count("", held.uses, since, ended))
         self._held.clear()
         if counted:
-            self._connection.execute(COUNTED, counted)
+            COUNTED.count_many(self._connection, counted)
         if new:
             try:
                 self._connection.execute(insert(INTERESTS), new)
@@ -171,7 +172,7 @@ class Interests:
         names = sorted({way.node for way in direct})
         for at in range(0, len(names), AT_ONCE):
             values = {"readers": readers, "topics": names[at : at + AT_ONCE]}
-            for row in self._connection.execute(THEIRS, values):
+            for row in THEIRS.all(self._connection, values):
                 self._keep(row)
         for way in direct:
             if (way.source, way.node) not in self._held:

@@ -22,7 +22,6 @@ from sqlalchemy import (
     String,
     bindparam,
     delete,
-    insert,
     or_,
     select,
     update,
@@ -31,14 +30,17 @@ from sqlalchemy import (
 from netfw.drivers.state_source import Cursor
 from netfw.errors import BackendBroken, CursorLost
 from netfw.model.resource import Kind, Ref
+from netfw.server.db.prepared import Prepared
 from netfw.server.db.schema import HEAD, INTERESTS, JOURNAL
 
 MISSING = "the database has no journal: run `netfw-db upgrade`, then start again"
 DELETE_AT_ONCE = 5_000
 
-NEXT: Final = update(HEAD).values(seq=HEAD.c.seq + 1)
-NEXT_TOLD: Final = NEXT.returning(HEAD.c.seq)
-ENTRIES: Final = insert(JOURNAL)
+_NEXT = update(HEAD).values(seq=HEAD.c.seq + 1)
+NEXT: Final = Prepared(_NEXT)
+NEXT_TOLD: Final = Prepared(_NEXT.returning(HEAD.c.seq))
+NUMBER: Final = Prepared(select(HEAD.c.seq))
+ENTRIES: Final = Prepared.insert(JOURNAL)
 THE_HEAD: Final = select(HEAD.c.epoch, HEAD.c.seq, HEAD.c.oldest)
 
 AFTER: Final = bindparam("after", type_=BigInteger())
@@ -207,7 +209,7 @@ class Journal(JournalReader):
         ]
         self._noted.clear()
         if rows:
-            self._connection.execute(ENTRIES, rows)
+            ENTRIES.count_many(self._connection, rows)
         return seq
 
     def begin_epoch(self) -> None:
@@ -256,13 +258,13 @@ class Journal(JournalReader):
 
     def _next(self) -> int:
         if self._connection.dialect.update_returning:
-            seq = self._connection.execute(NEXT_TOLD).scalar()
+            found = NEXT_TOLD.first(self._connection, {})
         else:
-            self._connection.execute(NEXT)
-            seq = self._connection.execute(select(HEAD.c.seq)).scalar()
-        if seq is None:
+            NEXT.count(self._connection, {})
+            found = NUMBER.first(self._connection, {})
+        if found is None:
             raise BackendBroken(MISSING)
-        return int(seq)
+        return int(found.seq)
 
 
 def _entry(row: Row[Any]) -> Entry:

@@ -21,18 +21,20 @@ from sqlalchemy.exc import IntegrityError
 
 from netfw.errors import OverQuota
 from netfw.server.db.failure import Overtaken
+from netfw.server.db.prepared import Prepared
 from netfw.server.db.schema import QUOTAS
 
 UNLIMITED: Final = -1
 
 _COUNT: Final[BindParameter[int]] = bindparam("count")
 _LIMIT = func.coalesce(QUOTAS.c.allowed, bindparam("default"))
-FEWER: Final = (
+_FEWER = (
     update(QUOTAS)
     .where(QUOTAS.c.project_id == bindparam("project"), QUOTAS.c.resource == bindparam("of"))
     .values(used=QUOTAS.c.used + _COUNT)
 )
-MORE: Final = FEWER.where(or_(_LIMIT < 0, QUOTAS.c.used + _COUNT <= _LIMIT))
+FEWER: Final = Prepared(_FEWER)
+MORE: Final = Prepared(_FEWER.where(or_(_LIMIT < 0, QUOTAS.c.used + _COUNT <= _LIMIT)))
 
 
 @frozen
@@ -58,10 +60,10 @@ class Quotas:
         """
         values: dict[str, Any] = {"project": project, "of": resource, "count": count}
         if count > 0:
-            done = self._connection.execute(MORE, {**values, "default": default})
+            done = MORE.count(self._connection, {**values, "default": default})
         else:
-            done = self._connection.execute(FEWER, values)
-        if done.rowcount == 1:
+            done = FEWER.count(self._connection, values)
+        if done == 1:
             return
         usage = self.of_project(project).get(resource)
         if usage is None:
@@ -77,9 +79,9 @@ class Quotas:
     def grant(self, project: str, resource: str, count: int) -> None:
         """Count *count* more, whatever is allowed."""
         values = {"project": project, "of": resource, "count": count}
-        if self._connection.execute(FEWER, values).rowcount == 0:
+        if FEWER.count(self._connection, values) == 0:
             self._begin(project, resource)
-            self._connection.execute(FEWER, values)
+            FEWER.count(self._connection, values)
 
     def set_limit(self, project: str, resource: str, allowed: int | None) -> None:
         """Allow so many from now on; -1: any number; ``None``: the default."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, Connection, Select, bindparam, delete, insert, select, update
+from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from netfw.server.db.columns import NUMBER_LENGTH
 from netfw.server.db.failure import Overtaken
+from netfw.server.db.prepared import Prepared
 from netfw.server.db.schema import FREE, OFFERS, POOLS
 from netfw.server.db.spans import Free, Span, divided, joined, without
 
@@ -28,22 +29,24 @@ _EXACT = (
     FREE.c.first == bindparam("at_first"),
     FREE.c.last == bindparam("at_last"),
 )
-SOME: Final = _ANY.with_for_update(skip_locked=True)
-SOME_IN_USE: Final = _ANY.with_for_update()
-SOME_SEEN: Final = _ANY
+SOME: Final = Prepared(_ANY.with_for_update(skip_locked=True))
+SOME_IN_USE: Final = Prepared(_ANY.with_for_update())
+SOME_SEEN: Final = Prepared(_ANY)
 EVERY: Final = _RANGES.with_for_update()
-HOLDING: Final = _BELOW
-BEGINNING: Final = _RANGES.where(FREE.c.first == NUMBER).with_for_update()
-BEFORE: Final = _RANGES.where(FREE.c.last == NUMBER).with_for_update()
-BOUNDS: Final = select(POOLS.c.lowest, POOLS.c.highest).where(POOLS.c.pool == POOL)
+HOLDING: Final = Prepared(_BELOW)
+BEGINNING: Final = Prepared(_RANGES.where(FREE.c.first == NUMBER).with_for_update())
+BEFORE: Final = Prepared(_RANGES.where(FREE.c.last == NUMBER).with_for_update())
+_BOUNDS = select(POOLS.c.lowest, POOLS.c.highest).where(POOLS.c.pool == POOL)
+BOUNDS: Final = Prepared(_BOUNDS)
+BOUNDS_HELD: Final = Prepared(_BOUNDS.with_for_update())
 ALL_OFFERS: Final = (
     select(OFFERS.c.first, OFFERS.c.last).where(OFFERS.c.pool == POOL).order_by(OFFERS.c.first)
 )
-OFFER: Final = ALL_OFFERS.where(OFFERS.c.first <= NUMBER, OFFERS.c.last >= NUMBER)
-REPLACE: Final = (
+OFFER: Final = Prepared(ALL_OFFERS.where(OFFERS.c.first <= NUMBER, OFFERS.c.last >= NUMBER))
+REPLACE: Final = Prepared(
     update(FREE).where(*_EXACT).values(first=bindparam("new_first"), last=bindparam("new_last"))
 )
-REMOVE: Final = delete(FREE).where(*_EXACT)
+REMOVE: Final = Prepared(delete(FREE).where(*_EXACT))
 """Statements are made once: making one takes longer than SQLite takes to run it."""
 
 
@@ -65,7 +68,7 @@ class Ranges:
         Returns whether that is a change.
         """
         wanted = tuple(joined(offers))
-        known = self._one(BOUNDS.with_for_update(), of_pool=pool)
+        known = self._one(BOUNDS_HELD, of_pool=pool)
         if known is None:
             self._create(pool, whole)
             free = [whole]
@@ -180,7 +183,7 @@ class Ranges:
         row = self._one(HOLDING, of_pool=pool, number=key(number))
         return _free(row) if row is not None and row.last >= key(number) else None
 
-    def _neighbour(self, rows: Select[Any], pool: str, number: int, offered: bool) -> Free | None:
+    def _neighbour(self, rows: Prepared, pool: str, number: int, offered: bool) -> Free | None:
         row = self._one(rows, of_pool=pool, number=key(number))
         return None if row is None or bool(row.offered) != offered else _free(row)
 
@@ -194,12 +197,12 @@ class Ranges:
             "new_first": key(new[0].span.first),
             "new_last": key(new[0].span.last),
         }
-        if self._connection.execute(REPLACE, values).rowcount != 1:
+        if REPLACE.count(self._connection, values) != 1:
             raise Overtaken(f"a range of {pool} changed meanwhile")
         self._insert(pool, new[1:])
 
     def _delete(self, pool: str, old: Free) -> None:
-        if self._connection.execute(REMOVE, _exactly(pool, old)).rowcount != 1:
+        if REMOVE.count(self._connection, _exactly(pool, old)) != 1:
             raise Overtaken(f"a range of {pool} changed meanwhile")
 
     def _insert(self, pool: str, new: tuple[Free, ...]) -> None:
@@ -221,8 +224,8 @@ class Ranges:
         except IntegrityError as exc:
             raise Overtaken("another transaction wrote the same range") from exc
 
-    def _one(self, rows: Select[Any], **values: str) -> Any:
-        return self._connection.execute(rows, values).first()
+    def _one(self, rows: Prepared, **values: str) -> Any:
+        return rows.first(self._connection, values)
 
 
 def _exactly(pool: str, free: Free) -> dict[str, str]:

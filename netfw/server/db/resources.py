@@ -12,14 +12,12 @@ from attrs import evolve, frozen
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Insert,
     Select,
     Table,
     and_,
     bindparam,
     delete,
     func,
-    insert,
     select,
     update,
 )
@@ -34,6 +32,7 @@ from netfw.model.wire import parse, render
 from netfw.server.db.failure import Duplicate, Overtaken, Trouble, trouble
 from netfw.server.db.journal import Journal
 from netfw.server.db.kinds import COMMON, STORED, TAGS, Stored, stored
+from netfw.server.db.prepared import Prepared
 from netfw.server.db.selection import conditions, selection, sort_columns, visible
 from netfw.server.db.topics import NOTHING, Said, said
 
@@ -45,9 +44,11 @@ Noticed = Callable[[Said, Said], None]
 AT_ONCE = 500
 """So many ids in one statement: SQLite and others bound the number of values."""
 OF_NETWORK: Final = {
-    kind: select(STORED[kind].table.c.body)
-    .where(STORED[kind].table.c.network_id == bindparam("of_network"))
-    .order_by(STORED[kind].table.c.id)
+    kind: Prepared(
+        select(STORED[kind].table.c.body)
+        .where(STORED[kind].table.c.network_id == bindparam("of_network"))
+        .order_by(STORED[kind].table.c.id)
+    )
     for kind in (Kind.SUBNET, Kind.SEGMENT)
 }
 REMEMBERED = 2048
@@ -61,13 +62,13 @@ def value(kind: Kind, body: str) -> Resource:
 
 
 @cache
-def _one(kind: Kind, *, seen: bool, lock: bool) -> Select[tuple[str, str]]:
+def _one(kind: Kind, *, seen: bool, lock: bool) -> Prepared:
     """The statement for one resource, made once: making it takes longer than running it."""
     table = stored(kind).table
     rows = select(table.c.body, table.c.extra).where(table.c.id == bindparam("of_id"))
     if seen:
         rows = rows.where(visible(kind, bindparam("seen_by")))
-    return rows.with_for_update() if lock else rows
+    return Prepared(rows.with_for_update() if lock else rows)
 
 
 @cache
@@ -77,8 +78,8 @@ def _texts(kind: Kind) -> Select[tuple[str, str]]:
 
 
 @cache
-def _new(table: Table) -> Insert:
-    return insert(table)
+def _new(table: Table) -> Prepared:
+    return Prepared.insert(table)
 
 
 @frozen(kw_only=True)
@@ -153,7 +154,7 @@ class Rows:
     def _get(self, kind: Kind, id: UUID, project: str | None, lock: bool) -> Any:
         values = {"of_id": str(id)} | ({} if project is None else {"seen_by": project})
         rows = _one(kind, seen=project is not None, lock=lock)
-        found = self._connection.execute(rows, values).first()
+        found = rows.first(self._connection, values)
         if found is None:
             raise NotFound(f"there is no {kind} {id}")
         return found
@@ -172,8 +173,8 @@ class Rows:
 
     def of_network(self, kind: Kind, network: UUID) -> tuple[Resource, ...]:
         """All subnets or segments of a network, in the order of their ids, as values."""
-        found = self._connection.execute(OF_NETWORK[kind], {"of_network": str(network)})
-        return tuple(value(kind, body) for body in found.scalars())
+        found = OF_NETWORK[kind].all(self._connection, {"of_network": str(network)})
+        return tuple(value(kind, row.body) for row in found)
 
     def present(self, refs: Iterable[Ref]) -> tuple[Row, ...]:
         """Those of *refs* that exist: one statement for each kind, and for some hundreds."""
@@ -256,9 +257,9 @@ class Resources(Rows):
             _columns(how, body, (extras or {}).get(each.id, extra or {}))
             for each, body in zip(numbered, bodies, strict=True)
         ]
-        self._write(_new(how.table), rows, how)
+        self._insert(how.table, rows, how)
         for table, related in _related(how, bodies).items():
-            self._write(_new(table), related, how)
+            self._insert(table, related, how)
         for each, body in zip(numbered, bodies, strict=True):
             target = ref(each)
             self.written[target] = body
@@ -281,8 +282,8 @@ class Resources(Rows):
         values = _columns(how, new, extra or {})
         if extra is None:
             del values["extra"]
-        done = self._write(update(how.table).where(_as_read(how, old)).values(values), None, how)
-        if done != 1:
+        change = update(how.table).where(_as_read(how, old)).values(values)
+        if self._write(lambda: self._connection.execute(change).rowcount, how) != 1:
             raise Overtaken(f"{ref(after)} was changed or deleted meanwhile")
         self._relate(how, old, new)
         self.written[ref(after)] = new
@@ -323,11 +324,14 @@ class Resources(Rows):
                     same = and_(*(table.c[name] == value for name, value in row.items()))
                     self._connection.execute(delete(table).where(same))
             if fresh := [row for row in wanted if row not in former]:
-                self._write(_new(table), fresh, how)
+                self._insert(table, fresh, how)
 
-    def _write(self, statement: Any, rows: Any, how: Stored) -> int:
+    def _insert(self, table: Table, rows: Sequence[Json], how: Stored) -> None:
+        self._write(lambda: _new(table).count_many(self._connection, rows), how)
+
+    def _write(self, run: Callable[[], int], how: Stored) -> int:
         try:
-            return int(self._connection.execute(statement, rows).rowcount)
+            return run()
         except IntegrityError as exc:
             if trouble(exc) is Trouble.DUPLICATE:
                 what = f"a {how.kind} with the same {_unique(how)} exists"
