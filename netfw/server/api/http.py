@@ -24,6 +24,7 @@ from cheroot import wsgi
 from cheroot.ssl.builtin import BuiltinSSLAdapter
 
 from netfw.errors import ConfigError
+from netfw.server.api.chunked import read_chunks
 from netfw.server.api.request_headers import read_headers
 
 log = logging.getLogger(__name__)
@@ -196,11 +197,14 @@ class _Gateway(wsgi.Gateway_10):
 
     def respond(self) -> None:
         connection, settings = self.req.conn, self.req.server.settings
-        if self.req.chunked_read:
-            self.req.close_connection = True  # what follows the body is not ours to guess
-        length = self.env.get("CONTENT_LENGTH", "0")
-        if not length.isdecimal() or int(length) <= settings.body:
-            self.env["wsgi.input"] = io.BytesIO(self._body(settings.body))
+        try:
+            body = self._body(settings.body)
+        except ValueError as exc:
+            self.req.close_connection = True
+            self.req.simple_response("400 Bad Request", str(exc))
+            return
+        if body is not None:
+            self.env["wsgi.input"] = io.BytesIO(body)
         connection.server.watch.note(connection, None)
         credentials = _credentials(connection)
         if credentials is not None:
@@ -212,11 +216,16 @@ class _Gateway(wsgi.Gateway_10):
         connection.server.watch.note(connection, "writing")
         super().write(chunk)
 
-    def _body(self, limit: int) -> bytes:
-        try:
-            return bytes(self.req.rfile.read(limit + 1))
-        except ValueError:
-            return b""
+    def _body(self, limit: int) -> bytes | None:
+        """What there is of the body, up to *limit* and one more; ``None``: it says that it is
+        longer, so that nobody reads it."""
+        if self.req.chunked_read:
+            self.req.close_connection = True  # what follows the body is not ours to guess
+            return read_chunks(self.req.conn.rfile, limit)
+        if int(self.env.get("CONTENT_LENGTH") or 0) > limit:
+            self.req.close_connection = True  # or cheroot would read it after all, in one piece
+            return None
+        return bytes(self.req.rfile.read(limit + 1))
 
 
 def _credentials(connection: Any) -> tuple[int, int, int] | None:

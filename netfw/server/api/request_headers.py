@@ -11,6 +11,7 @@ import re
 from typing import Protocol
 
 _NAME = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
+_LENGTH = re.compile(rb"[0-9]{1,18}")
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 _ONCE = frozenset(
     {
@@ -61,6 +62,8 @@ def read_headers(lines: Lines, found: dict[bytes, bytes] | None = None) -> dict[
                 raise ValueError(f"{name.decode()} is given twice.")
             value = found[name] + b", " + value
         found[name] = value
+    if not _LENGTH.fullmatch(found.get(b"Content-Length", b"0")):
+        raise ValueError("Content-Length is not a number of bytes.")
     if b"Content-Length" in found and b"Transfer-Encoding" in found:
         raise ValueError("Content-Length and Transfer-Encoding contradict each other.")
     return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import io
 import json
 import os
 import select
@@ -204,6 +206,11 @@ def test_a_socket_that_is_served_or_is_no_socket_is_not_replaced(tmp_path: Path)
         (b"X-Project-Id: a\n", 400, b"does not end"),
         (b"Content-Length: 1\r\nContent-Length: 2\r\n", 400, b"is given twice"),
         (b"Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", 400, b"contradict each other"),
+        (b"Content-Length: -1\r\n", 400, b"not a number of bytes"),
+        (b"Content-Length: +1\r\n", 400, b"not a number of bytes"),
+        (b"Content-Length: 1_0\r\n", 400, b"not a number of bytes"),
+        (b"Content-Length: " + b"9" * 19 + b"\r\n", 400, b"not a number of bytes"),
+        (b"Content-Length: \r\n", 400, b"not a number of bytes"),
         (b"X-Large: " + b"x" * 40_000 + b"\r\n", 413, b""),
     ],
 )
@@ -219,3 +226,47 @@ def test_headers_that_could_be_read_in_two_ways_are_not_read_at_all(
     data = answer.read()
     answer.close()
     assert (answer.status, told in data) == (status, True), data
+
+
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.spec("API-13")
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (CHUNKED + b"3\r\nabc\r\n0\r\n\r\n", b"200 OK 3"),
+        (CHUNKED + b"3 ;more=1\r\nabc\r\n00\r\n\r\n", b"200 OK 3"),
+        (CHUNKED + b"40000000\r\n", b"200 OK 101"),
+        (CHUNKED + b"FFFFFFFFFFFFFFFF\r\n", b"200 OK 101"),
+        (CHUNKED + b"1\r\nx\r\n40000000\r\n", b"200 OK 101"),
+        (CHUNKED + b"1;", b"400 Bad Request"),
+        (CHUNKED + b"-1\r\n", b"400 Bad Request"),
+        (CHUNKED + b"1\r\nxy\r\n0\r\n\r\n", b"400 Bad Request"),
+        (b"Content-Length: 1000000000\r\n\r\n", b"200 OK unread"),
+    ],
+)
+def test_no_client_makes_the_server_hold_more_than_a_body_may_have(
+    serve: Any, said: bytes, told: bytes
+) -> None:
+    def count(environ: dict[str, Any]) -> bytes:
+        given = environ["wsgi.input"]
+        return b"%d" % len(given.read()) if isinstance(given, io.BytesIO) else b"unread"
+
+    _, path = serve(count, body=100)
+    connection = Unix(path)
+    connection.connect()
+    connection.sock.sendall(b"POST / HTTP/1.1\r\nHost: a\r\n" + said)
+    sent, answer = 0, b""
+    whole = said.endswith(b"\r\n\r\n") and CHUNKED in said
+    while not answer and sent < 50_000_000:  # until it answers, whatever is still to come
+        if select.select([connection.sock], [], [], 0.01)[0]:
+            with contextlib.suppress(ConnectionResetError):
+                while some := connection.sock.recv(4096):
+                    answer += some
+        elif not whole:
+            with contextlib.suppress(BrokenPipeError):
+                sent += connection.sock.send(b"x" * 65_536)
+    lines = answer.split(b"\r\n")
+    assert told in lines[0] + b" " + lines[-1]
+    assert sent < 1_000_000
