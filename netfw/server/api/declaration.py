@@ -62,7 +62,7 @@ class ApiAttribute:
     when a request gives another value than the default.
     """
     inner: Mapping[str, Mapping[Verb, str]] = field(factory=dict)
-    """The same for names within a list of objects: ``create_port:fixed_ips:ip_address``."""
+    """The same for names within an object, or objects: ``create_port:fixed_ips:ip_address``."""
     note: str = ""
     """A sentence for the documentation, where the name does not say it all."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
+from attrs import evolve
 
 from netfw.drivers.query import Requester
 from netfw.errors import ConfigError, Forbidden, NotFound
-from netfw.server.api.declaration import Verb
+from netfw.server.api.declaration import ApiResource, Verb
 from netfw.server.api.policy.enforcement import RulesPolicy
 from netfw.server.api.policy.rules import sample
 from netfw.server.api.resources import RESOURCES
@@ -120,6 +121,45 @@ def test_a_refusal_names_the_attribute_and_the_rule(policy):
     words = may(policy, RED, NETWORK, Verb.CREATE, NETWORKS["n-red"], asked={"shared": True})
     rule = "policy rule create_network:shared"
     assert words == f"403 you may not create shared of a network ({rule})"
+
+
+GATEWAY = "external_gateway_info"
+
+
+@pytest.mark.spec("API-09")
+@pytest.mark.parametrize("deed", [Verb.CREATE, Verb.UPDATE])
+def test_names_within_an_object_have_rules_of_their_own(policy, deed):
+    router = {"id": "r", "project_id": "red"}
+    answers = {
+        name: may(policy, RED, ROUTER, deed, router, asked={GATEWAY: {"network_id": "n", **given}})
+        for name, given in (
+            ("", {}),
+            ("enable_snat", {"enable_snat": False}),
+            ("external_fixed_ips", {"external_fixed_ips": [{"ip_address": "203.0.113.77"}]}),
+        )
+    }
+    assert answers.pop("") == "yes"
+    for name, answer in answers.items():
+        assert answer.endswith(f"(policy rule {deed}_router:{GATEWAY}:{name})")
+    asked = {GATEWAY: {"network_id": "n", "enable_snat": False}}
+    assert may(policy, ADMIN, ROUTER, deed, router, asked=asked) == "yes"
+    assert may(policy, RED, ROUTER, deed, router, asked={GATEWAY: None}) == "yes"
+
+
+def test_names_within_an_object_are_hidden_from_who_may_not_see_them():
+    seen = {Verb.SHOW: "rule:admin"}
+    shape = ROUTER.attribute(GATEWAY)
+    parts = tuple(
+        evolve(shape, name=name, inner={"enable_snat": seen}) for name in ("one", "several")
+    )
+    thing = ApiResource(
+        name="thing", collection="things", attributes=parts, checks={Verb.SHOW: "@"}
+    )
+    body = {"one": {"a": 1, "enable_snat": True}, "several": [{"b": 2, "enable_snat": True}]}
+    policy = RulesPolicy((thing,), lambda name, ids: {})
+    assert policy.visible(RED, thing, [body]) == [{"one": {"a": 1}, "several": [{"b": 2}]}]
+    assert policy.visible(RED, thing, [{"one": None}]) == [{"one": None}]
+    assert policy.visible(ADMIN, thing, [body]) == [body]
 
 
 def test_an_action_has_a_rule_of_its_own(policy):

@@ -219,7 +219,7 @@ def _attribute_rules(
     name = f"{verb}_{resource.name}:{attribute.name}"
     if verb in attribute.checks:
         yield name
-    objects = value if isinstance(value, list) else []
+    objects = value if isinstance(value, list) else [value]
     given = {inner for each in objects if isinstance(each, Mapping) for inner in each}
     for inner, checks in attribute.inner.items():
         if verb in checks and inner in given:
@@ -264,13 +264,14 @@ def _shown(body: Body, view: _View, rows: Rows) -> Body:
     for name in hidden:
         shown.pop(name, None)
     for attribute, part, decision in view.inner:
-        values = shown.get(attribute)
-        if isinstance(values, list) and not _holds(decision, row):
-            shown[attribute] = [_without(value, part) for value in values]
+        if attribute in shown and not _holds(decision, row):
+            shown[attribute] = _without(shown[attribute], part)
     return shown
 
 
 def _without(value: Json, part: str) -> Json:
+    if isinstance(value, list):
+        return [_without(each, part) for each in value]
     if not isinstance(value, Mapping):
         return value
     return {name: each for name, each in value.items() if name != part}
