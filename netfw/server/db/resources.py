@@ -115,9 +115,9 @@ class Rows:
         """The resources that *query* asks for, as far as *project* sees them; ``None`` sees all.
 
         :raises InvalidInput: naming each filter or order that can not be.
-        :raises NotFound: there is no resource of the marker's id.
+        :raises NotFound: there is no resource of the marker's id that *project* sees.
         """
-        marker = None if query.marker is None else self._marker(kind, query)
+        marker = None if query.marker is None else self._marker(kind, query, project)
         rows = selection(kind, query, marker)
         if project is not None:
             rows = rows.where(visible(kind, project))
@@ -207,9 +207,11 @@ class Rows:
                     found[Ref(kind, UUID(row.id))] = row.body
         return found
 
-    def _marker(self, kind: Kind, query: Query) -> Mapping[str, Any]:
+    def _marker(self, kind: Kind, query: Query, project: str | None) -> Mapping[str, Any]:
         table = stored(kind).table
         row = select(*sort_columns(kind, query)).where(table.c.id == str(query.marker))
+        if project is not None:
+            row = row.where(visible(kind, project))
         found = self._connection.execute(row).first()
         if found is None:
             raise NotFound(f"there is no {kind} {query.marker} to go on from")

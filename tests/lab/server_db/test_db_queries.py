@@ -156,6 +156,9 @@ def test_a_project_sees_its_own_and_what_is_shared(database: Database) -> None:
     assert ids(database, Kind.PORT, "p") == [10, 12]
     with pytest.raises(NotFound):
         database.read(lambda view: view.resources.get(Kind.NETWORK, uid(4), project="p"))
+    assert ids(database, Kind.PORT, "p", marker=uid(10)) == [12]
+    with pytest.raises(NotFound, match="to go on from"):  # nor where others' sort among one's own
+        ids(database, Kind.PORT, "p", marker=uid(11))
 
 
 ORDERS = (
