@@ -20,10 +20,12 @@ from netfw.drivers.mechanism import (
     Refused,
 )
 from netfw.errors import NetfwError
+from netfw.model.binding import Binding as Placed
 from netfw.model.binding import VifDetails, VifType
 from netfw.model.document import Document
 from netfw.model.ids import SegmentId
 from netfw.model.segment import Provider, Segment
+from netfw.model.wire.ports import BINDING
 
 MOST_LEVELS = 10
 FAILURE = "binding_failure"
@@ -104,11 +106,23 @@ def _answer(driver: MechanismDriver, request: BindingRequest) -> Binding:
         return Refused(f"{type(exc).__name__}: {exc}")
     if not isinstance(answer, Bound | Partial | Refused):
         return Refused(f"it answered with a {type(answer).__name__}, which is no binding")
-    if isinstance(answer, Refused):
-        return answer
-    if answer.segment not in {segment.id for segment in request.segments}:
-        return Refused(f"it answered with segment {answer.segment}, which was not on offer")
-    return answer
+    fault = None if isinstance(answer, Refused) else _fault(answer, request)
+    return answer if fault is None else Refused(f"it answered with {fault}")
+
+
+def _fault(answer: Bound | Partial, request: BindingRequest) -> str | None:
+    """What an answer can not be, if it can not."""
+    if answer.segment not in [segment.id for segment in request.segments]:
+        return f"segment {answer.segment}, which was not on offer"
+    if isinstance(answer, Partial):
+        wants: object = answer.wants
+        return None if isinstance(wants, Provider) else "a wish that is no segment"
+    try:
+        placed = Placed(vif_type=answer.vif_type, vif_details=answer.vif_details)
+        BINDING.parse(BINDING.render(placed))
+    except Exception as exc:  # noqa: BLE001 - whatever it is, it is no binding
+        return f"a binding that can not be: {exc}"
+    return None
 
 
 def _reason(driver: str, level: int, reason: str) -> str:

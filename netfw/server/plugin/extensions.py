@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar, cast
@@ -106,12 +107,13 @@ class Extensions:
             names = frozenset(each.name for each in declared)
             rows = {UUID(body["id"]): body for body in bodies}
             try:
-                found = dict(driver.extend(kind, tuple(rows), _Shown(rows, names)))
+                found = driver.extend(kind, tuple(rows), _Shown(rows, names))
+                said = {id: _plain(found[id], names) for id in rows.keys() & found.keys()}
             except Exception:  # the contract: it costs the answer its attributes, and nothing else
                 LOG.exception("%s does not say its attributes", driver.describe().name)
                 continue
-            for id in found.keys() & rows.keys():
-                rows[id].update({name: found[id][name] for name in found[id].keys() & names})
+            for id, own in said.items():
+                rows[id].update(own)
 
     def _claim(self, driver: ExtensionDriver, kind: Kind, name: str) -> None:
         other = self._names.setdefault(kind, {}).setdefault(name, driver)
@@ -161,6 +163,16 @@ class _Shown:
 
     def write(self, ref: Ref, extra: Body) -> None:
         raise AssertionError("nothing is written while it is shown")
+
+
+def _plain(said: Body, names: frozenset[str]) -> Body:
+    """What a driver says of its own attributes.
+
+    :raises TypeError: it is nothing that an answer can say.
+    """
+    own = {name: said[name] for name in said.keys() & names}
+    json.dumps(own)
+    return own
 
 
 def _shape(driver: ExtensionDriver, change: Change, asked: Body) -> Resource:

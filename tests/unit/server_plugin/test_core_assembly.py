@@ -46,6 +46,7 @@ class Painter(ExtensionDriver):
     def __init__(self, told: list[str] | None = None) -> None:
         self.told = told if told is not None else []
         self.away = False
+        self.rubbish: Any = None
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
@@ -76,6 +77,8 @@ class Painter(ExtensionDriver):
     def extend(self, kind: Kind, ids: Sequence[UUID], store: ExtraStore) -> Mapping[UUID, Body]:
         if self.away:
             raise ZeroDivisionError("out of paint")
+        if self.rubbish is not None:
+            return dict.fromkeys(ids, self.rubbish)
         kept = store.read(kind, ids)
         found = {id: {SHADE: f"light {kept[id].get(COLOUR, 'air')}", "name": "x"} for id in ids}
         return {**found, UUID(int=7): {SHADE: "nobody's"}}
@@ -180,6 +183,10 @@ def test_attributes_of_extension_drivers_are_kept_with_the_row_and_shown(
     shown = calls.show("network", red["id"])
     assert SHADE not in shown
     assert (shown[COLOUR], shown["name"]) == ("blue", "n")
+    painter.away = False
+    for painter.rubbish in ({SHADE: object()}, [SHADE], 7, {SHADE: {1: {2}}}):
+        assert calls.show("network", red["id"]) == shown
+        assert SHADE not in calls.network()
 
 
 def test_an_attribute_is_unknown_while_its_driver_is_not_loaded(database: Database) -> None:

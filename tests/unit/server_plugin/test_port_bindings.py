@@ -23,6 +23,7 @@ from netfw.drivers.mechanism import (
 from netfw.drivers.query import Query
 from netfw.errors import NotFound, NotSupported
 from netfw.model import NetworkId, Segment, SegmentId
+from netfw.model.binding import VifDetails
 from netfw.model.document import Document
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType
@@ -294,6 +295,42 @@ def test_a_driver_that_breaks_its_contract_is_passed_over(world: World, network:
     assert bind((*drivers, binding("ok")), wanted, lambda want: wanted.segments[0]).vif_type == "ok"
     none = bind((), wanted, lambda want: wanted.segments[0])
     assert none.vif_details.other == Document({FAILURE: ["no mechanism driver is loaded"]})
+
+
+@pytest.mark.spec("ML2-04")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"vif_type": None},
+        {"vif_type": 7},
+        {"vif_type": ""},
+        {"vif_type": "two words"},
+        {"vif_type": "x", "vif_details": "rubbish"},
+        {"vif_type": "x", "vif_details": None},
+        {"vif_type": "x", "vif_details": VifDetails(vhostuser_mode=cast(Any, "nobody"))},
+        {"segment": ["x"], "vif_type": "x"},
+    ],
+    ids=", ".join,
+)
+def test_a_binding_that_can_not_be_is_a_refusal(
+    backbone: Backbone, answer: Mapping[str, Any]
+) -> None:
+    def rubbish(request: BindingRequest) -> Binding:
+        return Bound(**{"segment": request.segments[0].id, **answer})
+
+    world = World(backbone, drivers=(Answering("rubbish", rubbish),))
+    port = world.create(world.network(), ADMIN, binding__host_id="h1")
+    (said,) = reasons(port)
+    assert said.startswith("rubbish: it answered with ")
+
+
+def test_who_wants_no_segment_below_refuses(backbone: Backbone) -> None:
+    def rubbish(request: BindingRequest) -> Binding:
+        return Partial(segment=request.segments[0].id, wants=cast(Any, "rubbish"))
+
+    world = World(backbone, drivers=(Answering("rubbish", rubbish),))
+    port = world.create(world.network(), ADMIN, binding__host_id="h1")
+    assert reasons(port) == ["rubbish: it answered with a wish that is no segment"]
 
 
 def test_levels_have_an_end(world: World, network: NetworkId) -> None:
