@@ -1,47 +1,17 @@
-"""Databases for the tests of keepers; made as for those of the database itself."""
+"""Databases for the tests of keepers."""
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "server_db"))
-sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "server_plugin"))
-
-from database_place import BACKENDS, Places
+from database_place import Places
 
 from netfw.server.db import Database
 
-
-@pytest.fixture(scope="session")
-def places() -> Iterator[Places]:
-    """Servers, started when the first test asks for one, and gone with the last."""
-    quick = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    made = Places(Path(tempfile.mkdtemp(prefix="db-", dir=quick)))
-    try:
-        yield made
-    finally:
-        made.stop()
-        shutil.rmtree(made.directory, ignore_errors=True)
-
-
-@pytest.fixture(params=BACKENDS)
-def url(request: pytest.FixtureRequest, places: Places) -> str:
-    """The URL of a database with empty tables, of each backend."""
-    return places.filled(request.param)
-
-
-@pytest.fixture
-def database(url: str) -> Iterator[Database]:
-    """A database with empty tables, of each backend."""
-    database = Database(url)
-    yield database
-    database.close()
+sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "server_plugin"))
 
 
 @pytest.fixture

@@ -1,17 +1,13 @@
-"""Databases for the tests of what agents are told; made as for those of the database itself."""
+"""Databases of each kind, for every test of the server that asks for one."""
 
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "server_db"))
-
 from database_place import BACKENDS, Places
 
 from netfw.server.db import Database
@@ -31,13 +27,13 @@ def places() -> Iterator[Places]:
 
 @pytest.fixture(params=BACKENDS)
 def url(request: pytest.FixtureRequest, places: Places) -> str:
-    """The URL of a database with empty tables."""
+    """The URL of a database with empty tables, of each backend."""
     return places.filled(request.param)
 
 
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
-    """A database with empty tables."""
+    """A database with empty tables, of each backend."""
     made = Database(url)
     yield made
     made.close()
