@@ -13,7 +13,7 @@ from netfw.testing.lab.server import PrivateNetfw
 
 OPTIONS: dict[str, dict[str, object]] = {
     "vlan": {"network_vlan_ranges": "physnet1:100:199"},
-    "flat": {"flat_networks": "physnet1,physnet2"},
+    "flat": {"flat_networks": "physnet1,physnet2,physnet3"},
 }
 CLOUDS = """
 clouds:
