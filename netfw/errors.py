@@ -82,6 +82,10 @@ class NotFound(RequestError):
     """What the request names does not exist."""
 
 
+class TagNotFound(NotFound):
+    """The resource has no such tag; clients know it by this name."""
+
+
 class Conflict(RequestError):
     """The request contradicts something that already exists."""
 

@@ -219,13 +219,10 @@ class ServerParts:
 
     def _documents(self) -> dict[str, ResourcePlugin]:
         """Vendors' resources that no plugin stores, which the server stores itself."""
-        declared = [
-            each
-            for extension in self.extensions
-            for each in extension.resources()
-            if each.name not in self.plugins
-        ]
-        stored = DocumentsPlugin(self.core.backbone, declared)
+        declared = [each for extension in self.extensions for each in extension.resources()]
+        self.core.backbone.count(declared)
+        left = [each for each in declared if each.name not in self.plugins]
+        stored = DocumentsPlugin(self.core.backbone, left)
         return dict.fromkeys(stored.resource_names, stored)
 
     def _core(self, stack: ExitStack) -> Core:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from attrs import frozen
 
 from netfw.model.document import Document
+from netfw.model.wire import Json
 
 Value = str | int | bool | None | Document | tuple[str, ...] | tuple[Document, ...]
 """What an attribute can hold: a scalar, a list of texts, an object or a list of objects."""
@@ -44,7 +45,16 @@ class Attribute:
     mutable: bool = True
     """May be changed afterwards."""
     filterable: bool = True
+    """Lists can be filtered, and sorted where it is a scalar, by it.
+
+    Of what an extension driver adds only fields of the model can be looked for, and of those the
+    ones that have a column; for what it keeps beside them this says nothing.
+    """
     admin_only: bool = False
+    """Only administrators give it, change it, see it and look for it.
+
+    An API extension may say otherwise by a rule of its own: ``get_<resource>:<attribute>``.
+    """
     network_owner_only: bool = False
     """Of a port or a subnet: only who owns its network may give it."""
     check: Callable[[Value], None] | None = None
@@ -53,3 +63,12 @@ class Attribute:
     def __attrs_post_init__(self) -> None:
         if self.required and not self.settable:
             raise ValueError(f"{self.name}: required, and yet nobody may give it")
+
+
+def plain(value: Value) -> Json:
+    """*value* as the API has it."""
+    if isinstance(value, Document):
+        return value.content()
+    if isinstance(value, tuple):
+        return [plain(each) for each in value]
+    return value

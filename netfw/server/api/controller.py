@@ -107,6 +107,7 @@ class Controller:
         name = served.resource.name
         question = served.questions.asked(call.parameters)
         self._policy.authorize(call.requester, served.resource, Verb.SHOW, None, {})
+        self._refuse_secrets(served.resource, call.requester, question.query)
         query = self._of_parent(served, call, question.query)
         found = served.plugin.find(call.requester, name, query)
         seen = self._policy.visible(call.requester, served.shown_as, found)
@@ -197,6 +198,14 @@ class Controller:
         if call.route.parent_id is not None:
             whole[served.resource.parent_attribute] = call.route.parent_id
         return whole
+
+    def _refuse_secrets(self, resource: ApiResource, requester: Requester, query: Query) -> None:
+        """Refuse to look for what is not shown where the rows that are found would tell it."""
+        asked = {*query.filters, *(name for name, _ in query.sort)}
+        secret = asked.intersection(each.name for each in resource.attributes if each.secret)
+        if unseen := sorted(secret & self._policy.hidden(requester, resource) if secret else ()):
+            text = "is not shown to you, so you can not ask for it"
+            raise InvalidInput(dict.fromkeys(unseen, text))
 
     def _find_parent(self, served: Served, call: Call) -> None:
         parent = served.resource.parent or ""

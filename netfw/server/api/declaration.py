@@ -61,6 +61,11 @@ class ApiAttribute:
     The rule of a verb is named ``<verb>_<resource>:<attribute>``.  That of create is asked only
     when a request gives another value than the default.
     """
+    secret: bool = False
+    """Who may see it of no row may not look for rows by it either, which would tell.
+
+    Of our own attributes none is: clients look for ports by hosts that they are not shown.
+    """
     inner: Mapping[str, Mapping[Verb, str]] = field(factory=dict)
     """The same for names within an object, or objects: ``create_port:fixed_ips:ip_address``."""
     note: str = ""

@@ -57,6 +57,9 @@ class Policy(Protocol):
         :raises NotFound: he does not even see it.
         """
 
+    def hidden(self, requester: Requester, resource: ApiResource) -> frozenset[str]:
+        """Attributes that he sees of no row."""
+
     def visible(
         self, requester: Requester, resource: ApiResource, bodies: Sequence[Body]
     ) -> Sequence[Body]:

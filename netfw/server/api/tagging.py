@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from netfw.drivers.query import Body
 from netfw.drivers.resource_plugin import ResourcePlugin
-from netfw.errors import NotFound
+from netfw.errors import TagNotFound
 from netfw.model.text import shown
 from netfw.server.api.call import Answer, Call
 from netfw.server.api.controller import Controller
@@ -58,7 +58,7 @@ class Tagging:
         if call.route.tag is None:
             return Answer(status=200, body={"tags": tags})
         if call.route.tag not in tags:
-            raise NotFound(f"it has no tag {shown(call.route.tag)}")
+            raise TagNotFound(f"there is no tag {shown(call.route.tag)} on it")
         return Answer(status=204)
 
     def _whole(self, call: Call) -> Answer:

@@ -8,9 +8,8 @@ from typing import Any
 from attrs import evolve
 
 from netfw.drivers.api_extension import Action, ApiExtension, ResourceDeclaration
-from netfw.drivers.attribute import Attribute, AttributeType, Value
+from netfw.drivers.attribute import Attribute, AttributeType, Value, plain
 from netfw.errors import ConfigError
-from netfw.model.document import Document
 from netfw.model.wire.codec import ABSENT, Absent, Codec, Json, Listed, Nullable
 from netfw.model.wire.scalars import ADDRESS, DOCUMENT, ID, MAC, PREFIX, integer
 from netfw.server.api.declaration import (
@@ -59,14 +58,16 @@ def attribute(declared: Attribute) -> ApiAttribute:
         filterable=declared.filterable,
         sortable=declared.filterable and scalar,
         checks=_checks(declared),
+        secret=declared.admin_only,
     )
 
 
 def _checks(declared: Attribute) -> Mapping[Verb, str]:
-    if not (declared.admin_only or declared.network_owner_only):
-        return {}
-    rule = ADMIN if declared.admin_only else NETWORK_OWNER
-    return {Verb.CREATE: rule, Verb.UPDATE: rule}
+    if declared.admin_only:
+        return {Verb.CREATE: ADMIN, Verb.UPDATE: ADMIN, Verb.SHOW: ADMIN}
+    if declared.network_owner_only:
+        return {Verb.CREATE: NETWORK_OWNER, Verb.UPDATE: NETWORK_OWNER}
+    return {}
 
 
 def resources(extension: ApiExtension) -> tuple[ApiResource, ...]:
@@ -139,12 +140,4 @@ def _default(declared: Attribute) -> Json | Absent:
         return ABSENT
     if value is None:
         return None if declared.nullable else ABSENT
-    return _json(value)
-
-
-def _json(value: Value) -> Json:
-    if isinstance(value, Document):
-        return value.content()
-    if isinstance(value, tuple):
-        return [_json(each) for each in value]
-    return value
+    return plain(value)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from attrs import define, field
 
+from netfw.drivers.api_extension import ResourceDeclaration
 from netfw.drivers.base import Host
 from netfw.drivers.change import Change
 from netfw.drivers.ipam import IpamDriver
@@ -43,7 +44,7 @@ class Backbone:
     database: Database
     settings: Settings = field(factory=Settings)
     ipam: IpamDriver
-    quotas: Mapping[str, int] = field(factory=dict)
+    quotas: dict[str, int] = field(factory=dict)
     """How many a project may have where nobody set a limit; -1: any number."""
     keepers: dict[str, Keeper] = field(factory=dict)
     """By the name of the resource."""
@@ -83,6 +84,12 @@ class Backbone:
     def quota(self, name: str) -> int:
         """How many a project may have where nobody set a limit."""
         return self.quotas.get(name, self.settings.default_quota)
+
+    def count(self, declared: Iterable[ResourceDeclaration]) -> None:
+        """Let projects have no more of vendors' resources than is declared, or set for them."""
+        for each in declared:
+            if each.quota is not None:
+                self.quotas.setdefault(each.name, each.quota)
 
     def run(self, requester: Requester, work: Callable[[Unit], T]) -> T:
         """Do *work* in one transaction, with everybody who has a say; then tell of it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 from uuid import UUID, uuid4
 
 from netfw.drivers.api_extension import ResourceDeclaration
@@ -16,6 +16,7 @@ from netfw.server.db.documents import COLUMNS, Documents
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.keeper import Keeper, Moment
 from netfw.server.plugin.keeping import KeepingPlugin
+from netfw.server.plugin.tags import TAG_ACTIONS, TAG_FILTERS, passes_tags, retagged
 from netfw.server.plugin.unit import Unit
 
 
@@ -71,6 +72,12 @@ class DocumentKeeper(Keeper):
     def show(self, moment: Moment, requester: Requester, id: str) -> Body:
         return self._in(moment).get(self._identity(id), project=requester.sees)
 
+    def act(self, unit: Unit, id: str, action: str, body: Body) -> Body:
+        if action not in TAG_ACTIONS:
+            return super().act(unit, id, action, body)
+        tags = retagged(action, self._held(unit, id, None)["tags"], body)
+        return {"tags": self.update(unit, id, {"tags": sorted(tags)})["tags"]}
+
     @property
     def _parent(self) -> str | None:
         return None if self._declared.parent is None else f"{self._declared.parent}_id"
@@ -85,7 +92,8 @@ class DocumentKeeper(Keeper):
             "created_at": _time(unit),
             "updated_at": _time(unit),
         }
-        return {"description": "", "tags": [], **body, **fixed}
+        tags = sorted(set(cast(list[str], body.get("tags", []))))
+        return {"description": "", **body, "tags": tags, **fixed}
 
     def _held(self, unit: Unit, id: str, revision: int | None) -> dict[str, Any]:
         found = self._in(unit.tx).get(self._identity(id), project=unit.requester.sees, lock=True)
@@ -104,7 +112,7 @@ class DocumentKeeper(Keeper):
     def _count(self, unit: Unit, bodies: Sequence[Body], each: int) -> None:
         if self._declared.quota is None:
             return
-        limit = unit.backbone.quotas.get(self.name, self._declared.quota)
+        limit = unit.backbone.quota(self.name)
         for project, count in Counter(str(body["project_id"]) for body in bodies).items():
             unit.tx.quotas.use(project, self.name, each * count, limit)
 
@@ -133,7 +141,13 @@ def _time(unit: Unit) -> str:
 
 
 def _passes(body: Body, wanted: dict[str, tuple[Any, ...]]) -> bool:
-    return all(_said(body.get(name)) in map(_said, values) for name, values in wanted.items())
+    return all(_passes_one(body, name, values) for name, values in wanted.items())
+
+
+def _passes_one(body: Body, name: str, values: tuple[Any, ...]) -> bool:
+    if name in TAG_FILTERS:
+        return passes_tags(name, cast(list[str], body["tags"]), values)
+    return _said(body.get(name)) in map(_said, values)
 
 
 def _said(value: object) -> str:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from uuid import UUID
 
 from netfw.drivers.query import Body, Query, Requester
-from netfw.errors import InvalidInput, NotFound, NotSupported, Outdated
+from netfw.errors import NotFound, NotSupported, Outdated
 from netfw.model.resource import Kind, Resource
 from netfw.server.db.database import Transaction, View
 from netfw.server.db.resources import Row
+from netfw.server.plugin.tags import TAG_ACTIONS, retagged
 
 if TYPE_CHECKING:
     from netfw.server.plugin.unit import Unit
@@ -94,7 +95,9 @@ class StoredKeeper(Keeper, Generic[R]):
         return self._decorated(moment, requester, (row,))[0]
 
     def act(self, unit: Unit, id: str, action: str, body: Body) -> Body:
-        act = {**TAG_ACTIONS, **self.actions()}.get(action)
+        if action in TAG_ACTIONS:
+            return self._tag(unit, id, action, body)
+        act = self.actions().get(action)
         if act is None:
             return super().act(unit, id, action, body)
         return act(unit, self.held(unit, id), body)
@@ -157,40 +160,14 @@ class StoredKeeper(Keeper, Generic[R]):
         self.decorate(unit.tx, unit.requester, bodies)
         return tuple(bodies)
 
+    def _tag(self, unit: Unit, id: str, action: str, body: Body) -> Body:
+        before: Any = self.held(unit, id)
+        after = unit.evolved(before, tags=retagged(action, before.tags, body))
+        return {"tags": sorted(unit.update(before, after).tags)}
+
     def _decorated(
         self, moment: Moment, requester: Requester, rows: Sequence[Row]
     ) -> tuple[Body, ...]:
         bodies = [row.shown for row in rows]
         self.decorate(moment, requester, bodies)
         return tuple(bodies)
-
-
-def _with_tags(unit: Unit, before: Any, tags: frozenset[str]) -> Body:
-    if len(tags) > MOST_TAGS:
-        raise InvalidInput({"tags": f"{len(tags)}, more than the {MOST_TAGS} that a resource has"})
-    after = unit.update(before, unit.evolved(before, tags=tags))
-    return {"tags": sorted(after.tags)}
-
-
-def _replace_tags(unit: Unit, before: Any, body: Body) -> Body:
-    return _with_tags(unit, before, frozenset(cast(list[str], body["tags"])))
-
-
-def _add_tags(unit: Unit, before: Any, body: Body) -> Body:
-    return _with_tags(unit, before, before.tags | frozenset(cast(list[str], body["tags"])))
-
-
-def _remove_tags(unit: Unit, before: Any, body: Body) -> Body:
-    gone = frozenset(cast(list[str], body["tags"]))
-    if missing := gone - before.tags:
-        raise NotFound(f"it has no tag {sorted(missing)[0]!r}")
-    return _with_tags(unit, before, before.tags - gone)
-
-
-MOST_TAGS = 50
-TAG_ACTIONS: Mapping[str, Act[Any]] = {
-    "replace_tags": _replace_tags,
-    "add_tags": _add_tags,
-    "remove_tags": _remove_tags,
-}
-"""What can be done to the tags of everything that has a row; a body names them in ``tags``."""

@@ -21,13 +21,14 @@ class QuotaKeeper(Keeper):
     """The limits of projects, which are their ids; a project has the defaults until somebody sets
     other limits, and has them again when the limits are deleted.
 
-    What is used is counted as it is made, so nothing is ever reserved.
+    What is used is counted as it is made, so nothing is ever reserved.  The defaults say what is
+    counted; while a server is put together they grow by what vendors declare.
     """
 
     name: ClassVar[str] = "quota"
 
     def __init__(self, defaults: Mapping[str, int]) -> None:
-        self._defaults = dict(defaults)
+        self._defaults = defaults
         self._actions: dict[str, Callable[[Unit, str], Body]] = {
             "default": lambda unit, project: {"project_id": project, **self._defaults},
             "details": self._details,

@@ -113,13 +113,13 @@ class RulesPolicy:
             if not _holds(decisions[rule], row):
                 raise self._refusal(decisions, resource, deed, target, rule)
 
+    def hidden(self, requester: Requester, resource: ApiResource) -> frozenset[str]:
+        return self._view_of(requester, resource).hidden
+
     def visible(
         self, requester: Requester, resource: ApiResource, bodies: Sequence[Body]
     ) -> Sequence[Body]:
-        decisions = self._of(requester)
-        view = decisions.views.get(resource.name)
-        if view is None:
-            view = decisions.views[resource.name] = _view(decisions, resource)
+        view = self._view_of(requester, resource)
         if view.everything:
             return bodies
         if view.row is False:
@@ -134,6 +134,13 @@ class RulesPolicy:
     def _of(self, requester: Requester) -> Decisions:
         rules = self._rules if self._file is None else self._file.value
         return rules.decisions(requester)
+
+    def _view_of(self, requester: Requester, resource: ApiResource) -> _View:
+        decisions = self._of(requester)
+        view: _View | None = decisions.views.get(resource.name)
+        if view is None:
+            view = decisions.views[resource.name] = _view(decisions, resource)
+        return view
 
     def _row(self, resource: ApiResource, body: Body) -> Row:
         return Rows((body,), resource.parents, self._lookup).target(body)

@@ -1,0 +1,127 @@
+"""A vendor's resources that the server stores itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import pytest
+from api_world import Client, api
+
+from netfw.drivers.api_extension import (
+    ApiExtension,
+    ExtensionInfo,
+    PolicyRule,
+    ResourceDeclaration,
+    Verb,
+)
+from netfw.drivers.attribute import Attribute, AttributeType
+from netfw.drivers.base import DriverInfo, Host
+from netfw.server.plugin.documents import DocumentsPlugin
+from netfw.server.plugin.keeping import KeepingPlugin
+
+VIP = ResourceDeclaration(
+    name="vip",
+    collection="vips",
+    attributes=(
+        Attribute(name="name", type=AttributeType.TEXT, default=""),
+        Attribute(name="secret", type=AttributeType.TEXT, default="", admin_only=True),
+    ),
+    quota=2,
+)
+
+
+class VipExtension(ApiExtension):
+    """Declares virtual addresses."""
+
+    VERSION: ClassVar[int] = 1
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls()
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("vips")
+
+    def info(self) -> ExtensionInfo:
+        return ExtensionInfo(
+            alias="vip", name="Vips", description="", updated="2026-01-01T00:00:00Z"
+        )
+
+    def resources(self) -> tuple[ResourceDeclaration, ...]:
+        return (VIP,)
+
+    def policies(self) -> tuple[PolicyRule, ...]:
+        return tuple(
+            PolicyRule(name=f"{verb}_vip", check="rule:member", description="") for verb in Verb
+        )
+
+
+@pytest.fixture
+def vips(plugins: list[KeepingPlugin]) -> Client:
+    """Alice, before a server that stores vips."""
+    backbone = plugins[0].backbone
+    backbone.count([VIP])
+    return api([*plugins, DocumentsPlugin(backbone, [VIP])], extensions=[VipExtension()])
+
+
+@pytest.mark.spec("API-06", "API-12")
+def test_what_a_vendor_declares_is_counted_shown_and_limited_like_all_else(vips: Client) -> None:
+    admin = vips.as_("root/admin")
+    vips.make("vips")
+    assert vips.get("quotas/alice").json["quota"]["vip"] == 2
+    details = vips.get("quotas/alice/details").json["quota"]["vip"]
+    assert (details["limit"], details["used"]) == (2, 1)
+    changed = admin.put("quotas/alice", {"quota": {"vip": 1}})
+    assert (changed.status, changed.json["quota"]["vip"]) == (200, 1), changed.data
+    refused = vips.post("vips", {"vip": {}})
+    assert (refused.status, refused.error["type"]) == (409, "OverQuota")
+    assert admin.delete("quotas/alice").status == 204
+    vips.make("vips")
+    assert vips.post("vips", {"vip": {}}).status == 409
+
+
+@pytest.mark.spec("API-12")
+def test_what_only_administrators_give_only_they_see_and_ask_for(vips: Client) -> None:
+    admin = vips.as_("root/admin")
+    made = vips.make("vips", name="mine")
+    path = f"vips/{made['id']}"
+    assert admin.put(path, {"vip": {"secret": "s3"}}).json["vip"]["secret"] == "s3"
+    assert "secret" not in made
+    assert "secret" not in vips.get(path).json["vip"]
+    assert "secret" not in vips.put(path, {"vip": {"name": "same"}}).json["vip"]
+    assert vips.list("vips", fields="secret") == [{}]
+    for question in ({"secret": "s3"}, {"sort_key": "secret"}):
+        refused = vips.get("vips", **question)
+        assert (refused.status, "secret: is not shown to you" in refused.error["message"]) == (
+            400,
+            True,
+        )
+        assert len(admin.list("vips", **question)) == 1
+    assert admin.list("vips", secret="other") == []
+
+
+@pytest.mark.spec("API-08", "API-12")
+def test_tags_are_put_found_and_taken_off(vips: Client) -> None:
+    one = vips.make("vips", name="one", tags=["red", "gold"])
+    two = vips.make("vips", name="two")
+    path = f"vips/{two['id']}/tags"
+    assert vips.put(f"{path}/gold").status == 201
+    assert vips.get(path).json == {"tags": ["gold"]}
+    assert vips.names("vips", tags="gold") == sorted(
+        ["one", "two"], key=lambda name: {"one": one, "two": two}[name]["id"]
+    )
+    assert vips.names("vips", tags="gold,red") == ["one"]
+    assert vips.names("vips", ("tags-any", "red,blue")) == ["one"]
+    assert vips.names("vips", ("not-tags", "gold,red")) == ["two"]
+    assert vips.names("vips", ("not-tags-any", "red,blue")) == ["two"]
+    assert vips.put(path, {"tags": ["blue", "blue"]}).json == {"tags": ["blue"]}
+    assert vips.get(f"vips/{two['id']}").json["vip"]["revision_number"] == 3
+    missing = vips.delete(f"{path}/gold")
+    assert (missing.status, missing.error["type"]) == (404, "TagNotFound")
+    assert vips.delete(f"{path}/blue").status == 204
+    assert vips.delete(f"vips/{one['id']}/tags").status == 204
+    assert vips.list("vips", tags="gold") == []
+    assert vips.as_("bob/member").put(f"{path}/gold").status == 404
+    many = [f"t{number}" for number in range(51)]
+    assert vips.put(path, {"tags": many}).status == 400
