@@ -13,7 +13,7 @@ fields wait until each field can be read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
@@ -52,8 +52,8 @@ class Part(Protocol):
         :raises Faulty: what it says is wrong.
         """
 
-    def write(self, value: Any) -> Iterator[tuple[str, Json]]:
-        """What the object says when the field is *value*."""
+    def write(self, value: Any, body: dict[str, Json]) -> None:
+        """Have *body* say that the field is *value*."""
 
 
 @frozen
@@ -80,10 +80,10 @@ class Attribute:
         except ValueError as exc:
             raise Faulty(Faulty.within(self.name, exc)) from exc
 
-    def write(self, value: Any) -> Iterator[tuple[str, Json]]:
+    def write(self, value: Any, body: dict[str, Json]) -> None:
         rendered = self.codec.render(value)
         if not isinstance(rendered, Absent):
-            yield self.name, rendered
+            body[self.name] = rendered
 
 
 @frozen
@@ -109,10 +109,10 @@ class Inline:
             return ABSENT
         return self.wrap(self.shape.parse(mine))
 
-    def write(self, value: Any) -> Iterator[tuple[str, Json]]:
+    def write(self, value: Any, body: dict[str, Json]) -> None:
         inner = self.unwrap(value)
         if inner is not None:
-            yield from self.shape.render(inner).items()
+            body.update(self.shape.render(inner))
 
 
 @frozen
@@ -186,7 +186,7 @@ class Shape(Generic[T]):
         """*value* as a JSON object."""
         body: dict[str, Json] = {}
         for part in self.parts:
-            body.update(part.write(getattr(value, part.field)))
+            part.write(getattr(value, part.field), body)
         for derived in self.derived:
             rendered = derived.codec.render(derived.of(value))
             if not isinstance(rendered, Absent):
