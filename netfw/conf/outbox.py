@@ -13,7 +13,7 @@ OUTBOX = (
         "outbox_workers",
         default=4,
         min=1,
-        help="How many networks and outside parties a process tells at once.",
+        help="How many networks a process tells one device or outside party of at once.",
     ),
     cfg.FloatOpt(
         "outbox_poll",

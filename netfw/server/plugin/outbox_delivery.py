@@ -6,8 +6,8 @@ import logging
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 from attrs import frozen
@@ -33,6 +33,7 @@ class Pace:
     """How the outbox is emptied; times are seconds."""
 
     workers: int = 4
+    """Lanes of one driver at a time; one that hangs holds up no other driver."""
     poll: float = 1.0
     """Between two looks for what other processes put in."""
     lease: float = 30.0
@@ -61,7 +62,7 @@ class Delivery:
         self._targets = {target.name: target for target in targets}
         self.owner = uuid4().hex
         self._bell, self._stopped = threading.Event(), threading.Event()
-        self._guard = threading.Lock()
+        self._idle = threading.Condition()
         self._busy: set[Lane] = set()
         self._renewed = time.monotonic()
         self._thread: threading.Thread | None = None
@@ -76,44 +77,61 @@ class Delivery:
             self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
             self._thread.start()
 
-    def close(self) -> None:
-        """Stop between two deliveries; others may go on with what is left."""
+    def close(self, within: float = 10.0) -> None:
+        """Stop between two deliveries; others may go on with what is left.
+
+        One that does not end *within* so many seconds is left to itself: it may be delivered again.
+        """
         self._stopped.set()
         self._bell.set()
-        if self._thread is not None:
-            self._thread.join()
+        if self._thread is None:
+            return
+        self._thread.join()
+        deadline = time.monotonic() + within
+        while self._busy and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for lane in tuple(self._busy):
+            LOG.warning("a delivery to %s does not end, and is given up", lane.driver)
+        try:
+            self._backbone.database.transaction(lambda tx: tx.outbox.let_go(self.owner))
+        except NetfwError as exc:
+            LOG.warning("lanes of the outbox are free only in %s s: %s", self._pace.lease, exc)
 
     def drain(self) -> None:
         """Deliver, in this thread, all that can be delivered now."""
         self._renewed = time.monotonic()
-        while lanes := self._ready():
+        while lanes := self._ready(frozenset(self._targets)):
             for lane in lanes:
                 self._work(lane)
 
     # The threads.
 
     def _run(self) -> None:
-        with ThreadPoolExecutor(self._pace.workers, "outbox") as pool:
-            while not self._stopped.is_set():
-                try:
-                    self._renew()
-                    self._begin(pool)
-                except NetfwError as exc:
-                    LOG.warning("the outbox can not be read, and is tried again: %s", exc)
-                self._bell.wait(min(self._pace.poll, self._pace.lease / 3))
-                self._bell.clear()
-        try:
-            self._backbone.database.transaction(lambda tx: tx.outbox.let_go(self.owner))
-        except NetfwError as exc:
-            LOG.warning("lanes of the outbox are free only in %s s: %s", self._pace.lease, exc)
+        while not self._stopped.is_set():
+            try:
+                self._renew()
+                self._begin()
+            except NetfwError as exc:
+                LOG.warning("the outbox can not be read, and is tried again: %s", exc)
+            self._bell.wait(min(self._pace.poll, self._pace.lease / 3))
+            self._bell.clear()
 
-    def _begin(self, pool: ThreadPoolExecutor) -> None:
-        for lane in self._ready():
-            with self._guard:
-                if lane in self._busy or len(self._busy) >= self._pace.workers:
+    def _begin(self) -> None:
+        """Give lanes that are ready to threads; those of a driver that has its share wait."""
+        for lane in self._ready(self._open()):
+            with self._idle:
+                if lane in self._busy or lane.driver not in self._open():
                     continue
                 self._busy.add(lane)
-            pool.submit(self._contained, lane)
+            # Of its own and not of a pool: the process must be able to end while a driver hangs.
+            threading.Thread(
+                target=self._contained, args=(lane,), name="outbox", daemon=True
+            ).start()
+
+    def _open(self) -> frozenset[str]:
+        """The drivers that can be given more."""
+        shares = Counter(lane.driver for lane in tuple(self._busy))
+        return frozenset(name for name in self._targets if shares[name] < self._pace.workers)
 
     def _contained(self, lane: Lane) -> None:
         try:
@@ -123,8 +141,9 @@ class Delivery:
         except Exception:
             LOG.exception("delivery to %s failed", lane.driver)
         finally:
-            with self._guard:
+            with self._idle:
                 self._busy.discard(lane)
+                self._idle.notify_all()
             self._bell.set()
 
     def _renew(self) -> None:
@@ -139,8 +158,9 @@ class Delivery:
 
     # One lane.
 
-    def _ready(self) -> tuple[Lane, ...]:
-        names = frozenset(self._targets)
+    def _ready(self, names: frozenset[str]) -> tuple[Lane, ...]:
+        if not names:
+            return ()
         return self._backbone.read(lambda view: OutboxRows(view.connection).ready(names, 100))
 
     def _work(self, lane: Lane) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from attrs import evolve
-from outbox_samples import Gossip, Recorder, Scene, line
+from outbox_samples import QUICK, Gossip, Recorder, Scene, line
 from sqlalchemy import event
 
 from netfw.drivers.change import Change
@@ -25,7 +25,7 @@ from netfw_drivers.ovs.mechanism import OvsMechanismDriver
 class Trouble:
     """Raises what it has, as long as it has some."""
 
-    def __init__(self, *errors: Exception, kind: Kind | None = None) -> None:
+    def __init__(self, *errors: BaseException, kind: Kind | None = None) -> None:
         self.errors, self.kind = list(errors), kind
 
     def __call__(self, change: Any) -> None:
@@ -117,9 +117,11 @@ def test_what_can_not_be_delivered_now_is_tried_again_with_its_lane(backbone: Ba
 
 
 @pytest.mark.spec("ML2-03")
-@pytest.mark.parametrize("error", [Conflict("no such VLAN"), ZeroDivisionError("oops")])
+@pytest.mark.parametrize(
+    "error", [Conflict("no such VLAN"), ZeroDivisionError("oops"), SystemExit("bye")]
+)
 def test_what_is_refused_for_good_is_kept_and_shown_and_holds_up_nobody(
-    backbone: Backbone, error: Exception
+    backbone: Backbone, error: BaseException
 ) -> None:
     driver = Recorder(does=Trouble(error, error, kind=Kind.PORT))
     scene = Scene(backbone, driver)
@@ -243,6 +245,52 @@ def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(backbone: Back
         mine = [each for each in driver.told if each.network and each.network.id == network]
         assert mine[0].ref.kind is Kind.NETWORK
         assert len(mine) == 6
+
+
+@pytest.mark.spec("ML2-03")
+def test_a_driver_that_hangs_holds_up_no_other_and_not_the_end(backbone: Backbone) -> None:
+    released, gossip = threading.Event(), Gossip()
+    driver = Recorder(does=lambda change: released.wait(60))
+    scene = Scene(backbone, driver, notifiers=[gossip])
+    scene.delivery.start()
+    try:
+        for _ in range(6):
+            scene.port(scene.network())
+        deadline = time.monotonic() + 20
+        while sum(map(len, gossip.batches)) < 6 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert sum(map(len, gossip.batches)) == 6
+        began = time.monotonic()
+        scene.delivery.close(within=0.2)
+        assert time.monotonic() - began < 5
+        assert scene.waiting() == 12, "what was not told is still there"
+    finally:
+        released.set()
+
+
+@pytest.mark.spec("ML2-03")
+def test_who_hangs_holds_up_neither_others_nor_the_end_of_the_server(
+    backbone: Backbone, caplog: pytest.LogCaptureFixture
+) -> None:
+    waiting, gossip = threading.Event(), Gossip()
+    hanging, working = Recorder("hanging", lambda change: waiting.wait(20)), Recorder("working")
+    pace = evolve(QUICK, workers=2)
+    scene = Scene(backbone, hanging, working, notifiers=[gossip], pace=pace)
+    scene.delivery.start()
+    try:
+        networks = [scene.network() for _ in range(4)]
+        ports = [scene.port(network) for network in networks]
+        deadline = time.monotonic() + 10
+        while len(working.told) < 8 or sum(map(len, gossip.batches)) < len(ports):
+            assert time.monotonic() < deadline, (working.lines(), gossip.batches)
+            time.sleep(0.01)
+        began = time.monotonic()
+        scene.delivery.close(0.2)
+        assert time.monotonic() - began < 2
+        assert "still delivering to" in caplog.text
+        assert not hanging.told
+    finally:
+        waiting.set()
 
 
 @pytest.mark.spec("ML2-03")
