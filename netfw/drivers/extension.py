@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 from uuid import UUID
 
-from netfw.drivers.attribute import Attribute
+from netfw.drivers.attribute import Attribute, plain
 from netfw.drivers.base import Driver
 from netfw.drivers.change import Change
 from netfw.drivers.query import Body
 from netfw.model.resource import Kind, Ref, Resource
+from netfw.model.wire import TABLES
 
 
 class ExtraStore(Protocol):
@@ -39,7 +40,8 @@ class ExtensionDriver(Driver):
        such as port security, follow what was asked for, or a default that it knows (the network's).
        It is pure, and changes no other field.
     3. ``keep`` stores what a request asks for; a resource whose attributes nobody named gets the
-       declared defaults.  The same request twice is one.
+       declared defaults.  The same request twice is one.  A driver that only declares need not
+       write it: what is no field of the model is stored by itself.
     4. What ``keep`` stored is shown without the driver's doing.  ``extend`` adds what is worked out
        when resources are shown: of ids that it was given and attributes that it declares, with one
        reading for a list of any length.
@@ -66,8 +68,28 @@ class ExtensionDriver(Driver):
     def keep(self, change: Change, asked: Body, store: ExtraStore) -> None:
         """Store the attributes that are no fields of the model, as a request named them.
 
+        Unless a driver does otherwise, just that: of a new resource with the declared defaults.
+
         :raises RequestError: they can not be; the API answers with it.
         """
+        kind = change.ref.kind
+        own = {name: asked[name] for name in asked if name not in TABLES[kind].names}
+        if change.before is None:
+            own = {**self._defaults(kind), **own}
+        elif own:
+            own = {**store.read(kind, (change.ref.id,)).get(change.ref.id, {}), **own}
+        if own:
+            store.write(change.ref, own)
+
+    def _defaults(self, kind: Kind) -> Body:
+        """What a new resource has of what can be given, and is no field of the model."""
+        return {
+            each.name: plain(each.default)
+            for each in self.attributes().get(kind, ())
+            if each.settable
+            and each.name not in TABLES[kind].names
+            and (each.nullable or each.default is not None)
+        }
 
     def extend(self, kind: Kind, ids: Sequence[UUID], store: ExtraStore) -> Mapping[UUID, Body]:
         """Attributes of these resources that are worked out when they are shown.

@@ -36,9 +36,7 @@ class PortSecurityDriver(ExtensionDriver):
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
         return {
-            Kind.NETWORK: (
-                Attribute(name=NAME, type=AttributeType.BOOLEAN, default=True, filterable=False),
-            ),
+            Kind.NETWORK: (Attribute(name=NAME, type=AttributeType.BOOLEAN, default=True),),
             Kind.PORT: (Attribute(name=NAME, type=AttributeType.BOOLEAN, network_owner_only=True),),
         }
 

@@ -73,6 +73,17 @@ class Painter(ExtensionDriver):
         return {id: {SHADE: f"light {kept.get(id, {}).get(COLOUR)}"} for id in ids}
 
 
+class PlainPainter(Painter):
+    """A good driver too: leaves keeping to the contract."""
+
+    VERSION: ClassVar[int] = 1
+
+    def keep(self, change: Change, asked: Body, store: ExtraStore) -> None:
+        if asked.get(COLOUR) == "black":
+            raise Conflict("black is no colour")
+        ExtensionDriver.keep(self, change, asked, store)
+
+
 class BrokenExtension(Painter):
     """The painter, with one thing wrong."""
 

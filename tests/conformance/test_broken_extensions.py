@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from broken_extensions import BROKEN, COLOUR, OFF, BrokenExtension, Painter
+from broken_extensions import BROKEN, COLOUR, OFF, BrokenExtension, Painter, PlainPainter
 from refusal import refusals
 
 from netfw.drivers.extension import ExtensionDriver
@@ -46,6 +46,12 @@ class PainterSuite(ExtensionDriverConformance):
 
 class TestPainter(PainterSuite):
     """The good one passes."""
+
+
+class TestPlainPainter(PainterSuite):
+    """And the one that leaves keeping to the contract."""
+
+    driver = PlainPainter
 
 
 @pytest.mark.parametrize("driver", BROKEN, ids=lambda driver: driver.__name__)

@@ -72,6 +72,7 @@ class Questions:
         self._resource, self._bounds = resource, bounds
         self._filters = {each.name: each for each in resource.attributes if each.filterable}
         self._sortable = frozenset(each.name for each in resource.attributes if each.sortable)
+        self._shown = frozenset(each.name for each in resource.attributes if each.shown)
         self._known = {*self._filters, *(TAG_FILTERS if resource.tags else ())}
 
     def asked(self, given: Parameters) -> Question:
@@ -103,15 +104,25 @@ class Questions:
         for name, _ in given:
             if name != "fields":
                 raise InvalidInput({name[:100]: "can not be asked of one; only fields can"})
-        return _fields([value for _, value in given])
+        return self._fields([value for _, value in given])
 
     def _filter(self, name: str, value: str) -> Value:
         attribute = self._filters.get(name)
         if attribute is None:
             if name in self._known:
                 return value
+            if name in self._shown:
+                raise ValueError("can not be filtered by")
             raise ValueError(f"is not a filter{nearest(name, self._known)}")
         return filter_value(attribute, value)
+
+    def _fields(self, values: list[str]) -> frozenset[str]:
+        """What is to be shown; names that the resource has not are left out, unless all are."""
+        named = [name for value in values for name in value.split(",") if name]
+        if named and self._shown.isdisjoint(named):
+            near = nearest(named[0], self._shown)
+            raise InvalidInput({"fields": f"there is no attribute {shown(named[0])}{near}"})
+        return frozenset(named)
 
     def _question(
         self, filters: Mapping[str, tuple[Value, ...]], control: Mapping[str, list[str]]
@@ -131,7 +142,7 @@ class Questions:
                 marker=_marker(marker),
                 backwards=backwards,
             ),
-            fields=_fields(control.get("fields", [])),
+            fields=self._fields(control.get("fields", [])),
             paged=bool(limit),
         )
 
@@ -195,10 +206,6 @@ def _pair(record: Record, raw: str) -> Value:
 
 def _last(values: list[str]) -> str:
     return values[-1] if values else ""
-
-
-def _fields(values: list[str]) -> frozenset[str]:
-    return frozenset(name for value in values for name in value.split(",") if name)
 
 
 def _number(name: str, values: list[str]) -> int:

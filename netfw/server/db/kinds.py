@@ -154,6 +154,7 @@ _NETWORK = (
     _flag("is_default"),
     _number("mtu"),
     _id("qos_policy_id", index=False),
+    _flag("port_security_enabled"),
 )
 _SEGMENT = (
     _id("network_id", refers="networks"),

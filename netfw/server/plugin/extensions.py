@@ -8,17 +8,17 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from netfw.drivers.attribute import Attribute, Value
+from netfw.drivers.attribute import Attribute, plain
 from netfw.drivers.change import Change
 from netfw.drivers.extension import ExtensionDriver
 from netfw.drivers.query import Body
 from netfw.errors import ConfigError, InvalidInput
-from netfw.model.document import Document
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
-from netfw.model.wire import Json
+from netfw.model.wire import TABLES, Json
+from netfw.server.db.kinds import stored
 from netfw.server.plugin.unit import Unit
 
 LOG = logging.getLogger(__name__)
@@ -42,6 +42,10 @@ class Extensions:
         self._extending = tuple(
             driver for driver in self.drivers if type(driver).extend is not ExtensionDriver.extend
         )
+        self._keeping = {
+            kind: frozenset(driver for driver in self.drivers if self._keeps(driver, kind))
+            for kind in self._names
+        }
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
         """All that they declare, by kind: the API has these, and no others of extensions."""
@@ -52,9 +56,15 @@ class Extensions:
         return found
 
     def declared(self) -> Mapping[str, Mapping[str, tuple[Attribute, ...]]]:
-        """The same by the name of the driver, then of the resource."""
+        """The same by the name of the driver, then of the resource, for the API.
+
+        What has no column can not be looked for, whatever is declared.
+        """
         return {
-            driver.describe().name: {kind.value: each for kind, each in kinds.items()}
+            driver.describe().name: {
+                kind.value: tuple(_findable(kind, each) for each in attributes)
+                for kind, attributes in kinds.items()
+            }
             for driver, kinds in self._declared.items()
         }
 
@@ -90,6 +100,8 @@ class Extensions:
                 request_id=unit.requester.request_id,
             )
             shaped = cast(R, _shape(driver, change, asked))
+            if driver not in self._keeping[kind]:
+                continue
             names = frozenset(each.name for each in declared)
             driver.keep(
                 Change(before=before, after=shaped, network=network, request_id=change.request_id),
@@ -114,6 +126,13 @@ class Extensions:
                 continue
             for id, own in said.items():
                 rows[id].update(own)
+
+    def _keeps(self, driver: ExtensionDriver, kind: Kind) -> bool:
+        """Whether it may have something to keep."""
+        if type(driver).keep is not ExtensionDriver.keep:
+            return True
+        names = {each.name for each in self._declared[driver].get(kind, ())}
+        return not names.issubset(TABLES[kind].names)
 
     def _claim(self, driver: ExtensionDriver, kind: Kind, name: str) -> None:
         other = self._names.setdefault(kind, {}).setdefault(name, driver)
@@ -185,20 +204,16 @@ def _shape(driver: ExtensionDriver, change: Change, asked: Body) -> Resource:
     return shaped
 
 
+def _findable(kind: Kind, declared: Attribute) -> Attribute:
+    return declared if declared.name in stored(kind).columns else evolve(declared, filterable=False)
+
+
 def _asked(declared: Iterable[Attribute], body: Body, *, new: bool) -> Body:
     """What *body* says of the attributes; of a new resource also what it leaves to defaults."""
     asked: dict[str, Json] = {}
     for each in declared:
         if each.name in body:
             asked[each.name] = body[each.name]
-        elif new and (each.nullable or each.default is not None):
-            asked[each.name] = _json(each.default)
+        elif new and each.settable and (each.nullable or each.default is not None):
+            asked[each.name] = plain(each.default)
     return asked
-
-
-def _json(value: Value) -> Json:
-    if isinstance(value, Document):
-        return value.content()
-    if isinstance(value, tuple):
-        return [_json(each) for each in value]
-    return value

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import UUID
 
 import pytest
 from database_place import Place
 
+from netfw.drivers.query import Query
 from netfw.errors import BackendBroken, InvalidInput
+from netfw.model.network import Network
+from netfw.model.resource import Kind
 from netfw.server.db import Database, migration
 
 
@@ -46,3 +50,24 @@ def test_a_column_that_somebody_took_away_is_found(
     with database.writing.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE routers DROP COLUMN ha")
     assert migration.differences(database) == ("add column: routers ha",)
+
+
+def test_what_becomes_a_column_is_taken_from_what_is_stored(
+    place: Place, open_database: Callable[..., Database]
+) -> None:
+    database = open_database(place.url)
+    migration.upgrade(database)
+    networks = [
+        Network(id=UUID(int=number), project_id="p", port_security=number != 2)
+        for number in (1, 2, 3)
+    ]
+    database.transaction(lambda tx: tx.resources.insert(*networks))
+    migration.downgrade(database, "0005")
+    migration.upgrade(database)
+
+    def found(value: bool) -> list[int]:
+        query = Query(filters={"port_security_enabled": (value,)})
+        rows = database.read(lambda view: view.resources.find(Kind.NETWORK, query))
+        return [row.ref.id.int for row in rows]
+
+    assert (found(True), found(False)) == ([1, 3], [2])
