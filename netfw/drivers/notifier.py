@@ -22,8 +22,9 @@ class Notifier(Driver):
        once where they queue, each at least once.
     3. ``notify`` is idempotent for the other side: every message says a state, or carries ref and
        revision.
-    4. What ``notify`` raises keeps the whole batch in the outbox; it is tried again with growing
-       pauses and can be seen.  No request waits for it and no port's status depends on it.
+    4. What ``notify`` raises keeps the whole batch in the outbox, where it can be seen: after
+       ``BackendUnavailable`` it is tried again with growing pauses, after anything else it waits
+       for a person.  No request waits for it and no port's status depends on it.
     5. It gives up waiting for the other side after the time-out of its options.
     """
 
@@ -39,5 +40,6 @@ class Notifier(Driver):
         """Tell the outside party.
 
         :raises BackendUnavailable: tried again, with growing pauses.
-        :raises NetfwError: the other side refused for good; kept and shown, not tried again.
+        :raises NetfwError: the other side refused for good; kept and shown, not tried again, like
+            what any other exception leaves.
         """

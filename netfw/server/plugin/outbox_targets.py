@@ -86,7 +86,7 @@ class DriverTarget:
             self._driver.deliver(work.change)
         except NetfwError as exc:
             return Step(entries=work.entries, error=_told(exc), later=exc.retryable)
-        except Exception as exc:  # a driver's fault degrades one resource
+        except (Exception, SystemExit) as exc:  # a driver's fault degrades one resource
             LOG.exception("%s failed with %s", self.name, work.ref)
             return Step(entries=work.entries, error=_told(exc))
         return Step(entries=work.entries)
@@ -110,12 +110,12 @@ class NotifierTarget:
             if not exc.retryable:
                 LOG.error("%s refuses %d changes: %s", self.name, len(some), exc)
             yield Step(entries=some, error=_told(exc), later=exc.retryable)
-        except Exception as exc:  # a notifier's fault holds up nobody else
+        except (Exception, SystemExit) as exc:  # a notifier's fault holds up nobody else
             LOG.exception("%s failed with %d changes", self.name, len(some))
             yield Step(entries=some, error=_told(exc))
         else:
             yield Step(entries=some)
 
 
-def _told(exc: Exception) -> str:
+def _told(exc: BaseException) -> str:
     return str(exc) if isinstance(exc, NetfwError) and str(exc) else f"{type(exc).__name__}: {exc}"
