@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from datetime import datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from netfw.errors import nearest
+
+if TYPE_CHECKING:
+    from netfw.server.api.identity.claim import Claim
+
+ROLES: Final = frozenset({"admin", "member", "reader", "service"})
+"""Those that the rules name, unless the operator's own say more."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -18,10 +28,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("user", help="whose token it is")
     command.add_argument("--project", default="", help="his project; administrators need none")
     command.add_argument(
-        "--role", action="append", help="admin, member or reader; several: give it again"
+        "--role", action="append", help="admin, member, reader or service; several: give it again"
     )
     command.add_argument(
-        "--until", type=datetime.fromisoformat, help="when it expires, such as 2027-01-31"
+        "--until", type=_time, help="when it expires, such as 2027-01-31 or 2027-01-31T12:00Z"
     )
     command.add_argument("--file", help="append the line to this file")
     command.set_defaults(func=run)
@@ -40,6 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
         user=arguments.user,
         roles=frozenset(arguments.role or ("member",)),
     )
+    for sentence in _doubts(claim, arguments.until):
+        print(f"netfw token: {sentence}", file=sys.stderr)
     token, line = issue(claim, arguments.until)
     if arguments.file:
         append_line(arguments.file, line)
@@ -47,3 +59,27 @@ def run(arguments: argparse.Namespace) -> int:
         print(line, file=sys.stderr)
     print(token)
     return 0
+
+
+def _time(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time such as 2027-01-31 or 2027-01-31T12:00Z"
+        ) from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _doubts(claim: Claim, until: datetime | None) -> Iterator[str]:
+    """What is possible, and probably not meant."""
+    roles = {role.lower() for role in claim.roles}
+    for role in sorted(roles - ROLES):
+        yield (
+            f"the role {role!r} may do nothing unless a rule of [policy] file names it"
+            f"{nearest(role, ROLES)}"
+        )
+    if not claim.project_id and "admin" not in roles:
+        yield "without --project the token is refused: only administrators need none"
+    if until is not None and until <= datetime.now(UTC):
+        yield f"it has expired already, on {until.isoformat()}"
