@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from netfw.cli.config_arguments import add_file_arguments, file_arguments
@@ -13,7 +13,7 @@ from netfw.conf.reading import read
 from netfw.errors import BackendError, ConfigError, InvalidInput
 
 if TYPE_CHECKING:
-    from netfw.server.db import Database
+    from netfw.server.db import Database, Transaction
 
 PROGRAM = "netfw-db"
 
@@ -119,9 +119,7 @@ def _outbox(database: Database, arguments: argparse.Namespace) -> int:
         print(f"{count} are tried again")
         return 0
     if arguments.forget is not None:
-        gone = database.transaction(lambda tx: tx.outbox.forget(arguments.forget))
-        print(f"{gone} are forgotten")
-        return 0
+        return _forget(database, arguments.forget)
     backlogs, faults = database.transaction(lambda tx: (tx.outbox.backlogs(), tx.outbox.faults()))
     for driver, backlog in sorted(backlogs.items()):
         print(
@@ -138,6 +136,26 @@ def _outbox(database: Database, arguments: argparse.Namespace) -> int:
     if not backlogs:
         print("nothing waits")
     return 1 if faults else 0
+
+
+def _forget(database: Database, driver: str) -> int:
+    """1: nothing waits for it, so that its name is perhaps another."""
+
+    def forget(transaction: Transaction) -> tuple[set[str], int]:
+        known = {*transaction.outbox.backlogs(), *_lanes(transaction)}
+        return known, transaction.outbox.forget(driver)
+
+    known, gone = database.transaction(forget)
+    if driver in known:
+        print(f"{gone} are forgotten")
+        return 0
+    told = f"; something waits for {', '.join(sorted(known))}" if known else ""
+    print(f"nothing waits for {driver!r}{told}")
+    return 1
+
+
+def _lanes(transaction: Transaction) -> Iterator[str]:
+    return (fault.lane.driver for fault in transaction.outbox.faults())
 
 
 if __name__ == "__main__":
