@@ -55,6 +55,10 @@ class WatchedFile(Generic[T]):
                 self._lock.release()
         return self._value
 
+    def look(self) -> None:
+        """Have a change noticed, and complained of, although nobody asks what the file says."""
+        self.value  # noqa: B018 - it looks
+
     def reload(self) -> None:
         """Read it now.
 

@@ -233,6 +233,21 @@ def test_the_operators_file_replaces_rules_and_is_read_again_when_it_changes(tmp
     assert may(policy, RED, NETWORK, Verb.CREATE, network) == "yes"
 
 
+@pytest.mark.parametrize("text", ["owner: 'rule:member'\n", "create_network: 'role:a or b'\n"])
+def test_a_faulty_change_is_complained_of_in_one_line_though_nobody_asks(tmp_path, caplog, text):
+    path, policy = overridden(tmp_path, "{}\n")
+    path.write_text(text)
+    deadline = time.monotonic() + 10
+    while not caplog.records:
+        assert time.monotonic() < deadline, "it was not noticed"
+        policy.look()
+        time.sleep(0.1)
+    [line] = caplog.records
+    assert line.getMessage().startswith(f"{path}: policy rule ")
+    assert line.getMessage().endswith("what it said before stays in force")
+    assert line.exc_info is None
+
+
 def test_who_is_an_administrator_is_a_rule_too(tmp_path):
     _, policy = overridden(tmp_path, "context_is_admin: 'role:cloud_admin'\n")
     cloud = Requester(project_id="", roles=frozenset({"Cloud_Admin"}))

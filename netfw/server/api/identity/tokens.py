@@ -54,6 +54,10 @@ class Tokens:
             return Unknown("a token in X-Auth-Token that has not expired")
         return found.claim
 
+    def look(self) -> None:
+        """Read the file again if it changed."""
+        self._file.look()
+
     def reload(self) -> None:
         """Read the file now.
 

@@ -14,7 +14,7 @@ from oslo_config.cfg import ConfigOpts
 from netfw.conf.identity import POLICY
 from netfw.drivers.api_extension import PolicyRule
 from netfw.drivers.query import Body, Requester
-from netfw.errors import Forbidden, NotFound
+from netfw.errors import ConfigError, Forbidden, NotFound
 from netfw.model.wire import Json
 from netfw.server.api.declaration import ApiAction, ApiAttribute, ApiResource, Verb
 from netfw.server.api.policy.decision import Decision, Decisions, Question
@@ -72,6 +72,11 @@ class RulesPolicy:
         """Whether his roles make him an administrator."""
         decision = self._of(requester)["context_is_admin"]
         return decision is True
+
+    def look(self) -> None:
+        """Read the operator's file again if it changed; what is wrong with it is logged."""
+        if self._file is not None:
+            self._file.look()
 
     def reload(self) -> None:
         """Read the operator's file now.
@@ -195,7 +200,11 @@ def configured(
 
 
 def _read(path: str, declared: Mapping[str, PolicyRule], text: str) -> Rules:
-    return compiled(declared, read_file(path, declared, text))
+    overrides = read_file(path, declared, text)
+    try:
+        return compiled(declared, overrides)
+    except ConfigError as exc:
+        raise ConfigError(f"{path}: {exc}") from exc
 
 
 def _holds(decision: Decision, row: Row | None) -> bool:
