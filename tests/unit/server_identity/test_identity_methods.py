@@ -266,6 +266,15 @@ def test_tcp_with_noauth_alone_is_refused_at_start_unless_asked_for():
         refuse_unserved(conf(), ["127.0.0.1:9696"])
 
 
+def test_an_address_that_others_reach_and_that_serves_none_of_them_is_warned_of(caplog):
+    here = ["127.0.0.1:9696", "[::1]:9696"]
+    refuse_unserved(conf(noauth_on_loopback=True), here)
+    refuse_unserved(conf(noauth_everybody_is_admin=True), ["0.0.0.0:9696"])
+    assert not caplog.records
+    refuse_unserved(conf(noauth_on_loopback=True), [*here, "0.0.0.0:9696", "[::]:9696"])
+    assert caplog.messages[0].startswith("0.0.0.0:9696, [::]:9696 can be reached from elsewhere")
+
+
 @pytest.mark.parametrize(
     "values",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_address
 
 from attrs import evolve
 from oslo_config.cfg import ConfigOpts
@@ -53,6 +54,12 @@ class Methods:
             raise Unauthorized("your identity has no project; it takes one that is in a project")
         return requester
 
+    def look(self) -> None:
+        """Read files again that changed; what is wrong with one is logged."""
+        for method in self._methods:
+            if isinstance(method, Tokens):
+                method.look()
+
     def reload(self) -> None:
         """Read again what can be read again.
 
@@ -94,6 +101,22 @@ def refuse_unserved(conf: ConfigOpts, addresses: Sequence[str]) -> None:
             "[identity] methods, or set noauth_on_loopback, which makes every user of this "
             "machine an administrator"
         )
+    outside = [each for each in addresses if not _is_loopback(each)]
+    if outside and not options.noauth_everybody_is_admin:
+        LOG.warning(
+            "%s can be reached from elsewhere, and nobody from there is served: noauth_on_loopback "
+            "is for this machine's own users; bind 127.0.0.1, or choose another of [identity] "
+            "methods",
+            ", ".join(outside),
+        )
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[] ")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _noauth(conf: ConfigOpts) -> NoAuth:
