@@ -71,16 +71,17 @@ def open_listening(address: Address, settings: Settings) -> Listening:
         if isinstance(address, OpenSocket):
             return _inherited(address, settings)
         if isinstance(address, UnixAddress):
-            Path(address.path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            mode = 0o755 if settings.socket_mode & 0o007 else 0o750
+            Path(address.path).parent.mkdir(mode=mode, parents=True, exist_ok=True)
             return UnixListening(address, settings.socket_mode)
         return Listening(_bind_tcp(address), str(address), tls=address.tls)
     except OSError as exc:
         if exc.errno == errno.EADDRINUSE:
             raise Conflict(
-                f"{address} is taken: stop who listens there, or listen elsewhere"
+                f"{address} is taken: stop who listens there, or change [local] listen"
             ) from exc
         raise BackendBroken(
-            f"can not listen at {address}: {exc}; change listen, or rights"
+            f"can not listen at {address}: {exc}; change [local] listen, or rights"
         ) from exc
 
 
@@ -120,11 +121,14 @@ def _clear_away(path: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise Conflict(f"{path} is there and is no socket: remove it, or listen elsewhere")
+        raise Conflict(f"{path} is there and is no socket: remove it, or change [local] listen")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         if probe.connect_ex(path) != errno.ECONNREFUSED:
-            raise Conflict(f"unix:{path} is taken: another process listens there")
+            raise Conflict(
+                f"unix:{path} is taken: another process listens there; stop it, or change "
+                "[local] listen"
+            )
     os.unlink(path)
 
 
@@ -161,7 +165,8 @@ class _Lock:
             except BlockingIOError as exc:
                 os.close(self._file)
                 raise Conflict(
-                    f"{path.removesuffix('.lock')} is taken: another process serves there"
+                    f"{path.removesuffix('.lock')} is taken: another process serves there; stop "
+                    "it, or change [local] listen"
                 ) from exc
             os.close(self._file)  # the one before has removed it meanwhile
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from netfw.errors import ConfigError
@@ -15,11 +16,14 @@ BACKLOG = 512
 def listen_unix(path: Path, mode: int = 0o660) -> socket.socket:
     """A socket at *path*; one that nobody serves any more is replaced.
 
+    A directory that is missing is made, for others only where the socket is.
+
     :raises ConfigError: it can not be there, or somebody serves it.
     """
     _clear(path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        path.parent.mkdir(mode=0o755 if mode & 0o007 else 0o750, parents=True, exist_ok=True)
         former = os.umask(0o777 & ~mode)
         try:
             listening.bind(str(path))
@@ -28,8 +32,30 @@ def listen_unix(path: Path, mode: int = 0o660) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as exc:
         listening.close()
-        raise ConfigError(f"the API can not listen on {path}: {exc.strerror or exc}") from exc
+        raise ConfigError(
+            f"the API can not listen on {path}: {exc.strerror or exc}; change [api] socket"
+        ) from exc
     return listening
+
+
+def removal(path: Path) -> Callable[[], None]:
+    """What removes the socket at *path*, unless somebody else has put his there meanwhile."""
+    made = _sign(path)
+
+    def remove() -> None:
+        try:
+            if _sign(path) == made:
+                path.unlink()
+        except OSError:
+            return  # a next server clears it away
+
+    return remove
+
+
+def _sign(path: Path) -> tuple[int, int, int]:
+    """What tells a socket from a later one, which may have got the same inode."""
+    found = path.lstat()
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def listen_tcp(host: str, port: int) -> socket.socket:
@@ -50,7 +76,8 @@ def listen_tcp(host: str, port: int) -> socket.socket:
     except OSError as exc:
         listening.close()
         raise ConfigError(
-            f"the API can not listen on {host} port {port}: {exc.strerror or exc}"
+            f"the API can not listen on {host} port {port}: {exc.strerror or exc}; "
+            "change [api] bind"
         ) from exc
     return listening
 
@@ -68,4 +95,4 @@ def _clear(path: Path) -> None:
         except OSError:
             path.unlink(missing_ok=True)
             return
-    raise ConfigError(f"another server serves {path}; stop it first, or choose another path")
+    raise ConfigError(f"another server serves {path}; stop it first, or change [api] socket")

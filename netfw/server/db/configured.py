@@ -6,19 +6,24 @@ from oslo_config.cfg import ConfigOpts
 
 from netfw.server.db.database import Database
 from netfw.server.db.engine import Limits
+from netfw.server.db.file import make_file
 from netfw.server.db.journal import Retention
 from netfw.server.db.url import default_url
 
 
 def configured(conf: ConfigOpts) -> Database:
-    """The database of the group ``database``; nothing is connected yet.
+    """The database of the group ``database``; nothing is connected yet, but an SQLite file is made.
 
     :raises ConfigError: what is named there can not be used.
     """
     options = conf.database
     url = options.connection or default_url(conf.state_path).render_as_string(hide_password=False)
     limits = Limits(connections=options.connections, lock_timeout=options.lock_timeout)
-    return Database(url, limits, attempts=options.attempts)
+    database = Database(url, limits, attempts=options.attempts)
+    if database.is_file:
+        option = "[database] connection" if options.connection else "[DEFAULT] state_path"
+        make_file(database.writing.url, option)
+    return database
 
 
 def retention(conf: ConfigOpts) -> Retention:
