@@ -1,13 +1,12 @@
 """The HTTP server: cheroot, with bounds on what clients can make it hold.
 
-A connection has no thread until its client says something.  A request is read in full, within its
-size and its time, before the application sees it.  When all threads are busy and the queue is full,
-clients get 503 at once.
+A connection has no thread until a request is there: its head, and its body if that is small.  A
+request is read in full, within its size and its time, before the application sees it.  When all
+threads are busy and the queue is full, clients get 503 at once.
 """
 
 from __future__ import annotations
 
-import io
 import logging
 import queue
 import socket
@@ -19,26 +18,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import frozen
-from cheroot import server as cheroot_server
 from cheroot import wsgi
 from cheroot.ssl.builtin import BuiltinSSLAdapter
 
 from netfw.errors import ConfigError
-from netfw.server.api.chunked import read_chunks
-from netfw.server.api.request_headers import read_headers
+from netfw.server.api.connection import Connection, Gateway, Watch, busy, rendered_refusal
 
 log = logging.getLogger(__name__)
 
 WsgiApp = Callable[..., Iterable[bytes]]
 
-_BUSY_BODY = (
-    b'{"NeutronError": {"type": "ServiceUnavailable", "message": '
-    b'"the server has more to do than it can; try again", "detail": ""}}'
-)
-BUSY = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
-    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(_BUSY_BODY)
-) + _BUSY_BODY
+BUSY = rendered_refusal(busy())
 
 
 @frozen(kw_only=True)
@@ -123,122 +113,10 @@ class HttpServer:
                 log.exception("the API stopped serving")
 
 
-class _Watch:
-    """Hangs up on clients that take too long to send a request or to take an answer."""
-
-    def __init__(self, settings: HttpSettings) -> None:
-        self._limits = {"reading": settings.reading, "writing": settings.writing}
-        self._lock = threading.Lock()
-        self._since: dict[_Connection, tuple[str, float]] = {}
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="netfw-api-watch", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def note(self, connection: _Connection, phase: str | None) -> None:
-        """*connection* is reading, writing, or neither from now on."""
-        with self._lock:
-            if phase is None:
-                self._since.pop(connection, None)
-            else:
-                self._since[connection] = (phase, time.monotonic())
-
-    def _run(self) -> None:
-        pause = min(1.0, *self._limits.values())
-        while not self._stopped.wait(pause):
-            now = time.monotonic()
-            with self._lock:
-                late = [
-                    connection
-                    for connection, (phase, since) in self._since.items()
-                    if now - since > self._limits[phase]
-                ]
-            for connection in late:
-                connection.hang_up()
-
-
-class _Request(cheroot_server.HTTPRequest):
-    """A request whose headers are read strictly."""
-
-    header_reader = staticmethod(read_headers)
-
-
-class _Connection(cheroot_server.HTTPConnection):
-    """A connection that the watch knows of while it is read from and written to."""
-
-    RequestHandlerClass = _Request
-    server: _Server
-    fresh = True
-    """It has not been waited for yet."""
-
-    def communicate(self) -> bool:
-        self.server.watch.note(self, "reading")
-        try:
-            return bool(super().communicate())  # type: ignore[no-untyped-call]
-        finally:
-            self.server.watch.note(self, None)
-
-    def hang_up(self) -> None:
-        """Wake whoever waits for the client."""
-        try:
-            # That of the class: the one of TLS would wait, or pull its state away from the thread.
-            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
-        except OSError:
-            return
-        log.info("hung up on a client that took too long")
-
-
-class _Gateway(wsgi.Gateway_10):
-    """Reads the body, then calls the application."""
-
-    def respond(self) -> None:
-        connection, settings = self.req.conn, self.req.server.settings
-        try:
-            body = self._body(settings.body)
-        except ValueError as exc:
-            self.req.close_connection = True
-            self.req.simple_response("400 Bad Request", str(exc))
-            return
-        if body is not None:
-            self.env["wsgi.input"] = io.BytesIO(body)
-        connection.server.watch.note(connection, None)
-        credentials = _credentials(connection)
-        if credentials is not None:
-            self.env["netfw.peer_credentials"] = credentials
-        super().respond()
-
-    def write(self, chunk: bytes) -> None:
-        connection = self.req.conn
-        connection.server.watch.note(connection, "writing")
-        super().write(chunk)
-
-    def _body(self, limit: int) -> bytes | None:
-        """What there is of the body, up to *limit* and one more; ``None``: it says that it is
-        longer, so that nobody reads it."""
-        if self.req.chunked_read:
-            self.req.close_connection = True  # what follows the body is not ours to guess
-            return read_chunks(self.req.conn.rfile, limit)
-        if int(self.env.get("CONTENT_LENGTH") or 0) > limit:
-            self.req.close_connection = True  # or cheroot would read it after all, in one piece
-            return None
-        return bytes(self.req.rfile.read(limit + 1))
-
-
-def _credentials(connection: Any) -> tuple[int, int, int] | None:
-    if connection.socket.family != socket.AF_UNIX:
-        return None
-    pid, uid, gid = connection.get_peer_creds()
-    return int(pid), int(uid), int(gid)
-
-
 class _Server(wsgi.Server):
     """Cheroot on a socket that listens already."""
 
-    ConnectionClass = _Connection
+    ConnectionClass = Connection
     _connections: Any
 
     def __init__(self, app: WsgiApp, listening: socket.socket, settings: HttpSettings) -> None:
@@ -255,11 +133,13 @@ class _Server(wsgi.Server):
             accepted_queue_timeout=0,
             peercreds_enabled=unix,
         )
-        self.gateway = _Gateway
+        self.gateway = Gateway
         self.timeout = settings.idle
         self.expiration_interval = 0.2
         self.settings, self.listening = settings, listening
-        self.watch = _Watch(settings)
+        self.watch = Watch(settings)
+        self.waiting = threading.BoundedSemaphore(max(1, settings.threads // 2))
+        """Threads that may wait for large bodies; the others are for who has sent his."""
         self.max_request_header_size = settings.headers
         self.keep_alive_conn_limit = settings.connections
 
@@ -279,15 +159,30 @@ class _Server(wsgi.Server):
         """Wait, without a thread, until a new client says something; then queue it."""
         if conn.fresh:
             conn.fresh = False
-            if self.can_add_keepalive_connection:
-                self._connections.put(conn)
-            else:
-                self._turn_away(conn)
+            if not self.can_add_keepalive_connection:
+                self._make_room()
+            self.put_conn(conn)
             return
         try:
             self.requests.put(conn)
         except queue.Full:
             self._turn_away(conn)
+
+    def put_conn(self, conn: Any) -> None:
+        """Wait for what the client says next; without, when the server ends meanwhile."""
+        try:
+            super().put_conn(conn)
+        except (OSError, ValueError, KeyError):
+            conn.close()
+
+    def _make_room(self) -> None:
+        """Hang up on those that have said nothing for the longest, so that others get in."""
+        waiting = self._connections._selector
+        known = [pair for pair in waiting.connections if pair[1] is not self]
+        known.sort(key=lambda pair: pair[1].last_used)
+        for number, conn in known[: 1 + len(known) // 50]:
+            waiting.unregister(number)
+            conn.close()
 
     def _turn_away(self, conn: Any) -> None:
         """Tell a client to come again, without waiting for it."""

@@ -48,6 +48,8 @@ def test_tls_is_served_and_nothing_else(tmp_path: Path, certificate: Path) -> No
         assert time.monotonic() - began < 5, "clients that say nothing hold up the others"
         for each in silent:
             each.close()
+        _stall(server.url, trusting)
+        _follow_on(trusting)
         with pytest.raises(ssl.SSLError):
             _shake_hands_by(ssl.TLSVersion.TLSv1_1)
         assert "Traceback" not in server.log
@@ -56,6 +58,39 @@ def test_tls_is_served_and_nothing_else(tmp_path: Path, certificate: Path) -> No
 def _versions(url: str, context: ssl.SSLContext) -> bytes:
     with urlopen(url, context=context, timeout=10) as reply:
         return bytes(reply.read())
+
+
+def _stall(url: str, context: ssl.SSLContext) -> None:
+    """Handshakes and requests that stop in the middle hold up nobody, though threads are few."""
+    stalled = [socket.create_connection(("127.0.0.1", 9697)) for _ in range(8)]
+    for each in stalled[:4]:
+        each.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+    shaken = [context.wrap_socket(each, server_hostname="127.0.0.1") for each in stalled[4:]]
+    for each in shaken:
+        each.sendall(b"GET / HTTP/1.1\r\nHo")
+    began = time.monotonic()
+    assert _versions(url, context).startswith(b'{"versions"')
+    assert time.monotonic() - began < 5, "clients that stop in the middle hold up the others"
+    shaken[0].sendall(b"st: a\r\n\r\n")
+    assert shaken[0].recv(100).startswith(b"HTTP/1.1 200 ")
+    for each in [*stalled[:4], *shaken]:
+        each.close()
+
+
+def _follow_on(context: ssl.SSLContext) -> None:
+    """Several requests at once, with a body of many records, are answered one after the other."""
+    body = b'{"network": {"name": "%s"}}' % (b"a" * 200_000)
+    head = b"POST /v2.0/networks HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
+    last = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    plain = socket.create_connection(("127.0.0.1", 9697), timeout=10)
+    with context.wrap_socket(plain, server_hostname="127.0.0.1") as client:
+        client.sendall(last.replace(b"Connection: close\r\n", b"") * 3 + head + body + last)
+        said = b""
+        while piece := client.recv(65_536):
+            said += piece
+    statuses = [line.split()[1] for line in said.split(b"\r\n") if line.startswith(b"HTTP/1.1")]
+    assert len(statuses) == said.count(b"HTTP/1.1 ")
+    assert statuses == [b"200", b"200", b"200", b"400", b"200"]
 
 
 def _shake_hands_by(version: ssl.TLSVersion) -> None:

@@ -1,0 +1,278 @@
+"""A client's connection: its requests are read within bounds, and hold a thread only at work.
+
+cheroot's own reading of requests is not used: it reads bodies of any size, waits for slow clients
+in its threads, and answers what it refuses in another form than the API does.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import socket
+import threading
+import time
+from contextlib import suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from cheroot import server as cheroot_server
+from cheroot import wsgi
+
+from netfw.server.api.chunked import read_chunks
+from netfw.server.api.incoming import Arrival, Incoming
+from netfw.server.api.parsing import malformed
+from netfw.server.api.refusal import RETRY_AFTER, Fault, Refusal, fault_of
+from netfw.server.api.request_head import Head, parse_head
+
+if TYPE_CHECKING:
+    from netfw.server.api.http import HttpSettings
+
+log = logging.getLogger(__name__)
+
+LINGERING = 256 * 1024
+"""Bytes that are thrown away after a refusal, so that the client gets to read it."""
+
+_OWN_WORDS = {
+    408: ("HTTPRequestTimeout", "the request did not arrive in time"),
+    500: ("HTTPInternalServerError", "the server made a mistake; its log has the details"),
+}
+
+
+def rendered(fault: Fault) -> bytes:
+    """*fault* as an answer, after which the connection is closed."""
+    body = json.dumps(fault.body()).encode()
+    lines = [
+        f"HTTP/1.1 {fault.status} {HTTPStatus(fault.status).phrase}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        *(f"{name}: {value}" for name, value in fault.headers.items() if name != "Connection"),
+        "Connection: close",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+
+
+def busy() -> Refusal:
+    """What clients are told when there is too much to do."""
+    text = "the server has more to do than it can; try again"
+    return Refusal(503, "ServiceUnavailable", text, {"Retry-After": RETRY_AFTER})
+
+
+def rendered_refusal(refusal: Refusal) -> bytes:
+    """*refusal* as an answer, after which the connection is closed."""
+    fault = fault_of(refusal)
+    assert fault is not None, "a refusal has its status"
+    return rendered(fault)
+
+
+class Watch:
+    """Hangs up on clients that take too long to send a request or to take an answer."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        self._limits = {"reading": settings.reading, "writing": settings.writing}
+        self._lock = threading.Lock()
+        self._since: dict[Connection, tuple[str, float]] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="netfw-api-watch", daemon=True)
+
+    def start(self) -> None:
+        """Watch from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._stopped.set()
+
+    def note(self, connection: Connection, phase: str | None) -> None:
+        """*connection* is reading, writing, or neither from now on; reading goes on as it was."""
+        with self._lock:
+            if phase is None:
+                self._since.pop(connection, None)
+            elif phase != "reading" or self._since.get(connection, ("",))[0] != phase:
+                self._since[connection] = (phase, time.monotonic())
+
+    def _run(self) -> None:
+        pause = min(1.0, *self._limits.values())
+        while not self._stopped.wait(pause):
+            now = time.monotonic()
+            with self._lock:
+                late = [
+                    connection
+                    for connection, (phase, since) in self._since.items()
+                    if now - since > self._limits[phase]
+                ]
+                for connection in late:
+                    del self._since[connection]
+            for connection in late:
+                connection.hang_up()
+
+
+class Request(cheroot_server.HTTPRequest):
+    """A request whose head is there in full when it is made."""
+
+    head: Head
+
+    def parse_request(self) -> None:
+        """Understand the head, or refuse it."""
+        self.started_request = True
+        longest = self.server.settings.headers
+        try:
+            self._take(parse_head(self.conn.rfile.head(), longest))
+        except Refusal as refusal:
+            self.refuse(refusal)
+            return
+        self.ready = True
+
+    def respond(self) -> None:
+        """Read the body, if its size allows, and have the application answer."""
+        try:
+            body = self._body(self.head, self.server.settings.body)
+        except Refusal as refusal:
+            self.refuse(refusal)
+            return
+        self.rfile = _Unread() if body is None else io.BytesIO(body)
+        self.server.watch.note(self.conn, None)
+        self.server.gateway(self).respond()
+        self.ensure_headers_sent()
+        if self.chunked_write:
+            self.conn.wfile.write(b"0\r\n\r\n")
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Answer with *refusal*; the connection ends with it."""
+        self._end_with(rendered_refusal(refusal))
+
+    def simple_response(self, status: Any, msg: Any = "") -> None:
+        """Answer what cheroot meets, in the form of all errors."""
+        number = int(str(status)[:3])
+        word, text = _OWN_WORDS.get(number, _OWN_WORDS[500])
+        self._end_with(rendered(Fault(status=number, word=word, message=str(msg) or text)))
+
+    def _end_with(self, answer: bytes) -> None:
+        self.close_connection = self.sent_headers = True
+        self.conn.server.watch.note(self.conn, "writing")
+        with suppress(OSError):
+            self.conn.wfile.write(answer)
+        self.conn.lingers = True
+
+    def _take(self, head: Head) -> None:
+        self.head = head
+        self.method, self.uri = head.method, head.target
+        self.path, self.qs, self.authority = head.path, head.query, b""
+        self.inheaders = dict(head.headers)
+        self.request_protocol = b"HTTP/%d.%d" % head.version
+        self.response_protocol = self.request_protocol.decode()
+        self.chunked_read = head.chunked
+        self.close_connection = not head.stays or head.chunked
+        # After chunks, what follows is not ours to guess.
+
+    def _body(self, head: Head, limit: int) -> bytes | None:
+        """The body, or more of it than *limit*; ``None``: it says itself that it is longer."""
+        if head.length > limit:
+            self.close_connection = True
+            return None
+        incoming: Incoming = self.conn.rfile
+        if not head.chunked and incoming.holds(head.length):
+            return incoming.read(head.length)
+        if not self.server.waiting.acquire(blocking=False):
+            raise busy()
+        try:
+            if head.expects:
+                self.conn.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            if head.chunked:
+                self.conn.lingers = True
+                return read_chunks(incoming, limit)
+            return incoming.read(head.length)
+        except ValueError as exc:
+            raise malformed(str(exc)) from exc
+        finally:
+            self.server.waiting.release()
+
+
+class _Unread:
+    """The body of a request that is refused for its size."""
+
+    @staticmethod
+    def read(size: int | None = None) -> bytes:
+        return b""
+
+
+class Connection(cheroot_server.HTTPConnection):
+    """A connection that waits without a thread until a request is there."""
+
+    RequestHandlerClass = Request
+    server: Any
+    fresh = True
+    """It has not been waited for yet."""
+    lingers = False
+    """Its last answer may come while the client still sends."""
+
+    def __init__(self, server: Any, sock: socket.socket, makefile: Any = None) -> None:
+        super().__init__(server, sock, makefile)
+        self.rfile = Incoming(sock, server.settings.headers)
+
+    def communicate(self) -> bool:
+        """Go on with a request; whether the connection stays, to wait for more."""
+        self.server.watch.note(self, "reading")
+        self.socket.settimeout(0)
+        try:
+            arrival = self.rfile.gather()
+        except OSError as exc:
+            log.debug("a connection broke: %s", exc)
+            return False
+        if arrival is not Arrival.COMPLETE:
+            return arrival is Arrival.UNDER_WAY
+        self.socket.settimeout(self.server.timeout)
+        try:
+            return bool(super().communicate())  # type: ignore[no-untyped-call]
+        finally:
+            self.server.watch.note(self, None)
+
+    def close(self) -> None:
+        """End it, whatever state it is in."""
+        self.server.watch.note(self, None)
+        if self.lingers:
+            self._let_read()
+        with suppress(OSError, ValueError):
+            super().close()
+
+    def hang_up(self) -> None:
+        """Wake whoever waits for the client."""
+        try:
+            # That of the class: the one of TLS would wait, or pull its state away from the thread.
+            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
+        except OSError:
+            return
+        log.info("hung up on a client that took too long")
+
+    def _let_read(self) -> None:
+        """Throw away what the client sent meanwhile: it would be told of an error otherwise, not
+        what was answered."""
+        left = LINGERING
+        with suppress(OSError):
+            self.socket.settimeout(0)
+            while left > 0 and (piece := self.socket.recv(65_536)):
+                left -= len(piece)
+
+
+class Gateway(wsgi.Gateway_10):
+    """Calls the application, and tells it whose process is at the other end."""
+
+    def respond(self) -> None:
+        """Have the application answer."""
+        credentials = _credentials(self.req.conn)
+        if credentials is not None:
+            self.env["netfw.peer_credentials"] = credentials
+        super().respond()
+
+    def write(self, chunk: bytes) -> None:
+        """Send a part of the answer, within the time for it."""
+        connection = self.req.conn
+        connection.server.watch.note(connection, "writing")
+        super().write(chunk)
+
+
+def _credentials(connection: Any) -> tuple[int, int, int] | None:
+    if connection.socket.family != socket.AF_UNIX:
+        return None
+    pid, uid, gid = connection.get_peer_creds()
+    return int(pid), int(uid), int(gid)

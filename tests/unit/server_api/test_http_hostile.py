@@ -1,0 +1,284 @@
+"""The HTTP server, with clients that want to hurt it, or that speak something else than HTTP."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netfw.server.api.http import HttpServer, HttpSettings
+from netfw.server.api.listening import listen_unix
+
+BODY = 64 * 1024
+MUCH = 32 * 1024 * 1024
+POST = b"POST / HTTP/1.1\r\nHost: a\r\n"
+GET = b"GET / HTTP/1.1\r\nHost: a\r\n"
+DELETE = b"DELETE / HTTP/1.1\r\nHost: a\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+AGAIN = b"GET /again HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+
+
+def echo(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+    body = environ["wsgi.input"].read(2 * BODY)
+    data = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']} {len(body)};".encode()
+    start("200 OK", [("Content-Length", str(len(data))), ("Content-Type", "text/plain")])
+    return [data]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    started: list[HttpServer] = []
+
+    def begin(**settings: Any) -> Path:
+        path = tmp_path / f"api{len(started)}.sock"
+        server = HttpServer(
+            echo, listen_unix(path), HttpSettings(**{"threads": 2, "body": BODY, **settings})
+        )
+        server.start()
+        started.append(server)
+        return path
+
+    yield begin
+    for server in started:
+        server.stop(0.1)
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("door") / "api.sock"
+    server = HttpServer(echo, listen_unix(path), HttpSettings(threads=2, body=BODY))
+    server.start()
+    yield path
+    server.stop(0.1)
+
+
+@pytest.fixture
+def no_faults(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+
+
+def dial(path: Path) -> socket.socket:
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.settimeout(5)
+    client.connect(str(path))
+    return client
+
+
+def rest(client: socket.socket) -> bytes:
+    """All that comes until the server hangs up."""
+    data = b""
+    try:
+        while more := client.recv(65_536):
+            data += more
+    except ConnectionResetError:
+        pass
+    return data
+
+
+def say(path: Path, data: bytes) -> bytes:
+    with dial(path) as client:
+        with suppress(OSError):
+            client.sendall(data)
+        return rest(client)
+
+
+def refused(answer: bytes) -> tuple[int, dict[str, str]]:
+    """The status and the error of an answer that must have the form of the API's errors."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")
+    assert "Content-Type: application/json" in lines, answer[:500]
+    assert "Connection: close" in lines
+    assert f"Content-Length: {len(body)}" in lines
+    error = json.loads(body)["NeutronError"]
+    assert set(error) == {"type", "message", "detail"}
+    assert all((error["type"], error["message"]))
+    return int(lines[0].split()[1]), error
+
+
+@pytest.mark.spec("API-13")
+@pytest.mark.parametrize(
+    ("start", "more", "status"),
+    [
+        (POST + b"Content-Length: -1\r\n\r\n", b"x" * 65_536, 400),
+        (CHUNKED + b"40000000\r\n", b"x" * 65_536, 200),
+        (CHUNKED + b"1;", b"x" * 65_536, 400),
+        (CHUNKED + b"1;x=y\r\n", b"x\r\n1;x=y\r\n" * 6000, 400),
+        (CHUNKED + b"0\r\n", b"X-Trailer: x\r\n" * 4000, 200),
+        (CHUNKED + b"0\r\nX: ", b"x" * 65_536, 200),
+        (GET, b"X-More: x\r\n" * 5000, 413),
+        (GET + b"X: ", b"x" * 65_536, 413),
+        (b"GET /", b"x" * 65_536, 414),
+        (POST + b"Content-Length: 99999999999\r\n\r\n", b"x" * 65_536, 200),
+    ],
+    ids=lambda value: repr(value[-30:]) if isinstance(value, bytes) else None,
+)
+def test_no_client_makes_the_server_take_more_than_its_bounds(
+    door: Path, start: bytes, more: bytes, status: int, no_faults: None
+) -> None:
+    with dial(door) as client:
+        sent = 0
+        try:
+            client.sendall(start)
+            while sent < MUCH:
+                client.sendall(more)
+                sent += len(more)
+        except OSError:
+            pass
+        answer = rest(client)
+    assert sent < 8 * BODY + 1024 * 1024
+    assert answer.startswith(b"HTTP/1.1 %d " % status), (sent, answer[:200])
+    if status != 200:
+        assert refused(answer)[0] == status
+
+
+@pytest.mark.spec("API-04")
+@pytest.mark.parametrize(
+    ("data", "status", "told"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", 400, "Host"),
+        (b'GET / HTTP/1.1\r\nHost: a"><b>\r\n\r\n', 400, "Host"),
+        (b"GET /\r\n\r\n", 400, "request line"),
+        (b"GET /\r\n", 400, "request line"),
+        (b"GET / HTTP/1.1\nHost: a\n\n", 400, "request line"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\x00\x03", 400, "request line"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "HTTP/1.1"),
+        (b"GET / HTTP/0.9\r\nHost: a\r\n\r\n", 505, "HTTP/1.1"),
+        (b"GET / HTTP/+1.1\r\nHost: a\r\n\r\n", 400, "request line"),
+        (b"get / HTTP/1.1\r\nHost: a\r\n\r\n", 400, "request line"),
+        (b"GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400, "request line"),
+        (b"GET /a\x00b HTTP/1.1\r\nHost: a\r\n\r\n", 400, "request line"),
+        (b"GET /a\xff HTTP/1.1\r\nHost: a\r\n\r\n", 400, "request line"),
+        (b"GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n", 400, "path"),
+        (b"GET //[ HTTP/1.1\r\nHost: a\r\n\r\n", 400, "path"),
+        (b"GET * HTTP/1.1\r\nHost: a\r\n\r\n", 400, "path"),
+        (b"OPTIONS http://b/c HTTP/1.1\r\nHost: a\r\n\r\n", 400, "path"),
+        (b"GET http://b/c HTTP/1.1\r\nHost: a\r\n\r\n", 400, "path"),
+        (b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 400, "path"),
+        (GET + b"X: b\r\n c\r\n\r\n", 400, "name"),
+        (GET + b"Expect: tea\r\n\r\n", 417, "Expect"),
+        (POST + b"Content-Length: +5\r\n\r\nabcde", 400, "Content-Length"),
+        (POST + b"Content-Length: 1_0\r\n\r\nabcde", 400, "Content-Length"),
+        (POST + b"Content-Length: \xb2\r\n\r\nabcde", 400, "Content-Length"),
+        (POST + b"Content-Length: \r\n\r\nabcde", 400, "Content-Length"),
+        (POST + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n", 400, "Content-Length"),
+        (POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501, "chunked"),
+        (POST + b"Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", 501, "chunked"),
+        (POST + b"Transfer-Encoding: \r\n\r\n0\r\n\r\n", 501, "chunked"),
+        (b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "HTTP/1.0"),
+        (CHUNKED + b"F" * 90 + b"\r\nabc\r\n0\r\n\r\n", 400, "chunk"),
+        (CHUNKED + b"-5\r\nabc\r\n0\r\n\r\n", 400, "chunk"),
+        (CHUNKED + b"0x5\r\nabcde\r\n0\r\n\r\n", 400, "chunk"),
+        (CHUNKED + b"\r\nabcde\r\n0\r\n\r\n", 400, "chunk"),
+        (CHUNKED + b"5\nabcde\r\n0\r\n\r\n", 400, "chunk"),
+        (CHUNKED + b"5\r\nabcdefg\r\n0\r\n\r\n", 400, "chunk"),
+        (CHUNKED + b"1\r\na\r\n" * 20_000, 400, "chunks"),
+    ],
+)
+def test_what_is_no_request_is_refused_in_the_form_of_all_errors(
+    door: Path, data: bytes, status: int, told: str, no_faults: None
+) -> None:
+    found, error = refused(say(door, data))
+    assert (found, told in error["message"]) == (status, True), error
+
+
+@pytest.mark.parametrize(
+    ("data", "answers"),
+    [
+        (AGAIN * 3, ["GET /again 0"]),
+        (AGAIN.replace(b"Connection: close\r\n", b"") * 9 + AGAIN, ["GET /again 0"] * 10),
+        (b"\r\n" + AGAIN, ["GET /again 0"]),
+        (GET + b"Content-Length: 5\r\n\r\nabcde" + AGAIN, ["GET / 5", "GET /again 0"]),
+        (DELETE + b"Content-Length: 1\r\n\r\na" + AGAIN, ["DELETE / 1", "GET /again 0"]),
+        (POST + b"Content-Length: 0\r\n\r\n" + AGAIN, ["POST / 0", "GET /again 0"]),
+        (CHUNKED + b"2;a=b\r\n{}\r\n0\r\nX-Roles: admin\r\n\r\n", ["POST / 2"]),
+        (CHUNKED + b"1\r\na\r\n" * 500 + b"0\r\n\r\n" + AGAIN, ["POST / 500"]),
+        (b"OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", ["OPTIONS /* 0"]),
+        (b"GET /a%2Fb HTTP/1.0\r\n\r\n", ["GET /a%2Fb 0"]),
+    ],
+)
+def test_requests_are_told_from_what_follows_them(
+    door: Path, data: bytes, answers: list[str], no_faults: None
+) -> None:
+    got = say(door, data).decode().split(";")
+    told = [line.rpartition("\r\n\r\n")[2] for line in got]
+    assert [each for each in told if each] == answers
+
+
+def test_what_follows_a_body_that_was_not_read_is_no_request(door: Path) -> None:
+    said = say(door, POST + b"Content-Length: %d\r\n\r\n" % (BODY + 1) + AGAIN)
+    assert said.count(b"HTTP/1.1") == 1
+
+
+def test_a_client_is_asked_for_its_body_only_when_it_will_be_read(door: Path) -> None:
+    for word in (b"100-continue", b"100-Continue"):
+        with dial(door) as client:
+            head = POST + b"Connection: close\r\nExpect: %s\r\n" % word
+            client.sendall(head + b"Content-Length: 3\r\n\r\n")
+            assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+            client.sendall(b"abc")
+            assert rest(client).endswith(b"POST / 3;")
+    large = say(door, POST + b"Expect: 100-continue\r\nContent-Length: 9999999\r\n\r\n")
+    assert large.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.spec("API-13")
+def test_clients_that_send_slowly_hold_no_thread(serve: Any) -> None:
+    path = serve(threads=1, reading=30)
+    begun = [
+        b"GET",
+        b"GET / HTTP/1.1\r\nHo",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\nab",
+    ]
+    slow = [dial(path) for _ in range(30)]
+    for index, client in enumerate(slow):
+        client.sendall(begun[index % 3])
+    began = time.monotonic()
+    assert say(path, AGAIN).endswith(b"GET /again 0;")
+    slow[1].sendall(b"st: a\r\nConnection: close\r\n\r\n")
+    assert rest(slow[1]).endswith(b"GET / 0;")
+    assert time.monotonic() - began < 3
+    for client in slow:
+        client.close()
+
+
+@pytest.mark.spec("API-13")
+def test_large_bodies_that_come_slowly_leave_threads_for_others(serve: Any) -> None:
+    path = serve(threads=4, reading=30)
+    slow = [dial(path) for _ in range(8)]
+    for client in slow:
+        client.sendall(CHUNKED + b"5\r\nab")
+    assert say(path, AGAIN).endswith(b"GET /again 0;")
+    turned_away = slow[-1].recv(10_000)
+    assert b"Retry-After: 1\r\n" in turned_away
+    assert refused(turned_away)[0] == 503
+    for client in slow:
+        client.close()
+
+
+@pytest.mark.spec("API-13")
+def test_who_says_nothing_makes_room_for_who_does(serve: Any) -> None:
+    path = serve(connections=20, idle=30)
+    silent = [dial(path) for _ in range(60)]
+    assert say(path, AGAIN).endswith(b"GET /again 0;")
+    assert rest(silent[0]) == b""
+    for client in silent:
+        client.close()
+
+
+def test_a_request_that_drips_is_given_up_in_time(serve: Any) -> None:
+    path = serve(reading=0.4)
+    with dial(path) as client:
+        began = time.monotonic()
+        with suppress(OSError):
+            while time.monotonic() - began < 4:
+                client.sendall(b"G")
+                time.sleep(0.05)
+        assert 0.3 < time.monotonic() - began < 3
