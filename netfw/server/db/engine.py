@@ -13,7 +13,7 @@ from typing import Any
 from attrs import frozen
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
-_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cache_size = -16000")
+_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cache_size = -4000")
 
 
 @frozen(kw_only=True)

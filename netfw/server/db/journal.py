@@ -41,7 +41,7 @@ NEXT: Final = Prepared(_NEXT)
 NEXT_TOLD: Final = Prepared(_NEXT.returning(HEAD.c.seq))
 NUMBER: Final = Prepared(select(HEAD.c.seq))
 ENTRIES: Final = Prepared.insert(JOURNAL)
-THE_HEAD: Final = select(HEAD.c.epoch, HEAD.c.seq, HEAD.c.oldest)
+THE_HEAD: Final = Prepared(select(HEAD.c.epoch, HEAD.c.seq, HEAD.c.oldest))
 
 AFTER: Final = bindparam("after", type_=BigInteger())
 UNTIL: Final = bindparam("until", type_=BigInteger())
@@ -58,7 +58,7 @@ OF_READERS: Final = IN_ORDER.where(
         JOURNAL.c.topic.in_(select(INTERESTS.c.topic).where(INTERESTS.c.reader.in_(READERS))),
     )
 )
-CONCERNED: Final = (
+CONCERNED: Final = Prepared(
     select(INTERESTS.c.reader)
     .join(JOURNAL, JOURNAL.c.topic == INTERESTS.c.topic)
     .where(*BETWEEN, or_(INTERESTS.c.ended.is_(None), INTERESTS.c.ended > AFTER))
@@ -123,7 +123,7 @@ class JournalReader:
 
         :raises BackendBroken: there is no journal.
         """
-        row = self._connection.execute(THE_HEAD).first()
+        row = THE_HEAD.first(self._connection, {})
         if row is None:
             raise BackendBroken(MISSING)
         return Head(epoch=row.epoch, seq=row.seq, oldest=row.oldest)
@@ -153,8 +153,8 @@ class JournalReader:
 
     def concerned(self, after: int, until: int) -> frozenset[str]:
         """Whom the commits after *after* concern, up to *until*: readers, and topics of roots."""
-        found = self._connection.execute(CONCERNED, {"after": after, "until": until})
-        return frozenset(found.scalars())
+        found = CONCERNED.all(self._connection, {"after": after, "until": until})
+        return frozenset(row.reader for row in found)
 
     def check(self, cursor: Cursor) -> None:
         """Accept *cursor*.

@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
+import orjson
 from attrs import evolve, frozen
 from sqlalchemy import (
     ColumnElement,
@@ -25,13 +26,15 @@ from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.query import Query
 from netfw.errors import Conflict, NotFound
+from netfw.model.ids import SubnetId
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.subnet import Subnet
 from netfw.model.wire import parse, render
 from netfw.server.db.failure import Duplicate, Overtaken, Trouble, trouble
+from netfw.server.db.forms import columns, related, unique
 from netfw.server.db.journal import Journal
-from netfw.server.db.kinds import COMMON, STORED, TAGS, Stored, stored
+from netfw.server.db.kinds import STORED, TAGS, Stored, stored
 from netfw.server.db.prepared import Prepared
 from netfw.server.db.selection import conditions, selection, sort_columns, visible
 from netfw.server.db.topics import NOTHING, Said, said
@@ -58,7 +61,12 @@ REMEMBERED = 2048
 @lru_cache(maxsize=REMEMBERED)
 def value(kind: Kind, body: str) -> Resource:
     """The value that the *body* of a row says."""
-    return parse(kind, json.loads(body))
+    return parse(kind, orjson.loads(body))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _network(body: str, subnets: frozenset[SubnetId]) -> Network:
+    return evolve(cast(Network, value(Kind.NETWORK, body)), subnet_ids=subnets)
 
 
 @cache
@@ -168,8 +176,7 @@ class Rows:
         """
         found = self._get(Kind.NETWORK, id, project, lock)
         subnets = cast("tuple[Subnet, ...]", self.of_network(Kind.SUBNET, id))
-        bare = cast(Network, value(Kind.NETWORK, found.body))
-        return evolve(bare, subnet_ids=frozenset(each.id for each in subnets)), subnets
+        return _network(found.body, frozenset(each.id for each in subnets)), subnets
 
     def of_network(self, kind: Kind, network: UUID) -> tuple[Resource, ...]:
         """All subnets or segments of a network, in the order of their ids, as values."""
@@ -256,12 +263,12 @@ class Resources(Rows):
         how = stored(ref(numbered[0]).kind)
         bodies = [_body(each) for each in numbered]
         rows = [
-            _columns(how, body, (extras or {}).get(each.id, extra or {}))
+            columns(how, body, (extras or {}).get(each.id, extra or {}))
             for each, body in zip(numbered, bodies, strict=True)
         ]
         self._insert(how.table, rows, how)
-        for table, related in _related(how, bodies).items():
-            self._insert(table, related, how)
+        for table, some in related(how, bodies).items():
+            self._insert(table, some, how)
         for each, body in zip(numbered, bodies, strict=True):
             target = ref(each)
             self.written[target] = body
@@ -281,7 +288,7 @@ class Resources(Rows):
         how = stored(ref(after).kind)
         changed: R = evolve(after, revision=before.revision + 1)
         old, new = _body(before), _body(changed)
-        values = _columns(how, new, extra or {})
+        values = columns(how, new, extra or {})
         if extra is None:
             del values["extra"]
         change = update(how.table).where(_as_read(how, old)).values(values)
@@ -318,7 +325,7 @@ class Resources(Rows):
         self._noticed(was, NOTHING)
 
     def _relate(self, how: Stored, old: Json, new: Json) -> None:
-        before, after = _related(how, [old]), _related(how, [new])
+        before, after = related(how, [old]), related(how, [new])
         for table in (*(relation.table for relation in how.relations), TAGS):
             former, wanted = before.get(table, []), after.get(table, [])
             for row in former:
@@ -336,7 +343,7 @@ class Resources(Rows):
             return run()
         except IntegrityError as exc:
             if trouble(exc) is Trouble.DUPLICATE:
-                what = f"a {how.kind} with the same {_unique(how)} exists"
+                what = f"a {how.kind} with the same {unique(how)} exists"
                 raise Duplicate(what) from exc
             what = f"the {how.kind} refers to something that does not exist, or not any more"
             raise Conflict(what) from exc
@@ -358,39 +365,7 @@ def _body(resource: Resource) -> dict[str, Any]:
 
 def _row(kind: Kind, row: Any) -> Row:
     extra = {} if row.extra == "{}" else json.loads(row.extra)
-    return Row(kind=kind, body=json.loads(row.body), extra=extra)
-
-
-def _columns(how: Stored, body: Json, extra: Json) -> dict[str, Any]:
-    values = {each.column: each.value(body) for each in (*COMMON, *how.fields)}
-    return {"id": body["id"], **values, "body": _text(body), "extra": _text(extra)}
-
-
-def _text(content: Json) -> str:
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
-
-
-def _related(how: Stored, bodies: Iterable[Json]) -> dict[Table, list[dict[str, Any]]]:
-    """The rows in other tables that *bodies* say."""
-    found: dict[Table, list[dict[str, Any]]] = {}
-    for body in bodies:
-        for relation in how.relations:
-            names = [column.name for column in relation.table.columns]
-            for row in sorted(relation.rows(body)):
-                values = dict(zip(names, (body["id"], *row), strict=True))
-                found.setdefault(relation.table, []).append(values)
-        for tag in body.get("tags", ()):
-            found.setdefault(TAGS, []).append({"resource_id": body["id"], "tag": tag})
-    return found
-
-
-def _unique(how: Stored) -> str:
-    uniques = {
-        Kind.PORT: "id, MAC address or fixed IP",
-        Kind.FLOATING_IP: "id or address",
-        Kind.AGENT: "id, or type and host",
-    }
-    return uniques.get(how.kind, "id")
+    return Row(kind=kind, body=orjson.loads(row.body), extra=extra)
 
 
 def _parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:

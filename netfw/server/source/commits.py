@@ -40,7 +40,7 @@ class CommitWatch:
         retention: Retention | None = None,
         *,
         poll: float = 0.05,
-        gather: float = 0.01,
+        gather: float = 0.02,
         tidy: float = 60.0,
     ) -> None:
         """*gather*: seconds for which commits are gathered after some were told."""
