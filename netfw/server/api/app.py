@@ -85,7 +85,7 @@ class Application:
                 fault = unexpected(request_id)
             elif fault.status == 503:
                 log.warning("a request was not served: %s", exc)
-        except Exception:
+        except BaseException:  # a driver that exits must not end the thread, or the server with it
             log.exception("a request met a fault of the server")
             fault = unexpected(request_id)
         return self._refused(fault)

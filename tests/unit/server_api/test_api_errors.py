@@ -66,6 +66,21 @@ def test_a_database_that_does_not_answer_is_told_from_a_fault(
     assert b"secret" not in reply.data
 
 
+@pytest.mark.spec("API-04")
+@pytest.mark.parametrize("fault", [ZeroDivisionError, SystemExit, KeyboardInterrupt])
+def test_a_driver_that_breaks_or_exits_ends_its_request_and_nothing_else(
+    plugins: list[KeepingPlugin], monkeypatch: pytest.MonkeyPatch, fault: type[BaseException]
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise fault("of secret.example")
+
+    client = api(plugins)
+    monkeypatch.setattr(plugins[0], "find", broken)
+    reply = client.get("networks")
+    assert reply.status == 500
+    assert b"secret" not in reply.data
+
+
 def test_what_clients_read_in_messages_is_there(client: Client) -> None:
     group = client.make("security-groups", name="g")
     rule = {"security_group_id": group["id"], "direction": "ingress", "protocol": "tcp"}
