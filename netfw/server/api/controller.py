@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from netfw.drivers.query import Body, Query, Requester
 from netfw.drivers.resource_plugin import ResourcePlugin
@@ -107,8 +107,8 @@ class Controller:
         name = served.resource.name
         question = served.questions.asked(call.parameters)
         self._policy.authorize(call.requester, served.resource, Verb.SHOW, None, {})
-        self._refuse_secrets(served.resource, call.requester, question.query)
-        query = self._of_parent(served, call, question.query)
+        query = self._discreet(served.resource, call.requester, question.query)
+        query = self._of_parent(served, call, query)
         found = served.plugin.find(call.requester, name, query)
         seen = self._policy.visible(call.requester, served.shown_as, found)
         rows = [_picked(row, question.fields) for row in seen] if question.fields else list(seen)
@@ -199,13 +199,24 @@ class Controller:
             whole[served.resource.parent_attribute] = call.route.parent_id
         return whole
 
-    def _refuse_secrets(self, resource: ApiResource, requester: Requester, query: Query) -> None:
-        """Refuse to look for what is not shown where the rows that are found would tell it."""
+    def _discreet(self, resource: ApiResource, requester: Requester, query: Query) -> Query:
+        """*query* such that the rows which are found tell nothing that is not shown.
+
+        By what he is not shown, somebody finds his own; secrets he may not ask for at all.
+        """
         asked = {*query.filters, *(name for name, _ in query.sort)}
-        secret = asked.intersection(each.name for each in resource.attributes if each.secret)
-        if unseen := sorted(secret & self._policy.hidden(requester, resource) if secret else ()):
+        unseen = asked & self._policy.hidden(requester, resource)
+        if not unseen:
+            return query
+        owned = resource.attribute("project_id") is not None
+        secret = {each.name for each in resource.attributes if each.secret or not owned}
+        if refused := sorted(unseen & secret):
             text = "is not shown to you, so you can not ask for it"
-            raise InvalidInput(dict.fromkeys(unseen, text))
+            raise InvalidInput(dict.fromkeys(refused, text))
+        own = requester.project_id
+        allowed = own in query.filters.get("project_id", (own,))
+        filters = {**query.filters, "project_id": (own,) if allowed else ()}
+        return evolve(query, filters=filters)
 
     def _find_parent(self, served: Served, call: Call) -> None:
         parent = served.resource.parent or ""
@@ -217,13 +228,7 @@ class Controller:
         if call.route.parent_id is None:
             return query
         filters = {**query.filters, served.resource.parent_attribute: (call.route.parent_id,)}
-        return Query(
-            filters=filters,
-            sort=query.sort,
-            limit=query.limit,
-            marker=query.marker,
-            backwards=query.backwards,
-        )
+        return evolve(query, filters=filters)
 
     def _authorize_member(
         self, served: Served, call: Call, deed: Verb | ApiAction, said: Body
