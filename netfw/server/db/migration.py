@@ -1,35 +1,40 @@
-"""Moving a database from one version of its tables to another."""
+"""Moving a database from one version of its tables to another.
+
+alembic is imported where something is to be moved: a server whose tables are as they should be
+does not hold it in memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.runtime.environment import EnvironmentContext
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect
 
 from netfw.errors import BackendBroken, InvalidInput
 from netfw.server.db.database import Database
 from netfw.server.db.failure import FAILURES, translated
 from netfw.server.db.schema import HEAD
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.runtime.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+
 NEWEST, NOTHING = "head", "base"
 VERSION_TABLE = "netfw_version"
 TABLES = HEAD.metadata
+MIGRATIONS = Path(__file__).with_name("migrations")
 
-Steps = Callable[[ScriptDirectory, Any, str], Any]
+Steps = Callable[["ScriptDirectory", Any, str], Any]
 
 
 def newest() -> str:
     """The version that this release of netfw works with."""
-    return str(_scripts().get_current_head())
+    files = (MIGRATIONS / "versions").glob("v[0-9]*_*.py")
+    return max(file.name.partition("_")[0] for file in files).removeprefix("v")
 
 
 def current(database: Database) -> str | None:
@@ -38,7 +43,10 @@ def current(database: Database) -> str | None:
     :raises BackendUnavailable: the database does not answer.
     """
     with _connection(database) as connection:
-        return _context(connection).get_current_revision()
+        if not inspect(connection).has_table(VERSION_TABLE):
+            return None
+        found = connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar()
+    return None if found is None else str(found)
 
 
 def upgrade(database: Database, to: str = NEWEST) -> None:
@@ -47,7 +55,8 @@ def upgrade(database: Database, to: str = NEWEST) -> None:
     :raises InvalidInput: there is no such version, or it is behind.
     :raises BackendBroken: the database refused; on MariaDB a part may be done.
     """
-    _migrate(database, to, lambda scripts, revision, to: scripts._upgrade_revs(to, revision))
+    if to != NEWEST or current(database) != newest():
+        _migrate(database, to, lambda scripts, revision, to: scripts._upgrade_revs(to, revision))
 
 
 def downgrade(database: Database, to: str) -> None:
@@ -64,12 +73,17 @@ def differences(database: Database) -> tuple[str, ...]:
 
     :raises BackendUnavailable: the database does not answer.
     """
+    from alembic.autogenerate import compare_metadata
+
     with _connection(database) as connection:
         found = compare_metadata(_context(connection), TABLES)
     return tuple(_told(each) for each in found)
 
 
 def _migrate(database: Database, to: str, steps: Steps) -> None:
+    from alembic.runtime.environment import EnvironmentContext
+    from alembic.util import CommandError
+
     scripts = _scripts()
 
     def chosen(revision: Any, _: object) -> Any:
@@ -97,6 +111,8 @@ def _connection(database: Database) -> Iterator[Connection]:
 
 
 def _context(connection: Connection) -> MigrationContext:
+    from alembic.runtime.migration import MigrationContext
+
     return MigrationContext.configure(connection, opts=_options())
 
 
@@ -110,12 +126,16 @@ def _options() -> dict[str, Any]:
 
 
 def _scripts() -> ScriptDirectory:
+    from alembic.script import ScriptDirectory
+
     return ScriptDirectory.from_config(_config())
 
 
 def _config() -> Config:
+    from alembic.config import Config
+
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    config.set_main_option("script_location", str(MIGRATIONS))
     return config
 
 
