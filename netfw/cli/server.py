@@ -7,23 +7,28 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netfw.cli.config_arguments import add_file_arguments, file_arguments
 from netfw.cli.process import Orders, run
 from netfw.cli.workers import Inheritance, Workers, inherited
-from netfw.errors import BackendError, ConfigError, Conflict
+from netfw.errors import BackendError, BackendUnavailable, ConfigError, Conflict
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
     from netfw.cli.server_doors import Sockets
+    from netfw.cli.server_parts import ServerParts
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("netfw.cli.server")  # also in workers, where this is __main__
 PROGRAM = "netfw-server"
+PAUSE, SAID_AGAIN = 1.0, 60.0
+"""Seconds between looks at a database that is away, and between lines that say so."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,50 +63,70 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _serve(conf: ConfigOpts, orders: Orders, heritage: Inheritance | None) -> None:
-    """Serve in this process."""
+    """Serve in this process.
+
+    Whatever can be wrong in the configuration is found before the database is touched.
+    """
     from netfw.cli.server_doors import Doors
     from netfw.cli.server_parts import ServerParts
 
     with ExitStack() as stack:
         parts = stack.enter_context(ServerParts(conf))
-        parts.start()
         if heritage is None:
-            sockets = _sockets(conf)
+            sockets = stack.enter_context(_listening(conf))
         else:
             sockets = heritage.sockets
             heritage.watch(orders.stop.set)
-        for each in sockets.values():
-            stack.callback(each.close)
+            for each in sockets.values():
+                stack.callback(each.close)
         over = None if heritage is None else heritage.options
         doors = stack.enter_context(Doors(parts, sockets, over))
         orders.on_reload = doors.reload
-        LOG.info("%s %s serves: %s", PROGRAM, version("netfw"), parts)
-        orders.stop.wait()
+        if _prepared(parts, orders):
+            parts.begin()
+            doors.open()
+            LOG.info("%s %s serves: %s", PROGRAM, version("netfw"), parts)
+            orders.stop.wait()
         LOG.info("%s ends, and finishes what it is at", PROGRAM)
     LOG.info("%s has ended", PROGRAM)
+
+
+def _prepared(parts: ServerParts, orders: Orders) -> bool:
+    """Prepare the database, waiting until it answers; ``False``: told to stop before.
+
+    :raises BackendBroken: its tables are not as they should be.
+    """
+    told, told_at = "", 0.0
+    while not orders.stop.is_set():
+        try:
+            parts.prepare()
+        except BackendUnavailable as exc:
+            if str(exc) != told or time.monotonic() - told_at > SAID_AGAIN:
+                LOG.warning("%s: %s; waiting for it", parts.database, exc)
+                told, told_at = str(exc), time.monotonic()
+            orders.stop.wait(PAUSE)
+        else:
+            return True
+    return False
 
 
 def _supervise(conf: ConfigOpts, orders: Orders, files: Sequence[str], count: int) -> None:
     """Have *count* processes serve, on sockets that this one opens."""
     from netfw.cli.server_doors import transport_of
     from netfw.cli.server_metrics import SHARED
-    from netfw.cli.server_parts import ServerParts
     from netfw.drivers.host import LocalHost
 
-    with ServerParts(conf) as parts:
-        parts.start()
     with ExitStack() as stack:
         os.environ[SHARED] = stack.enter_context(
             tempfile.TemporaryDirectory(prefix="netfw-counts-")
         )
-        sockets = _sockets(conf)
-        for each in sockets.values():
-            stack.callback(each.close)
+        sockets = stack.enter_context(_listening(conf))
         shared = None
         if "messages" in conf.server.serve:
             transport = transport_of(conf, stack.enter_context(LocalHost()))
             stack.callback(transport.close)
             shared = transport.share()
+        _check(conf, sockets)
         command = [sys.executable, "-m", "netfw.cli.server", *files]
         workers = Workers(command, count, sockets, shared)
         orders.on_reload = workers.reload
@@ -110,14 +135,42 @@ def _supervise(conf: ConfigOpts, orders: Orders, files: Sequence[str], count: in
     LOG.info("%s has ended", PROGRAM)
 
 
-def _sockets(conf: ConfigOpts) -> Sockets:
-    """Those of the API, if it is served.
+def _check(conf: ConfigOpts, sockets: Sockets) -> None:
+    """Find what no worker could serve with, and bring an SQLite file forward once for all.
+
+    Workers wait for a database that is away, and answer probes meanwhile.
+
+    :raises ConfigError: what is configured can not be.
+    :raises BackendBroken: the tables are not as they should be.
+    """
+    from netfw.cli.server_doors import Api
+    from netfw.cli.server_parts import ServerParts
+
+    with ServerParts(conf) as parts:
+        if "api" in conf.server.serve:
+            Api(parts, sockets)
+        try:
+            parts.prepare()
+        except BackendUnavailable as exc:
+            LOG.warning("%s: %s; workers wait for it", parts.database, exc)
+
+
+@contextmanager
+def _listening(conf: ConfigOpts) -> Iterator[Sockets]:
+    """The sockets of the API, or, where it is not served, of the probes; removed at the end.
 
     :raises ConfigError: one can not be.
     """
     from netfw.server.api.configured import listening
+    from netfw.server.api.listening import removal
 
-    return listening(conf) if "api" in conf.server.serve else {}
+    with ExitStack() as stack:
+        sockets = listening(conf, needed="api" in conf.server.serve)
+        for each in sockets.values():
+            stack.callback(each.close)
+        if conf.api.socket in sockets:
+            stack.callback(removal(Path(conf.api.socket)))
+        yield sockets
 
 
 def _positive(text: str) -> int:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import socket
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from netfw.cli.driver_conf import values
 from netfw.cli.server_metrics import Metrics
 from netfw.cli.server_parts import ServerParts
+from netfw.cli.server_probes import Check, Probes
 from netfw.drivers.loader import create
 from netfw.drivers.transport import Transport
-from netfw.errors import BackendError, ConfigError
+from netfw.errors import ConfigError
 from netfw.messaging.remote import Desk
 from netfw.server.api import catalog
-from netfw.server.api.app import Probe, make_app
+from netfw.server.api.app import make_app
 from netfw.server.api.configured import bounds, http_settings, tls_files
 from netfw.server.api.http import HttpServer
 from netfw.server.api.identity import configured as identity
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 Sockets = Mapping[str, socket.socket]
-Check = Callable[[], str]
-"""Says why the server can not serve now; empty: it can."""
+LOOK_EVERY = 1.1
+"""Seconds; what looks at a file does so once a second at most."""
 
 
 def transport_of(conf: ConfigOpts, host: Host, over: Mapping[str, str] | None = None) -> Transport:
@@ -45,12 +46,27 @@ def transport_of(conf: ConfigOpts, host: Host, over: Mapping[str, str] | None = 
     return create(Transport, name, {**values(conf, Transport, name), **(over or {})}, host)
 
 
+def _place(conf: ConfigOpts) -> str:
+    """The transport, and where it listens, if it is one that does."""
+    name = conf.server.transport
+    listen = values(conf, Transport, name).get("listen")
+    return f"{name} on {', '.join(listen)}" if isinstance(listen, list) else str(name)
+
+
 class MessageDoor:
     """Agents' way in."""
 
     def __init__(self, parts: ServerParts, over: Mapping[str, str] | None = None) -> None:
         self._transport = transport_of(parts.conf, parts.host, over)
+        self._place = _place(parts.conf)
         self._desk = Desk(parts.source, self._transport)
+
+    def take_address(self) -> None:
+        """Have agents wait for an answer instead of finding nobody.
+
+        :raises Conflict: the address is taken.
+        """
+        self._transport.share()
 
     def open(self) -> None:
         """Answer agents from now on.
@@ -58,6 +74,7 @@ class MessageDoor:
         :raises Conflict: the address is taken.
         """
         self._desk.open()
+        LOG.info("agents are served by the transport %s", self._place)
 
     def close(self) -> None:
         """Finish what is being answered, and answer no more."""
@@ -65,13 +82,13 @@ class MessageDoor:
         self._transport.close()
 
 
-class ApiDoor:
-    """Clients' way in: the API on every socket, and the probes of the process.
+class Api:
+    """The API as an application, and what of it can be read again.
 
     :raises ConfigError: the declarations, the rules or the identity can not be.
     """
 
-    def __init__(self, parts: ServerParts, sockets: Sockets, ready: Check) -> None:
+    def __init__(self, parts: ServerParts, sockets: Sockets) -> None:
         conf = parts.conf
         extending = parts.core.extensions.declared()
         declared = catalog.assemble(parts.plugins, extending=extending, api=parts.extensions)
@@ -80,33 +97,19 @@ class ApiDoor:
         self._policy = policy.configured(conf, declared.resources, lookup, more)
         self._identity = identity.configured(conf, self._policy.is_admin)
         identity.refuse_unserved(conf, [name for name in sockets if not _is_unix(sockets[name])])
-        collections = [each.collection for each in declared.resources]
-        self._metrics = Metrics(collections, parts.state)
-        app = make_app(
+        self.collections = [each.collection for each in declared.resources]
+        self.app = make_app(
             declared,
             parts.plugins,
             policy=self._policy,
             identity=self._identity,
             bounds=bounds(conf),
-            probes=self._probes(ready),
         )
-        counted, settings, tls = self._metrics.counting(app), http_settings(conf), tls_files(conf)
-        self._servers = {
-            name: HttpServer(counted, each, settings, None if _is_unix(each) else tls)
-            for name, each in sockets.items()
-        }
 
-    def open(self) -> None:
-        """Answer clients from now on."""
-        for name, server in self._servers.items():
-            server.start()
-            LOG.info("the API is on %s", name)
-
-    def close(self, grace: float) -> None:
-        """Finish what is being answered within *grace* seconds, and answer no more."""
-        for name, server in self._servers.items():
-            if not server.stop(grace):
-                LOG.warning("requests on %s did not end within %g s", name, grace)
+    def look(self) -> None:
+        """Read rules and tokens again if their files changed; what is wrong is logged."""
+        for each in (self._policy, self._identity):
+            each.look()
 
     def reload(self) -> None:
         """Read rules and tokens again; what can not be used stays as it was."""
@@ -116,62 +119,92 @@ class ApiDoor:
             except ConfigError as exc:
                 LOG.error("not reloaded: %s", exc)
 
-    def _probes(self, ready: Check) -> Mapping[str, Probe]:
-        def healthy() -> tuple[int, str, bytes]:
-            return 200, "application/json", b'{"status":"alive"}'
 
-        def readiness() -> tuple[int, str, bytes]:
-            why = ready()
-            told = {"status": "waiting", "reason": why} if why else {"status": "ready"}
-            return 503 if why else 200, "application/json", json.dumps(told).encode()
+class ApiDoor:
+    """Clients' way in: the API, if this server has one, and the probes of the process."""
 
-        def metrics() -> tuple[int, str, bytes]:
-            return 200, "text/plain; version=0.0.4; charset=utf-8", self._metrics.text()
+    def __init__(self, parts: ServerParts, sockets: Sockets, starting: Check) -> None:
+        conf = parts.conf
+        self.api = Api(parts, sockets) if "api" in conf.server.serve else None
+        metrics = Metrics(() if self.api is None else self.api.collections, parts.state)
+        probes = Probes(
+            starting=starting,
+            ready=parts.why_not_ready,
+            metrics=metrics.text,
+            api=None if self.api is None else metrics.counting(self.api.app),
+        )
+        self._closed = threading.Event()
+        self._looking = threading.Thread(target=self._look, name="netfw-files", daemon=True)
+        settings, tls = http_settings(conf), tls_files(conf)
+        self._servers = {
+            name: HttpServer(probes, each, settings, None if _is_unix(each) else tls)
+            for name, each in sockets.items()
+        }
 
-        return {"/healthz": healthy, "/readyz": readiness, "/metrics": metrics}
+    def open(self) -> None:
+        """Answer clients from now on."""
+        served = "probes are" if self.api is None else "the API is"
+        for name, server in self._servers.items():
+            server.start()
+            LOG.info("%s on %s", served, name)
+        self._looking.start()
 
-
-class Doors:
-    """All doors that the configuration opens, one after the other; closed the other way round."""
-
-    def __init__(
-        self, parts: ServerParts, sockets: Sockets, over: Mapping[str, str] | None = None
-    ) -> None:
-        self._parts, self._open = parts, False
-        wanted = parts.conf.server.serve
-        self.messages = MessageDoor(parts, over) if "messages" in wanted else None
-        self.api = ApiDoor(parts, sockets, self._ready) if "api" in wanted else None
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            if self.api is not None:
-                stack.callback(self.api.close, self._parts.conf.server.graceful_stop)
-                self.api.open()
-            if self.messages is not None:
-                stack.callback(self.messages.close)
-                self.messages.open()
-            self._open = True
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open = False
-        self._stack.close()
+    def close(self, grace: float) -> None:
+        """Finish what is being answered within *grace* seconds, and answer no more."""
+        self._closed.set()
+        for name, server in self._servers.items():
+            if not server.stop(grace):
+                LOG.warning("requests on %s did not end within %g s", name, grace)
 
     def reload(self) -> None:
         """Take over what can change while it runs."""
         if self.api is not None:
             self.api.reload()
 
-    def _ready(self) -> str:
-        if not self._open:
-            return "it is starting, or ending"
-        try:
-            self._parts.database.read(lambda view: view.journal.cursor())
-        except BackendError as exc:
-            return str(exc)
-        return ""
+    def _look(self) -> None:
+        """Notice changed files without a request: an operator waits for the log to say so."""
+        while self.api is not None and not self._closed.wait(LOOK_EVERY):
+            self.api.look()
+
+
+class Doors:
+    """All doors that the configuration opens; closed the other way round.
+
+    Entering it takes all addresses, and serves the probes.  Clients and agents are served from
+    :meth:`open` on.
+    """
+
+    def __init__(
+        self, parts: ServerParts, sockets: Sockets, over: Mapping[str, str] | None = None
+    ) -> None:
+        self._parts, self._starting = parts, "it is starting"
+        wanted = parts.conf.server.serve
+        self.messages = MessageDoor(parts, over) if "messages" in wanted else None
+        self.clients = ApiDoor(parts, sockets, lambda: self._starting)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            if self.messages is not None:
+                stack.callback(self.messages.close)
+                self.messages.take_address()
+            stack.callback(self.clients.close, self._parts.conf.server.graceful_stop)
+            self.clients.open()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def open(self) -> None:
+        """Serve clients and agents from now on."""
+        if self.messages is not None:
+            self.messages.open()
+        self._starting = ""
+
+    def reload(self) -> None:
+        """Take over what can change while it runs."""
+        self.clients.reload()
 
 
 def _is_unix(each: socket.socket) -> bool:

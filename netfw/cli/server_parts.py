@@ -29,7 +29,7 @@ from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.drivers.transport import Transport
 from netfw.drivers.type_driver import TypeDriver
-from netfw.errors import ConfigError, NotSupported, nearest
+from netfw.errors import BackendError, ConfigError, NotSupported, nearest
 from netfw.model.segment import NetworkType
 from netfw.server.db import migration
 from netfw.server.db.configured import configured, retention
@@ -159,19 +159,39 @@ class ServerParts:
         self._stack.close()
 
     def start(self) -> None:
-        """Bring an SQLite file forward, check the tables, and prepare for the configuration.
+        """Prepare the database, and begin what goes on beside requests.
 
         :raises BackendError: the database does not answer, or its tables are not as they should be.
+        """
+        self.prepare()
+        self.begin()
+
+    def prepare(self) -> None:
+        """Bring an SQLite file forward, check the tables, and prepare for the configuration.
+
+        :raises BackendUnavailable: the database does not answer; it may be tried again.
+        :raises BackendBroken: its tables are not as they should be.
         """
         if self.conf.server.upgrade_database and self.database.is_file:
             migration.upgrade(self.database)
         migration.require_newest(self.database)
         self.core.backbone.start()
+
+    def begin(self) -> None:
+        """Begin what goes on beside requests, on a database that is prepared."""
         self.commits.start()
         self.core.attendance.rescheduling.start()
         self._stack.callback(self.core.attendance.rescheduling.close)
         self.core.delivery.start()
         self._stack.callback(self.core.delivery.close)
+
+    def why_not_ready(self) -> str:
+        """What keeps the database from answering; empty: nothing."""
+        try:
+            self.database.read(lambda view: view.journal.cursor())
+        except BackendError as exc:
+            return str(exc)
+        return ""
 
     def state(self) -> Mapping[str, float]:
         """What there is now, for whoever collects metrics.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -15,6 +16,7 @@ from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import NetfwError
 from netfw.model.text import shown
 from netfw.server.api import discovery, questions
+from netfw.server.api.access import REQUESTER, note_access
 from netfw.server.api.call import Answer, Call
 from netfw.server.api.catalog import Catalog
 from netfw.server.api.controller import Controller
@@ -29,14 +31,12 @@ from netfw.server.api.tagging import Tagging
 log = logging.getLogger(__name__)
 
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
-Probe = Callable[[], tuple[int, str, bytes]]
-"""Says how the process fares: status, content type, body."""
 
 _REASONS = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
 class Application:
-    """Serves the API, and the probes of the process, to any WSGI server."""
+    """Serves the API to any WSGI server."""
 
     def __init__(
         self,
@@ -47,10 +47,8 @@ class Application:
         identity: Identity,
         bounds: Bounds,
         events: Events,
-        probes: Mapping[str, Probe],
     ) -> None:
         self._catalog, self._identity, self._bounds = catalog, identity, bounds
-        self._probes = {path.strip("/"): probe for path, probe in probes.items()}
         self._routes = Routes(catalog.resources)
         self._controller = Controller(catalog.resources, plugins, policy, events, bounds)
         self._tagging = Tagging(self._controller, plugins, policy, events)
@@ -58,8 +56,10 @@ class Application:
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         request_id = trail.accepted(environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or "")
         environ["netfw.request_id"] = request_id
+        began = time.perf_counter()
         with trail.following(request_id):
             status, headers, data = self._respond(environ, request_id)
+            note_access(environ, status, time.perf_counter() - began)
         headers += [("X-Openstack-Request-Id", request_id), ("Content-Length", str(len(data)))]
         if status == 204:
             headers.pop()
@@ -67,14 +67,11 @@ class Application:
         return [data] if data else []
 
     def _respond(
-        self, environ: Mapping[str, Any], request_id: str
+        self, environ: dict[str, Any], request_id: str
     ) -> tuple[int, list[tuple[str, str]], bytes]:
         met: list[ApiResource] = []
         try:
             parts = path_of(environ)
-            if len(parts) == 1 and parts[0] in self._probes:
-                status, kind, data = self._probes[parts[0]]()
-                return status, [("Content-Type", kind)], data
             answer = self._answer(environ, parts, met)
             data = b"" if answer.body is None else _dumped(answer.body)
             return answer.status, _headers(answer.headers, bool(data)), data
@@ -95,7 +92,7 @@ class Application:
         return fault.status, _headers(fault.headers, True), _dumped(fault.body())
 
     def _answer(
-        self, environ: Mapping[str, Any], parts: tuple[str, ...], met: list[ApiResource]
+        self, environ: dict[str, Any], parts: tuple[str, ...], met: list[ApiResource]
     ) -> Answer:
         method: str = environ["REQUEST_METHOD"]
         check_length(environ, self._bounds.body)
@@ -105,7 +102,7 @@ class Application:
             if not parts:
                 return discovery.versions(environ)
             return discovery.resources(environ, self._catalog)
-        requester = self._identity(environ)
+        requester = environ[REQUESTER] = self._identity(environ)
         if parts[0] != discovery.VERSION:
             raise no_such_path(shown("/" + "/".join(parts)))
         fixed = discovery.fixed(parts[1:], method, self._catalog)
@@ -149,12 +146,10 @@ def make_app(
     identity: Identity,
     bounds: Bounds | None = None,
     subscribers: Sequence[Subscriber] = (),
-    probes: Mapping[str, Probe] | None = None,
 ) -> Application:
     """The application of a server.
 
-    *plugins* are those that keep the resources of the catalog, or each by the resource's name;
-    *probes* stand at paths of their own, such as ``/healthz``, and ask nobody who he is.
+    *plugins* are those that keep the resources of the catalog, or each by the resource's name.
     """
     if not isinstance(plugins, Mapping):
         plugins = {name: plugin for plugin in plugins for name in plugin.resource_names}
@@ -165,5 +160,4 @@ def make_app(
         identity=identity,
         bounds=bounds or Bounds(),
         events=Events(tuple(subscribers)),
-        probes=probes or {},
     )

@@ -6,8 +6,9 @@ import re
 import socket
 from pathlib import Path
 
-from oslo_config.cfg import ConfigOpts
+from oslo_config.cfg import ConfigOpts, Locations
 
+from netfw.conf.api import GROUP as API_GROUP
 from netfw.errors import ConfigError
 from netfw.server.api.http import HttpSettings, TlsFiles
 from netfw.server.api.listening import listen_tcp, listen_unix
@@ -54,14 +55,17 @@ def tls_files(conf: ConfigOpts) -> TlsFiles | None:
     )
 
 
-def listening(conf: ConfigOpts) -> dict[str, socket.socket]:
+def listening(conf: ConfigOpts, *, needed: bool = True) -> dict[str, socket.socket]:
     """The sockets of the API, by what they are called in the configuration.
+
+    Where it is not *needed*, there may be none, and the socket at its usual place is left to a
+    server that has the API.
 
     :raises ConfigError: one can not be, or there is none.
     """
     found: dict[str, socket.socket] = {}
     try:
-        if conf.api.socket:
+        if conf.api.socket and (needed or _is_said(conf)):
             path = Path(conf.api.socket)
             found[conf.api.socket] = listen_unix(path, int(conf.api.socket_mode, 8))
         for address in conf.api.bind:
@@ -70,9 +74,15 @@ def listening(conf: ConfigOpts) -> dict[str, socket.socket]:
         for each in found.values():
             each.close()
         raise
-    if not found:
+    if needed and not found:
         raise ConfigError("the API listens nowhere: set [api] socket or bind")
     return found
+
+
+def _is_said(conf: ConfigOpts) -> bool:
+    """Whether somebody wrote where the unix socket is to be."""
+    found = conf.get_location("socket", API_GROUP)
+    return found is not None and found.location is Locations.user
 
 
 def _parted(address: str) -> tuple[str, int]:

@@ -9,8 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +121,47 @@ def test_a_server_that_is_told_to_end_finishes_what_it_is_at(tmp_path: Path) -> 
         assert (answers, len(names(server))) == ([201], 200)
 
 
+def probe(server: PrivateNetfw) -> tuple[int, Any]:
+    try:
+        return server.request("GET", "/readyz")
+    except OSError:
+        return 0, None
+
+
+def test_a_fresh_machine_needs_nothing_but_the_command(tmp_path: Path) -> None:
+    state, run = tmp_path / "var" / "netfw", tmp_path / "run" / "netfw"
+    options: dict[str, dict[str, object]] = {
+        "DEFAULT": {"state_path": state},
+        "api": {"socket": run / "api.sock"},
+        "local": {"listen": f"unix:{state}/messages.sock"},
+    }
+    server = PrivateNetfw(tmp_path / "server", options, arguments=["--workers", "2"])
+    server.socket = run / "api.sock"
+    with server:
+        assert make_network(server, "blue") == 201
+        modes = {path: path.stat().st_mode & 0o777 for path in (state, run, state / "netfw.db")}
+        assert modes == {state: 0o750, run: 0o750, state / "netfw.db": 0o640}
+    log = server.log.read_text()
+    assert "POST /v2.0/networks: 201 for user" in log
+    assert f"agents are served by the transport local on unix:{state}/messages.sock" in log
+    assert "netfw.cli.server netfw-server" in log
+    assert "__main__" not in log
+    assert list(run.iterdir()) == []
+    assert not (state / "messages.sock").exists()
+
+
+def test_what_can_not_be_is_found_before_the_database_is_touched(tmp_path: Path) -> None:
+    rules = tmp_path / "policy.yaml"
+    rules.write_text('create_netwrk: "role:admin"\n')
+    for number, wrong in enumerate(
+        ({"api": {"bind": "127.0.0.1:99999"}}, {"policy": {"file": rules}})
+    ):
+        server = PrivateNetfw(tmp_path / f"server{number}", wrong)
+        with pytest.raises(BackendBroken):
+            server.start()
+        assert (server.directory / "netfw.db").stat().st_size == 0
+
+
 def test_probes_say_how_it_is_and_why_not(tmp_path: Path) -> None:
     postgres = PrivatePostgres(tmp_path / "postgres").start()
     try:
@@ -144,6 +184,17 @@ def test_probes_say_how_it_is_and_why_not(tmp_path: Path) -> None:
             postgres.start()
             await_that(server.ready)
             assert make_network(server, "back") == 201
+        postgres.kill()
+        beginning = threading.Thread(target=server.start)
+        beginning.start()
+        await_that(lambda: probe(server)[0] == 503)
+        status, answer = server.request("GET", "/v2.0/networks")
+        assert (status, answer["NeutronError"]["type"]) == (503, "ServiceUnavailable")
+        await_that(lambda: "waiting for it" in server.log.read_text())
+        postgres.start()
+        beginning.join()
+        assert names(server) == {"back"}
+        server.stop()
     finally:
         postgres.stop()
 
@@ -154,8 +205,10 @@ def test_api_and_messages_run_apart_over_one_database(tmp_path: Path) -> None:
     api = PrivateNetfw(tmp_path / "api", {"database": database, "server": {"serve": "api"}})
     with api:
         apart = {"database": database, "server": {"serve": "messages"}}
-        with messages_only(tmp_path / "messages", apart) as (socket, log):
-            source = source_on(socket)
+        with PrivateNetfw(tmp_path / "messages", apart) as messages:
+            status, answer = messages.request("GET", "/v2.0/networks")
+            assert (status, "agents only" in answer["NeutronError"]["message"]) == (404, True)
+            source = source_on(messages.messages)
             hints: list[float] = []
             interest = Interest("host1", {Service.L2})
             cursor = list(source.snapshot(interest))[-1].cursor
@@ -175,25 +228,7 @@ def test_api_and_messages_run_apart_over_one_database(tmp_path: Path) -> None:
             assert hints[0] - began < 2
             stop()
             source.close()
-        assert "Traceback" not in log.read_text()
-
-
-@contextmanager
-def messages_only(directory: Path, options: dict[str, Any]) -> Iterator[tuple[Path, Path]]:
-    """A server without an API; the socket of its messages, and its log."""
-    server = PrivateNetfw(directory, options)
-    directory.mkdir()
-    conf = directory / "server.conf"
-    conf.write_text(server.configuration())
-    argv = [sys.executable, "-m", "netfw.cli.server", "--config-file", str(conf)]
-    with server.log.open("wb") as log:
-        process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        await_that(lambda: "serves: messages" in server.log.read_text())
-        yield server.messages, server.log
-    finally:
-        process.terminate()
-        assert process.wait(30) == 0
+        assert "Traceback" not in messages.log.read_text()
 
 
 def source_on(socket: Path) -> StateSource:

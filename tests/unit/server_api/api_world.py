@@ -138,6 +138,5 @@ def api(
             identity=identify,
             bounds=bounds,
             subscribers=subscribers,
-            probes={"/healthz": lambda: (200, "text/plain", b"well\n")},
         )
     )

@@ -60,7 +60,6 @@ def test_clients_find_versions_resources_and_extensions(client: Client) -> None:
     assert client.get("extensions/provider").json["extension"]["alias"] == "provider"
     assert client.get("extensions/nonsense").status == 404
     assert client.get("service-providers").json == {"service_providers": []}
-    assert stranger.raw("GET", "/healthz").data == b"well\n"
 
 
 @pytest.mark.spec("API-02")

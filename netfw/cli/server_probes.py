@@ -1,0 +1,76 @@
+"""How a server fares, for whoever watches it; and what clients hear before it can serve."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+Check = Callable[[], str]
+"""Says why the server can not serve now; empty: it can."""
+Told = tuple[int, str, bytes]
+"""Status, content type, body."""
+
+JSON = "application/json"
+ALIVE: Told = (200, JSON, b'{"status":"alive"}')
+NO_API: Told = (
+    404,
+    JSON,
+    b'{"NeutronError": {"type": "HTTPNotFound", "detail": "", "message": '
+    b'"this server answers agents only ([server] serve); it has /healthz, /readyz and /metrics"}}',
+)
+
+
+class Probes:
+    """A WSGI application: the probes of the process, which ask nobody who he is.
+
+    What is behind them is the API, if this server has one; until it has started, clients are asked
+    to come again.
+    """
+
+    def __init__(
+        self,
+        *,
+        starting: Check,
+        ready: Check,
+        metrics: Callable[[], bytes],
+        api: WSGIApplication | None,
+    ) -> None:
+        """*starting* costs nothing, and is asked for every request; *ready* may look closer."""
+        self._starting, self._ready, self._api = starting, ready, api
+        self._probes: dict[str, Callable[[], Told]] = {
+            "/healthz": lambda: ALIVE,
+            "/readyz": self._readiness,
+            "/metrics": lambda: (200, "text/plain; version=0.0.4; charset=utf-8", metrics()),
+        }
+
+    def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        probe = self._probes.get(environ.get("PATH_INFO", "").rstrip("/"))
+        if probe is not None:
+            return _answer(probe(), start)
+        if self._api is None:
+            return _answer(NO_API, start)
+        if why := self._starting():
+            return _answer(_unavailable(why), start, ("Retry-After", "1"))
+        return self._api(environ, start)
+
+    def _readiness(self) -> Told:
+        why = self._starting() or self._ready()
+        told = {"status": "waiting", "reason": why} if why else {"status": "ready"}
+        return 503 if why else 200, JSON, json.dumps(told).encode()
+
+
+def _unavailable(why: str) -> Told:
+    fault = {"type": "ServiceUnavailable", "message": f"the server does not serve yet: {why}"}
+    return 503, JSON, json.dumps({"NeutronError": {**fault, "detail": ""}}).encode()
+
+
+def _answer(told: Told, start: StartResponse, *more: tuple[str, str]) -> Iterable[bytes]:
+    status, kind, body = told
+    headers = [("Content-Type", kind), ("Content-Length", str(len(body))), *more]
+    start(f"{status} {HTTPStatus(status).phrase}", headers)
+    return [body]

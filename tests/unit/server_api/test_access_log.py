@@ -1,0 +1,33 @@
+"""What the log says of requests."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from api_world import Client
+
+from netfw import trail
+
+
+def test_a_write_is_a_line_with_its_request_and_a_read_is_one_for_who_looks_closely(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.handler.addFilter(trail.note)
+    caplog.set_level(logging.INFO, "netfw.server.api.access")
+    client.post("networks", {"network": {"name": "blue"}})
+    client.post("networks", {"network": {"nmae": "blue"}})
+    client.get("networks")
+    client.as_("").raw("POST", "/v2.0/net works\n")
+    made, wrong, stranger = caplog.records
+    assert made.getMessage().startswith("POST /v2.0/networks: 201 for user ")
+    assert "of project" in made.getMessage()
+    assert made.getMessage().endswith(" ms")
+    assert made.request_id.startswith("req-")
+    assert "POST /v2.0/networks: 400 for user" in wrong.getMessage()
+    assert "for nobody known" in stranger.getMessage()
+    assert "\n" not in stranger.getMessage()
+    caplog.clear()
+    caplog.set_level(logging.DEBUG, "netfw.server.api.access")
+    client.get("networks")
+    assert [each.levelname for each in caplog.records] == ["DEBUG"]
