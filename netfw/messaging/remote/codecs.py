@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -45,6 +46,9 @@ from netfw.model.wire.shape import Attribute, Shape, Tagged
 
 MANY: Final = 65_536
 REASON_LENGTH: Final = 2_000
+MOST_COUNTS: Final = 100
+COUNT_NAME_LENGTH: Final = 100
+COUNT_BITS: Final = 63
 
 
 def _parse_reason(raw: object) -> str:
@@ -55,7 +59,17 @@ def _parse_reason(raw: object) -> str:
 def _parse_counts(raw: object) -> Mapping[str, int]:
     if not isinstance(raw, Mapping):
         raise ValueError(f"not an object: {describe(raw)}")
-    return {str(name): int(value) for name, value in raw.items() if isinstance(value, int)}
+    found = ((str(name), value) for name, value in raw.items() if _counts(name, value))
+    return dict(islice(found, MOST_COUNTS))
+
+
+def _counts(name: object, value: object) -> bool:
+    """Whether it is a number as agents have some: they are kept and shown with each agent."""
+    return (
+        isinstance(value, int)
+        and value.bit_length() <= COUNT_BITS
+        and len(str(name)) <= COUNT_NAME_LENGTH
+    )
 
 
 def _parse_nothing(raw: object) -> None:

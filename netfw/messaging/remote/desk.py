@@ -37,6 +37,9 @@ LOG = logging.getLogger(__name__)
 WATCHED = 10_000
 """So many interests are watched at once in a source that does not announce."""
 
+MOST_REPORTS = 5_000
+"""Of one message: ten times what an agent sends at once."""
+
 Answer = Callable[[Content, Caller], bytes]
 
 
@@ -121,6 +124,8 @@ class Desk:
         raws = content.get("reports")
         if not isinstance(raws, list):
             raise InvalidInput({"reports": "is not a list"})
+        if len(raws) > MOST_REPORTS:
+            raise InvalidInput({"reports": f"{len(raws)} are more than {MOST_REPORTS} at once"})
         found = (read_report(raw, self._agents) for raw in raws)
         reports = tuple(each for each in found if each is not None)
         _allow(caller, (_host(each) for each in reports))

@@ -58,7 +58,8 @@ def _known(shape: Shape[Any], raw: Mapping[str, Any]) -> Iterator[tuple[str, Any
 def _is_known(codec: object, raw: object) -> bool:
     if not isinstance(codec, Tagged) or not isinstance(raw, Mapping):
         return True
-    return raw.get(codec.tag) in codec.shapes
+    word = raw.get(codec.tag)
+    return isinstance(word, str) and word in codec.shapes
 
 
 class Understanding:

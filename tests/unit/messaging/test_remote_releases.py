@@ -173,6 +173,24 @@ def test_a_newer_agent_reports_more_and_the_server_hears_what_it_knows(
 
 
 @pytest.mark.spec("RPC-05")
+def test_a_report_that_nobody_understands_costs_no_other(wire: Wire) -> None:
+    source = Listening()
+    desk = Desk(source, wire.transport())
+    counts: dict[str, Any] = {"devices": 1, "x" * 1000: 1, "large": 10**4000, "text": "1"}
+    counts |= {f"n{number}": number for number in range(1000)}
+    heartbeat = {"type": "heartbeat", "agent": render(scene.AGENT_THERE), "counts": counts}
+    strange = [{"type": ["x"]}, {"type": {}}, {"type": None}, {}, ["type"], 7]
+    told(desk, "report", reports=[*strange, heartbeat, *strange])
+    (heard,) = source.reported
+    assert isinstance(heard, Heartbeat)
+    assert heard.counts["devices"] == 1
+    assert len(heard.counts) == 100
+    assert not heard.counts.keys() & {"x" * 1000, "large", "text"}
+    with pytest.raises(InvalidInput, match="more than 5000 at once"):
+        told(desk, "report", reports=[{}] * 5001)
+
+
+@pytest.mark.spec("RPC-05")
 def test_what_a_newer_agent_asks_that_is_not_known_is_refused_clearly(wire: Wire) -> None:
     desk = Desk(MemorySource(scene.WEB_HERE), wire.transport())
     with pytest.raises(NotSupported, match="ensure_hologram"):
