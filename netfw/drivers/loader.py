@@ -69,6 +69,10 @@ def create(kind: Kind[D], name: str, options: Mapping[str, Any], host: Host) -> 
     checked = check_options(name, driver, options)
     try:
         return driver.from_conf(checked, host)
+    except ConfigError as exc:
+        if type(exc) is not ConfigError or str(exc).startswith("["):
+            raise
+        raise ConfigError(f"[{name}] {exc}") from exc
     except NetfwError:
         raise
     except Exception as exc:

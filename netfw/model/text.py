@@ -24,6 +24,11 @@ def shown(text: str) -> str:
     return repr(text) if len(text) <= SHOWN_LENGTH else f"{text[:SHOWN_LENGTH]!r}..."
 
 
+def counted(count: int, word: str) -> str:
+    """``1 port``, ``2 ports``."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
 def check_text(text: str, limit: int = TEXT_LENGTH) -> None:
     """Refuse what is longer than *limit* or has characters that end a line or steer a terminal."""
     if len(text) > limit:

@@ -64,7 +64,7 @@ class FlatTypeDriver(TypeDriver):
             raise InvalidInput(
                 {
                     "physical_network": f"{name!r} may carry no flat network"
-                    f"{nearest(name, self._known)}; flat_networks has: {known}"
+                    f"{nearest(name, self._known)}; [flat] flat_networks has: {known}"
                 }
             )
 

@@ -76,7 +76,7 @@ class TunnelTypeDriver(TypeDriver):
             raise Conflict(f"{self.TYPE} number {number} is taken")
         found = request if number is not None else self.allocate(store)
         if found is None:
-            raise Conflict(f"no {self.TYPE} number is left in {self.RANGES}")
+            raise Conflict(f"no {self.TYPE} number is left in [{self.TYPE}] {self.RANGES}")
         return found
 
     def allocate(self, store: AllocationStore) -> Provider | None:

@@ -67,7 +67,7 @@ class VlanTypeDriver(TypeDriver):
             raise InvalidInput(
                 {
                     "physical_network": f"{name!r} may carry no VLANs"
-                    f"{nearest(name, self._known)}; network_vlan_ranges has: {known}"
+                    f"{nearest(name, self._known)}; [vlan] network_vlan_ranges has: {known}"
                 }
             )
 
@@ -96,7 +96,7 @@ class VlanTypeDriver(TypeDriver):
         found = self._free(store, names)
         if found is None:
             where = f"physical network {names[0]}" if len(names) == 1 else "any physical network"
-            raise Conflict(f"no VLAN is left in network_vlan_ranges for {where}")
+            raise Conflict(f"no VLAN is left in [vlan] network_vlan_ranges for {where}")
         return found
 
     def _free(self, store: AllocationStore, names: Sequence[str]) -> Provider | None:

@@ -14,6 +14,7 @@ from attrs import evolve
 
 from netfw.drivers.query import Body, Query, Requester
 from netfw.errors import Conflict, InvalidInput, NotFound
+from netfw.model.address import as_address
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.port import FixedIp, Port
@@ -101,6 +102,7 @@ def _held_address(unit: Unit, id: UUID, network_id: NetworkId, body: Body) -> Po
         raise InvalidInput(
             {"floating_network_id": f"network {network_id} is not external: it has no outside"}
         )
+    _check_outside(subnets, body)
     refusal: Conflict | None = None
     for wanted in _places(subnets, body):
         try:
@@ -124,6 +126,16 @@ def _held_address(unit: Unit, id: UUID, network_id: NetworkId, body: Body) -> Po
     raise InvalidInput(
         {"floating_network_id": f"network {network_id} has no IPv4 subnet for an address"}
     )
+
+
+def _check_outside(subnets: Sequence[Subnet], body: Body) -> None:
+    """Refuse, in words of the request, what the external network does not have."""
+    subnet, address = body.get("subnet_id"), body.get("floating_ip_address")
+    if subnet and all(str(subnet) != str(each.id) for each in subnets):
+        raise InvalidInput({"subnet_id": f"{subnet} is no subnet of the external network"})
+    if address and all(as_address(str(address)) not in each.cidr for each in subnets):
+        text = f"{address} is in no subnet of the external network"
+        raise InvalidInput({"floating_ip_address": text})
 
 
 def _places(subnets: Sequence[Subnet], body: Body) -> list[dict[str, str]]:

@@ -14,6 +14,7 @@ from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.network import Network
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.text import counted
 from netfw.model.wire import Json, parse, render
 from netfw.server.db.resources import Row
 from netfw.server.plugin.agents import DHCP_AGENT
@@ -165,7 +166,8 @@ def _clear_ports(unit: Unit, network: Network) -> None:
     served = unit.tx.resources.find(Kind.PORT, own)
     ports = unit.tx.resources.count(Kind.PORT, Query(filters={"network_id": id})) - len(served)
     if ports:
-        raise Conflict(f"network {network.id} is in use by {ports} ports; delete them first")
+        others = counted(ports, "port")
+        raise Conflict(f"network {network.id} is in use by {others}; delete what uses it first")
     _delete_all(unit, "port", served)
 
 

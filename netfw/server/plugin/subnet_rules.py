@@ -45,16 +45,18 @@ def completed(body: Body) -> dict[str, Json]:
 def check_gateway(body: Body) -> None:
     """Refuse a gateway that could be handed out to somebody else.
 
+    A pool that leaves the block is wrong in itself, which is said when the subnet is made.
+
     :raises Conflict: it is in a pool.
     """
     gateway, pools = _address(body.get("gateway_ip")), body.get("allocation_pools")
+    block = _block(body.get("cidr"))
     for pool in pools if gateway is not None and isinstance(pools, list) else ():
         start, end = _address(pool.get("start")), _address(pool.get("end"))
         if start is None or end is None or gateway is None:
             continue
-        if start.version == end.version == gateway.version and (
-            int(start) <= int(gateway) <= int(end)
-        ):
+        within = start in block and end in block and gateway.version == block.version
+        if within and int(start) <= int(gateway) <= int(end):
             raise Conflict(
                 f"gateway {gateway} is in allocation pool {start} to {end}; leave it out of it"
             )

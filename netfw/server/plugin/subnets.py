@@ -16,6 +16,7 @@ from netfw.model.network import Network
 from netfw.model.port import FixedIp, IpAllocation, Port
 from netfw.model.resource import Kind
 from netfw.model.subnet import Subnet
+from netfw.model.text import counted
 from netfw.model.wire import parse, render
 from netfw.server.db.resources import Row
 from netfw.server.plugin.addressing import ROUTER_OWNERS, is_automatic
@@ -185,8 +186,8 @@ def _vacating(unit: Unit, subnet: Subnet) -> tuple[Row, ...]:
         others = unit.tx.resources.count(Kind.PORT, Query(filters=held)) - len(rows)
     if others:
         raise Conflict(
-            f"subnet {subnet.id} is in use: {others} ports have addresses of {subnet.cidr}; "
-            "delete them, or remove the router's interface"
+            f"subnet {subnet.id} is in use: addresses of {subnet.cidr} belong to "
+            f"{counted(others, 'port')}; delete what uses it, or remove the router's interface"
         )
     return rows
 

@@ -70,7 +70,9 @@ class TestTheAddress:
             place.floating(floating_ip_address="203.0.113.77")
         with pytest.raises(InvalidInput) as caught:
             place.floating(floating_ip_address="192.0.2.1")
-        assert "floating_ip_address" in caught.value.faults
+        assert caught.value.faults == {
+            "floating_ip_address": "192.0.2.1 is in no subnet of the external network"
+        }
         core.delete("floatingip", made["id"])
         place.floating(floating_ip_address="203.0.113.77")
 

@@ -177,3 +177,11 @@ def test_a_driver_that_can_not_be_made_is_named(site: Site) -> None:
     site.install("acme_j", broken, name="acme", distribution="acme-net", cls="Acme")
     with pytest.raises(DriverInvalid, match="'acme' can not be made: KeyError: 'tries'"):
         create(InterfaceDriver, "acme", {"switch": "s"}, LocalHost())
+
+
+def test_what_a_driver_finds_wrong_is_said_with_its_group(site: Site) -> None:
+    refusing = GOOD.replace("return cls(", "raise ConfigError('switch: not there') if 1 else cls(")
+    refusing = f"from netfw.errors import ConfigError\n{refusing}"
+    site.install("acme_k", refusing, name="acme", distribution="acme-net", cls="Acme")
+    with pytest.raises(ConfigError, match=r"^\[acme\] switch: not there$"):
+        create(InterfaceDriver, "acme", {"switch": "s"}, LocalHost())

@@ -129,13 +129,13 @@ def test_a_vlan_is_looked_for_in_one_physical_network_after_the_other() -> None:
             "vlan",
             {"network_vlan_ranges": "a:3:3"},
             Provider(network_type=NetworkType.VLAN, physical_network="a"),
-            "no VLAN is left in network_vlan_ranges for physical network a",
+            "no VLAN is left in [vlan] network_vlan_ranges for physical network a",
         ),
         (
             "gre",
             {"tunnel_id_ranges": "3:3"},
             Provider(network_type=NetworkType.GRE),
-            "no gre number is left in tunnel_id_ranges",
+            "no gre number is left in [gre] tunnel_id_ranges",
         ),
         (
             "geneve",

@@ -321,7 +321,7 @@ def test_a_network_goes_with_all_that_is_its_own(calls: Calls, database: Databas
     subnet = calls.subnet(network, "10.0.0.0/24")
     calls.subnet(network, "fd00::/64", ipv6_ra_mode="slaac", ipv6_address_mode="slaac")
     port = calls.make("port", network_id=network["id"])
-    with pytest.raises(Conflict, match="in use by 1 ports"):
+    with pytest.raises(Conflict, match="in use by 1 port;"):
         calls.delete("network", network["id"])
     calls.delete("port", port["id"])
     served = calls.make("port", network_id=network["id"], device_owner="network:dhcp")
