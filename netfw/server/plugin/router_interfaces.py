@@ -35,7 +35,7 @@ def add_interface(unit: Unit, router: Router, body: Body) -> Body:
 
     :raises NotFound: there is no such subnet or port that the requester may see.
     :raises InvalidInput: the router can not be there.
-    :raises Forbidden: it would take the gateway address of another project's network.
+    :raises Forbidden: it would take another project's port, or its network's gateway address.
     :raises Conflict: the port, or the address, is in use.
     """
     subnet_id, port_id = _one_of(body)
@@ -158,6 +158,8 @@ def _ipv6_port(legs: Legs, subnet: Subnet) -> Port | None:
 def _by_port(unit: Unit, router: Router, legs: Legs, id: UUID) -> Port:
     row = unit.tx.resources.get(Kind.PORT, id, project=unit.requester.sees, lock=True)
     port = cast(Port, row.resource())
+    if not unit.requester.admin and port.project_id != unit.requester.project_id:
+        raise Forbidden(f"port {id} belongs to another project; a router takes one of its own")
     if port.device_id:
         raise Conflict(
             f"port {id} is in use by {port.device_owner or 'device'} {port.device_id}; "

@@ -165,6 +165,10 @@ class TestAnInterfaceByPort:
             core.connect(core.router(BERT), BERT, port_id=core.port(network)["id"])
         with pytest.raises(NotFound):
             core.connect(id, port_id=str(uuid4()))
+        core.update("network", network, ADMIN, shared=True)
+        theirs = core.port(network, BERT)  # which the network's owner sees, and may not change
+        with pytest.raises(Forbidden, match="belongs to another project"):
+            core.connect(core.router(), port_id=theirs["id"])
 
     def test_has_addresses_that_a_router_can_have(self, core: Layer3) -> None:
         network, subnet = core.inside()
