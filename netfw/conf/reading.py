@@ -62,6 +62,9 @@ class Settings:
         fresh = _read(*self._source)  # oslo.config takes impossible values over without a look
         try:
             self.conf.mutate_config_files()
+            # It empties its cache before it reads, and who asked meanwhile filled it with former
+            # values; clearing what nobody has overridden empties it once more.
+            self.conf.clear_override("host")
             # It has read the files itself, which may have changed once more since.
             latest = [
                 _value(self.conf if option.mutable else fresh, group, option)

@@ -113,6 +113,22 @@ def test_a_broken_file_changes_nothing_on_reload(tmp_path: Path, text: str) -> N
     assert settings.conf.acme.mode == "a"
 
 
+def test_a_reload_reaches_those_who_read_the_option_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "a.conf"
+    settings = read("t", ["--config-file", write(path, "[acme]\nmode=a\n")], GROUPS)
+    slowly = settings.conf._reload_config_files
+
+    def asked_meanwhile() -> object:
+        read_by_now = slowly()
+        assert settings.conf.acme.mode == "a", "the former value, as it is still in force"
+        return read_by_now
+
+    settings.conf._reload_config_files = asked_meanwhile
+    write(path, "[acme]\nmode=b\n")
+    assert [each.new for each in settings.reload()] == ["b"]
+    assert settings.conf.acme.mode == "b"
+
+
 def test_misspelt_options_are_noticed(tmp_path: Path) -> None:
     text = "[DEFAULT]\nhosts = x\n[acme]\nsice = 2\n[other]\ny = 1\n[akme]\nsize = 2\n"
     path = write(tmp_path / "a.conf", text)
