@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import resource
 import socket
 import ssl
 import sys
@@ -141,7 +142,7 @@ class _Server(wsgi.Server):
         self.waiting = threading.BoundedSemaphore(max(1, settings.threads // 2))
         """Threads that may wait for large bodies; the others are for who has sent his."""
         self.max_request_header_size = settings.headers
-        self.keep_alive_conn_limit = settings.connections
+        self.keep_alive_conn_limit = _affordable(settings.connections)
 
     def prepare(self) -> None:
         self.watch.start()
@@ -201,6 +202,20 @@ class _Server(wsgi.Server):
             log.debug("%s", msg)
         else:
             log.log(level, "%s", msg, exc_info=traceback)
+
+
+def _affordable(connections: int) -> int:
+    """How many of them leave the process, and a second server in it, files for other things."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = connections if allowed == resource.RLIM_INFINITY else max(1, allowed // 4)
+    if most < connections:
+        log.info(
+            "%d connections are kept, not %d: the process may open %d files (ulimit -n)",
+            most,
+            connections,
+            allowed,
+        )
+    return min(most, connections)
 
 
 class _Adapter(BuiltinSSLAdapter):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import resource
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -282,3 +284,23 @@ def test_a_request_that_drips_is_given_up_in_time(serve: Any) -> None:
                 client.sendall(b"G")
                 time.sleep(0.05)
         assert 0.3 < time.monotonic() - began < 3
+
+
+@pytest.mark.spec("API-13")
+def test_clients_do_not_take_all_files_that_the_process_may_open(serve: Any) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 200, limits[1]))
+    silent: list[socket.socket] = []
+    try:
+        path = serve(idle=30)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as last:
+            last.settimeout(5)
+            silent += [dial(path) for _ in range(110)]
+            last.connect(str(path))
+            last.sendall(AGAIN)
+            assert rest(last).endswith(b"GET /again 0;")
+    finally:
+        for client in silent:
+            client.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
