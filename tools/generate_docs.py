@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import contract_values
 from oslo_config import cfg, generator
 
 from netfw.drivers.base import Driver
@@ -68,6 +69,9 @@ def contract_page(kind: type[Driver]) -> str:
             "",
             f"*{'Required.' if abstract else 'Has a default.'}* {markdown(member.__doc__)}",
         ]
+    own = frozenset(each.__name__ for each in all_contracts())
+    signatures = [(member.__module__, signature(member)) for _, member in methods(kind)]
+    lines += ["", markdown("\n".join(contract_values.values(signatures, own)))]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -1,0 +1,163 @@
+"""The values that the methods of a contract take and give, from the source of netfw.
+
+Fields have their docstrings below them, which only the source knows.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from attrs import frozen
+
+VALUES, MODEL = Path("netfw/drivers"), Path("netfw/model")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+@frozen(eq=False)
+class Declared:
+    """A class or an alias, where it is defined."""
+
+    name: str
+    module: str
+    node: ast.ClassDef | ast.Assign
+    doc: str
+
+    @property
+    def is_enum(self) -> bool:
+        """Whether it says which values there are."""
+        return isinstance(self.node, ast.ClassDef) and any(
+            "Enum" in ast.unparse(each) for each in self.node.bases
+        )
+
+    @property
+    def is_driver(self) -> bool:
+        """Whether it is a contract itself, or a mixture of them."""
+        return isinstance(self.node, ast.ClassDef) and any(
+            isinstance(each, ast.FunctionDef) and "abstractmethod" in _decorators(each)
+            for each in self.node.body
+        )
+
+    def mentions(self) -> Iterator[str]:
+        """The names in its fields, or in what its methods take and give."""
+        if isinstance(self.node, ast.Assign):
+            yield from _NAME.findall(ast.unparse(self.node.value))
+            return
+        for each in self.node.body:
+            if isinstance(each, ast.AnnAssign):
+                yield from _NAME.findall(ast.unparse(each.annotation))
+            elif isinstance(each, ast.FunctionDef) and not each.name.startswith("_"):
+                yield from _NAME.findall(_signature(each))
+
+
+class Source:
+    """The modules of some packages: what each defines, and whence it has the rest."""
+
+    def __init__(self, *folders: Path) -> None:
+        self._defined: dict[tuple[str, str], Declared] = {}
+        self._imported: dict[tuple[str, str], str] = {}
+        for path in sorted(each for folder in folders for each in folder.rglob("*.py")):
+            module = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+            self._read(module, ast.parse(path.read_text()))
+
+    def meant(self, name: str, module: str) -> Declared | None:
+        """What *module* means by *name*, if it is a class or an alias of these packages."""
+        found = self._defined.get((module, name))
+        origin = self._imported.get((module, name))
+        return found if found is not None or origin is None else self.meant(name, origin)
+
+    def _read(self, module: str, tree: ast.Module) -> None:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                self._imported |= {(module, each.name): node.module for each in node.names}
+        for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
+            if isinstance(node, ast.ClassDef):
+                doc = ast.get_docstring(node) or ""
+                self._defined[module, node.name] = Declared(node.name, module, node, doc)
+            elif isinstance(node, ast.Assign) and _is_alias(node):
+                name = ast.unparse(node.targets[0])
+                self._defined[module, name] = Declared(name, module, node, _text(after))
+
+
+def values(signatures: Iterable[tuple[str, str]], own: frozenset[str]) -> list[str]:
+    """Lines of Markdown about all that *signatures* mention, but the contracts *own* themselves.
+
+    Each signature comes with the module in which it is written.
+    """
+    source = Source(VALUES, MODEL)
+    waiting = [(name, module) for module, text in signatures for name in _NAME.findall(text)]
+    seen: set[Declared] = set()
+    lines: list[str] = []
+    elsewhere: list[str] = []
+    while waiting:
+        each = source.meant(*waiting.pop(0))
+        if each is None or each in seen or each.name in own or each.is_driver:
+            continue
+        seen.add(each)
+        if each.module.startswith("netfw.model") and not each.is_enum:
+            elsewhere.append(f"`{each.module}.{each.name}`")
+            continue
+        lines += _shown(each)
+        waiting += [(name, each.module) for name in each.mentions()]
+    if elsewhere:
+        lines += ["", f"Values of the model that are mentioned: {', '.join(sorted(elsewhere))}."]
+    return ["## Values", *lines] if lines else []
+
+
+def _is_alias(node: ast.Assign) -> bool:
+    name = ast.unparse(node.targets[0])
+    return bool(re.fullmatch(r"[A-Z][a-z]\w*", name)) and not isinstance(node.value, ast.Call)
+
+
+def _shown(each: Declared) -> list[str]:
+    lines = ["", f"### {each.name}", "", f"Of `{each.module}`. {each.doc}".rstrip()]
+    if isinstance(each.node, ast.Assign):
+        return [*lines, "", "```python", ast.unparse(each.node), "```"]
+    rows = list(_members(each.node))
+    return [*lines, "", *rows] if rows else lines
+
+
+def _members(node: ast.ClassDef) -> Iterator[str]:
+    for each, after in zip(node.body, [*node.body[1:], None], strict=True):
+        doc = " ".join(_text(after).split())
+        tail = f": {doc}" if doc else ""
+        if isinstance(each, ast.AnnAssign) and not ast.unparse(each.target).startswith("_"):
+            yield f"* `{_field(each)}`{tail}"
+        elif isinstance(each, ast.Assign):
+            yield f"* `{ast.unparse(each)}`{tail}"
+        elif isinstance(each, ast.FunctionDef) and not each.name.startswith("_"):
+            said = " ".join((ast.get_docstring(each) or "").split())
+            said = re.sub(r":raises (\w+):", r"Raises `\1`:", said)
+            yield f"* `{_signature(each)}`{f': {said}' if said else ''}"
+
+
+def _field(node: ast.AnnAssign) -> str:
+    text = f"{ast.unparse(node.target)}: {ast.unparse(node.annotation)}"
+    if node.value is None:
+        return text
+    default = ast.unparse(node.value)
+    if default.startswith("field("):
+        return f"{text} (has a default)" if re.search("default=|factory=", default) else text
+    return f"{text} = {default}"
+
+
+def _signature(node: ast.FunctionDef) -> str:
+    if "property" in _decorators(node):
+        return f"{node.name}: {ast.unparse(node.returns) if node.returns else 'Any'}"
+    gives = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"{node.name}({ast.unparse(node.args)}){gives}".replace("(self, ", "(").replace(
+        "(self)", "()"
+    )
+
+
+def _decorators(node: ast.FunctionDef) -> str:
+    return " ".join(ast.unparse(each) for each in node.decorator_list)
+
+
+def _text(node: ast.stmt | None) -> str:
+    """The text that stands alone there: the docstring of what is above it."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return node.value.value if isinstance(node.value.value, str) else ""
+    return ""
