@@ -188,7 +188,8 @@ def _kill(tell: Narration, cloud: Cloud) -> None:
 
 def _look_around(tell: Narration, cloud: Cloud) -> None:
     environment = f"export OS_AUTH_TYPE=none OS_ENDPOINT={cloud.server.url}"
-    tell.step("Look around with the openstack command", [environment])
+    ends = "(this server ends with the demo; one of your own: docs/getting-started.md)"
+    tell.step("Look around with the openstack command", [ends, environment])
     command = [str(Path(sys.executable).with_name("openstack")), "--os-auth-type", "none"]
     command += ["--os-endpoint", cloud.server.url]
     for words in COMMANDS[:-1]:
