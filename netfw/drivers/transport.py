@@ -122,7 +122,8 @@ class Transport(Driver):
         """Take the address of ``serve`` for several processes of one server.
 
         Each of them makes a transport of its own from the same options, with those of the answer
-        over them, and serves beside the others; this object is kept open as long as they run.
+        over them, and serves beside the others; this object is kept open as long as they run, and
+        may serve at the address itself.
 
         :raises Conflict: the address is taken by a process that does not share it.
         """
