@@ -28,6 +28,11 @@ VERSION_TABLE = "netfw_version"
 TABLES = HEAD.metadata
 MIGRATIONS = Path(__file__).with_name("migrations")
 
+PATIENCE = 600
+"""Seconds to wait for somebody else who moves the tables."""
+LOCK = 0x6E65746677
+"""The number of PostgreSQL's lock: ``netfw``."""
+
 Steps = Callable[["ScriptDirectory", Any, str], Any]
 
 
@@ -89,7 +94,7 @@ def _migrate(database: Database, to: str, steps: Steps) -> None:
     def chosen(revision: Any, _: object) -> Any:
         return steps(scripts, revision, to)
 
-    with _connection(database) as connection:
+    with _connection(database) as connection, _alone(connection):
         environment = EnvironmentContext(_config(), scripts, fn=chosen)
         try:
             with environment:
@@ -108,6 +113,30 @@ def _connection(database: Database) -> Iterator[Connection]:
             yield connection
     except FAILURES as exc:
         raise translated(exc) from exc
+
+
+@contextmanager
+def _alone(connection: Connection) -> Iterator[None]:
+    """Wait for others who move the same tables, and have others wait.
+
+    A transaction that writes has all of SQLite from its beginning, and PostgreSQL's lock ends with
+    it.
+    """
+    name = connection.dialect.name
+    connection.exec_driver_sql("SELECT 1")
+    if name == "postgresql":
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{PATIENCE}s'")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+        connection.exec_driver_sql("SET LOCAL lock_timeout TO DEFAULT")
+    if name not in ("mysql", "mariadb"):
+        yield
+        return
+    lock = f"CONCAT(DATABASE(), '.{VERSION_TABLE}')"
+    connection.exec_driver_sql(f"SELECT GET_LOCK({lock}, {PATIENCE})")
+    try:
+        yield
+    finally:
+        connection.exec_driver_sql(f"SELECT RELEASE_LOCK({lock})")
 
 
 def _context(connection: Connection) -> MigrationContext:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 import pytest
@@ -28,6 +29,15 @@ def test_tables_come_with_an_upgrade_are_as_declared_and_go_with_a_downgrade(
         migration.upgrade(database)
         migration.downgrade(database, "base")
         assert migration.current(database) is None
+
+
+def test_several_who_begin_at_once_wait_for_the_first(
+    place: Place, open_database: Callable[..., Database]
+) -> None:
+    databases = [open_database(place.url) for _ in range(4)]
+    with ThreadPoolExecutor(len(databases)) as pool:
+        assert list(pool.map(migration.upgrade, databases)) == [None] * len(databases)
+    assert migration.differences(databases[0]) == ()
 
 
 def test_what_works_on_other_tables_is_refused_with_what_to_do(
