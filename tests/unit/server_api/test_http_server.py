@@ -247,7 +247,7 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
     ],
 )
 def test_no_client_makes_the_server_hold_more_than_a_body_may_have(
-    serve: Any, said: bytes, told: bytes
+    serve: Any, said: bytes, told: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     def count(environ: dict[str, Any]) -> bytes:
         given = environ["wsgi.input"]
@@ -270,3 +270,4 @@ def test_no_client_makes_the_server_hold_more_than_a_body_may_have(
     lines = answer.split(b"\r\n")
     assert told in lines[0] + b" " + lines[-1]
     assert sent < 1_000_000
+    assert not caplog.records
