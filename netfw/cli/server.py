@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netfw.cli.config_arguments import add_file_arguments, file_arguments
+from netfw.cli.footprint import give_back_memory, settle
 from netfw.cli.process import Orders, run
 from netfw.cli.workers import Inheritance, Workers, inherited
 from netfw.errors import BackendError, BackendUnavailable, ConfigError, Conflict
@@ -22,7 +23,7 @@ from netfw.errors import BackendError, BackendUnavailable, ConfigError, Conflict
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
-    from netfw.cli.server_doors import Sockets
+    from netfw.cli.server_doors import Doors, Sockets
     from netfw.cli.server_parts import ServerParts
 
 LOG = logging.getLogger("netfw.cli.server")  # also in workers, where this is __main__
@@ -70,6 +71,7 @@ def _serve(conf: ConfigOpts, orders: Orders, heritage: Inheritance | None) -> No
     from netfw.cli.server_doors import Doors
     from netfw.cli.server_parts import ServerParts
 
+    give_back_memory()
     with ExitStack() as stack:
         parts = stack.enter_context(ServerParts(conf))
         if heritage is None:
@@ -82,16 +84,17 @@ def _serve(conf: ConfigOpts, orders: Orders, heritage: Inheritance | None) -> No
         over = None if heritage is None else heritage.options
         doors = stack.enter_context(Doors(parts, sockets, over))
         orders.on_reload = doors.reload
-        if _prepared(parts, orders):
+        if _prepared(parts, orders, doors):
             parts.begin()
             doors.open()
+            settle()
             LOG.info("%s %s serves: %s", PROGRAM, version("netfw"), parts)
             orders.stop.wait()
         LOG.info("%s ends, and finishes what it is at", PROGRAM)
     LOG.info("%s has ended", PROGRAM)
 
 
-def _prepared(parts: ServerParts, orders: Orders) -> bool:
+def _prepared(parts: ServerParts, orders: Orders, doors: Doors) -> bool:
     """Prepare the database, waiting until it answers; ``False``: told to stop before.
 
     :raises BackendBroken: its tables are not as they should be.
@@ -101,6 +104,7 @@ def _prepared(parts: ServerParts, orders: Orders) -> bool:
         try:
             parts.prepare()
         except BackendUnavailable as exc:
+            doors.starting = str(exc)
             if str(exc) != told or time.monotonic() - told_at > SAID_AGAIN:
                 LOG.warning("%s: %s; waiting for it", parts.database, exc)
                 told, told_at = str(exc), time.monotonic()

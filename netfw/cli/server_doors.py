@@ -129,7 +129,7 @@ class ApiDoor:
         metrics = Metrics(() if self.api is None else self.api.collections, parts.state)
         probes = Probes(
             starting=starting,
-            ready=parts.why_not_ready,
+            ready=lambda: "it is ending" if self._closed.is_set() else parts.why_not_ready(),
             metrics=metrics.text,
             api=None if self.api is None else metrics.counting(self.api.app),
         )
@@ -177,10 +177,12 @@ class Doors:
     def __init__(
         self, parts: ServerParts, sockets: Sockets, over: Mapping[str, str] | None = None
     ) -> None:
-        self._parts, self._starting = parts, "it is starting"
+        self._parts = parts
+        self.starting = "it is starting"
+        """Why clients are not served yet."""
         wanted = parts.conf.server.serve
         self.messages = MessageDoor(parts, over) if "messages" in wanted else None
-        self.clients = ApiDoor(parts, sockets, lambda: self._starting)
+        self.clients = ApiDoor(parts, sockets, lambda: self.starting)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -200,7 +202,7 @@ class Doors:
         """Serve clients and agents from now on."""
         if self.messages is not None:
             self.messages.open()
-        self._starting = ""
+        self.starting = ""
 
     def reload(self) -> None:
         """Take over what can change while it runs."""
