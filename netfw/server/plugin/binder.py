@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from attrs import evolve
 
 from netfw.drivers.interest import Service
 from netfw.drivers.mechanism import BindingRequest
-from netfw.drivers.query import Query
+from netfw.drivers.query import Body, Query
 from netfw.messaging.reach import DISTRIBUTED_OWNER
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifDetails, VifType
@@ -27,6 +27,7 @@ from netfw.server.plugin.mechanisms import Mechanisms
 from netfw.server.plugin.segment_types import SegmentTypes
 from netfw.server.plugin.unit import Unit
 
+HOST = "binding:host_id"
 LEVELS = "binding:levels"
 """Beside a bound port: who bound it to which segment, level by level.  It is not shown."""
 
@@ -48,6 +49,13 @@ class Binder:
         longest = unit.backbone.settings.agent_down_time
         found = agents_on(unit.tx.connection, wanted)
         return {host: tuple(_agent(each, longest) for each in some) for host, some in found.items()}
+
+    def surroundings(self, unit: Unit, bodies: Sequence[Body]) -> Agents:
+        """The agents on the hosts that *bodies* name; their networks' segments are read, too."""
+        for body in bodies:
+            if body.get(HOST):
+                unit.segments(NetworkId(UUID(str(body["network_id"]))))
+        return self.agents(unit, (str(body.get(HOST) or "") for body in bodies))
 
     def bound(self, unit: Unit, port: Port, agents: Agents) -> Port:
         """*port*, bound to the host that it says, or to none, or to all; not stored yet.

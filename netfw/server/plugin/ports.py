@@ -70,18 +70,19 @@ class PortKeeper(StoredKeeper[Port]):
             unit.surroundings(_network(body))
             if not unit.requester.admin:
                 check_owner(None, _text(body, "device_owner"), _text(body, "device_id"))
+        groups = Groups(unit, bodies)
         chosen = macs(unit, bodies)
+        agents = self._binder.surroundings(unit, bodies)
+        # Others who want an address wait from here on: what only reads comes before.
         addresses = _addresses(unit, bodies, chosen)
         drafts = [
             self._draft(body, mac, some)
             for body, mac, some in zip(bodies, chosen, addresses, strict=True)
         ]
-        groups = Groups(unit, bodies)
         ports = [
             self._completed(unit, port, body, groups)
             for port, body in zip(drafts, bodies, strict=True)
         ]
-        agents = self._binder.agents(unit, (port.binding.host for port in ports))
         ports = [self._binder.bound(unit, port, agents) for port in ports]
         try:
             return unit.insert(*ports)
