@@ -34,7 +34,7 @@ SUITES = {
         "firewall_iptables",
     ),
     "server": (
-        "server_database",
+        "server_api",
         "server_agents",
     ),
 }

@@ -81,6 +81,11 @@ class PrivatePostgres(PrivateServer):
 
     NAME = "PostgreSQL"
 
+    def __init__(self, directory: Path, *, flushed: bool = False) -> None:
+        """*flushed*: commits reach the disk, as they would anywhere else."""
+        super().__init__(directory)
+        self._flushed = "on" if flushed else "off"
+
     def start(self) -> Self:
         """Make a cluster where there is none, and start it.
 
@@ -94,8 +99,8 @@ class PrivatePostgres(PrivateServer):
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self.directory),
-            "fsync": "off",
-            "full_page_writes": "off",
+            "fsync": self._flushed,
+            "full_page_writes": self._flushed,
             "max_connections": "100",
             "shared_buffers": "32MB",
             "autovacuum": "off",
