@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,6 +34,20 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateN
         yield running
 
 
+def test_the_sample_passes_the_suite_of_api_extensions() -> None:
+    path = os.pathsep.join(each for each in [str(SAMPLE / "src"), *sys.path] if each)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider", "tests"],
+        cwd=SAMPLE,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "9 passed" in done.stdout
+
+
 @pytest.mark.spec("API-12")
 def test_a_declaration_is_a_resource_with_validation_policy_storage_and_quota(
     server: PrivateNetfw,
@@ -57,9 +73,26 @@ def test_a_declaration_is_a_resource_with_validation_policy_storage_and_quota(
     assert [make(MEMBER)[0] for _ in range(5)] == [201, 201, 201, 201, 409]
     _, answer = server.request("GET", "/v2.0/lamps?brightness=7&fields=name", headers=MEMBER)
     assert answer["lamps"] == [{"name": "desk"}]
+    _in_its_place(server, path)
+    changed = server.request("GET", path, headers=MEMBER)[1]["lamp"]
     server.kill()
     server.start()
     assert server.request("GET", path, headers=MEMBER)[1]["lamp"] == changed
     assert server.request("DELETE", path, headers=MEMBER)[0] == 204
     _, answer = server.request("GET", "/v2.0/extensions/acme-lamps", headers=MEMBER)
     assert answer["extension"]["name"] == "Lamps"
+
+
+def _in_its_place(server: PrivateNetfw, path: str) -> None:
+    """Tags, quotas, and what only administrators see, are as of any resource."""
+    assert server.request("PUT", f"{path}/tags/gold", headers=MEMBER)[0] == 201
+    _, answer = server.request("GET", "/v2.0/lamps?tags=gold&fields=name", headers=MEMBER)
+    assert answer["lamps"] == [{"name": "desk"}]
+    changed = server.request("PUT", path, {"lamp": {"rack": "r7"}})[1]["lamp"]
+    assert changed["rack"] == "r7"
+    assert "rack" not in server.request("GET", path, headers=MEMBER)[1]["lamp"]
+    assert server.request("GET", "/v2.0/lamps?rack=r7", headers=MEMBER)[0] == 400
+    quota = server.request("PUT", "/v2.0/quotas/p", {"quota": {"lamp": 7}})[1]["quota"]
+    assert quota["lamp"] == 7
+    details = server.request("GET", "/v2.0/quotas/p/details", headers=MEMBER)[1]["quota"]
+    assert details["lamp"] == {"limit": 7, "used": 5, "reserved": 0}

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from netfw.testing.conformance.api_extension import ApiExtensionConformance
     from netfw.testing.conformance.extension import ExtensionDriverConformance
     from netfw.testing.conformance.firewall import FirewallDriverConformance
     from netfw.testing.conformance.interface import InterfaceDriverConformance
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from netfw.testing.conformance.type_driver import TypeDriverConformance
 
 __all__ = [
+    "ApiExtensionConformance",
     "ExtensionDriverConformance",
     "FirewallDriverConformance",
     "InterfaceDriverConformance",
@@ -38,6 +40,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ApiExtensionConformance": "api_extension",
     "ExtensionDriverConformance": "extension",
     "FirewallDriverConformance": "firewall",
     "InterfaceDriverConformance": "interface",

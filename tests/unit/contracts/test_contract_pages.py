@@ -14,7 +14,7 @@ PAGES = Path(__file__).parents[3] / "docs/contracts"
     [
         (
             "api_extensions",
-            "ExtensionInfo ResourceDeclaration PolicyRule Attribute AttributeType Value Verb Action",
+            "ExtensionInfo ResourceDeclaration PolicyRule Attribute AttributeType Value Verb",
         ),
         ("extension_drivers", "Kind Attribute AttributeType Change Body ExtraStore"),
         ("mechanism_drivers", "Change BindingRequest Binding Bound Partial Refused Capability"),

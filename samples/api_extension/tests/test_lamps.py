@@ -1,0 +1,26 @@
+"""Lamps pass the suite that every API extension passes: python -m pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from acme_lamps.lamps import LampExtension
+
+from netfw.drivers.api_extension import ApiExtension
+from netfw.testing.conformance.api_extension import ApiExtensionConformance, Request
+
+
+class TestLamps(ApiExtensionConformance):
+    """What is asked of lamps."""
+
+    def make_extension(self) -> ApiExtension:
+        return LampExtension()
+
+    def requests(self) -> Sequence[Request]:
+        return (
+            Request("lamp"),
+            Request("lamp", {"name": "desk", "brightness": 40}),
+            Request("lamp", {"brightness": 101}, refused="brightness"),
+            Request("lamp", {"port_id": "the first"}, refused="port_id"),
+            Request("lamp", {"colour": "red"}, refused="colour"),
+        )
