@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 from attrs import define, frozen
 
 from netfw.cli.narration import Narration
 from netfw.testing.lab.host import Host
+from netfw.testing.lab.ini import ini
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
 
@@ -106,26 +106,26 @@ class AgentHost:
         self.configure()
 
     def configure(self, firewall: str = "") -> None:
-        self.conf.write_text(
-            dedent(f"""
-                [DEFAULT]
-                host = {self.host.name}
-                log_file = {self.directory}/agent.log
-                [agent]
-                state_source = file
-                firewall_driver = {firewall}
-                status_file = {self.directory}/status.json
-                [file]
-                path = {self.topology}
-                status_path = {self.directory}/reported
-                [openvswitch]
-                datapath_type = netdev
-                ovsdb_connection = {self.host.ovs.remote}
-                local_ip = {self.host.address.ip}
-                tunnel_types = vxlan
-                bridge_mappings = {PHYSICAL}:{PHYSICAL_BRIDGE}
-            """)
-        )
+        self.conf.write_text(ini(self.options(firewall)))
+
+    def options(self, firewall: str) -> dict[str, dict[str, object]]:
+        """What the agent's file says."""
+        return {
+            "DEFAULT": {"host": self.host.name, "log_file": self.directory / "agent.log"},
+            "agent": {
+                "state_source": "file",
+                "firewall_driver": firewall,
+                "status_file": self.directory / "status.json",
+            },
+            "file": {"path": self.topology, "status_path": self.directory / "reported"},
+            "openvswitch": {
+                "datapath_type": "netdev",
+                "ovsdb_connection": self.host.ovs.remote,
+                "local_ip": self.host.address.ip,
+                "tunnel_types": "vxlan",
+                "bridge_mappings": f"{PHYSICAL}:{PHYSICAL_BRIDGE}",
+            },
+        }
 
     def start(self) -> float:
         """Start the agent and wait until it is ready; the seconds that took."""

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 from attrs import define
@@ -38,25 +37,12 @@ class ServedHost(AgentHost):
 
     messages: Path = Path()
 
-    def configure(self, firewall: str = "openflow") -> None:
-        self.conf.write_text(
-            dedent(f"""
-                [DEFAULT]
-                host = {self.host.name}
-                log_file = {self.directory}/agent.log
-                [agent]
-                state_source = server
-                firewall_driver = {firewall}
-                status_file = {self.directory}/status.json
-                [local]
-                connect = unix:{self.messages}
-                [openvswitch]
-                datapath_type = netdev
-                ovsdb_connection = {self.host.ovs.remote}
-                local_ip = {self.host.address.ip}
-                tunnel_types = vxlan
-            """)
-        )
+    def options(self, firewall: str) -> dict[str, dict[str, object]]:
+        said = super().options(firewall)
+        said["agent"] |= {"state_source": "server", "firewall_driver": "openflow"}
+        said["local"] = {"connect": f"unix:{self.messages}"}
+        del said["file"], said["openvswitch"]["bridge_mappings"]
+        return said
 
     def prepare(self) -> None:
         self.directory.mkdir()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from netfw.errors import BackendBroken
+from netfw.testing.lab.ini import Groups, ini
 
 START_SECONDS = 60.0
 END_SECONDS = 30.0
@@ -31,7 +32,7 @@ class PrivateNetfw:
     def __init__(
         self,
         directory: Path,
-        options: Mapping[str, Mapping[str, object]] | None = None,
+        options: Groups | None = None,
         *,
         port: int | None = None,
         arguments: Sequence[str] = (),
@@ -133,10 +134,7 @@ class PrivateNetfw:
         }
         for group, values in self._options.items():
             groups.setdefault(group, {}).update(values)
-        lines = []
-        for group, options in groups.items():
-            lines += [f"[{group}]", *(f"{name} = {value}" for name, value in options.items()), ""]
-        return "\n".join(lines)
+        return ini(groups)
 
     def __enter__(self) -> Self:
         return self.start()
