@@ -27,9 +27,9 @@ def make_file(url: URL, named_by: str) -> None:
         path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
     except OSError as exc:
-        where = exc.filename or path
+        where = f"{exc.filename}: " if exc.filename not in (None, path, str(path)) else ""
         raise ConfigError(
-            f"the database can not be {path}: {where}: {exc.strerror}; change {named_by}, or "
+            f"the database can not be {path}: {where}{exc.strerror}; change {named_by}, or "
             "whose the directory is"
         ) from exc
     if not os.access(path.parent, os.W_OK | os.X_OK):
