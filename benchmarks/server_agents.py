@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
+import logging
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from uuid import UUID, uuid5
 
 from benchmarks.figure import Figure
 from benchmarks.load import Client
+from benchmarks.server_limits import cpu, resident
 from netfw.drivers.host import LocalHost
 from netfw.drivers.interest import Interest, Service
 from netfw.drivers.loader import create
@@ -25,6 +23,7 @@ from netfw.drivers.state_source import Cursor
 from netfw.drivers.transport import Transport
 from netfw.messaging.remote import RemoteSource
 from netfw.model import Agent, AgentId, Document
+from netfw.testing.lab.server import PrivateNetfw
 
 AGENTS = 1_000
 CONNECTIONS = 50
@@ -33,46 +32,46 @@ REPORT_INTERVAL = 30.0
 REST = 15.0
 CHANGES = 40
 SOME = 20
-CONF = """
-[DEFAULT]
-state_path = {run}
-[database]
-connection = sqlite:///{run}/netfw.db
-[api]
-socket = {run}/api.sock
-[identity]
-methods = noauth
-[ml2]
-type_drivers = vxlan
-tenant_network_types = vxlan
-mechanism_drivers = openvswitch
-[local]
-listen = unix:{run}/messages.sock
-"""
+OPTIONS = {
+    "ml2": {
+        "type_drivers": "vxlan",
+        "tenant_network_types": "vxlan",
+        "mechanism_drivers": "openvswitch",
+    }
+}
 
 
 def figures() -> Iterator[Figure]:
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, _server(Path(folder)) as server:
-        client = Client(f"unix://{folder}/api.sock")
-        made = client.made("/networks", {"network": {"name": "n"}})
-        block = {"network_id": made["id"], "ip_version": 4, "cidr": "10.0.0.0/16"}
-        client.made("/subnets", {"subnet": block})
-        client.close()
-        fleet = Fleet(f"unix:{folder}/messages.sock")
-        fleet.report_all()
-        began = _cpu(server)
-        cold = AGENTS / fleet.read_some() * (_cpu(server) - began)
-        yield _figure("CPU at rest, heartbeats every 30 s", _rest(server, fleet), 20.0, "%")
-        client = Client(f"unix://{folder}/api.sock")
-        yield _reached(client, fleet, made["id"])
-        began = _cpu(server)
-        fleet.pull_all()
-        back = _cpu(server) - began
-        name = f"all come back after {CHANGES} changes, CPU"
-        yield _figure(name, back, 5.0, "s", raw=cold)
-        yield _figure("resident", _resident(server), 100.0, "MB")
-        fleet.close()
-        client.close()
+    logging.getLogger("netfw_drivers.local").setLevel(logging.ERROR)  # the server goes away
+    with (
+        tempfile.TemporaryDirectory(dir="/var/tmp") as folder,
+        PrivateNetfw(Path(folder) / "server", OPTIONS) as server,
+    ):
+        yield from _measured(server)
+
+
+def _measured(server: PrivateNetfw) -> Iterator[Figure]:
+    client = Client(f"unix://{server.socket}")
+    made = client.made("/networks", {"network": {"name": "n"}})
+    block = {"network_id": made["id"], "ip_version": 4, "cidr": "10.0.0.0/16"}
+    client.made("/subnets", {"subnet": block})
+    fleet = Fleet(f"unix:{server.messages}")
+    fleet.report_all()
+    began = cpu(server.pid)
+    cold = AGENTS / fleet.read_some() * (cpu(server.pid) - began)
+    yield _figure("CPU at rest, heartbeats every 30 s", _rest(server.pid, fleet), 20.0, "%")
+    yield _reached(client, fleet, made["id"])
+    client.close()
+    server.stop()
+    server.start()
+    began, clock = cpu(server.pid), time.monotonic()
+    fleet.pull_all()
+    back = cpu(server.pid) - began
+    print(f"    all were back {time.monotonic() - clock:.1f} s after the server was")
+    name = f"all come back to a new server after {CHANGES} changes, CPU"
+    yield _figure(name, back, 5.0, "s", raw=cold)
+    yield _figure("resident", resident(server.pid), 100.0, "MB")
+    fleet.close()
 
 
 def _figure(name: str, measured: float, target: float, unit: str, raw: float = 0.0) -> Figure:
@@ -88,14 +87,14 @@ def _figure(name: str, measured: float, target: float, unit: str, raw: float = 0
 
 def _rest(server: int, fleet: Fleet) -> float:
     """Percent of a core, while agents do nothing but say that they are there."""
-    began, cpu = time.monotonic(), _cpu(server)
+    began, used = time.monotonic(), cpu(server)
     pause = REPORT_INTERVAL / AGENTS
     turn = 0
     while time.monotonic() - began < REST:
         fleet.report(turn % AGENTS)
         turn += 1
         time.sleep(max(0.0, began + turn * pause - time.monotonic()))
-    return 100 * (_cpu(server) - cpu) / (time.monotonic() - began)
+    return 100 * (cpu(server) - used) / (time.monotonic() - began)
 
 
 def _reached(client: Client, fleet: Fleet, network: str) -> Figure:
@@ -154,8 +153,9 @@ class Fleet:
         return SOME
 
     def pull_all(self) -> None:
-        for number in range(AGENTS):
-            self._pull(number)
+        """Have all ask at once for what changed, as they do when their server is back."""
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            list(pool.map(self._pull, range(AGENTS)))
 
     def await_port(self, number: int, port: UUID) -> None:
         """Have one agent hear of *port*, by a hint and the question that follows it."""
@@ -177,33 +177,3 @@ class Fleet:
     def close(self) -> None:
         for each in (*self._sources, *self._transports):
             each.close()
-
-
-@contextmanager
-def _server(run: Path) -> Iterator[int]:
-    (run / "netfw.conf").write_text(CONF.format(run=run))
-    program = Path(sys.executable).with_name("netfw-server")
-    with (run / "log").open("wb") as log:
-        argv = [program, "--config-file", run / "netfw.conf"]
-        process = subprocess.Popen(argv, stdout=log, stderr=log)
-    try:
-        deadline = time.monotonic() + 60
-        while not ((run / "api.sock").exists() and (run / "messages.sock").exists()):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError((run / "log").read_text()[-2000:])
-            time.sleep(0.05)
-        yield process.pid
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
-
-
-def _cpu(pid: int) -> float:
-    """Seconds of CPU that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _resident(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
