@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
 from collections.abc import Callable
 from typing import Self, TypeVar
@@ -34,6 +35,8 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
+LONGEST_QUEUE = 1.0
+"""Seconds that a transaction waits for its turn among those of this process."""
 ATTEMPTS_WITHOUT_ANSWER = 2
 """A connection that was kept may be dead although the database lives: once more, on a new one."""
 
@@ -130,6 +133,7 @@ class Database:
         except ModuleNotFoundError as exc:
             raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
         self._attempts, self._patience = attempts, limits.lock_timeout * 2
+        self._writers = threading.BoundedSemaphore(limits.writers)
         self._rung: tuple[Callable[[], None], ...] = ()
 
     def __str__(self) -> str:
@@ -158,9 +162,14 @@ class Database:
 
         :raises Conflict: others were faster again and again, or *work* says so.
         :raises BackendUnavailable: the database does not answer; where that was at the end, it is
-            perhaps done.
+            perhaps done.  Or too many wait for it already; nothing was done.
         """
-        return self._repeated(lambda: self._once(work))
+        if not self._writers.acquire(timeout=LONGEST_QUEUE):
+            raise BackendUnavailable("too many transactions wait for the database; try again soon")
+        try:
+            return self._repeated(lambda: self._once(work))
+        finally:
+            self._writers.release()
 
     def read(self, work: Callable[[View], T]) -> T:
         """Do *work*, which sees one moment and waits for nobody.

@@ -22,6 +22,9 @@ class Limits:
 
     connections: int = 10
     lock_timeout: float = 10.0
+    writers: int = 12
+    """Transactions at a time, those that wait for others included; fewer than threads that serve
+    requests, so that reading and probes get on while the database takes nothing."""
 
 
 def writing_engine(url: URL, limits: Limits) -> Engine:
