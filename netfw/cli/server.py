@@ -39,9 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=_positive, help="processes, over what the files say")
     arguments = parser.parse_args(argv)
     files = file_arguments(arguments)
+    heritage = inherited()
+    if heritage is not None:
+        heritage.watch()
 
     def serve(conf: ConfigOpts, orders: Orders) -> None:
-        heritage = inherited()
         workers = arguments.workers or conf.server.workers
         if heritage is None and workers > 1:
             _supervise(conf, orders, files, workers)
@@ -78,7 +80,7 @@ def _serve(conf: ConfigOpts, orders: Orders, heritage: Inheritance | None) -> No
             sockets = stack.enter_context(_listening(conf))
         else:
             sockets = heritage.sockets
-            heritage.watch(orders.stop.set)
+            heritage.on_lost = orders.stop.set
             for each in sockets.values():
                 stack.callback(each.close)
         over = None if heritage is None else heritage.options

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from attrs import define, frozen
+from attrs import define
 
 from netfw.drivers.transport import Shared
 
@@ -30,7 +30,7 @@ LONG_ENOUGH: Final = 60.0
 """A worker that lived so long did not fail because of how it was begun: no pause grows."""
 
 
-@frozen
+@define
 class Inheritance:
     """What a worker has from the process that began it."""
 
@@ -40,13 +40,15 @@ class Inheritance:
     """Of its transport, over those of the files."""
     lifeline: int
     """The end of a pipe that breaks when that process ends."""
+    on_lost: Callable[[], None] = lambda: os._exit(0)
+    """What to do then.  A worker that still starts ends at once: it would keep the sockets."""
 
-    def watch(self, end: Callable[[], None]) -> None:
-        """Call *end* when the process that began this one is gone."""
+    def watch(self) -> None:
+        """Call ``on_lost`` when the process that began this one is gone."""
 
         def wait() -> None:
             os.read(self.lifeline, 1)
-            end()
+            self.on_lost()
 
         threading.Thread(target=wait, name="lifeline", daemon=True).start()
 

@@ -20,7 +20,7 @@ WORKER = """
 import os, threading
 from netfw.cli.workers import inherited
 mine = inherited()
-mine.watch(lambda: os._exit(0))
+mine.watch()
 while True:
     connection, _ = mine.sockets["api"].accept()
     connection.sendall(f"{mine.number} {os.getpid()}".encode())
