@@ -8,6 +8,7 @@ NetfwError
 ├── RequestError             the caller asked for what cannot be; never retry
 │   ├── InvalidInput         the value itself is wrong; every fault is named with its path
 │   ├── NotFound             what the request names does not exist
+│   │   └── TagNotFound      it has no such tag
 │   ├── Conflict             it contradicts something that already exists
 │   │   ├── Exhausted        a quota is used up, or a pool
 │   │   │   ├── OverQuota    the project may not have more
