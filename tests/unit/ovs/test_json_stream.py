@@ -2,7 +2,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netfw.ovs.json_stream import JsonStream
@@ -30,6 +30,7 @@ def read(pieces: list[bytes]) -> list[object]:
     return found
 
 
+@settings(max_examples=40)
 @given(messages, st.booleans(), st.sampled_from(["", " ", "\n\t"]), st.data())
 def test_messages_come_out_as_they_went_in_however_they_were_cut(wanted, ascii_only, gap, data):
     wire = "".join(json.dumps(m, ensure_ascii=ascii_only) + gap for m in wanted).encode().rstrip()
@@ -38,6 +39,7 @@ def test_messages_come_out_as_they_went_in_however_they_were_cut(wanted, ascii_o
     assert read(pieces) == wanted
 
 
+@settings(max_examples=25)
 @given(messages)
 def test_messages_come_out_byte_by_byte(wanted):
     wire = "".join(json.dumps(message, ensure_ascii=False) for message in wanted).encode()
