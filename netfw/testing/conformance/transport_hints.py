@@ -167,7 +167,6 @@ class TransportHints(TransportStage):
             stop()
             ended.forget()
             for _ in range(3):  # whoever is told of the first later than the other is by the third
-                going_on.forget()
                 assert stage.hint_arrives(server, going_on, "news"), "the other one is ended, too"
             assert not ended.heard, "it hears although it was stopped"
 
