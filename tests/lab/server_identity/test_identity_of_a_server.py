@@ -53,7 +53,9 @@ class Server:
 
     def ask(self, *lines: str, uid: int = 0, source: str | None = None) -> tuple[int, str]:
         """Ask for the networks as a user over the unix socket, or by TCP from *source*."""
-        head = ["GET /v2.0/networks HTTP/1.1", "Connection: close", *lines]
+        named = any(line.lower().startswith("host:") for line in lines)
+        host = () if named else ("Host: localhost",)
+        head = ["GET /v2.0/networks HTTP/1.1", "Connection: close", *host, *lines]
         request = "\r\n".join([*head, "", ""]).encode()
         reader, writer = os.pipe()
         child = os.fork()
