@@ -7,7 +7,7 @@ PYTEST := $(BIN)/pytest
 IMAGINED := tests/conformance/broken $(wildcard tests/conformance/test_broken_*.py) \
     $(patsubst %,tests/conformance/test_%.py,suite_manners hooked internal_ipam mechanism_drivers \
     type_drivers memory_source null_interface)
-ON_SQLITE := tests/unit/server_api tests/unit/server_plugin
+ON_SQLITE := tests/server
 SERVER_LABS := $(wildcard tests/lab/server_*) tests/lab/transport
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
@@ -26,7 +26,7 @@ test: packages $(READY) ## everything: lint, types, imports, unit, server, confo
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)
-	@$(PYTEST) -q -n 2 tests/unit $(addprefix --ignore ,$(ON_SQLITE))
+	@$(PYTEST) -q -n 2 tests/unit
 
 server: $(READY) ## the server's parts on SQLite: no root, a minute
 	$(call STEP,the server on SQLite)
@@ -85,7 +85,7 @@ fuzz: packages $(READY) ## the long forms: policies, packets and API requests by
 	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/test_ovs_firewall.py \
 	    tests/conformance/test_iptables_firewall.py -k "Chance or nothing_leaks"
 	$(call STEP,requests by chance: NETFW_API_SECONDS=3600)
-	@NETFW_LONG=1 $(PYTEST) -q tests/unit/server_api/test_api_chance.py
+	@NETFW_LONG=1 $(PYTEST) -q tests/server/api/test_api_chance.py
 
 samples: packages $(READY) ## the samples, installed and run as their readers would
 	$(call STEP,samples)

@@ -13,8 +13,7 @@ REAL_FOLDERS = (
     "tests/lab/",
     "tests/conformance/",
     "tests/system/",
-    "tests/unit/server_api/",  # on a real database, a file
-    "tests/unit/server_plugin/",
+    "tests/server/",  # on a real database, a file
     "samples/",
 )
 RESULTS = ".netfw/spec-results.json"

@@ -11,7 +11,7 @@ from database_place import Places
 
 from netfw.server.db import Database
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "server_plugin"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "server" / "plugin"))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from api_world import Client
 from netfw.server.plugin.agent_reports import AgentReports
 from netfw.server.plugin.keeping import KeepingPlugin
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "server_plugin"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
 
 from agent_samples import beat, grow_old
 
