@@ -56,6 +56,15 @@ class DhcpPort:
     options: tuple[DhcpOption, ...] = ()
 
 
+@frozen(kw_only=True)
+class DhcpPlace:
+    """Where on this host a network is served."""
+
+    netns: str
+    device: str
+    """The server's own, in that namespace."""
+
+
 DhcpKey = NetworkKey | PortKey
 DhcpValue = DhcpNetwork | DhcpPort
 
@@ -82,7 +91,15 @@ class DhcpDriver(HostDriver[DhcpKey, DhcpValue]):
     7. A dropped network leaves no process, device, namespace or file.
     8. Text that would be more than one value in the server's configuration is refused by name, as
        ``InvalidInput`` for its key, and never reaches a file.
+    9. IPv6 is asked only of a driver that declares ``Capability.DHCPV6``; for any other, a port's
+       IPv6 addresses and subnets do no harm to its IPv4 ones.
     """
 
     GROUP: ClassVar[str] = "netfw.dhcp_drivers"
     VERSION: ClassVar[int] = 1
+
+    def place(self, network: NetworkId, server: ServerPort) -> DhcpPlace | None:
+        """Where *network* is, or will be, served from *server*, so that a metadata proxy can be
+        put there.  Pure.  ``None``, the default: nowhere that a proxy could run.
+        """
+        return None

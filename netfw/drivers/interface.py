@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from netfw.drivers.host_driver import HostDriver
 from netfw.model.address import Mac
-from netfw.model.device import check_device_name, check_namespace_name
+from netfw.model.device import check_device_name, check_namespace_name, device_name
 from netfw.model.ids import PortId
 
 NO_MAC = "00:00:00:00:00:00"
@@ -77,6 +77,10 @@ class InterfaceDriver(HostDriver[PortId, Attachment]):
 
         :raises BackendUnavailable: the backend does not answer.
         """
+
+    def device_name(self, port: PortId) -> str:
+        """What the device of a service's own port is to be called, as operators know it.  Pure."""
+        return device_name("tap", port)
 
     def held(self) -> frozenset[PortId]:
         return frozenset(self.devices())

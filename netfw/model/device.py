@@ -37,3 +37,8 @@ def check_namespace_name(name: str) -> None:
 def device_name(prefix: str, port_id: UUID) -> str:
     """The name operators know: *prefix* and the port id, cut to 14 characters."""
     return f"{prefix}{port_id}"[:14]
+
+
+def dhcp_namespace(network_id: UUID) -> str:
+    """The namespace that a network's DHCP server is in, by the name operators know."""
+    return f"qdhcp-{network_id}"

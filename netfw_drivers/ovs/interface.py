@@ -18,6 +18,7 @@ from netfw.errors import BackendUnavailable, NetfwError, NotFound, OperationRefu
 from netfw.linux import netns
 from netfw.linux.network import Network
 from netfw.linux.values import Link
+from netfw.model.device import device_name
 from netfw.model.ids import PortId
 from netfw.ovs.operations import AddPort, SetColumns
 from netfw.ovs.ovsdb import DEFAULT_REMOTE, Ovsdb, share_ovsdb
@@ -107,6 +108,10 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         ours = self._ours()
         links = _read_links({place_of(port) for members in ours.values() for port in members})
         return {port_id: _device(members[0], links) for port_id, members in ours.items()}
+
+    def device_name(self, port: PortId) -> str:
+        """A veth pair has its ``tap`` end on the bridge."""
+        return device_name("ns-" if self._settings.use_veth else "tap", port)
 
     def held(self) -> frozenset[PortId]:
         return frozenset(self._ours())
