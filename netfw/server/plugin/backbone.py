@@ -60,8 +60,6 @@ class Backbone:
     """What has to be in the database before the first request."""
     segments_wanted: bool = False
     """Whether a watcher looks at the segments of networks."""
-    committed: Callable[[], None] = lambda: None
-    """Called after every commit: somebody may want to look at the journal."""
 
     def start(self) -> None:
         """Prepare the database for this configuration; several processes may, and again.
@@ -104,7 +102,6 @@ class Backbone:
             return result, unit
 
         result, unit = self.database.transaction(once)
-        self.committed()
         for then in unit.afterwards:
             then()
         return result

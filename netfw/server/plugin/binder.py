@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import UUID, uuid4
@@ -95,29 +95,11 @@ class Binder:
         To be called when an agent of that host can be counted on again, or says something new.
         """
         failed = {"binding:host_id": (host,), "binding:vif_type": (VifType.BINDING_FAILED.value,)}
-        return self._again(unit, failed, lambda port, unit: True)
-
-    def rebind_network(self, unit: Unit, network: NetworkId) -> int:
-        """Bind anew the ports of a network whose segments changed, as far as it concerns them."""
-        offered = {str(segment.id) for segment in unit.segments(network)}
-
-        def concerned(port: Port, unit: Unit) -> bool:
-            used = [each["segment_id"] for each in _levels(unit, port)]
-            return bool(port.binding.host) and (not used or not offered.issuperset(used))
-
-        return self._again(unit, {"network_id": (str(network),)}, concerned)
-
-    def _again(
-        self, unit: Unit, filters: Mapping[str, Any], wanted: Callable[[Port, Unit], bool]
-    ) -> int:
-        found = [row.ref.id for row in unit.tx.resources.find(Kind.PORT, Query(filters=filters))]
+        found = [row.ref.id for row in unit.tx.resources.find(Kind.PORT, Query(filters=failed))]
         rows = unit.tx.statuses.locked(Kind.PORT, found)
-        ports = []
         for row in rows.values():
             unit.extras.setdefault(row.ref, dict(row.extra))
-            port = cast(Port, row.resource())
-            if wanted(port, unit):
-                ports.append(port)
+        ports = [cast(Port, row.resource()) for row in rows.values()]
         agents = self.agents(unit, (port.binding.host for port in ports))
         count = 0
         for before in ports:

@@ -30,7 +30,6 @@ from netfw.model.segment import NetworkType
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.binding import FAILURE, MOST_LEVELS, bind
 from netfw.server.plugin.port_bindings import PortBindingKeeper
-from netfw.server.plugin.unit import Unit
 from netfw_drivers.ovs.mechanism import OvsMechanismDriver
 
 Answer = Callable[[BindingRequest], Any]
@@ -380,28 +379,3 @@ def test_bindings_are_shown_below_their_port(world: World, network: NetworkId) -
         world.backbone.run(ADMIN, lambda unit: keeper.create(unit, [{"host": "h2"}]))
     with pytest.raises(NotSupported):
         world.backbone.run(ADMIN, lambda unit: keeper.act(unit, "x", "activate", {}))
-
-
-@pytest.mark.spec("ML2-04")
-def test_ports_leave_a_segment_that_their_network_lost(world: World) -> None:
-    near, far = provider(NetworkType.VLAN, 100, "near"), provider(NetworkType.VLAN, 101, "far")
-    network = world.network(near, far)
-    world.host("h1", bridge_mappings={"near": "br-near"})
-    world.host("h2", bridge_mappings={"near": "br-near", "far": "br-far"})
-    one, two, free = (
-        world.create(network, ADMIN, binding__host_id=host) for host in ("h1", "h2", "")
-    )
-
-    def lose(unit: Unit) -> int:
-        before = unit.network(network)
-        unit.update(before, evolve(before, segments=(far,)))
-        for segment in unit.segments(network):
-            if segment.provider == near:
-                unit.delete(segment)
-        return world.binder.rebind_network(unit, network)
-
-    assert world.backbone.run(ADMIN, lose) == 1
-    assert "its bridge_mappings have near" in reasons(world.show(one, ADMIN))[0]
-    (level,) = world.levels(two)
-    assert world.segment(SegmentId(UUID(level["segment_id"]))).provider == far
-    assert world.show(free, ADMIN)["revision_number"] == 1
