@@ -1,0 +1,1 @@
+"""DHCP by dnsmasq: one process per network, one file per port."""

@@ -1,0 +1,66 @@
+"""Where the files of a network are.  Pure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import frozen
+
+from netfw.model.ids import NetworkId, PortId
+
+
+@frozen
+class Files:
+    """The paths of one network, by the names operators know.
+
+    ``host``, ``addn_hosts`` and ``opts`` are directories with one file per port, named by its id.
+    dnsmasq skips names that begin with a dot: a file that is still being written has such a one.
+    """
+
+    confs: Path
+    network: NetworkId
+
+    @property
+    def directory(self) -> Path:
+        return self.confs / str(self.network)
+
+    @property
+    def host(self) -> Path:
+        """Who gets which addresses."""
+        return self.directory / "host"
+
+    @property
+    def addn_hosts(self) -> Path:
+        """Names for the name service."""
+        return self.directory / "addn_hosts"
+
+    @property
+    def opts(self) -> Path:
+        """Options of ports, and in :attr:`network_opts` those of the network."""
+        return self.directory / "opts"
+
+    @property
+    def network_opts(self) -> Path:
+        return self.opts / "network"
+
+    @property
+    def leases(self) -> Path:
+        return self.directory / "leases"
+
+    @property
+    def interface(self) -> Path:
+        """The name of the server's device."""
+        return self.directory / "interface"
+
+    @property
+    def pid(self) -> Path:
+        return self.directory / "pid"
+
+    def host_of(self, port: PortId) -> Path:
+        return self.host / str(port)
+
+    def names_of(self, port: PortId) -> Path:
+        return self.addn_hosts / str(port)
+
+    def opts_of(self, port: PortId) -> Path:
+        return self.opts / str(port)
