@@ -18,7 +18,7 @@ from netfw.drivers.reports import StatusReport
 from netfw.model.resource import Kind, Ref
 from netfw.model.standard import Status
 from netfw.server.db.failure import Overtaken
-from netfw.server.db.kinds import stored
+from netfw.server.db.kinds import PORTS, stored
 from netfw.server.db.resources import AT_ONCE, Row
 from netfw.server.db.schema import REPORTS
 
@@ -44,6 +44,29 @@ AGAIN: Final = (
 FIRST: Final = insert(REPORTS)
 GONE: Final = delete(REPORTS).where(REPORTS.c.resource_id.in_(bindparam("ids", expanding=True)))
 GONE_OF: Final = GONE.where(REPORTS.c.service == bindparam("of_service"))
+
+WIRED: Final = (
+    select(PORTS.c.network_id, PORTS.c.id)
+    .distinct()
+    .join(REPORTS, REPORTS.c.resource_id == PORTS.c.id)
+    .where(
+        PORTS.c.network_id.in_(bindparam("ids", expanding=True)),
+        PORTS.c.status != Status.ACTIVE.value,
+        REPORTS.c.service == Service.L2.value,
+        REPORTS.c.status == Status.ACTIVE.value,
+    )
+)
+
+
+def waiting_ports(
+    connection: Connection, networks: Iterable[UUID]
+) -> Mapping[UUID, frozenset[UUID]]:
+    """The ports that are wired and yet not ACTIVE, by network; one without any is not in it."""
+    found: dict[UUID, frozenset[UUID]] = {}
+    for part in _parts(sorted(map(str, set(networks)))):
+        for network, port in connection.execute(WIRED, {"ids": part}):
+            found[UUID(network)] = found.get(UUID(network), frozenset()) | {UUID(port)}
+    return found
 
 
 class Statuses:

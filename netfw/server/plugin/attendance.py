@@ -27,6 +27,7 @@ from netfw.server.plugin.scheduled import (
 )
 from netfw.server.plugin.statuses import PortStatuses
 from netfw.server.plugin.unit import Unit
+from netfw.server.plugin.waiting_ports import WaitingPorts
 from netfw.server.plugin.zones import ZoneKeeper
 
 
@@ -47,9 +48,13 @@ class Attendance:
 def attend(backbone: Backbone, binder: Binder) -> Attendance:
     """Have agents be attended to."""
     services: list[str] = []
-    dhcp, l3 = DhcpScheduler(backbone), RouterScheduler(backbone)
-    rescheduling = Rescheduling([dhcp.mend, l3.mend], backbone.settings.reschedule_interval)
-    backbone.watchers += [dhcp.watch, l3.watch, rescheduling.watch]
+    dhcp, l3, statuses = DhcpScheduler(backbone), RouterScheduler(backbone), PortStatuses(backbone)
+    waiting = WaitingPorts(dhcp, statuses)
+    rescheduling = Rescheduling(
+        [dhcp.mend, l3.mend, waiting.mend], backbone.settings.reschedule_interval
+    )
+    backbone.watchers += [dhcp.watch, l3.watch, waiting.watch, rescheduling.watch]
+    backbone.reassigned.append(waiting.follow_agents)
 
     def rebind(unit: Unit, agent: Agent) -> None:
         binder.rebind_failed(unit, agent.host)
@@ -66,7 +71,7 @@ def attend(backbone: Backbone, binder: Binder) -> Attendance:
             L3RouterKeeper(l3),
         ),
         agents=AgentReports(backbone),
-        statuses=PortStatuses(backbone),
+        statuses=statuses,
         answers=Answers(backbone, lambda: services).table(),
         services=services,
         rescheduling=rescheduling,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import ClassVar
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from attrs import field, frozen
 from netfw.drivers.change import Change
 from netfw.drivers.query import Query
 from netfw.messaging.answers import DHCP_OWNER, RESERVED_DHCP_DEVICE, dhcp_device_id
+from netfw.model.agent import Agent
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref
@@ -47,13 +49,15 @@ class DhcpScheduler:
         return Abandonment(self.backbone, self.serving)
 
     def watch(self, unit: Unit, change: Change) -> None:
-        """Follow networks and subnets, in their transactions."""
+        """Follow networks, subnets and agents, in their transactions."""
         match change.before, change.after:
             case _, Subnet(enable_dhcp=True) as subnet:
                 if not isinstance(change.before, Subnet) or not change.before.enable_dhcp:
                     self._schedule(unit, subnet.network_id)
             case Network() as network, None:
                 self.serving.relieve(unit, Ref(Kind.NETWORK, network.id))
+            case Agent(agent_type=kind, host=host), None if kind == DHCP_AGENT:
+                self._reserve(unit, {"binding:host_id": (host,)})
             case _:
                 pass
 
@@ -75,8 +79,12 @@ class DhcpScheduler:
     def reserve_port(self, unit: Unit, network: NetworkId, host: str) -> None:
         """Have the port from which *host* served the network wait for whoever serves it next."""
         device = dhcp_device_id(host, network)
-        own = {"network_id": (str(network),), "device_owner": (DHCP_OWNER,), "device_id": (device,)}
-        for row in unit.tx.resources.find(Kind.PORT, Query(filters=own)):
+        self._reserve(unit, {"network_id": (str(network),), "device_id": (device,)})
+
+    @staticmethod
+    def _reserve(unit: Unit, chosen: Mapping[str, tuple[str, ...]]) -> None:
+        query = Query(filters={**chosen, "device_owner": (DHCP_OWNER,)})
+        for row in unit.tx.resources.find(Kind.PORT, query):
             body = {"device_id": RESERVED_DHCP_DEVICE, "binding:host_id": ""}
             unit.backbone.keeper("port").update(unit, str(row.ref.id), body)
 

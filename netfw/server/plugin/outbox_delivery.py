@@ -24,7 +24,7 @@ from netfw.server.plugin.unit import Unit
 
 LOG = logging.getLogger(__name__)
 
-Delivered = Callable[[Unit, Collection[PortId]], None]
+Delivered = Callable[[Unit, Collection[PortId]], object]
 """Told, in a transaction, of ports that were delivered: they may be ACTIVE now."""
 
 

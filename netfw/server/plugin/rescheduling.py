@@ -33,10 +33,14 @@ class Rescheduling:
             unit.afterwards.append(self._told)
 
     def watch(self, unit: Unit, change: Change) -> None:
-        """An agent was deleted: what it served is served by nobody."""
-        gone = change.before
-        if isinstance(gone, Agent) and change.after is None and gone.agent_type in SERVICES:
-            unit.afterwards.append(self._told)
+        """An agent was deleted or switched off: what it served is served by nobody."""
+        match change.before, change.after:
+            case Agent(agent_type=kind), None if kind in SERVICES:
+                unit.afterwards.append(self._told)
+            case Agent(agent_type=kind, admin_up=True), Agent(admin_up=False) if kind in SERVICES:
+                unit.afterwards.append(self._told)
+            case _:
+                pass
 
     def mend(self) -> int:
         """Mend all there is; how much there was.  What fails is logged, and tried the next time."""

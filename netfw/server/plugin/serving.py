@@ -94,13 +94,20 @@ class ServingAgents:
     def assign(self, unit: Unit, target: Ref, host: str) -> None:
         """Have *host* serve *target*."""
         unit.tx.assignments.add(Assignment(self.service, host, target))
-        for tell in unit.backbone.reassigned:
-            tell(unit, target)
+        _tell(unit, target)
 
     def relieve(self, unit: Unit, target: Ref, *hosts: str) -> None:
         """Have *hosts*, or everybody if none are named, no longer serve *target*."""
-        for host in sorted(hosts or self.hosts(unit.tx, target)):
+        relieved = sorted(hosts or self.hosts(unit.tx, target))
+        for host in relieved:
             unit.tx.assignments.remove(Assignment(self.service, host, target))
+        if relieved:
+            _tell(unit, target)
+
+
+def _tell(unit: Unit, target: Ref) -> None:
+    for tell in unit.backbone.reassigned:
+        tell(unit, target)
 
 
 def add_zones(moment: Moment, agent_type: str, bodies: Sequence[MutableMapping[str, Any]]) -> None:

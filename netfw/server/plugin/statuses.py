@@ -45,7 +45,7 @@ class Dhcp:
 
     subnets: frozenset[str]
     hosts: Mapping[UUID, frozenset[str]]
-    """Those that are alive, by network."""
+    """Those that are alive and switched on, by network."""
 
 
 @define
@@ -78,12 +78,15 @@ class PortStatuses:
         unit.tx.statuses.keep(counted, known)
         self._settle(unit, {ref.id: rows[ref.id] for ref in refs}, _together(known, counted))
 
-    def reconsider(self, unit: Unit, ports: Iterable[PortId]) -> None:
-        """Set the statuses of *ports* by what is known: a gate opened, or a DHCP agent is gone."""
-        rows = unit.tx.statuses.locked(Kind.PORT, ports)
-        self._settle(unit, rows, unit.tx.statuses.of(row.ref for row in rows.values()))
+    def reconsider(self, unit: Unit, ports: Iterable[PortId]) -> int:
+        """Set the statuses of *ports* by what is known: a gate opened, or a DHCP agent is gone.
 
-    def _settle(self, unit: Unit, rows: Mapping[UUID, Row], known: Known) -> None:
+        Returns how many changed.
+        """
+        rows = unit.tx.statuses.locked(Kind.PORT, ports)
+        return self._settle(unit, rows, unit.tx.statuses.of(row.ref for row in rows.values()))
+
+    def _settle(self, unit: Unit, rows: Mapping[UUID, Row], known: Known) -> int:
         wanted = {id: _wired(row.body, known.get(row.ref, ())) for id, row in rows.items()}
         new = {id for id, status in wanted.items() if _becomes_active(rows[id].body, status)}
         for id in new & self._waiting(unit, {id: rows[id] for id in new}, known):
@@ -95,6 +98,7 @@ class PortStatuses:
         if self.listeners:
             for id, status in changed.items():
                 self._tell(unit, cast(Port, rows[id].resource()), status)
+        return len(changed)
 
     def _tell(self, unit: Unit, before: Port, status: Status) -> None:
         for listener in self.listeners:
@@ -188,6 +192,7 @@ def _dhcp(unit: Unit, rows: Iterable[Row]) -> Dhcp:
         for host, agents in heard.items()
         for each in agents
         if each.agent.agent_type == DHCP_AGENT
+        and each.agent.admin_up
         and each.silence is not None
         and each.silence <= longest
     }

@@ -79,8 +79,14 @@ def test_ports_follow_a_router_that_gets_another_agent(core: Layer3) -> None:
         serving.relieve(unit, target, "one")
         serving.assign(unit, target, "two")
 
+    def move_on(unit: Unit) -> None:
+        serving.assign(unit, target, "three")
+        serving.relieve(unit, target, "two")
+
     core.backbone.run(ADMIN, move)
     assert hosts(core, router) == {"network:router_interface": "two"}
+    core.backbone.run(ADMIN, move_on)
+    assert hosts(core, router) == {"network:router_interface": "three"}
     core.disconnect(router, subnet_id=subnet)
     core.delete("router", router)
 

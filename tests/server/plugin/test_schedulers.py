@@ -3,104 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from agent_samples import beat, grow_old
-from core_calls import ADMIN, ALICE, Calls, settings, type_drivers
+from agent_samples import grow_old
+from core_calls import ADMIN, ALICE
+from scheduled_cloud import DHCP, L3, Cloud
 
 from netfw.drivers.interest import Interest, Service
 from netfw.drivers.requests import EnsureDhcpPort
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.messaging.answers import RESERVED_DHCP_DEVICE
-from netfw.model.ids import NetworkId, RouterId, SubnetId
-from netfw.model.resource import Kind
-from netfw.model.router import Router
+from netfw.model.ids import NetworkId, SubnetId
 from netfw.server.db import Database
-from netfw.server.db.assignments import AssignmentRows
 from netfw.server.plugin.answers import Answers
-from netfw.server.plugin.assembly import Drivers, assemble
-from netfw.server.plugin.keeper import StoredKeeper
-from netfw.server.plugin.ml2 import Ml2Plugin
 from netfw.server.plugin.suspicion import Suspicion
 from netfw.server.source.commits import CommitWatch
 from netfw.server.source.database import DatabaseSource
-from netfw_drivers.ipam.internal import InternalIpamDriver
-from netfw_drivers.null.mechanism import LoggerMechanismDriver
-
-DHCP, L3 = "DHCP agent", "L3 agent"
-
-
-class Routers(StoredKeeper[Router]):
-    """Routers without rules: what schedulers see of them is all that matters here."""
-
-    name, kind, quota = "router", Kind.ROUTER, None
-
-    def make(self, unit: Any, bodies: Any) -> Any:
-        return unit.insert(*(Router(id=RouterId(uuid4()), **body) for body in bodies))
-
-    def change(self, unit: Any, before: Router, body: Any) -> Router:
-        return unit.update(before, unit.evolved(before, **body))
-
-    def remove(self, unit: Any, before: Router) -> None:
-        unit.delete(before)
-
-
-class Cloud:
-    """A core plugin, schedulers, and agents that only report."""
-
-    def __init__(self, database: Database, **options: Any) -> None:
-        drivers = Drivers(
-            ipam=InternalIpamDriver(),
-            types=type_drivers(),
-            mechanisms=(LoggerMechanismDriver(),),
-        )
-        core = assemble(database, drivers, settings(**{"failover_grace": 0.0, **options}))
-        self.database, self.backbone = database, core.backbone
-        self.calls = Calls(Ml2Plugin(core.backbone, (*core.keepers(), Routers())))
-        self.backbone.start()
-        self.hear, self.rescheduling = core.attendance.agents, core.attendance.rescheduling
-
-    def agents(self, kind: str, *hosts: str, **said: Any) -> None:
-        """Have agents be heard of; ``host/zone``."""
-        for each in hosts:
-            host, _, zone = each.partition("/")
-            self.hear([beat(host, kind, zone=zone or None, **said)])
-
-    def network(self, **attributes: Any) -> str:
-        """A network with DHCP."""
-        made = self.calls.network(**attributes)
-        self.calls.subnet(made, "10.0.0.0/24")
-        return str(made["id"])
-
-    def router(self, *, leads: bool = True, **attributes: Any) -> str:
-        """A router, with a port on a network."""
-        made = self.calls.make("router", **attributes)
-        if leads:
-            self.calls.make(
-                "port",
-                ADMIN,
-                network_id=self.network(),
-                device_owner="network:router_interface",
-                device_id=made["id"],
-            )
-        return str(made["id"])
-
-    def hosts(self, id: str) -> list[str]:
-        """Who serves a network or a router."""
-        found = self.database.read(
-            lambda view: [
-                each
-                for service in (Service.DHCP, Service.L3)
-                for each in AssignmentRows(view.connection).at(service)
-            ]
-        )
-        return sorted(each.host for each in found if str(each.ref.id) == id)
-
-    def agent(self, host: str, kind: str) -> str:
-        return str(self.calls.all("agent", host=host, agent_type=kind)[0]["id"])
-
 
 Make = Callable[..., Cloud]
 
