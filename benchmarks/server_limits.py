@@ -21,8 +21,8 @@ from netfw.cli.process import Orders
 from netfw.cli.server import _serve
 from netfw.cli.server_parts import PROGRAM, server_groups
 from netfw.conf.reading import read
-from netfw.server.api.http import HttpServer
-from netfw.server.api.listening import listen_unix
+from netfw.http.listening import listen_unix
+from netfw.http.server import HttpServer
 from netfw.testing.lab.server import PrivateNetfw
 
 CROWD = 400

@@ -167,8 +167,8 @@ def _listening(conf: ConfigOpts) -> Iterator[Sockets]:
 
     :raises ConfigError: one can not be.
     """
+    from netfw.http.listening import removal
     from netfw.server.api.configured import listening
-    from netfw.server.api.listening import removal
 
     with ExitStack() as stack:
         sockets = listening(conf, needed="api" in conf.server.serve)

@@ -16,14 +16,15 @@ from netfw.cli.server_probes import Check, Probes
 from netfw.drivers.loader import create
 from netfw.drivers.transport import Transport
 from netfw.errors import ConfigError
+from netfw.http.server import HttpServer
 from netfw.messaging.remote import Desk
 from netfw.server.api import catalog
 from netfw.server.api.app import make_app
 from netfw.server.api.configured import bounds, http_settings, tls_files
-from netfw.server.api.http import HttpServer
 from netfw.server.api.identity import configured as identity
 from netfw.server.api.policy import enforcement as policy
 from netfw.server.api.policy.target import lookup_in
+from netfw.server.api.refusal import worded
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
@@ -137,7 +138,9 @@ class ApiDoor:
         self._looking = threading.Thread(target=self._look, name="netfw-files", daemon=True)
         settings, tls = http_settings(conf), tls_files(conf)
         self._servers = {
-            name: HttpServer(probes, each, settings, None if _is_unix(each) else tls)
+            name: HttpServer(
+                probes, each, settings, None if _is_unix(each) else tls, wording=worded, name="api"
+            )
             for name, each in sockets.items()
         }
 

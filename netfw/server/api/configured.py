@@ -10,8 +10,8 @@ from oslo_config.cfg import ConfigOpts, Locations
 
 from netfw.conf.api import GROUP as API_GROUP
 from netfw.errors import ConfigError
-from netfw.server.api.http import HttpSettings, TlsFiles
-from netfw.server.api.listening import listen_tcp, listen_unix
+from netfw.http.listening import listen_tcp, listen_unix
+from netfw.http.server import HttpSettings, TlsFiles
 from netfw.server.api.parsing import Bounds
 
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<four>[^:\[\]]+)):(?P<port>\d{1,5})")
@@ -67,9 +67,10 @@ def listening(conf: ConfigOpts, *, needed: bool = True) -> dict[str, socket.sock
     try:
         if conf.api.socket and (needed or _is_said(conf)):
             path = Path(conf.api.socket)
-            found[conf.api.socket] = listen_unix(path, int(conf.api.socket_mode, 8))
+            mode = int(conf.api.socket_mode, 8)
+            found[conf.api.socket] = listen_unix(path, mode, option="[api] socket")
         for address in conf.api.bind:
-            found[address] = listen_tcp(*_parted(address))
+            found[address] = listen_tcp(*_parted(address), option="[api] bind")
     except ConfigError:
         for each in found.values():
             each.close()

@@ -10,12 +10,13 @@ from attrs import evolve, frozen
 from netfw.drivers.query import Body, Query, Requester
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import InvalidInput, NotFound
+from netfw.http.refusal import malformed
 from netfw.model.wire import Json
 from netfw.server.api.call import Answer, Call
 from netfw.server.api.declaration import ApiAction, ApiResource, Verb
 from netfw.server.api.events import Events
 from netfw.server.api.pages import page_links
-from netfw.server.api.parsing import Bounds, malformed
+from netfw.server.api.parsing import Bounds
 from netfw.server.api.protocols import Policy
 from netfw.server.api.questions import Questions
 from netfw.server.api.validation import (

@@ -9,8 +9,8 @@ from typing import IO, Any
 
 from attrs import frozen
 
+from netfw.http.refusal import Refusal, malformed
 from netfw.model.text import shown
-from netfw.server.api.refusal import Refusal
 
 PLAIN_BRACKETS = 24
 """A body with fewer can not be nested too deeply; nobody has to look."""
@@ -101,11 +101,6 @@ def _too_large(limit: int) -> Refusal:
         f"the body has more than {limit} bytes",
         {"Connection": "close"},
     )
-
-
-def malformed(message: str) -> Refusal:
-    """A request that can not be understood."""
-    return Refusal(400, "HTTPBadRequest", message)
 
 
 def check_type(content_type: str) -> None:

@@ -13,10 +13,11 @@ from attrs import field, frozen
 from netfw.drivers.attribute import Value
 from netfw.drivers.query import Query
 from netfw.errors import InvalidInput, nearest
+from netfw.http.refusal import malformed
 from netfw.model.text import shown
 from netfw.model.wire.codec import Absent, Codec, Listed, Nullable
 from netfw.server.api.declaration import ApiAttribute, ApiResource
-from netfw.server.api.parsing import Bounds, malformed
+from netfw.server.api.parsing import Bounds
 from netfw.server.api.values import FLAG, Null, Record, normalised
 
 TAG_FILTERS = ("tags", "tags-any", "not-tags", "not-tags-any")

@@ -5,6 +5,7 @@ Words are the names of error classes, except where clients know others by heart.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -24,21 +25,11 @@ from netfw.errors import (
     RequestError,
     Unauthorized,
 )
+from netfw.http.refusal import RETRY_AFTER, Refusal, Words
 from netfw.model.resource import Kind
 from netfw.server.api.declaration import ApiResource
 
-RETRY_AFTER = "1"
 LONGEST_MESSAGE = 4000
-
-
-class Refusal(RequestError):
-    """A request that never reaches a resource: HTTP or JSON are at fault, or the URL."""
-
-    def __init__(
-        self, status: int, word: str, message: str, headers: Mapping[str, str] | None = None
-    ) -> None:
-        self.status, self.word, self.headers = status, word, dict(headers or {})
-        super().__init__(message)
 
 
 @frozen(kw_only=True)
@@ -56,6 +47,17 @@ class Fault:
         if len(text) > LONGEST_MESSAGE:
             text = f"{text[:LONGEST_MESSAGE]}..."
         return {"NeutronError": {"type": self.word, "message": text, "detail": ""}}
+
+
+def worded(refusal: Refusal) -> Words:
+    """What a client gets whose request never reached the API."""
+    return Words("application/json", json.dumps(_refused(refusal).body()).encode())
+
+
+def _refused(refusal: Refusal) -> Fault:
+    return Fault(
+        status=refusal.status, word=refusal.word, message=str(refusal), headers=refusal.headers
+    )
 
 
 _STATUSES: tuple[tuple[type[NetfwError], int], ...] = (
@@ -78,9 +80,7 @@ def fault_of(
 ) -> Fault | None:
     """How *error*, met by a request on *resource*, is answered; ``None``: it is our own fault."""
     if isinstance(error, Refusal):
-        return Fault(
-            status=error.status, word=error.word, message=str(error), headers=error.headers
-        )
+        return _refused(error)
     status = next((number for cls, number in _STATUSES if isinstance(error, cls)), None)
     if status is None:
         return None

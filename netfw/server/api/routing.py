@@ -9,9 +9,10 @@ from urllib.parse import unquote
 
 from attrs import frozen
 
+from netfw.http.refusal import Refusal
 from netfw.model.text import shown
 from netfw.server.api.declaration import ApiAction, ApiResource, Verb
-from netfw.server.api.refusal import Refusal, no_such_path, wrong_method
+from netfw.server.api.refusal import no_such_path, wrong_method
 
 LONGEST_PATH = 2048
 

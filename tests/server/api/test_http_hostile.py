@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from netfw.server.api.http import HttpServer, HttpSettings
-from netfw.server.api.listening import listen_unix
+from netfw.http.listening import listen_unix
+from netfw.http.server import HttpServer, HttpSettings
+from netfw.server.api.refusal import worded
 
 BODY = 64 * 1024
 MUCH = 32 * 1024 * 1024
@@ -41,7 +42,10 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     def begin(**settings: Any) -> Path:
         path = tmp_path / f"api{len(started)}.sock"
         server = HttpServer(
-            echo, listen_unix(path), HttpSettings(**{"threads": 2, "body": BODY, **settings})
+            echo,
+            listen_unix(path),
+            HttpSettings(**{"threads": 2, "body": BODY, **settings}),
+            wording=worded,
         )
         server.start()
         started.append(server)
@@ -55,7 +59,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Path]]:
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = tmp_path_factory.mktemp("door") / "api.sock"
-    server = HttpServer(echo, listen_unix(path), HttpSettings(threads=2, body=BODY))
+    server = HttpServer(echo, listen_unix(path), HttpSettings(threads=2, body=BODY), wording=worded)
     server.start()
     yield path
     server.stop(0.1)

@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 import pytest
 
 from netfw.errors import ConfigError
-from netfw.server.api.http import HttpServer, HttpSettings
-from netfw.server.api.listening import listen_unix
+from netfw.http.listening import listen_unix
+from netfw.http.server import HttpServer, HttpSettings
+from netfw.server.api.refusal import worded
 
 Handler = Callable[[dict[str, Any]], bytes]
 
@@ -53,7 +54,9 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., tuple[HttpServer, Path]]]:
 
     def begin(handler: Handler, **settings: Any) -> tuple[HttpServer, Path]:
         path = tmp_path / f"api{len(started)}.sock"
-        server = HttpServer(app(handler), listen_unix(path), HttpSettings(**settings))
+        server = HttpServer(
+            app(handler), listen_unix(path), HttpSettings(**settings), wording=worded
+        )
         server.start()
         started.append(server)
         return server, path

@@ -9,7 +9,7 @@ import pytest
 
 from netfw.cli import db
 from netfw.errors import ConfigError
-from netfw.server.api.listening import listen_unix, removal
+from netfw.http.listening import listen_unix, removal
 from netfw.server.db.file import make_file
 from netfw.server.db.url import default_url
 
@@ -35,7 +35,7 @@ def test_a_place_that_can_not_be_is_said_with_its_option(
     assert f"{tmp_path}/file/netfw.db" in said
     assert "[DEFAULT] state_path" in said
     with pytest.raises(ConfigError, match=r"\[api\] socket"):
-        listen_unix(tmp_path / "file" / "api.sock")
+        listen_unix(tmp_path / "file" / "api.sock", option="[api] socket")
 
 
 def test_a_socket_gets_its_directory_and_goes_with_its_server(tmp_path: Path) -> None:

@@ -1,32 +1,29 @@
 """A client's connection: its requests are read within bounds, and hold a thread only at work.
 
 cheroot's own reading of requests is not used: it reads bodies of any size, waits for slow clients
-in its threads, and answers what it refuses in another form than the API does.
+in its threads, and answers what it refuses in a form of its own.
 """
 
 from __future__ import annotations
 
 import io
-import json
 import logging
 import socket
 import threading
 import time
 from contextlib import suppress
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from cheroot import server as cheroot_server
 from cheroot import wsgi
 
-from netfw.server.api.chunked import read_chunks
-from netfw.server.api.incoming import Arrival, Incoming
-from netfw.server.api.parsing import malformed
-from netfw.server.api.refusal import RETRY_AFTER, Fault, Refusal, fault_of
-from netfw.server.api.request_head import Head, parse_head
+from netfw.http.chunked import read_chunks
+from netfw.http.incoming import Arrival, Incoming
+from netfw.http.refusal import Refusal, busy, malformed, rendered
+from netfw.http.request_head import Head, parse_head
 
 if TYPE_CHECKING:
-    from netfw.server.api.http import HttpSettings
+    from netfw.http.server import HttpSettings
 
 log = logging.getLogger(__name__)
 
@@ -39,32 +36,6 @@ _OWN_WORDS = {
 }
 
 
-def rendered(fault: Fault) -> bytes:
-    """*fault* as an answer, after which the connection is closed."""
-    body = json.dumps(fault.body()).encode()
-    lines = [
-        f"HTTP/1.1 {fault.status} {HTTPStatus(fault.status).phrase}",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-        *(f"{name}: {value}" for name, value in fault.headers.items() if name != "Connection"),
-        "Connection: close",
-    ]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
-
-
-def busy() -> Refusal:
-    """What clients are told when there is too much to do."""
-    text = "the server has more to do than it can; try again"
-    return Refusal(503, "ServiceUnavailable", text, {"Retry-After": RETRY_AFTER})
-
-
-def rendered_refusal(refusal: Refusal) -> bytes:
-    """*refusal* as an answer, after which the connection is closed."""
-    fault = fault_of(refusal)
-    assert fault is not None, "a refusal has its status"
-    return rendered(fault)
-
-
 class Watch:
     """Hangs up on clients that take too long to send a request or to take an answer."""
 
@@ -73,7 +44,7 @@ class Watch:
         self._lock = threading.Lock()
         self._since: dict[Connection, tuple[str, float]] = {}
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="netfw-api-watch", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="netfw-http-watch", daemon=True)
 
     def start(self) -> None:
         """Watch from now on."""
@@ -139,19 +110,19 @@ class Request(cheroot_server.HTTPRequest):
 
     def refuse(self, refusal: Refusal) -> None:
         """Answer with *refusal*; the connection ends with it."""
-        self._end_with(rendered_refusal(refusal))
+        self._end_with(refusal)
 
     def simple_response(self, status: Any, msg: Any = "") -> None:
         """Answer what cheroot meets, in the form of all errors."""
         number = int(str(status)[:3])
         word, text = _OWN_WORDS.get(number, _OWN_WORDS[500])
-        self._end_with(rendered(Fault(status=number, word=word, message=str(msg) or text)))
+        self._end_with(Refusal(number, word, str(msg) or text))
 
-    def _end_with(self, answer: bytes) -> None:
+    def _end_with(self, refusal: Refusal) -> None:
         self.close_connection = self.sent_headers = True
         self.conn.server.watch.note(self.conn, "writing")
         with suppress(OSError):
-            self.conn.wfile.write(answer)
+            self.conn.wfile.write(rendered(refusal, self.conn.server.wording))
         self.conn.lingers = True
 
     def _take(self, head: Head) -> None:

@@ -13,14 +13,16 @@ from netfw.errors import ConfigError
 BACKLOG = 512
 
 
-def listen_unix(path: Path, mode: int = 0o660) -> socket.socket:
-    """A socket at *path*; one that nobody serves any more is replaced.
+def listen_unix(
+    path: Path, mode: int = 0o660, *, option: str = "its path", backlog: int = BACKLOG
+) -> socket.socket:
+    """A socket at *path*, which *option* says; one that nobody serves any more is replaced.
 
     A directory that is missing is made, for others only where the socket is.
 
     :raises ConfigError: it can not be there, or somebody serves it.
     """
-    _clear(path)
+    _clear(path, option)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path.parent.mkdir(mode=0o755 if mode & 0o007 else 0o750, parents=True, exist_ok=True)
@@ -29,11 +31,11 @@ def listen_unix(path: Path, mode: int = 0o660) -> socket.socket:
             listening.bind(str(path))
         finally:
             os.umask(former)
-        listening.listen(BACKLOG)
+        listening.listen(backlog)
     except OSError as exc:
         listening.close()
         raise ConfigError(
-            f"the API can not listen on {path}: {exc.strerror or exc}; change [api] socket"
+            f"nothing can listen on {path}: {exc.strerror or exc}; change {option}"
         ) from exc
     return listening
 
@@ -58,8 +60,8 @@ def _sign(path: Path) -> tuple[int, int, int]:
     return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
-def listen_tcp(host: str, port: int) -> socket.socket:
-    """A socket at an address of this machine; port 0 takes any.
+def listen_tcp(host: str, port: int, *, option: str = "its address") -> socket.socket:
+    """A socket at an address of this machine, which *option* says; port 0 takes any.
 
     :raises ConfigError: it can not be there.
     """
@@ -76,23 +78,22 @@ def listen_tcp(host: str, port: int) -> socket.socket:
     except OSError as exc:
         listening.close()
         raise ConfigError(
-            f"the API can not listen on {host} port {port}: {exc.strerror or exc}; "
-            "change [api] bind"
+            f"nothing can listen on {host} port {port}: {exc.strerror or exc}; change {option}"
         ) from exc
     return listening
 
 
-def _clear(path: Path) -> None:
+def _clear(path: Path, option: str) -> None:
     try:
         kind = path.lstat().st_mode
     except OSError:
         return
     if not stat.S_ISSOCK(kind):
-        raise ConfigError(f"{path} is there, and is no socket; the API will not replace it")
+        raise ConfigError(f"{path} is there, and is no socket: remove it, or change {option}")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(path))
         except OSError:
             path.unlink(missing_ok=True)
             return
-    raise ConfigError(f"another server serves {path}; stop it first, or change [api] socket")
+    raise ConfigError(f"another server serves {path}; stop it first, or change {option}")

@@ -23,13 +23,12 @@ from cheroot import wsgi
 from cheroot.ssl.builtin import BuiltinSSLAdapter
 
 from netfw.errors import ConfigError
-from netfw.server.api.connection import Connection, Gateway, Watch, busy, rendered_refusal
+from netfw.http.connection import Connection, Gateway, Watch
+from netfw.http.refusal import Wording, busy, plain, rendered
 
 log = logging.getLogger(__name__)
 
 WsgiApp = Callable[..., Iterable[bytes]]
-
-BUSY = rendered_refusal(busy())
 
 
 @frozen(kw_only=True)
@@ -71,14 +70,17 @@ class HttpServer:
         listening: socket.socket,
         settings: HttpSettings | None = None,
         tls: TlsFiles | None = None,
+        *,
+        wording: Wording = plain,
+        name: str = "http",
     ) -> None:
         """:raises ConfigError: the files of TLS can not be used."""
-        self._settings = settings or HttpSettings()
-        self._server = _Server(app, listening, self._settings)
+        self._settings, self._name = settings or HttpSettings(), name
+        self._server = _Server(app, listening, self._settings, wording)
         if tls is not None:
             self._server.ssl_adapter = _tls(tls)
         self._failure: list[BaseException] = []
-        self._serving = threading.Thread(target=self._serve, name="netfw-api", daemon=True)
+        self._serving = threading.Thread(target=self._serve, name=f"netfw-{name}", daemon=True)
 
     @property
     def address(self) -> Any:
@@ -90,7 +92,7 @@ class HttpServer:
         self._serving.start()
         while not self._server.ready:
             if self._failure or not self._serving.is_alive():
-                raise ConfigError(f"the API does not start: {self._failure}")
+                raise ConfigError(f"{self._name} does not start: {self._failure}")
             time.sleep(0.005)
 
     def stop(self, seconds: float = 10.0) -> bool:
@@ -111,7 +113,7 @@ class HttpServer:
         except Exception as exc:
             self._failure.append(exc)
             if self._server.ready:
-                log.exception("the API stopped serving")
+                log.exception("%s stopped serving", self._name)
 
 
 class _Server(wsgi.Server):
@@ -120,7 +122,9 @@ class _Server(wsgi.Server):
     ConnectionClass = Connection
     _connections: Any
 
-    def __init__(self, app: WsgiApp, listening: socket.socket, settings: HttpSettings) -> None:
+    def __init__(
+        self, app: WsgiApp, listening: socket.socket, settings: HttpSettings, wording: Wording
+    ) -> None:
         unix = listening.family == socket.AF_UNIX
         name = listening.getsockname()
         super().__init__(
@@ -137,7 +141,8 @@ class _Server(wsgi.Server):
         self.gateway = Gateway
         self.timeout = settings.idle
         self.expiration_interval = 0.2
-        self.settings, self.listening = settings, listening
+        self.settings, self.listening, self.wording = settings, listening, wording
+        self._busy = rendered(busy(), wording)
         self.watch = Watch(settings)
         self.waiting = threading.BoundedSemaphore(max(1, settings.threads // 2))
         """Threads that may wait for large bodies; the others are for who has sent his."""
@@ -191,7 +196,7 @@ class _Server(wsgi.Server):
             conn.socket.settimeout(0)
             if not isinstance(conn.socket, ssl.SSLSocket):
                 conn.socket.recv(65_536)
-                conn.socket.send(BUSY)
+                conn.socket.send(self._busy)
         except OSError:
             pass
         conn.close()

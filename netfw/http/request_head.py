@@ -9,9 +9,8 @@ from urllib.parse import unquote_to_bytes
 
 from attrs import frozen
 
-from netfw.server.api.parsing import malformed
-from netfw.server.api.refusal import Refusal
-from netfw.server.api.request_headers import read_headers
+from netfw.http.refusal import Refusal, malformed
+from netfw.http.request_headers import read_headers
 
 _LINE = re.compile(rb"([A-Z]{1,20}) ([!-~]+) HTTP/([0-9])\.([0-9])\r\n")
 _HOST = re.compile(rb"[A-Za-z0-9._~:%\[\]-]{0,300}")
