@@ -52,6 +52,7 @@ def link(message: Any, names: Names) -> Link:
         mac=_mac(message.get_attr("IFLA_ADDRESS")),
         up=bool(message["flags"] & _UP),
         state=str(message.get_attr("IFLA_OPERSTATE") or "unknown").lower(),
+        carrier=message.get_attr("IFLA_CARRIER") != 0,
         master=names(master) if master else None,
         peer=message.get_attr("IFLA_LINK") if is_whole else None,
     )

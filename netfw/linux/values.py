@@ -84,6 +84,8 @@ class Link:
     """Whether it was set up, not whether it has a carrier."""
     state: str
     """Operational state in lower case: ``up``, ``down``, ``lowerlayerdown``, ``unknown``, ..."""
+    carrier: bool = True
+    """Whether there is something at its other end; unlike *state* it is never late."""
     master: str | None = None
     peer: int | None = None
     """Index of a veth's other end, when that is in the same namespace."""

@@ -1,0 +1,235 @@
+"""What turns what a namespace holds into the station that is wanted.  Pure.
+
+Every stage is one step, so that each is done or not; whatever a crash leaves between two of them
+looks like any other difference to the next plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+
+from netfw.linux.iptables.chain import Chain, ChainKey
+from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables.plan import plan_chains
+from netfw.linux.iptables.rule import Family, Rule, match, target
+from netfw.linux.operations import (
+    AddAddress,
+    AddRoute,
+    DelAddress,
+    NetworkOperation,
+    SetUp,
+)
+from netfw.linux.parameter import device_parameter
+from netfw.linux.plan import by_hand, plan_addresses, plan_routes, plan_sysctl
+from netfw.linux.station.steps import (
+    ChangeNetwork,
+    ChangeRules,
+    Clear,
+    DeleteNamespace,
+    MakeNamespace,
+    Plug,
+    Step,
+    Unplug,
+)
+from netfw.linux.station.values import FoundStation, Station, why_without_ipv6
+from netfw.linux.values import Address, Route, RouteKind, route
+from netfw.model.address import IpAddress
+from netfw.model.ids import PortId
+from netfw.plan import Operation, Stage, Update
+
+CHAIN_OWNER = "station"
+LOOPBACK = "lo"
+UNASKED = frozenset(
+    {"tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "sit0", "ip6tnl0", "ip6gre0", "ip6_vti0"}
+)
+"""Devices that the kernel puts into every namespace, once their module is loaded; they can not be
+deleted."""
+DEVICE_SETTINGS = {"accept_ra": "0", "accept_dad": "0"}
+"""IPv6, of each device: no addresses or routes from whoever announces some, and none that has to
+wait until nobody is known to have it: a server listens at once."""
+SETTINGS = {
+    "net.ipv4.conf.all.promote_secondaries": "1",
+    **{f"net.ipv6.conf.default.{name}": value for name, value in DEVICE_SETTINGS.items()},
+}
+
+CHECKSUMS = ChainKey(family=Family.IPV4, table="mangle", name="checksums")
+_FILLING = Chain(
+    rules=(
+        Rule(
+            protocol="udp",
+            matches=(match("udp", dport=68),),
+            target=target("CHECKSUM", checksum_fill=True),
+        ),
+    ),
+    hooks=frozenset({"POSTROUTING"}),
+)
+
+
+def plan_station(owner: Hashable, wanted: Station, found: FoundStation) -> tuple[Stage, ...]:
+    """What turns *found* into *wanted*, on behalf of *owner*; nothing when they agree.
+
+    :raises ValueError: *found* is of another namespace.
+    """
+    if wanted.netns != found.netns:
+        raise ValueError(f"{wanted.netns} is wanted, and {found.netns} was looked at")
+    return _stages(owner, _steps(wanted, found))
+
+
+def plan_removal(
+    owner: Hashable, found: FoundStation, port: PortId | None = None
+) -> tuple[Stage, ...]:
+    """What removes the station with all that is in its namespace; nothing when it is gone.
+
+    :param port: the station's, if the caller knows it, so that it is found even when its device
+        or the whole namespace was taken away by somebody else.
+    """
+    return _stages(owner, _removal(found, port))
+
+
+def device_settings(device: str) -> dict[str, str]:
+    """The kernel's parameters of a device, as a station wants them."""
+    return {
+        device_parameter("ipv6", device, name): value for name, value in DEVICE_SETTINGS.items()
+    }
+
+
+def _stages(owner: Hashable, steps: Iterable[Step]) -> tuple[Stage, ...]:
+    return tuple(
+        Stage((Operation(step.backend, step.text, frozenset({owner}), step),)) for step in steps
+    )
+
+
+def _removal(found: FoundStation, port: PortId | None) -> Iterator[Step]:
+    if port is not None and port in (found.held or ()):
+        yield Unplug(port)
+    else:
+        yield from _clearing(found, keep=None)
+    if found.exists:
+        yield DeleteNamespace(found.netns)
+
+
+def _steps(wanted: Station, found: FoundStation) -> Iterator[Step]:
+    if not found.exists:
+        yield MakeNamespace(wanted.netns)
+    yield from _in(wanted.netns, _settings(wanted, found))
+    yield from _clearing(found, keep=wanted.device)
+    plugging = _is_to_be_plugged(wanted, found)
+    if plugging:
+        yield Plug(wanted.port, wanted.attachment)
+    elif not found.links[wanted.device].up:
+        yield from _in(wanted.netns, [SetUp(wanted.device)])
+    addressing = _addresses(wanted, found, plugging)
+    kept = {interface.ip for interface in wanted.addresses}
+    for operation in addressing:
+        yield ChangeNetwork(
+            netns=wanted.netns,
+            operation=operation,
+            forget=_forgotten(operation, kept) if wanted.forget_connections else None,
+        )
+    yield from _in(wanted.netns, _routes(wanted, found, anew=plugging or bool(addressing)))
+    yield from _rules(wanted, found)
+
+
+def _in(netns: str, operations: Iterable[NetworkOperation]) -> Iterator[Step]:
+    for operation in operations:
+        yield ChangeNetwork(netns=netns, operation=operation)
+
+
+def _settings(wanted: Station, found: FoundStation) -> Iterator[NetworkOperation]:
+    settings = {**SETTINGS, **device_settings(wanted.device)} if found.exists else SETTINGS
+    there = {name: value for name, value in settings.items() if name in found.sysctls}
+    yield from plan_sysctl(there if found.exists else settings, found.sysctls)
+    loopback = found.links.get(LOOPBACK)
+    if loopback is not None and not loopback.up:
+        yield SetUp(LOOPBACK)
+
+
+def _clearing(found: FoundStation, keep: str | None) -> Iterator[Step]:
+    for name, link in found.links.items():
+        if name not in {LOOPBACK, keep, *UNASKED}:
+            yield Clear(netns=found.netns, device=name, mac=link.mac, kind=link.kind)
+
+
+def _is_to_be_plugged(wanted: Station, found: FoundStation) -> bool:
+    link = found.links.get(wanted.device)
+    if link is None or (link.mac, link.mtu) != (wanted.mac, wanted.mtu):
+        return True
+    dead = link.up and not link.carrier
+    return dead and wanted.port in (found.held or ())
+
+
+def _addresses(
+    wanted: Station, found: FoundStation, plugging: bool
+) -> tuple[NetworkOperation, ...]:
+    without = why_without_ipv6(wanted, found)
+    want = [
+        Address(device=wanted.device, interface=interface, nodad=interface.version == 6)
+        for interface in wanted.addresses
+        if interface.version == 4 or without is None
+    ]
+    have = [entry for entry in found.addresses if entry.address.device == wanted.device]
+    operations = plan_addresses(want, have)
+    if not plugging:
+        return operations
+    # The device may be mended or made anew: what it has after that can not be known here.
+    removals = (operation for operation in operations if isinstance(operation, DelAddress))
+    return (*removals, *(AddAddress(address, replace=True) for address in want))
+
+
+def _forgotten(operation: NetworkOperation, kept: Iterable[IpAddress]) -> IpAddress | None:
+    if not isinstance(operation, DelAddress) or operation.address.interface.ip in kept:
+        return None
+    return operation.address.interface.ip
+
+
+def _routes(wanted: Station, found: FoundStation, *, anew: bool) -> Iterator[NetworkOperation]:
+    """With *anew*, all are put again: routes go with the address or device that carries them."""
+
+    def owned(route: Route) -> bool:
+        return _is_default(route) or (by_hand(route) and _is_on_link(route, wanted.device))
+
+    want = tuple(_wanted_routes(wanted, found))
+    if anew:
+        yield from (AddRoute(route, replace=True) for route in want)
+    for operation in plan_routes(want, found.routes, owned):
+        if not (anew and isinstance(operation, AddRoute)):
+            yield operation
+
+
+def _wanted_routes(wanted: Station, found: FoundStation) -> Iterator[Route]:
+    without = why_without_ipv6(wanted, found)
+    for gateway in wanted.gateways:
+        if gateway.version == 6 and without is not None:
+            continue
+        if any(gateway == interface.ip for interface in wanted.addresses):
+            continue
+        if not _is_near(gateway, wanted):
+            yield route(f"{gateway}/{gateway.max_prefixlen}", device=wanted.device)
+        yield route("default", via=gateway, device=wanted.device)
+
+
+def _is_near(gateway: IpAddress, wanted: Station) -> bool:
+    if gateway.version == 6 and gateway.is_link_local:
+        return True
+    return any(gateway in interface.network for interface in wanted.addresses)
+
+
+def _is_default(route: Route) -> bool:
+    return route.destination.prefixlen == 0 and route.kind is RouteKind.UNICAST
+
+
+def _is_on_link(route: Route, device: str) -> bool:
+    alone = route.destination.prefixlen == route.destination.max_prefixlen
+    return alone and [(hop.via, hop.device) for hop in route.hops] == [(None, device)]
+
+
+def _rules(wanted: Station, found: FoundStation) -> Iterator[Step]:
+    if found.rules is None and found.exists and not wanted.fill_checksums:
+        return
+    update: Update[ChainKey, Chain] = (
+        Update(put={CHECKSUMS: _FILLING})
+        if wanted.fill_checksums
+        else Update(drop=frozenset({CHECKSUMS}))
+    )
+    for change in plan_chains(update, found.rules or Mirror(), CHAIN_OWNER, {}):
+        yield ChangeRules(wanted.netns, change)

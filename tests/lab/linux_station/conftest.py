@@ -1,0 +1,34 @@
+"""An interface driver of each way of plugging, on a switch of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from netfw.linux.station import Stations
+from netfw.ovs.ovsdb import Ovsdb
+from netfw.testing.lab.openvswitch import PrivateOvs
+from netfw_drivers.ovs.interface import OvsInterfaceDriver
+
+
+@pytest.fixture
+def ovsdb(ovs: PrivateOvs) -> Iterator[Ovsdb]:
+    with Ovsdb(ovs.remote, timeout=5) as ovsdb:
+        yield ovsdb
+
+
+@pytest.fixture(params=["internal", "veth"])
+def interface(
+    request: pytest.FixtureRequest, ovs: PrivateOvs, ovsdb: Ovsdb
+) -> Iterator[OvsInterfaceDriver]:
+    ovs.add_bridge("br-int")
+    driver = OvsInterfaceDriver(ovsdb, use_veth=request.param == "veth")
+    yield driver
+    driver.gc(keep=())
+    driver.close()
+
+
+@pytest.fixture
+def stations(interface: OvsInterfaceDriver) -> Stations:
+    return Stations(interface)

@@ -1,0 +1,67 @@
+"""Stations to try, and how one is made so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address, ip_interface
+from typing import Any
+from uuid import UUID, uuid4
+
+from netfw.drivers.interface import InterfaceDriver
+from netfw.linux.station import Station, Stations, plan_removal, plan_station
+from netfw.model.device import dhcp_namespace
+from netfw.model.ids import PortId
+from netfw.plan import Plan, Stage
+
+OWNER = "network"
+MAC = "fa:16:3e:00:00:01"
+
+
+def station(interface: InterfaceDriver, number: int = 1, **rest: Any) -> Station:
+    """A station of both families that tracks nothing and fills no checksums."""
+    port = PortId(uuid4())
+    values: dict[str, Any] = {
+        "netns": dhcp_namespace(UUID(int=number)),
+        "port": port,
+        "device": interface.device_name(port),
+        "mac": f"fa:16:3e:00:{number >> 8:02x}:{number & 255:02x}",
+        "mtu": 1450,
+        "addresses": interfaces("10.0.0.2/24", "fd00::2/64"),
+        "gateways": addresses("10.0.0.1", "fd00::1"),
+    }
+    return Station(**(values | rest))
+
+
+def interfaces(*texts: str) -> tuple[Any, ...]:
+    return tuple(map(ip_interface, texts))
+
+
+def addresses(*texts: str) -> tuple[Any, ...]:
+    return tuple(map(ip_address, texts))
+
+
+def plan(stations: Stations, wanted: Station) -> tuple[Stage, ...]:
+    return plan_station(OWNER, wanted, stations.observe(wanted.netns))
+
+
+def converge(
+    stations: Stations, wanted: Station, checkpoint: Callable[[Stage], None] = lambda stage: None
+) -> list[str]:
+    """Make *wanted* so; what was done."""
+    stages = plan(stations, wanted)
+    for stage in stages:
+        assert stations.handles(stage)
+        stations.apply(stage)
+        checkpoint(stage)
+    return lines(stages)
+
+
+def remove(stations: Stations, wanted: Station) -> list[str]:
+    stages = plan_removal(OWNER, stations.observe(wanted.netns), wanted.port)
+    for stage in stages:
+        stations.apply(stage)
+    return lines(stages)
+
+
+def lines(stages: tuple[Stage, ...]) -> list[str]:
+    return [str(operation) for operation in Plan(stages)]
