@@ -1,0 +1,303 @@
+"""Real DHCP clients in an instance: ``udhcpc`` and ``dhclient``, and ``rdisc6`` for IPv6.
+
+::
+
+    client = Udhcpc(instance)
+    lease = client.lease()          # None: nobody gave one
+    assert client.renew() == lease
+    client.release()
+
+A client configures the instance's device as it is told, so that it can renew; routes, names and MTU
+are only reported.  Every wait is for an event, and is bounded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from netfw.testing.lab.dhcp_lease import (
+    OPTION_NUMBER,
+    Announcement,
+    Lease,
+    Lease6,
+    announcement_of_rdisc6,
+    lease6_of_dhclient,
+    lease_of_dhclient,
+    lease_of_udhcpc,
+)
+from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.obstacles import search_path
+
+PATIENCE = 10.0
+"""Seconds in which a lease must come that is to come."""
+ASKED = frozenset({1, 3, 6, 12, 15, 26, 28, 42, 66, 67, 121, 150, 249})
+"""Options that every client asks for."""
+ASKED6 = frozenset({59})
+"""Beside name servers and search list."""
+
+L = TypeVar("L", bound=Lease | Lease6)
+Said = Mapping[str, str]
+
+_SCRIPT = """#!/bin/sh
+# Called by the client; tells the test what it was told.
+set -- "${reason:-$1}"
+case $1 in
+deconfig|RELEASE|EXPIRE|FAIL|STOP) ip -4 address flush dev "$interface" ;;
+bound|renew) ip -4 address replace "$ip/$mask" dev "$interface" ;;
+BOUND|RENEW|REBIND|REBOOT)
+    ip -4 address replace "$new_ip_address/$new_subnet_mask" dev "$interface" ;;
+BOUND6|RENEW6|REBIND6)
+    [ -z "$new_ip6_address" ] || ip -6 address replace "$new_ip6_address/128" dev "$interface" ;;
+RELEASE6|EXPIRE6|STOP6)
+    [ -z "$old_ip6_address" ] || ip -6 address delete "$old_ip6_address/128" dev "$interface" ;;
+esac
+{ env -0 "event=$1"; printf '\\0'; } > "$EVENTS"
+"""
+
+
+class DhcpClient(ABC, Generic[L]):
+    """One client of one instance; ``asked`` are options that it asks for by number."""
+
+    def __init__(
+        self, instance: Instance, asked: Collection[int] = (), patience: float = PATIENCE
+    ) -> None:
+        self.instance = instance
+        self.patience = patience
+        self._asked = frozenset(asked)
+        self._directory = Path(tempfile.mkdtemp(prefix="dhcp-client-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._script = self._directory / "script"
+        self._script.write_text(_SCRIPT)
+        self._script.chmod(0o755)
+        self._fifo = self._directory / "events"
+        os.mkfifo(self._fifo)
+        self._events = os.open(self._fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._read = b""
+
+    def lease(self, patience: float | None = None) -> L | None:
+        """Ask as one who just came; what was given, ``None``: nothing in *patience* seconds."""
+        self.end()
+        self._forget()
+        return self._begin(patience)
+
+    @abstractmethod
+    def renew(self, patience: float | None = None) -> L | None:
+        """Ask for the same again; ``None``: refused, or no answer in *patience* seconds."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give the lease back."""
+
+    def leave(self) -> None:
+        """Be gone without a word, as an instance that is destroyed; it can begin anew."""
+        self.end()
+        if self.instance.device is not None:
+            self.instance.place.ip(f"address flush dev {self.instance.device} scope global")
+
+    def close(self) -> None:
+        """Leave, and remove the client's files."""
+        self.end()
+        with contextlib.suppress(OSError):
+            os.close(self._events)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def end(self) -> None:
+        """Kill the process; what it configured stays."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+        self._drain()
+
+    @abstractmethod
+    def _command(self) -> list[str]: ...
+
+    @abstractmethod
+    def _lease_of(self, said: Said) -> L | None:
+        """What an event says: ``None`` where it is no lease."""
+
+    def _forget(self) -> None:
+        """What a client remembers beyond its process."""
+
+    def _begin(self, patience: float | None) -> L | None:
+        environment = {"PATH": search_path(), "EVENTS": str(self._fifo)}
+        with (self._directory / "log").open("ab") as log:
+            self._process = self.instance.spawn(
+                self._command(), env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        return self._await_lease(patience)
+
+    def _await_lease(self, patience: float | None, *refusals: str) -> L | None:
+        """The next lease that is told of; one that does not come in time ends the client."""
+        until = time.monotonic() + (self.patience if patience is None else patience)
+        while (said := self._next_event(until)) is not None:
+            if said["event"] in refusals:
+                break
+            lease = self._lease_of(said)
+            if lease is not None:
+                return lease
+        self.end()
+        return None
+
+    def _next_event(self, until: float) -> Said | None:
+        while b"\0\0" not in self._read:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self._events], [], [], left)[0]:
+                return None
+            self._read += os.read(self._events, 65536)
+        event, self._read = self._read.split(b"\0\0", 1)
+        pairs = (entry.decode(errors="replace").split("=", 1) for entry in event.split(b"\0"))
+        return dict(pairs)
+
+    def _drain(self) -> None:
+        self._read = b""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._events, 65536):
+                pass
+
+    def log(self) -> str:
+        """What the client wrote, for a person."""
+        return (self._directory / "log").read_text(errors="replace")
+
+
+class Udhcpc(DhcpClient[Lease]):
+    """``udhcpc`` of BusyBox; one more try each second."""
+
+    def _command(self) -> list[str]:
+        asked = (word for number in sorted(self._asked | ASKED) for word in ("-O", str(number)))
+        every_second = ["-t", "100", "-T", "1", "-A", "1"]
+        return ["udhcpc", "-f", "-i", _device(self.instance), "-s", str(self._script),
+                *every_second, *asked]  # fmt: skip
+
+    def _lease_of(self, said: Said) -> Lease | None:
+        return lease_of_udhcpc(said) if said["event"] in ("bound", "renew") else None
+
+    def renew(self, patience: float | None = None) -> Lease | None:
+        assert self._process is not None, "it has a lease"
+        self._drain()
+        self._process.send_signal(signal.SIGUSR1)
+        return self._await_lease(patience, "nak", "deconfig")
+
+    def release(self) -> None:
+        assert self._process is not None, "it has a lease"
+        self._drain()
+        self._process.send_signal(signal.SIGUSR2)
+        until = time.monotonic() + self.patience
+        said = self._next_event(until)
+        assert said is not None, f"udhcpc released nothing in {self.patience} seconds"
+        self.end()
+
+
+class Dhclient(DhcpClient[L]):
+    """``dhclient`` of ISC.  It renews by coming back with what it remembers, as after a boot."""
+
+    FAMILY: str
+    REASONS: frozenset[str]
+
+    def _command(self) -> list[str]:
+        (self._directory / "conf").write_text(self._configuration())
+        return [*self._dhclient(), "-d", _device(self.instance)]
+
+    def _dhclient(self) -> list[str]:
+        files = {"-cf": "conf", "-lf": "leases", "-pf": "pid"}
+        paths = [word for flag, name in files.items() for word in (flag, self._path(name))]
+        script = ["-sf", str(self._script), "-e", f"EVENTS={self._fifo}"]
+        return ["dhclient", self.FAMILY, *paths, *script]
+
+    def _path(self, name: str) -> str:
+        return str(self._directory / name)
+
+    @abstractmethod
+    def _configuration(self) -> str: ...
+
+    def _forget(self) -> None:
+        (self._directory / "leases").unlink(missing_ok=True)
+
+    def renew(self, patience: float | None = None) -> L | None:
+        self.end()
+        return self._begin(patience)
+
+    def release(self) -> None:
+        self.end()
+        self.instance.run([*self._dhclient(), "-r", _device(self.instance)], timeout=self.patience)
+        self._drain()
+
+
+class Dhclient4(Dhclient[Lease]):
+    """``dhclient -4``."""
+
+    FAMILY = "-4"
+    REASONS = frozenset({"BOUND", "RENEW", "REBIND", "REBOOT"})
+    NAMED = "subnet-mask, routers, domain-name-servers, domain-name, host-name, interface-mtu"
+    NUMBERS = frozenset({1, 3, 6, 12, 15, 26, 28})
+    """Options that have a name of their own."""
+
+    def _configuration(self) -> str:
+        numbers = sorted((self._asked | ASKED) - self.NUMBERS)
+        return _asking("", numbers, self.NAMED) + "initial-delay 0; initial-interval 1;\n"
+
+    def _lease_of(self, said: Said) -> Lease | None:
+        return lease_of_dhclient(said) if said["event"] in self.REASONS else None
+
+
+class Dhclient6(Dhclient[Lease6]):
+    """``dhclient -6``, for addresses or (*stateless*) for all but addresses."""
+
+    FAMILY = "-6"
+    REASONS = frozenset({"BOUND6", "RENEW6", "REBIND6"})
+
+    def __init__(
+        self,
+        instance: Instance,
+        asked: Collection[int] = (),
+        patience: float = PATIENCE,
+        *,
+        stateless: bool = False,
+    ) -> None:
+        super().__init__(instance, asked, patience)
+        self._stateless = stateless
+
+    def _dhclient(self) -> list[str]:
+        return [*super()._dhclient(), *(["-S"] if self._stateless else [])]
+
+    def _configuration(self) -> str:
+        named = "dhcp6.name-servers, dhcp6.domain-search"
+        return _asking("dhcp6.", sorted(self._asked | ASKED6), named)
+
+    def _lease_of(self, said: Said) -> Lease6 | None:
+        return lease6_of_dhclient(said) if said["event"] in self.REASONS else None
+
+
+def solicit(instance: Instance, patience: float = PATIENCE) -> Announcement | None:
+    """Ask for a router advertisement; ``None``: nobody sent one in *patience* seconds."""
+    tries = max(1, round(patience))
+    wait = str(round(1000 * patience / tries))
+    said = instance.attempt(
+        ["rdisc6", "-1", "-r", str(tries), "-w", wait, _device(instance)], timeout=patience + 5
+    )
+    return announcement_of_rdisc6(said.output) if said.status == 0 else None
+
+
+def _asking(space: str, numbers: Iterable[int], named: str) -> str:
+    """A configuration of dhclient that asks for *named* options and for *numbers*."""
+    names = {number: f"{space}{OPTION_NUMBER.replace('_', '-')}{number}" for number in numbers}
+    definitions = (
+        f"option {name} code {n} = array of unsigned integer 8;\n" for n, name in names.items()
+    )
+    return "".join(definitions) + f"request {', '.join([named, *names.values()])};\n"
+
+
+def _device(instance: Instance) -> str:
+    assert instance.device is not None, f"{instance.name} is not plugged"
+    return instance.device

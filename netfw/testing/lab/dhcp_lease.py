@@ -1,0 +1,182 @@
+"""What DHCP clients were told, as values; read from what they tell their scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
+
+from attrs import field, frozen
+
+from netfw.model.route import Route
+
+_TEXTS = {66: "tftp", 67: "bootfile", 252: "wpad"}
+_ADDRESSES = {42: "ntpsrv"}
+_RAW = re.compile(r"opt(\d+)")
+_ISC = "new_"
+OPTION_NUMBER = "option_"
+"""What our configuration of dhclient calls an option that we ask for by its number."""
+
+
+@frozen(kw_only=True)
+class Lease:
+    """What an IPv4 client was told; ``options`` are those that have no field, as on the wire."""
+
+    address: IPv4Interface
+    server: IPv4Address
+    seconds: int
+    gateways: tuple[IPv4Address, ...] = ()
+    dns: tuple[IPv4Address, ...] = ()
+    routes: frozenset[Route] = frozenset()
+    """Option 121."""
+    microsoft_routes: frozenset[Route] = frozenset()
+    """Option 249."""
+    mtu: int | None = None
+    domain: str = ""
+    hostname: str = ""
+    options: Mapping[int, bytes] = field(factory=dict)
+
+    @property
+    def ip(self) -> IPv4Address:
+        return self.address.ip
+
+
+@frozen(kw_only=True)
+class Lease6:
+    """What a DHCPv6 client was told; no addresses: it only asked for the rest."""
+
+    addresses: tuple[IPv6Address, ...] = ()
+    dns: tuple[IPv6Address, ...] = ()
+    search: tuple[str, ...] = ()
+    options: Mapping[int, bytes] = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class Announcement:
+    """What a router advertisement said."""
+
+    managed: bool
+    """Addresses are to be had by DHCPv6."""
+    other: bool
+    """All else is to be had by DHCPv6."""
+    lifetime: int
+    """For how many seconds its sender is a default router; 0: it is none."""
+    mtu: int | None = None
+    prefixes: Mapping[IPv6Network, bool] = field(factory=dict)
+    """Each with whether clients make addresses of it themselves."""
+    dns: tuple[IPv6Address, ...] = ()
+    search: tuple[str, ...] = ()
+
+
+def lease_of_udhcpc(said: Mapping[str, str]) -> Lease:
+    """The lease in the environment of a script of udhcpc."""
+    options = {
+        int(number[1]): bytes.fromhex(value)
+        for name, value in said.items()
+        if (number := _RAW.fullmatch(name))
+    }
+    options |= {n: said[name].encode() for n, name in _TEXTS.items() if name in said}
+    options |= {n: _packed(said[name]) for n, name in _ADDRESSES.items() if name in said}
+    return Lease(
+        address=IPv4Interface(f"{said['ip']}/{said.get('mask', '32')}"),
+        server=IPv4Address(said["serverid"]),
+        seconds=int(said["lease"]),
+        gateways=_addresses(said.get("router", "")),
+        dns=_addresses(said.get("dns", "")),
+        routes=frozenset(_routes(said.get("staticroutes", ""))),
+        microsoft_routes=frozenset(_routes(said.get("msstaticroutes", ""))),
+        mtu=int(said["mtu"]) if "mtu" in said else None,
+        domain=said.get("domain", ""),
+        hostname=said.get("hostname", ""),
+        options=options,
+    )
+
+
+def lease_of_dhclient(said: Mapping[str, str]) -> Lease:
+    """The lease in the environment of a script of dhclient that is configured by us."""
+    new = {name.removeprefix(_ISC): value for name, value in said.items() if name.startswith(_ISC)}
+    options = _numbered(new)
+    options |= {n: options[n].rstrip(b"\0") for n in _TEXTS if n in options}  # some end so
+    routes = {n: frozenset(_coded_routes(options.pop(n, b""))) for n in (121, 249)}
+    return Lease(
+        address=IPv4Interface(f"{new['ip_address']}/{new.get('subnet_mask', '32')}"),
+        server=IPv4Address(new["dhcp_server_identifier"]),
+        seconds=int(new["dhcp_lease_time"]),
+        gateways=_addresses(new.get("routers", "")),
+        dns=_addresses(new.get("domain_name_servers", "")),
+        routes=routes[121],
+        microsoft_routes=routes[249],
+        mtu=int(new["interface_mtu"]) if "interface_mtu" in new else None,
+        domain=new.get("domain_name", ""),
+        hostname=new.get("host_name", ""),
+        options=options,
+    )
+
+
+def lease6_of_dhclient(said: Mapping[str, str]) -> Lease6:
+    """What a script of dhclient was told of DHCPv6."""
+    new = {name.removeprefix(_ISC): value for name, value in said.items() if name.startswith(_ISC)}
+    address = new.get("ip6_address")
+    return Lease6(
+        addresses=(IPv6Address(address),) if address else (),
+        dns=tuple(map(IPv6Address, new.get("dhcp6_name_servers", "").split())),
+        search=tuple(name.rstrip(".") for name in new.get("dhcp6_domain_search", "").split()),
+        options=_numbered({name.removeprefix("dhcp6_"): value for name, value in new.items()}),
+    )
+
+
+def announcement_of_rdisc6(said: str) -> Announcement:
+    """What ``rdisc6`` printed of the first advertisement."""
+    lines = [line.split(":", 1) for line in said.split(" from ", 1)[0].splitlines() if ":" in line]
+    told = [(name.strip(), value.strip()) for name, value in lines]
+    first = dict(reversed(told))
+    prefixes: dict[IPv6Network, bool] = {}
+    last = IPv6Network("::/0")
+    for name, value in told:
+        if name == "Prefix":
+            last = IPv6Network(value)
+        elif name.startswith("Autonomous"):
+            prefixes[last] = value == "Yes"
+    servers = [value.split() for name, value in told if name.startswith("Recursive DNS")]
+    return Announcement(
+        managed=first["Stateful address conf."] == "Yes",
+        other=first["Stateful other conf."] == "Yes",
+        lifetime=int(first["Router lifetime"].split()[0]),
+        mtu=int(first["MTU"].split()[0]) if "MTU" in first else None,
+        prefixes=prefixes,
+        dns=tuple(IPv6Address(server) for listed in servers for server in listed),
+        search=tuple(first.get("DNS search list", "").split()),
+    )
+
+
+def _numbered(new: Mapping[str, str]) -> dict[int, bytes]:
+    """The options that were asked for by number, which dhclient shows octet by octet."""
+    return {
+        int(name.removeprefix(OPTION_NUMBER)): bytes(map(int, value.split()))
+        for name, value in new.items()
+        if name.startswith(OPTION_NUMBER)
+    }
+
+
+def _packed(text: str) -> bytes:
+    return b"".join(address.packed for address in _addresses(text))
+
+
+def _addresses(text: str) -> tuple[IPv4Address, ...]:
+    return tuple(map(IPv4Address, text.split()))
+
+
+def _routes(text: str) -> Iterator[Route]:
+    words = iter(text.split())
+    for destination, nexthop in zip(words, words, strict=True):
+        yield Route(destination=IPv4Network(destination), nexthop=IPv4Address(nexthop))
+
+
+def _coded_routes(coded: bytes) -> Iterator[Route]:
+    """As RFC 3442 writes them."""
+    while coded:
+        length, octets = coded[0], (coded[0] + 7) // 8
+        destination = coded[1 : 1 + octets].ljust(4, b"\0")
+        nexthop = coded[1 + octets : 5 + octets]
+        yield Route(destination=IPv4Network((destination, length)), nexthop=IPv4Address(nexthop))
+        coded = coded[5 + octets :]
