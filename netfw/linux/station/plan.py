@@ -44,7 +44,7 @@ UNASKED = frozenset(
 )
 """Devices that the kernel puts into every namespace, once their module is loaded; they can not be
 deleted."""
-DEVICE_SETTINGS = {"accept_ra": "0", "accept_dad": "0"}
+DEVICE_SETTINGS = {"disable_ipv6": "0", "accept_ra": "0", "accept_dad": "0"}
 """IPv6, of each device: no addresses or routes from whoever announces some, and none that has to
 wait until nobody is known to have it: a server listens at once."""
 SETTINGS = {
@@ -100,10 +100,9 @@ def _stages(owner: Hashable, steps: Iterable[Step]) -> tuple[Stage, ...]:
 
 
 def _removal(found: FoundStation, port: PortId | None) -> Iterator[Step]:
-    if port is not None and port in (found.held or ()):
+    if port is not None and (found.held is None or port in found.held):
         yield Unplug(port)
-    else:
-        yield from _clearing(found, keep=None)
+    yield from _clearing(found, keep=None)
     if found.exists:
         yield DeleteNamespace(found.netns)
 
@@ -136,12 +135,21 @@ def _in(netns: str, operations: Iterable[NetworkOperation]) -> Iterator[Step]:
 
 
 def _settings(wanted: Station, found: FoundStation) -> Iterator[NetworkOperation]:
-    settings = {**SETTINGS, **device_settings(wanted.device)} if found.exists else SETTINGS
-    there = {name: value for name, value in settings.items() if name in found.sysctls}
-    yield from plan_sysctl(there if found.exists else settings, found.sysctls)
+    """Before the device comes, so that it comes so; what the kernel lacks is not set."""
+    settings = SETTINGS
+    if found.exists:
+        both = {**SETTINGS, **device_settings(wanted.device)}
+        settings = {name: value for name, value in both.items() if _can_be_set(name, found)}
+    yield from plan_sysctl(settings, found.sysctls)
     loopback = found.links.get(LOOPBACK)
     if loopback is not None and not loopback.up:
         yield SetUp(LOOPBACK)
+
+
+def _can_be_set(name: str, found: FoundStation) -> bool:
+    """Who switched IPv6 off in the whole namespace meant it."""
+    switched_off = found.no_ipv6 is not None and name.endswith("disable_ipv6")
+    return name in found.sysctls and not switched_off
 
 
 def _clearing(found: FoundStation, keep: str | None) -> Iterator[Step]:

@@ -117,20 +117,23 @@ class Stations:
         with self._one_at_a_time:
             outcome = converge_contained(self._interface, update)
         outcome.raise_failed()
-        for reason in outcome.waiting.values():
-            raise BackendUnavailable(f"port {port} is not plugged yet: {reason}")
+        if outcome.waiting:
+            raise OperationRefused({f"port {port} waits": outcome.waiting[port]})
 
     def _clear(self, step: Clear) -> None:
-        port = self._holder(step)
-        if port is not None:
-            self._converge(port, Update(drop=frozenset({port})))
-        elif step.kind is None:
-            raise BackendBroken(
-                f"{step.device} in {step.netns} is hardware that nobody here put there; move it "
-                f"out: ip -n {step.netns} link set {step.device} netns 1"
-            )
-        with Network(step.netns) as network:  # what the driver took away is gone already
-            network.apply([DelLink(step.device)])
+        with Network(step.netns) as network:
+            if network.link(step.device) is None:
+                return  # it went with its port
+            port = self._holder(step)
+            if port is not None:
+                self._converge(port, Update(drop=frozenset({port})))
+            elif step.kind is None:
+                raise BackendBroken(
+                    f"{step.device} in {step.netns} is hardware that nobody here put there; move "
+                    f"it out: ip -n {step.netns} link set {step.device} netns 1"
+                )
+            else:
+                network.apply([DelLink(step.device)])
 
     def _holder(self, step: Clear) -> PortId | None:
         """Whose device it is: by its name, which costs little, or by what the driver knows."""
