@@ -43,7 +43,10 @@ class ReleaseDhcpPort(Request[None]):
 
 @frozen(kw_only=True)
 class FindPorts(Request[tuple[Port, ...]]):
-    """The ports that have *address*, on a network or behind a router; for metadata."""
+    """The ports that have *address*, on a network or behind a router; for metadata.
+
+    Every port has the IPv6 link-local address that follows from its MAC address, too.
+    """
 
     address: IpAddress = field(validator=no_scope)
     network: NetworkId | None = None

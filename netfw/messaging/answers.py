@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from ipaddress import IPv6Network
 from uuid import NAMESPACE_DNS, uuid5
 
 from attrs import evolve
@@ -10,7 +11,7 @@ from attrs import evolve
 from netfw.drivers.requests import EnsureDhcpPort, FindPorts, ReleaseDhcpPort
 from netfw.errors import Conflict, NotFound
 from netfw.messaging.reach import ROUTER_OWNERS
-from netfw.model.address import IpAddress, Mac
+from netfw.model.address import IpAddress, Mac, eui64, link_local_mac
 from netfw.model.binding import Binding
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
@@ -32,9 +33,11 @@ def find_ports(request: FindPorts, resources: Iterable[Resource]) -> tuple[Port,
     }
     if request.network is not None:
         networks = {request.network}
-    return tuple(
-        port for port in ports if port.network_id in networks and request.address in _taken([port])
-    )
+    return tuple(port for port in ports if port.network_id in networks and _has(port, request))
+
+
+def _has(port: Port, request: FindPorts) -> bool:
+    return request.address in _taken([port]) or port.mac == link_local_mac(request.address)
 
 
 def dhcp_device_id(host: str, network: NetworkId) -> str:
@@ -56,7 +59,7 @@ def dhcp_port(request: EnsureDhcpPort, resources: Collection[Resource]) -> Port:
     others = _taken(other for other in ports if other.id != port.id)
     fixed = [kept for kept in port.fixed_ips if kept.subnet_id in request.subnets]
     missing = request.subnets - {kept.subnet_id for kept in fixed}
-    fixed += [_fixed_ip(id, subnets, others) for id in sorted(missing)]
+    fixed += [_fixed_ip(id, port.mac, subnets, others) for id in sorted(missing)]
     return evolve(
         port,
         device_id=dhcp_device_id(request.host, request.network),
@@ -101,17 +104,22 @@ def _new(request: EnsureDhcpPort) -> Port:
     )
 
 
-def _fixed_ip(id: SubnetId, subnets: dict[SubnetId, Subnet], taken: set[IpAddress]) -> FixedIp:
+def _fixed_ip(
+    id: SubnetId, mac: Mac, subnets: dict[SubnetId, Subnet], taken: set[IpAddress]
+) -> FixedIp:
     subnet = subnets.get(id)
     if subnet is None:
         raise NotFound(f"there is no subnet {id}")
-    for address in _candidates(subnet):
+    for address in _candidates(subnet, mac):
         if address not in taken:
             return FixedIp(subnet_id=id, address=address)
     raise Conflict(f"subnet {id} ({subnet.cidr}) has no free address left for its DHCP port")
 
 
-def _candidates(subnet: Subnet) -> Iterator[IpAddress]:
+def _candidates(subnet: Subnet, mac: Mac) -> Iterator[IpAddress]:
+    if subnet.automatic and isinstance(subnet.cidr, IPv6Network):
+        yield eui64(subnet.cidr, mac)
+        return
     if not subnet.allocation_pools:
         yield from (address for address in subnet.cidr.hosts() if address != subnet.gateway)
     for pool in subnet.allocation_pools:

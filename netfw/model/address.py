@@ -21,6 +21,7 @@ _KINDS = (
     ipaddress.IPv6Network,
 )
 
+_LINK_LOCAL = ipaddress.IPv6Network("fe80::/64")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 
@@ -38,6 +39,28 @@ class Mac(str):
         if int(canonical[1], 16) & 1:
             raise ValueError(f"a multicast MAC can not belong to a port: {text!r}")
         return super().__new__(cls, canonical)
+
+
+def eui64(block: ipaddress.IPv6Network, mac: Mac) -> ipaddress.IPv6Address:
+    """The address in *block* that a host with this *mac* derives (RFC 4291, appendix A)."""
+    octets = bytes.fromhex(mac.replace(":", ""))
+    identifier = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))
+    return block.network_address + int.from_bytes(identifier, "big")
+
+
+def derives(mac: Mac, address: IpAddress) -> bool:
+    """Whether a host with this *mac* derives *address*, in whatever block."""
+    if not isinstance(address, ipaddress.IPv6Address):
+        return False
+    return address == eui64(ipaddress.IPv6Network((address, 64), strict=False), mac)
+
+
+def link_local_mac(address: IpAddress) -> Mac | None:
+    """The MAC address that *address* was derived from, if it is link-local and derived from one."""
+    octets = address.packed
+    if address not in _LINK_LOCAL or octets[11:13] != b"\xff\xfe" or octets[8] & 1:
+        return None
+    return Mac(bytes((octets[8] ^ 2, *octets[9:11], *octets[13:])).hex(":"))
 
 
 def unscoped(value: T) -> T:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from attrs import field, frozen
 
-from netfw.model.check import Checked, Fault, checked_by
-from netfw.model.text import check_dhcp_option_name, check_text
+from netfw.model.check import Checked, Fault, checked_by, repeated
+from netfw.model.text import check_dhcp_option_name, check_dhcp_option_value
 
 
 @frozen(kw_only=True)
@@ -15,9 +15,15 @@ class DhcpOption(Checked):
     """One option, by name or number, for one family of addresses."""
 
     name: str = field(validator=checked_by(check_dhcp_option_name))
-    value: str = field(validator=checked_by(check_text))
+    value: str = field(validator=checked_by(check_dhcp_option_value))
     ip_version: int = 4
 
     def _faults(self) -> Iterator[Fault]:
         if self.ip_version not in (4, 6):
             yield "ip_version", f"neither 4 nor 6: {self.ip_version}"
+
+
+def repeated_options(options: tuple[DhcpOption, ...]) -> Iterator[Fault]:
+    """A fault of ``dhcp_options`` for each that is there a second time, whatever its value."""
+    for at in repeated(tuple((option.name, option.ip_version) for option in options)):
+        yield f"dhcp_options[{at}]", f"a second {options[at].name!r}"

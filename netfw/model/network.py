@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from attrs import field, frozen
 
 from netfw.model.check import Fault, checked_by, each, outside
-from netfw.model.dhcp_option import DhcpOption
+from netfw.model.dhcp_option import DhcpOption, repeated_options
 from netfw.model.ids import AddressScopeId, NetworkId, QosPolicyId, SubnetId
 from netfw.model.segment import Provider
 from netfw.model.standard import Named, Status
@@ -53,3 +53,4 @@ class Network(Named):
     def _faults(self) -> Iterator[Fault]:
         if self.mtu and self.mtu not in MTUS:
             yield "mtu", outside(self.mtu, MTUS)
+        yield from repeated_options(self.dhcp_options)

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from netfw.model.address import IpAddress, IpNetwork, Mac, as_address, as_network, maybe_mac
 from netfw.model.binding import Binding
 from netfw.model.check import Fault, checked_by, repeated
-from netfw.model.dhcp_option import DhcpOption
+from netfw.model.dhcp_option import DhcpOption, repeated_options
 from netfw.model.ids import NetworkId, PortId, QosPolicyId, SecurityGroupId, SubnetId
 from netfw.model.standard import Named, Status
 from netfw.model.text import check_dns_name, check_token
@@ -90,9 +90,7 @@ class Port(Named):
             yield f"fixed_ips[{at}]", "is there twice"
         for at in repeated(self.allowed_address_pairs):
             yield f"allowed_address_pairs[{at}]", "is there twice"
-        named = tuple((option.name, option.ip_version) for option in self.dhcp_options)
-        for at in repeated(named):
-            yield f"dhcp_options[{at}]", f"a second {self.dhcp_options[at].name!r}"
+        yield from repeated_options(self.dhcp_options)
         if not self.port_security and self.allowed_address_pairs:
             yield "allowed_address_pairs", "mean nothing while port security is off"
         if not self.port_security and self.security_groups:

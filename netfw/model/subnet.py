@@ -81,6 +81,11 @@ class Subnet(Named):
         """4 or 6."""
         return self.cidr.version
 
+    @property
+    def automatic(self) -> bool:
+        """Whether hosts there derive their addresses by themselves."""
+        return self.ipv6_address_mode in _AUTOMATIC or self.ipv6_ra_mode in _AUTOMATIC
+
     def _faults(self) -> Iterator[Fault]:
         yield from self._family_faults()
         yield from self._pool_faults()

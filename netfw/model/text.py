@@ -16,6 +16,7 @@ _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]*")
 _TOKEN = re.compile(r"[A-Za-z0-9_.:@/+=-]*")
 _PHYSICAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]*")
 _OPTION = re.compile(r"(tag:!?[A-Za-z0-9_-]+,)*[A-Za-z0-9][A-Za-z0-9-]*")
+_SYNTAX = re.compile(r"[\"\\]|(^|\s)#|^\s|\s$")
 _PATH = re.compile(r"/[A-Za-z0-9_.:@/+-]*")
 
 
@@ -70,6 +71,20 @@ def check_dns_name(text: str) -> None:
 def check_dhcp_option_name(text: str) -> None:
     """Refuse what is neither a DHCP option's name nor its number, with ``tag:`` prefixes or not."""
     _check_alphabet(text, _OPTION, "a DHCP option name", "A-Z a-z 0-9 -, after tag:NAME,", 64)
+
+
+def check_dhcp_option_value(text: str) -> None:
+    """Refuse what the files of a DHCP server could take for quotes, an escape or a comment.
+
+    Commas are allowed: they stand between the values of an option that has several.
+    """
+    check_text(text)
+    found = _SYNTAX.search(text)
+    if found:
+        raise ValueError(
+            f"{shown(text)} has {found.group()!r} at {found.start()}: leave out quotes, "
+            "backslashes, a # after a blank, and blanks at both ends"
+        )
 
 
 def check_socket_path(text: str) -> None:

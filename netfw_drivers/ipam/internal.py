@@ -16,11 +16,11 @@ from netfw.drivers.ipam import (
     ThisAddress,
 )
 from netfw.errors import Conflict, InvalidInput
-from netfw.model.address import IpAddress
+from netfw.model.address import IpAddress, eui64
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
-from netfw_drivers.ipam.rules import eui64, is_automatic, place_faults, subnet_faults
+from netfw_drivers.ipam.rules import place_faults, subnet_faults
 
 
 class InternalIpamDriver(IpamDriver):
@@ -78,7 +78,7 @@ def _this(subnet: Subnet, address: IpAddress, store: AddressStore) -> FixedIp:
 
 def _derived(request: DerivedAddress) -> IpAddress:
     block = request.subnet.cidr
-    if not (isinstance(block, IPv6Network) and is_automatic(request.subnet)):
+    if not (isinstance(block, IPv6Network) and request.subnet.automatic):
         raise InvalidInput(
             {
                 "subnet_id": f"hosts derive no addresses in {_named(request.subnet)}: "

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv6Address, IPv6Network
 
-from netfw.model.address import IpAddress, IpNetwork, Mac
-from netfw.model.subnet import Ipv6Mode, Subnet
-
-_AUTOMATIC = (Ipv6Mode.SLAAC, Ipv6Mode.STATELESS)
+from netfw.model.address import IpAddress, IpNetwork
+from netfw.model.subnet import Subnet
 
 
 def special(block: IpNetwork) -> dict[IpAddress, str]:
@@ -21,18 +18,6 @@ def special(block: IpNetwork) -> dict[IpAddress, str]:
     if block.version == 6:
         return {block.network_address: "the address of all routers"}
     return {block.network_address: "the network's own", block.broadcast_address: "the broadcast"}
-
-
-def is_automatic(subnet: Subnet) -> bool:
-    """Whether hosts there derive addresses by themselves."""
-    return subnet.ipv6_address_mode in _AUTOMATIC or subnet.ipv6_ra_mode in _AUTOMATIC
-
-
-def eui64(block: IPv6Network, mac: Mac) -> IPv6Address:
-    """The address in *block* that a host with this *mac* derives (RFC 4291, appendix A)."""
-    octets = bytes.fromhex(mac.replace(":", ""))
-    identifier = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))
-    return block.network_address + int.from_bytes(identifier, "big")
 
 
 def subnet_faults(before: Subnet | None, after: Subnet) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from netfw.model.wire.scalars import (
     ADDRESS,
     BOOLEAN,
     DHCP_OPTION_NAME,
+    DHCP_OPTION_VALUE,
     HOST,
     ID,
     IP_VERSION,
@@ -50,7 +51,7 @@ DHCP_OPTION = Shape(
     DhcpOption,
     (
         Attribute("opt_name", DHCP_OPTION_NAME, "name"),
-        Attribute("opt_value", TEXT, "value"),
+        Attribute("opt_value", DHCP_OPTION_VALUE, "value"),
         Attribute("ip_version", IP_VERSION),
     ),
 )

@@ -20,6 +20,7 @@ from netfw.model.port_range import PortRange
 from netfw.model.protocol import NAMES, NUMBERS
 from netfw.model.text import (
     check_dhcp_option_name,
+    check_dhcp_option_value,
     check_dns_name,
     check_host,
     check_physical_network,
@@ -235,6 +236,7 @@ TOKEN = text(check_token)
 DNS_NAME = text(check_dns_name)
 PHYSICAL_NETWORK = text(check_physical_network)
 DHCP_OPTION_NAME = text(check_dhcp_option_name)
+DHCP_OPTION_VALUE = text(check_dhcp_option_value)
 DEVICE_NAME = text(check_device_name)
 SOCKET_PATH = text(check_socket_path)
 VIF_TYPE = text(check_vif_type)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv6Network
 from typing import Any, cast
 
 from attrs import frozen
@@ -25,17 +26,15 @@ from netfw.errors import (
     IpAddressAlreadyAllocated,
     IpAddressGenerationFailure,
 )
-from netfw.model.address import IpAddress, Mac, as_address
+from netfw.model.address import IpAddress, Mac, as_address, eui64
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
-from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw.model.subnet import Subnet
 from netfw.server.db.addresses import Addresses
 
 ROUTER_OWNERS = ("network:router_", "network:ha_router_", "network:floatingip_agent_gateway")
 TRUSTED = "network:"
 """Owners that are the network's own: nothing filters them."""
-
-_AUTOMATIC = (Ipv6Mode.SLAAC, Ipv6Mode.STATELESS)
 
 Entry = Mapping[str, Any]
 """One of ``fixed_ips``: a subnet, an address, or both."""
@@ -52,11 +51,6 @@ class Applicant:
     def routes(self) -> bool:
         """Whether it is a router's, which may have any address."""
         return self.owner.startswith(ROUTER_OWNERS)
-
-
-def is_automatic(subnet: Subnet) -> bool:
-    """Whether hosts there derive their addresses by themselves."""
-    return subnet.ipv6_address_mode in _AUTOMATIC or subnet.ipv6_ra_mode in _AUTOMATIC
 
 
 def requests(
@@ -112,7 +106,7 @@ def moved(
     subnets: Sequence[Subnet], applicant: Applicant, present: Sequence[FixedIp]
 ) -> tuple[tuple[FixedIp, ...], tuple[AddressRequest, ...]]:
     """The same for a port whose MAC became another: what follows from it does too."""
-    automatic = {each.id: each for each in subnets if is_automatic(each)}
+    automatic = {each.id: each for each in subnets if each.automatic}
     kept = tuple(each for each in present if each.subnet_id not in automatic)
     left = [automatic[each.subnet_id] for each in present if each.subnet_id in automatic]
     return kept, _derived(left, applicant)
@@ -141,7 +135,7 @@ def _whatever_fits(subnets: Sequence[Subnet], applicant: Applicant) -> tuple[Add
         )
     found: list[AddressRequest] = []
     for version in (4, 6):
-        some = [each for each in fitting if each.ip_version == version and not is_automatic(each)]
+        some = [each for each in fitting if each.ip_version == version and not each.automatic]
         if some:
             found.append(AnyAddress(subnets=tuple(some)))
     return (*found, *_derived(fitting, applicant))
@@ -157,7 +151,7 @@ def _derived(subnets: Sequence[Subnet], applicant: Applicant) -> tuple[DerivedAd
     if applicant.routes:
         return ()
     return tuple(
-        DerivedAddress(subnet=each, mac=applicant.mac) for each in subnets if is_automatic(each)
+        DerivedAddress(subnet=each, mac=applicant.mac) for each in subnets if each.automatic
     )
 
 
@@ -190,14 +184,14 @@ def _entry(subnets: Sequence[Subnet], applicant: Applicant, entry: Entry) -> Add
     address = _given_address(entry)
     subnet = _subnet(subnets, entry, address)
     if address is None:
-        if is_automatic(subnet) and not applicant.routes:
+        if subnet.automatic and not applicant.routes:
             return DerivedAddress(subnet=subnet, mac=applicant.mac)
         return AnyAddress(subnets=(subnet,))
     if address == subnet.gateway and applicant.owner and not applicant.owner.startswith(TRUSTED):
         raise InvalidInput(
             {"ip_address": f"{address} is the gateway of {subnet.cidr}; only a router can have it"}
         )
-    if is_automatic(subnet) and not applicant.routes:
+    if subnet.automatic and not applicant.routes:
         return _only_derived(subnet, applicant, address)
     return ThisAddress(subnet=subnet, address=address)
 
@@ -229,9 +223,7 @@ def _subnet(subnets: Sequence[Subnet], entry: Entry, address: IpAddress | None) 
 
 def _only_derived(subnet: Subnet, applicant: Applicant, address: IpAddress) -> DerivedAddress:
     """A host there has the address that follows from its MAC, and none else."""
-    octets = bytes.fromhex(applicant.mac.replace(":", ""))
-    identifier = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))
-    derived = subnet.cidr.network_address + int.from_bytes(identifier, "big")
+    derived = eui64(cast(IPv6Network, subnet.cidr), applicant.mac)
     if address != derived:
         raise InvalidInput(
             {

@@ -24,7 +24,7 @@ from netfw.drivers.requests import (
 from netfw.errors import Conflict, NotFound, NotSupported
 from netfw.messaging.answers import DHCP_OWNER, RESERVED_DHCP_DEVICE, dhcp_device_id
 from netfw.messaging.reach import ROUTER_OWNERS
-from netfw.model.address import Mac
+from netfw.model.address import Mac, derives, link_local_mac
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -95,7 +95,12 @@ class Answers:
             if not networks:
                 return ()
             address = f"ip_address={request.address}"
-            return _found(moment, network_id=networks, fixed_ips=(address,))
+            found = _found(moment, network_id=networks, fixed_ips=(address,))
+            mac = link_local_mac(request.address)
+            if mac is not None:
+                derived = _found(moment, network_id=networks, mac_address=(mac,))
+                found += tuple(port for port in derived if port not in found)
+            return found
 
         return self.backbone.read(find)
 
@@ -215,10 +220,13 @@ def _check_subnets(unit: Unit, request: EnsureDhcpPort) -> None:
 
 
 def _complete(port: Port, request: EnsureDhcpPort) -> bool:
+    """Whether it is as asked; what it derives itself on other subnets is there unasked."""
+    more = [each.address for each in port.fixed_ips if each.subnet_id not in request.subnets]
     return (
         port.device_id == dhcp_device_id(request.host, request.network)
         and port.binding.host == request.host
-        and {each.subnet_id for each in port.fixed_ips} == request.subnets
+        and request.subnets <= {each.subnet_id for each in port.fixed_ips}
+        and (not more or (bool(request.subnets) and all(derives(port.mac, each) for each in more)))
     )
 
 

@@ -24,7 +24,6 @@ from netfw.server.plugin.addressing import (
     Applicant,
     Taking,
     asked_of,
-    is_automatic,
     keeping,
     moved,
     requests,
@@ -176,7 +175,7 @@ class PortKeeper(StoredKeeper[Port]):
         taking = Taking(unit.backbone.ipam, unit.tx.addresses)
         taking.release([each for each in before.fixed_ips if each not in present])
         (new,) = taking.allocate([wanted])
-        derived = {each.id for each in subnets if is_automatic(each)}
+        derived = {each.id for each in subnets if each.automatic}
         ordered = sorted((*present, *new), key=lambda each: each.subnet_id in derived)
         when = port.ip_allocation if asked is None else _allocation(asked)
         return evolve(port, fixed_ips=ordered, ip_allocation=when)

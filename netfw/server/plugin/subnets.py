@@ -19,7 +19,7 @@ from netfw.model.subnet import Subnet
 from netfw.model.text import counted
 from netfw.model.wire import parse, render
 from netfw.server.db.resources import Row
-from netfw.server.plugin.addressing import ROUTER_OWNERS, is_automatic
+from netfw.server.plugin.addressing import ROUTER_OWNERS
 from netfw.server.plugin.extensions import Extensions
 from netfw.server.plugin.keeper import Moment, StoredKeeper
 from netfw.server.plugin.networks import DHCP_OWNER, LEAST_MTU
@@ -51,7 +51,7 @@ class SubnetKeeper(StoredKeeper[Subnet]):
         for subnet in made:
             unit.tx.addresses.define(subnet)
             unit.backbone.ipam.check_subnet(None, subnet, unit.tx.addresses)
-            if is_automatic(subnet):
+            if subnet.automatic:
                 self._give_addresses(unit, subnet)
         return made
 
@@ -176,7 +176,7 @@ def _vacating(unit: Unit, subnet: Subnet) -> tuple[Row, ...]:
     :raises Conflict: others have addresses of it, and keep them.
     """
     held = {"fixed_ips": (f"subnet_id={subnet.id}",)}
-    if is_automatic(subnet):
+    if subnet.automatic:
         rows = unit.tx.resources.find(Kind.PORT, Query(filters=held))
         owners = [row.body["device_owner"] for row in rows]
         others = sum(owner.startswith(ROUTER_OWNERS) for owner in owners)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import string
 from functools import cache
 from typing import Any
@@ -77,9 +78,15 @@ def dhcp_options() -> SearchStrategy[DhcpOption]:
     """Options by name or number, with a tag or without."""
     name = st.text(string.ascii_lowercase + string.digits, min_size=1, max_size=12)
     tagged = name.map(lambda text: f"tag:!ipxe,{text}")
+    value = texts().map(lambda text: re.sub(r'["\\#]', ",", text).strip())
     return st.builds(
-        DhcpOption, name=name | tagged, value=texts(), ip_version=st.sampled_from([4, 6])
+        DhcpOption, name=name | tagged, value=value, ip_version=st.sampled_from([4, 6])
     )
+
+
+def _option_lists() -> SearchStrategy[tuple[DhcpOption, ...]]:
+    named = st.lists(dhcp_options(), max_size=3, unique_by=lambda o: (o.name, o.ip_version))
+    return named.map(tuple)
 
 
 @cache
@@ -107,7 +114,7 @@ def networks() -> SearchStrategy[Network]:
         vlan_transparent=maybe(booleans),
         dns_domain=dns_names(),
         qos_policy_id=maybe(ids),
-        dhcp_options=several(dhcp_options()),
+        dhcp_options=_option_lists(),
         availability_zone_hints=several(hosts()),
         availability_zones=several(hosts()),
         ipv4_address_scope=maybe(ids),
@@ -244,7 +251,6 @@ def ports() -> SearchStrategy[Port]:
     assignment = st.builds(
         DnsAssignment, address=addresses(), hostname=dns_names(), fqdn=dns_names()
     )
-    options = st.lists(dhcp_options(), max_size=3, unique_by=lambda o: (o.name, o.ip_version))
     return made(
         Port,
         unsecured | secured,
@@ -253,7 +259,7 @@ def ports() -> SearchStrategy[Port]:
         network_id=ids,
         mac=macs(),
         fixed_ips=several(fixed_ips()),
-        dhcp_options=options,
+        dhcp_options=_option_lists(),
         binding=bindings(),
         device_id=tokens(),
         device_owner=tokens(),

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from core_calls import statements
 from port_world import ADMIN, OTHER, World
 
 from netfw.drivers.requests import (
@@ -21,8 +22,9 @@ from netfw.drivers.requests import (
 )
 from netfw.errors import Conflict, NotFound, NotSupported
 from netfw.messaging.answers import RESERVED_DHCP_DEVICE, dhcp_device_id
-from netfw.model.address import as_address
+from netfw.model.address import as_address, derives
 from netfw.model.ids import NetworkId, PortId, RouterId, SubnetId
+from netfw.model.subnet import Ipv6Mode
 from netfw.server.plugin.answers import Answers
 from netfw.server.plugin.backbone import Backbone
 
@@ -135,6 +137,82 @@ def test_ports_are_found_by_their_address_on_a_network_or_behind_a_router(world:
     assert world.ask(FindPorts(address=address, router=RouterId(uuid4()))) == ()
     wanted = frozenset({PortId(UUID(ports[1]["id"])), PortId(uuid4())})
     assert [str(port.id) for port in world.ask(ResolveDevices(ports=wanted))] == [ports[1]["id"]]
+
+
+@pytest.mark.spec("RPC-04")
+@pytest.mark.spec("MD-05")
+def test_a_port_is_found_by_the_link_local_address_that_follows_from_its_mac(
+    world: Agents,
+) -> None:
+    one, two = world.network(), world.network()
+    world.subnet(one)
+    world.subnet(two)
+    mac = "fa:16:3e:11:22:33"
+    ports = [world.create(network, mac_address=mac) for network in (one, two)]
+    world.create(one, mac_address="fa:16:3e:11:22:34")
+    router = str(uuid4())
+    world.create(
+        two, ADMIN, device_id=router, device_owner="network:router_interface", project_id="p"
+    )
+    address = as_address("fe80::f816:3eff:fe11:2233")
+    for where, port in (({"network": one}, 0), ({"router": RouterId(UUID(router))}, 1)):
+        found = world.ask(FindPorts(address=address, **where))
+        assert [str(each.id) for each in found] == [ports[port]["id"]]
+    for other in ("fe80::1", "fe80::f816:3eff:fe11:2235", "2001:db8::f816:3eff:fe11:2233"):
+        assert world.ask(FindPorts(address=as_address(other), network=one)) == ()
+
+
+@pytest.mark.spec("DHCP-20")
+@pytest.mark.spec("DHCP-21")
+def test_a_dhcp_port_derives_its_address_where_hosts_do(world: Agents) -> None:
+    network = world.network()
+    modes = {"ipv6_ra_mode": Ipv6Mode.SLAAC, "ipv6_address_mode": Ipv6Mode.SLAAC}
+    six = world.subnet(network, "2001:db8::/64", **modes)
+    made = world.dhcp(network, six)
+    assert [each.subnet_id for each in made.fixed_ips] == [six]
+    assert derives(made.mac, made.fixed_ips[0].address)
+    assert world.dhcp(network, six) == made
+    four = world.subnet(network)
+    other = world.dhcp(network, four, host="h2")
+    assert [each.subnet_id for each in other.fixed_ips] == [four, six], "as every port there"
+    with statements(world.backbone.database) as said:
+        assert world.dhcp(network, four, host="h2") == other
+    assert not [each for each in said if each.startswith(("INSERT", "UPDATE", "DELETE"))]
+    assert len(said) <= 3, said
+
+
+@pytest.mark.spec("DHCP-21")
+def test_a_dhcp_port_has_no_address_where_gateways_serve(world: Agents) -> None:
+    network = world.network()
+    subnet = world.subnet(network)
+    made = world.dhcp(network)
+    assert made.fixed_ips == ()
+    assert (made.binding.host, made.device_owner) == ("h1", "network:dhcp")
+    assert world.dhcp(network) == made
+    addressed = world.dhcp(network, subnet)
+    assert (addressed.id, len(addressed.fixed_ips)) == (made.id, 1)
+    assert world.dhcp(network).fixed_ips == ()
+
+
+@pytest.mark.spec("DHCP-20")
+def test_two_hosts_that_ask_at_once_adopt_no_port_twice(world: Agents) -> None:
+    network = world.network()
+    subnet = world.subnet(network)
+    left = world.dhcp(network, subnet, host="dead")
+    reserved = {"device_id": RESERVED_DHCP_DEVICE, "binding__host_id": ""}
+    world.update({"id": str(left.id)}, ADMIN, **reserved)
+    hosts = ("h1", "h2") * 4
+    with ThreadPoolExecutor(4) as pool:
+        ports = list(pool.map(lambda host: world.dhcp(network, subnet, host=host), hosts))
+    by_host = {port.binding.host: port for port in ports}
+    assert len(set(ports)) == len(by_host) == 2
+    assert len({port.fixed_ips[0].address for port in ports}) == 2
+    (adopted,) = (port for port in by_host.values() if port.id == left.id)
+    assert (adopted.mac, adopted.fixed_ips) == (left.mac, left.fixed_ips)
+
+
+def test_a_dhcp_port_of_an_absent_network_is_released_already(world: Agents) -> None:
+    assert world.ask(ReleaseDhcpPort(network=NetworkId(uuid4()), host="h1")) is None
 
 
 @pytest.mark.spec("RPC-04")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Network, ip_address, ip_network
 
 import pytest
 from attrs import evolve
@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from netfw.drivers.ipam import AnyAddress, DerivedAddress
 from netfw.errors import Conflict, InvalidInput
-from netfw.model.address import Mac
+from netfw.model.address import Mac, derives, eui64, link_local_mac
 from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.ipam_scene import SMALL, STATEFUL, UNFIT, subnet, this
 from netfw.testing.fakes.allocations import MemoryAddresses
 from netfw_drivers.ipam.internal import InternalIpamDriver
-from netfw_drivers.ipam.rules import eui64, is_automatic, special, subnet_faults
+from netfw_drivers.ipam.rules import special, subnet_faults
 
 pytestmark = pytest.mark.spec("ML2-09")
 
@@ -68,9 +68,9 @@ def test_a_gateway_outside_the_block_is_accepted() -> None:
 @pytest.mark.parametrize("mode", [Ipv6Mode.SLAAC, Ipv6Mode.STATELESS])
 def test_hosts_derive_addresses_whoever_announces_the_prefix(who: str, mode: Ipv6Mode) -> None:
     block = subnet("2001:db8::/64")
-    assert not is_automatic(block)
-    assert is_automatic(evolve(block, **{who: mode}))
-    assert not is_automatic(evolve(block, **{who: Ipv6Mode.STATEFUL}))
+    assert not block.automatic
+    assert evolve(block, **{who: mode}).automatic
+    assert not evolve(block, **{who: Ipv6Mode.STATEFUL}).automatic
 
 
 def test_refusals_say_which_address_and_where() -> None:
@@ -86,3 +86,23 @@ def test_refusals_say_which_address_and_where() -> None:
             driver.allocate(AnyAddress(subnets=()), store)
         with pytest.raises(Conflict, match=rf"198\.51\.100\.0/24 \(subnet {other.id}\)"):
             driver.allocate(AnyAddress(subnets=(other,)), store)
+
+
+@given(st.binary(min_size=6, max_size=6).filter(lambda octets: not octets[0] & 1))
+def test_a_link_local_address_tells_the_mac_that_it_was_derived_from(octets: bytes) -> None:
+    mac = Mac(octets.hex(":"))
+    for block in ("fe80::/64", "2001:db8:1::/64"):
+        network = ip_network(block)
+        assert isinstance(network, IPv6Network)
+        address = eui64(network, mac)
+        assert derives(mac, address)
+        assert link_local_mac(address) == (mac if block == "fe80::/64" else None)
+    assert not derives(mac, ip_address("192.0.2.1"))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["192.0.2.1", "fe80::1", "fe80:0:0:1:f816:3eff:fe00:1", "fe80::fb16:3eff:fe00:1"],
+)
+def test_other_addresses_tell_no_mac(address: str) -> None:
+    assert link_local_mac(ip_address(address)) is None

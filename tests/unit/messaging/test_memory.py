@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from ipaddress import ip_network
 from uuid import UUID
 
 import pytest
@@ -21,8 +22,10 @@ from netfw.drivers.requests import (
 )
 from netfw.errors import Conflict, CursorLost, NotFound, NotSupported
 from netfw.messaging.memory import MemorySource
+from netfw.model.address import eui64
 from netfw.model.resource import ref
 from netfw.model.standard import Status
+from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance import state_scene as scene
 
 
@@ -214,6 +217,23 @@ def test_ports_are_found_on_a_network_and_behind_a_router():
     assert source.ask(FindPorts(address=address, router=scene.ROUTER.id)) == (found,)
     assert source.ask(FindPorts(address=address, network=scene.OTHER_NET.id)) == ()
     assert source.ask(ResolveDevices(ports=frozenset({found.id}))) == (found,)
+
+
+def test_a_port_is_found_by_the_link_local_address_that_follows_from_its_mac():
+    source = MemorySource(*scene.BACKGROUND, scene.LEG)
+    address = eui64(ip_network("fe80::/64"), scene.NEIGHBOUR.mac)
+    for place in ({"network": scene.NET.id}, {"router": scene.ROUTER.id}):
+        [found] = source.ask(FindPorts(address=address, **place))
+        assert found.id == scene.NEIGHBOUR.id
+    assert source.ask(FindPorts(address=address, network=scene.OTHER_NET.id)) == ()
+    assert source.ask(FindPorts(address=address + 4096, network=scene.NET.id)) == ()
+
+
+def test_a_dhcp_port_derives_its_address_where_hosts_do():
+    slaac = {"ipv6_ra_mode": Ipv6Mode.SLAAC, "ipv6_address_mode": Ipv6Mode.SLAAC}
+    subnet = evolve(scene.SUBNET, cidr="fd00::/64", gateway=None, allocation_pools=(), **slaac)
+    port = MemorySource(scene.NET, subnet).ask(ensure())
+    assert [fixed.address for fixed in port.fixed_ips] == [eui64(subnet.cidr, port.mac)]
 
 
 def test_what_it_does_not_answer_is_named():

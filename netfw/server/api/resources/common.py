@@ -9,6 +9,7 @@ from netfw.model.wire.common import STATUS, ZONES
 from netfw.model.wire.scalars import (
     ADDRESS,
     DHCP_OPTION_NAME,
+    DHCP_OPTION_VALUE,
     ID,
     IP_VERSION,
     PREFIX,
@@ -76,7 +77,11 @@ FIXED_IP = Record(
     any_of=("subnet_id", "ip_address"),
 )
 DHCP_OPTION = Record(
-    {"opt_name": DHCP_OPTION_NAME, "opt_value": Nullable(TEXT), "ip_version": IP_VERSION},
+    {
+        "opt_name": DHCP_OPTION_NAME,
+        "opt_value": Nullable(DHCP_OPTION_VALUE),
+        "ip_version": IP_VERSION,
+    },
     required=("opt_name", "opt_value"),
 )
 """A value of null takes an option away from a port."""
