@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from netfw.agents.agenda import Pauses
 from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.agents.loop import Timing
+from netfw.cli.agent_parts import SOURCE_KINDS, source_of, status_path_of, timing_of
 from netfw.cli.driver_conf import Kinds, driver_options, groups_of, make, names, values
 from netfw.conf import core, ovs_agent
 from netfw.conf.agent import COMMON, GROUP
@@ -19,9 +19,7 @@ from netfw.drivers.base import Capability, Driver, Kind
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.host import LocalHost
 from netfw.drivers.l2_extension import L2Extension
-from netfw.drivers.state_source import StateSource
 from netfw.drivers.switch import SwitchDriver
-from netfw.drivers.transport import Transport
 from netfw.errors import ConfigError
 from netfw.linux.local_address import is_local
 
@@ -32,8 +30,7 @@ D = TypeVar("D", bound=Driver)
 
 PROGRAM = "netfw-ovs-agent"
 KINDS: Kinds = {
-    (GROUP, "state_source"): StateSource,
-    (GROUP, "transport"): Transport,
+    **SOURCE_KINDS,
     (GROUP, "switch_driver"): SwitchDriver,
     (GROUP, "firewall_driver"): FirewallDriver,
     (GROUP, "retired_firewall_drivers"): FirewallDriver,
@@ -65,11 +62,7 @@ class L2Parts:
         _check_retired(conf)
         with ExitStack() as stack:
             self.host = stack.enter_context(LocalHost())
-            transport = make(conf, Transport, conf.agent.transport, self.host)
-            stack.callback(transport.close)
-            self.host.add(transport)
-            self.source = make(conf, StateSource, conf.agent.state_source, self.host)
-            stack.callback(self.source.close)
+            self.source = source_of(conf, self.host, stack)
             self.switch = make(conf, SwitchDriver, conf.agent.switch_driver, self.host)
             stack.callback(self.switch.close)
             self.host.add(self.switch)
@@ -109,18 +102,12 @@ class L2Parts:
         """How often things are done, as the options say now."""
         options = self._conf.agent
         told = Capability.WATCH in self.switch.describe().capabilities
-        return Timing(
-            report=options.report_interval,
-            audit=options.audit_interval,
-            pull=options.refresh_interval,
-            poll=0.0 if told and options.minimize_polling else options.polling_interval,
-            pauses=Pauses(options.retry_pause, options.retry_pause_max),
-        )
+        poll = 0.0 if told and options.minimize_polling else options.polling_interval
+        return timing_of(self._conf, poll)
 
     def status_path(self) -> Path:
         """Where monitors look."""
-        default = Path(self._conf.state_path) / "status" / f"{PROGRAM}.json"
-        return Path(self._conf.agent.status_file or default)
+        return status_path_of(self._conf, PROGRAM)
 
     def _make_all(
         self, kind: Kind[D], option: str, stack: ExitStack, fallback: Mapping[str, Any]

@@ -1,0 +1,54 @@
+"""What every agent is put together from: a source of state, and how often it does what."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from netfw.agents.agenda import Pauses
+from netfw.agents.loop import Timing
+from netfw.cli.driver_conf import Kinds, make
+from netfw.conf.agent import GROUP
+from netfw.drivers.host import LocalHost
+from netfw.drivers.state_source import StateSource
+from netfw.drivers.transport import Transport
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts
+
+SOURCE_KINDS: Final[Kinds] = {
+    (GROUP, "state_source"): StateSource,
+    (GROUP, "transport"): Transport,
+}
+
+
+def source_of(conf: ConfigOpts, host: LocalHost, stack: ExitStack) -> StateSource:
+    """The source of state that the configuration names; *stack* closes it and its transport.
+
+    :raises ConfigError: what is configured can not be.
+    """
+    transport = make(conf, Transport, conf.agent.transport, host)
+    stack.callback(transport.close)
+    host.add(transport)
+    source = make(conf, StateSource, conf.agent.state_source, host)
+    stack.callback(source.close)
+    return source
+
+
+def timing_of(conf: ConfigOpts, poll: float = 0.0) -> Timing:
+    """How often things are done, as the options say now; the host is looked at every *poll*."""
+    options = conf.agent
+    return Timing(
+        report=options.report_interval,
+        audit=options.audit_interval,
+        pull=options.refresh_interval,
+        poll=poll,
+        pauses=Pauses(options.retry_pause, options.retry_pause_max),
+    )
+
+
+def status_path_of(conf: ConfigOpts, program: str) -> Path:
+    """Where monitors look."""
+    default = Path(conf.state_path) / "status" / f"{program}.json"
+    return Path(conf.agent.status_file or default)
