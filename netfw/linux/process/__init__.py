@@ -3,7 +3,7 @@
 from netfw.linux.process.command import Finished, run_command
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
 from netfw.linux.process.program import Backoff, OnDeath, Patience, ProcessKey, Program
-from netfw.linux.process.supervisor import Process, Supervisor
+from netfw.linux.process.supervisor import Process, Running, Supervisor
 
 __all__ = [
     "Backoff",
@@ -16,6 +16,7 @@ __all__ = [
     "ProcessRespawned",
     "Program",
     "RespawnFailed",
+    "Running",
     "Supervisor",
     "run_command",
 ]

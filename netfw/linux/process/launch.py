@@ -6,7 +6,7 @@ import os
 import pwd
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from attrs import evolve, frozen
@@ -25,6 +25,8 @@ from netfw.linux.process.identity import MARK, Handle, Identity, boot, hold, obs
 from netfw.linux.process.program import Patience, ProcessKey, Program
 
 _TAIL = 2000
+_GLANCE = 0.005
+"""How often to look whether a program is ready, in seconds."""
 _DEFAULTS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
@@ -61,17 +63,37 @@ class Launch:
         return self._daemon(child, said, program.pid_file)
 
     def _settled(self, child: Handle, said: int) -> Handle:
-        """The child in the foreground, if it does not end at once."""
-        if child.wait(self.patience.settle):
+        """The child in the foreground, if it does not end at once, or before it is ready."""
+        ready = self.program.ready
+        if child.wait(self.patience.settle if ready is None else 0):
             raise self._failed(child, said)
+        deadline = time.monotonic() + self.patience.launch
+        while ready is not None and not self._is_ready(ready, child):
+            if child.wait(_GLANCE):
+                raise self._failed(child, said)
+            if time.monotonic() > deadline:
+                self._give_up(child)
+                raise self._failed(child, said, f"was not ready in {self.patience.launch:g} s and ")
         return Handle(_named(child.identity, self.program.argv, self.mark), child.descriptor)
+
+    def _is_ready(self, ready: Callable[[int], bool], child: Handle) -> bool:
+        try:
+            return ready(child.pid)
+        except BaseException:
+            self._give_up(child)  # nobody would know of it
+            child.reap()
+            child.close()
+            raise
+
+    def _give_up(self, child: Handle) -> None:
+        child.signal(signal.SIGKILL)
+        child.wait(self.patience.kill)
 
     def _daemon(self, child: Handle, said: int, pid_file: Path) -> Handle:
         """The process that *child* left behind, by the pid file that it wrote."""
         deadline = time.monotonic() + self.patience.launch
         if not child.wait(self.patience.launch):
-            child.signal(signal.SIGKILL)
-            child.wait(self.patience.kill)
+            self._give_up(child)
             raise self._failed(child, said, "did not go into the background and ")
         ended = child.reap()
         child.close()

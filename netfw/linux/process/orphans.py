@@ -47,6 +47,17 @@ class Orphans:
             if handle is not None:
                 yield handle
 
+    def running(self, key: ProcessKey) -> tuple[tuple[int, str], ...]:
+        """Those for *key* that still run: the pid, and the digest of the program."""
+        with self._lock:
+            orphans = tuple(self._look().get(key, ()))
+            head = self._head()
+        return tuple(
+            (orphan.pid, orphan.mark.removeprefix(head).partition(":")[0])
+            for orphan in orphans
+            if mark_of(orphan.pid) == orphan.mark
+        )
+
     def keys(self) -> frozenset[ProcessKey]:
         """The keys that some process still runs for."""
         with self._lock:

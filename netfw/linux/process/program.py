@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2s
 from pathlib import Path
 
@@ -64,6 +64,9 @@ class Program:
     pid_file: Path | None = None
     stop: tuple[str, ...] = ()
     on_death: OnDeath = OnDeath.RESPAWN
+    ready: Callable[[int], bool] | None = field(default=None, eq=False, repr=False)
+    """Whether the process of that pid does its work; one in the foreground has started only then,
+    and not already because it has not ended at once."""
 
     def __attrs_post_init__(self) -> None:
         check_command("argv", self.argv)

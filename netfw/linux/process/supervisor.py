@@ -18,7 +18,7 @@ from netfw.drivers.events import Event
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.linux import netns
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
-from netfw.linux.process.identity import Handle, hold, session
+from netfw.linux.process.identity import Handle, hold, observe, session
 from netfw.linux.process.launch import Launch, by_pid_file, end, tail
 from netfw.linux.process.orphans import Orphans
 from netfw.linux.process.program import Backoff, OnDeath, Patience, ProcessKey, Program
@@ -37,6 +37,17 @@ class Process:
     pid: int
     adopted: bool
     """It ran already when it was asked for."""
+
+
+@frozen(kw_only=True)
+class Running:
+    """A process that runs, as it is on record."""
+
+    pid: int
+    digest: str
+    """Of the program that it was started as."""
+    namespace: netns.Identity
+    """Where it is, whatever has that name by now."""
 
 
 @define
@@ -150,6 +161,29 @@ class Supervisor:
             return handle.pid if handle.alive() else None
         finally:
             handle.close()
+
+    def running(self, key: ProcessKey) -> Running | None:
+        """What runs as *key*, also if the record of it was lost, or was never written.
+
+        `start` of a program with the same digest, in the same namespace, takes it over.
+        """
+        with _translated(key), self._exclusive(key) as keeper:
+            record, own = self._records.read(key), keeper.handle
+            if own is not None:  # if it has ended, that is told to the owner, who may be asking
+                found = own.identity if own.alive() else None
+            else:
+                pid = self.pid(key)
+                found = record.identity if record and record.identity.pid == pid else None
+            if found is None:
+                return self._orphan(key)
+            digest = record.digest if record else ""
+            return Running(pid=found.pid, digest=digest, namespace=found.namespace)
+
+    def _orphan(self, key: ProcessKey) -> Running | None:
+        for pid, digest in self._orphans.running(key):
+            if (now := observe(pid)) is not None:
+                return Running(pid=pid, digest=digest, namespace=now.namespace)
+        return None
 
     def close(self) -> None:
         """Stop watching; all processes go on.  Closing twice is closing once."""
