@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -12,11 +10,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from attrs import define, frozen
+from attrs import frozen
 
 from netfw.cli.narration import Narration
+from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.host import Host
-from netfw.testing.lab.ini import ini
+from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
 
@@ -86,66 +85,41 @@ def topology_of(hosts: Iterable[Host], groups: Mapping[str, str], rules: Sequenc
     return "\n".join(["hosts:", *lines, NETWORKS.strip(), *rules, "ports:", *ports, ""])
 
 
-@define
 class AgentHost:
-    """A host with its agent, and where the two are configured."""
+    """A host with its L2 agent, and what the two are told."""
 
-    host: Host
-    directory: Path
-    topology: Path
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def conf(self) -> Path:
-        return self.directory / "agent.conf"
-
-    def prepare(self) -> None:
-        self.directory.mkdir()
-        self.host.ovs.vsctl("add-port", PHYSICAL_BRIDGE, PHYSICAL)
-        self.host.place.ip(f"link set {PHYSICAL} up")
-        self.configure()
-
-    def configure(self, firewall: str = "") -> None:
-        self.conf.write_text(ini(self.options(firewall)))
-
-    def options(self, firewall: str) -> dict[str, dict[str, object]]:
-        """What the agent's file says."""
-        return {
-            "DEFAULT": {"host": self.host.name, "log_file": self.directory / "agent.log"},
-            "agent": {
-                "state_source": "file",
-                "firewall_driver": firewall,
-                "status_file": self.directory / "status.json",
-            },
-            "file": {"path": self.topology, "status_path": self.directory / "reported"},
-            "openvswitch": {
-                "datapath_type": "netdev",
-                "ovsdb_connection": self.host.ovs.remote,
-                "local_ip": self.host.address.ip,
-                "tunnel_types": "vxlan",
-                "bridge_mappings": f"{PHYSICAL}:{PHYSICAL_BRIDGE}",
-            },
+    def __init__(self, host: Host, directory: Path, options: Groups) -> None:
+        self.host = host
+        switch: dict[str, object] = {
+            "datapath_type": "netdev",
+            "ovsdb_connection": host.ovs.remote,
+            "local_ip": host.address.ip,
+            "tunnel_types": "vxlan",
         }
+        groups = {**options, "openvswitch": {**switch, **options.get("openvswitch", {})}}
+        self.agent = PrivateAgent(host, directory, "netfw.cli.ovs_agent", groups)
+
+    def filter_by(self, firewall: str) -> None:
+        """Have the next start filter the ports by the driver *firewall*."""
+        self.agent.options["agent"]["firewall_driver"] = firewall
 
     def start(self) -> float:
         """Start the agent and wait until it is ready; the seconds that took."""
-        started = time.monotonic()
-        status = self.directory / "status.json"
-        status.unlink(missing_ok=True)
-        argv = [sys.executable, "-m", "netfw.cli.ovs_agent", "--config-file", str(self.conf)]
-        self.process = self.host.spawn(argv)
-        wait_until(lambda: _read(status).get("ready"), f"the agent of {self.host.name} is ready")
-        return time.monotonic() - started
+        return self.agent.start()
 
     def stop(self) -> None:
-        if self.process is not None:
-            self.process.terminate()
-            self.process.wait(PATIENCE)
-            self.process = None
+        self.agent.stop()
 
     def plan(self) -> tuple[int, list[str]]:
         """What ``netfw plan`` says on this host: its exit status, and its lines."""
-        argv = [sys.executable, "-m", "netfw.cli.main", "plan", "--config-file", str(self.conf)]
+        argv = [
+            sys.executable,
+            "-m",
+            "netfw.cli.main",
+            "plan",
+            "--config-file",
+            str(self.agent.conf),
+        ]
         done = self.host.attempt(argv)
         return done.status, done.output.splitlines() or done.error.splitlines()
 
@@ -171,11 +145,22 @@ def two_agents() -> Iterator[tuple[AgentHost, AgentHost]]:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="netfw-demo-")))
         topology = directory / "topology.yaml"
         topology.write_text(topology_of(lab.hosts.values(), {}))
-        one, two = (AgentHost(h, directory / h.name, topology) for h in lab.hosts.values())
+        one, two = (_on_file(host, directory, topology) for host in lab.hosts.values())
         for each in (one, two):
-            each.prepare()
             stack.callback(each.stop)
         yield one, two
+
+
+def _on_file(host: Host, directory: Path, topology: Path) -> AgentHost:
+    """A host on the provider's network, whose agent reads *topology*."""
+    host.ovs.vsctl("add-port", PHYSICAL_BRIDGE, PHYSICAL)
+    host.place.ip(f"link set {PHYSICAL} up")
+    options: Groups = {
+        "agent": {"state_source": "file"},
+        "file": {"path": topology, "status_path": directory / f"{host.name}.reported"},
+        "openvswitch": {"bridge_mappings": f"{PHYSICAL}:{PHYSICAL_BRIDGE}"},
+    }
+    return AgentHost(host, directory / host.name, options)
 
 
 def tell_of_agents(tell: Narration, one: AgentHost, two: AgentHost) -> None:
@@ -233,11 +218,3 @@ def wait_until(condition: Callable[[], Any], what: str) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not within {PATIENCE:g} s")
         time.sleep(0.02)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text())
-    except FileNotFoundError:
-        return {}
-    return content

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from netfw.cli.demo.agent_chapter import PATIENCE, VMS, AgentHost, topology_of, wait_until
 from netfw.cli.narration import Narration
@@ -49,7 +50,7 @@ def _deny(tell: Narration, one: AgentHost, two: AgentHost, client: Instance) -> 
     _state(one, two)
     for each in (one, two):
         each.stop()
-        each.configure(DRIVER)
+        each.filter_by(DRIVER)
     seconds = [each.start() for each in (one, two)]
     tell.say(f"restarted, and ready: {seconds[0]:.1f} s on host1, {seconds[1]:.1f} s on host2")
     ok = not client.ping(VMS["blue2"].address, count=3, timeout=1).lost
@@ -89,9 +90,10 @@ def _revoke(
 def _state(one: AgentHost, two: AgentHost, *more: str) -> None:
     """Write the file of both agents, with *more* rules for the last group; nobody sees half."""
     text = topology_of((one.host, two.host), GROUPS, (*RULES, *more))
-    fresh = one.topology.with_suffix(".new")
+    topology = Path(str(one.agent.options["file"]["path"]))
+    fresh = topology.with_suffix(".new")
     fresh.write_text(text)
-    fresh.rename(one.topology)
+    fresh.rename(topology)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,8 @@ from attrs import define
 
 from netfw.cli.demo.agent_chapter import PATIENCE, AgentHost, reached, wait_until
 from netfw.cli.narration import Narration
+from netfw.testing.lab.host import Host
+from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.server import PrivateNetfw
@@ -31,22 +33,15 @@ cloud.network.create_port(network_id=red.id, name="red2", binding_host_id="host2
 COMMANDS = ("network list", "port list", "network agent list")
 
 
-@define
 class ServedHost(AgentHost):
-    """A host whose agent asks the server."""
+    """A host whose agents ask the server."""
 
-    messages: Path = Path()
-
-    def options(self, firewall: str) -> dict[str, dict[str, object]]:
-        said = super().options(firewall)
-        said["agent"] |= {"state_source": "server", "firewall_driver": "openflow"}
-        said["local"] = {"connect": f"unix:{self.messages}"}
-        del said["file"], said["openvswitch"]["bridge_mappings"]
-        return said
-
-    def prepare(self) -> None:
-        self.directory.mkdir()
-        self.configure()
+    def __init__(self, host: Host, directory: Path, messages: Path) -> None:
+        options: Groups = {
+            "agent": {"state_source": "server", "firewall_driver": "openflow"},
+            "local": {"connect": f"unix:{messages}"},
+        }
+        super().__init__(host, directory, options)
 
     def plug_port(self, port: Any, name: str = "") -> Instance:
         """Plug an instance for a port of the API, called like the port unless *name* says else."""
@@ -98,13 +93,9 @@ def a_cloud() -> Iterator[Cloud]:
     with Lab(hosts=2) as lab, ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="netfw-demo-")))
         server = PrivateNetfw(directory / "server", port=PORT)
-        hosts = []
-        for host in lab.hosts.values():
-            messages = server.messages
-            each = ServedHost(host, directory / host.name, directory, messages=messages)
-            each.prepare()
+        hosts = [ServedHost(h, directory / h.name, server.messages) for h in lab.hosts.values()]
+        for each in hosts:
             stack.callback(each.stop)
-            hosts.append(each)
         stack.callback(server.stop)
         yield Cloud(server, hosts, _client(server.url))
 

@@ -188,6 +188,6 @@ def test_the_server_has_the_agents_and_what_they_are(served: Cloud) -> None:
 
 
 def test_neither_server_nor_agents_met_a_fault_of_their_own(served: Cloud) -> None:
-    logs = [served.server.log, *(host.directory / "agent.log" for host in served.hosts)]
+    logs = [served.server.log, *(host.agent.log for host in served.hosts)]
     for log in logs:
         assert "Traceback" not in log.read_text(), log
