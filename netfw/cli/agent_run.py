@@ -63,8 +63,14 @@ def _obstacles(status: AgentStatus) -> Iterator[tuple[str, str]]:
 
 
 def _obey(orders: Orders, loop: Loop[Any]) -> None:
-    """Have *loop* end when it is to, and take new options at once."""
-    orders.on_reload = loop.wake
+    """Have *loop* end when it is to, and take new options at once, after whoever did so before."""
+    others = orders.on_reload
+
+    def reload() -> None:
+        others()
+        loop.wake()
+
+    orders.on_reload = reload
 
     def end() -> None:
         orders.stop.wait()

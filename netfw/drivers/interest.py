@@ -22,6 +22,9 @@ class Service(enum.StrEnum):
     """Serves the networks assigned to the host."""
     L3 = "l3"
     """Runs the routers assigned to the host, and its part of distributed ones."""
+    METADATA = "metadata"
+    """Says which instance asks for metadata.  No resource concerns it: it asks for one port at a
+    time, when somebody wants to know."""
 
 
 def _services(services: Iterable[Service]) -> frozenset[Service]:

@@ -42,11 +42,11 @@ def listen_unix(
 
 def removal(path: Path) -> Callable[[], None]:
     """What removes the socket at *path*, unless somebody else has put his there meanwhile."""
-    made = _sign(path)
+    made = sign(path)
 
     def remove() -> None:
         try:
-            if _sign(path) == made:
+            if sign(path) == made:
                 path.unlink()
         except OSError:
             return  # a next server clears it away
@@ -54,7 +54,7 @@ def removal(path: Path) -> Callable[[], None]:
     return remove
 
 
-def _sign(path: Path) -> tuple[int, int, int]:
+def sign(path: Path) -> tuple[int, int, int]:
     """What tells a socket from a later one, which may have got the same inode."""
     found = path.lstat()
     return found.st_dev, found.st_ino, found.st_mtime_ns

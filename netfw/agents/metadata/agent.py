@@ -1,0 +1,91 @@
+"""MetadataAgent: a socket to be kept open, and heartbeats, as the work of a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from netfw.agents.metadata.announce import MetadataSettings, announce
+from netfw.agents.metadata.door import Door
+from netfw.agents.metadata.liveness import Liveness
+from netfw.agents.metadata.relay import Relay
+from netfw.agents.replica import Change
+from netfw.agents.work import Counts, Passed, Task, Work
+from netfw.drivers.events import Event, Sink
+from netfw.drivers.interest import Interest, Service
+from netfw.drivers.reports import Heartbeat, Report
+from netfw.plan import Outcome
+
+NO_SECRET = (
+    "it is empty: whoever reaches the metadata service can pass for any instance; set the same "
+    "secret here and there"
+)
+
+
+class MetadataAgent(Work[str]):
+    """The work of a metadata agent, for :class:`~netfw.agents.loop.Loop`.
+
+    Nothing here follows from resources: the one thing to keep as it should be is the socket.  What
+    it is made of is closed by whoever made it.
+    """
+
+    def __init__(
+        self, settings: MetadataSettings, relay: Relay, door: Door, liveness: Liveness
+    ) -> None:
+        self.binary = settings.binary
+        self.settings = settings
+        self._relay, self._door, self._liveness = relay, door, liveness
+        self._key = f"the socket {settings.socket}"
+
+    @property
+    def interest(self) -> Interest:
+        return Interest(self.settings.host, {Service.METADATA})
+
+    def watch(self, sink: Sink) -> None:
+        """Nothing here has news of its own."""
+
+    def begin(self) -> None:
+        self._door.open()
+        self._liveness.start()
+
+    def learn(self, change: Change) -> frozenset[str]:
+        return frozenset()
+
+    def look(self) -> frozenset[str]:
+        return frozenset() if self._door.is_whole else frozenset({self._key})
+
+    def hear(self, events: Sequence[Event]) -> frozenset[str]:
+        return frozenset()
+
+    def converge(self, task: Task[str]) -> Passed[str]:
+        mended = not self._door.is_whole
+        self._door.open()
+        counts = Counts(updated=1) if mended else Counts()
+        return Passed(outcome=Outcome(done=task.keys), counts=counts)
+
+    def reports(self) -> Sequence[Report]:
+        return ()
+
+    def say_again(self) -> None:
+        """There is nothing to say but heartbeats."""
+
+    def heartbeat(self, *, start: bool) -> Heartbeat:
+        return announce(self.settings, self.counts(), start=start)
+
+    def counts(self) -> Mapping[str, int]:
+        directory = self._relay.directory
+        return {
+            "requests": 0,
+            **self._relay.counts(),
+            "ports_asked_for": directory.asked,
+            "ports_known": directory.hits,
+        }
+
+    def cautions(self) -> Mapping[str, str]:
+        policy = self._relay.policy
+        found = {
+            "metadata_proxy_shared_secret": "" if policy.secret else NO_SECRET,
+            "the metadata service": policy.upstream.trouble,
+            "the source": self._relay.directory.trouble,
+            "liveness": self._liveness.trouble,
+        }
+        return {name: text for name, text in found.items() if text}

@@ -1,0 +1,60 @@
+"""``netfw-metadata-agent``: tells the metadata service which instance asks."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import resource
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from netfw.cli.agent_run import run_loop
+from netfw.cli.config_arguments import add_file_arguments, file_arguments
+from netfw.cli.metadata_parts import PROGRAM, MetadataParts, metadata_groups
+from netfw.cli.process import Orders, run
+from netfw.errors import ConfigError
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts
+
+LOG = logging.getLogger(__name__)
+
+FILES = 65_536
+"""That the process opens at most: two for each request that is under way."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the agent; 0 stopped, 2 wrongly configured."""
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="The metadata agent.")
+    add_file_arguments(parser)
+    files = file_arguments(parser.parse_args(argv))
+
+    def serve(conf: ConfigOpts, orders: Orders) -> None:
+        with MetadataParts(conf) as parts:
+            LOG.info("%s %s begins: %s", PROGRAM, version("netfw"), parts)
+            orders.on_reload = parts.reload
+            run_loop(
+                parts.source, parts.agent, parts.timing, status=parts.status_path(), orders=orders
+            )
+        LOG.info("%s has ended", PROGRAM)
+
+    try:
+        _allow_files()
+        return run(PROGRAM, files, serve, metadata_groups(files))
+    except ConfigError as exc:
+        print(f"{PROGRAM}: {exc}", file=sys.stderr)
+        return 2
+
+
+def _allow_files() -> None:
+    """Take what the system allows: the usual 1024 would be a limit before all others."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+"""The metadata agent of a host, put together from its configuration."""
+
+from __future__ import annotations
+
+import grp
+import logging
+import os
+import pwd
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from netfw.agents.loop import Timing
+from netfw.agents.metadata.agent import MetadataAgent
+from netfw.agents.metadata.announce import Identity, MetadataSettings, socket_mode
+from netfw.agents.metadata.directory import Directory, Keeping
+from netfw.agents.metadata.door import Door
+from netfw.agents.metadata.liveness import Liveness
+from netfw.agents.metadata.relay import MOST_BODY, Policy, Relay
+from netfw.agents.metadata.upstream import Service, TlsTrust, Upstream
+from netfw.cli.agent_parts import SOURCE_KINDS, source_of, status_path_of, timing_of
+from netfw.cli.driver_conf import driver_options, groups_of
+from netfw.conf import core, metadata_agent
+from netfw.conf.agent import COMMON
+from netfw.conf.agent import GROUP as AGENT_GROUP
+from netfw.conf.metadata_agent import GROUP, OWN
+from netfw.conf.reading import Groups
+from netfw.drivers.host import LocalHost
+from netfw.errors import ConfigError
+from netfw.http.server import HttpSettings
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts, Opt
+
+LOG = logging.getLogger(__name__)
+
+PROGRAM = "netfw-metadata-agent"
+LOOK_EVERY = 5.0
+"""Seconds between two looks at the socket."""
+
+
+def metadata_groups(argv: Sequence[str]) -> Groups:
+    """All options of the metadata agent that the files in *argv* describe.
+
+    :raises ConfigError: a file can not be read, or a driver does not exist or can not be used.
+    """
+    return groups_of(PROGRAM, argv, {AGENT_GROUP: COMMON, GROUP: OWN}, SOURCE_KINDS)
+
+
+def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
+    """All options of the agent and of every driver it could use, for its sample configuration."""
+    own = [(AGENT_GROUP, COMMON), *metadata_agent.list_opts()]
+    return [*core.list_opts(), *own, *driver_options(SOURCE_KINDS)]
+
+
+class MetadataParts:
+    """Source, relay and socket of one metadata agent; closing them ends the serving.
+
+    :raises ConfigError: what is configured can not be.
+    """
+
+    def __init__(self, conf: ConfigOpts) -> None:
+        self._conf = conf
+        settings = _settings(conf)
+        with ExitStack() as stack:
+            host = stack.enter_context(LocalHost())
+            self.source = source_of(conf, host, stack)
+            self._liveness = Liveness(
+                _liveness_path(conf), settings.socket, lambda: conf[GROUP].liveness_interval
+            )
+            self._relay = Relay(
+                Directory(self.source.ask, _keeping(conf)),
+                _policy(conf),
+                probe=self._liveness.word,
+                alive=self._liveness.note,
+            )
+            stack.callback(self._forget_service)
+            door = Door(
+                self._relay,
+                settings.socket,
+                mode=settings.mode,
+                settings=_http(settings),
+                backlog=settings.backlog,
+            )
+            stack.callback(door.close)
+            stack.callback(self._liveness.close)
+            self.agent = MetadataAgent(settings, self._relay, door, self._liveness)
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def __str__(self) -> str:
+        settings = self.agent.settings
+        return (
+            f"host {settings.host}, source {self.source.describe().name}, socket "
+            f"{settings.socket}, metadata service {_service(self._conf)}"
+        )
+
+    def timing(self) -> Timing:
+        """How often things are done, as the options say now."""
+        return timing_of(self._conf, LOOK_EVERY)
+
+    def status_path(self) -> Path:
+        """Where monitors look."""
+        return status_path_of(self._conf, PROGRAM)
+
+    def reload(self) -> None:
+        """Take over changed options and files of TLS; where that can not be, all stays so."""
+        try:
+            policy = _policy(self._conf)
+        except ConfigError as exc:
+            LOG.error("the metadata service stays as it was: %s", exc)
+            return
+        former, self._relay.policy = self._relay.policy, policy
+        former.upstream.close()
+        self._relay.directory.keeping = _keeping(self._conf)
+
+    def _forget_service(self) -> None:
+        self._relay.policy.upstream.close()
+
+
+def _settings(conf: ConfigOpts) -> MetadataSettings:
+    options = conf[GROUP]
+    agent = Identity(user=os.geteuid(), group=os.getegid())
+    proxy = Identity(
+        user=_number(options.metadata_proxy_user, agent.user, user=True),
+        group=_number(options.metadata_proxy_group, agent.group, user=False),
+    )
+    return MetadataSettings(
+        host=conf.host,
+        socket=Path(options.metadata_proxy_socket),
+        mode=socket_mode(options.metadata_proxy_socket_mode, agent, proxy),
+        service_host=options.nova_metadata_host,
+        service_port=options.nova_metadata_port,
+        workers=options.metadata_workers,
+        backlog=options.metadata_backlog,
+        binary=PROGRAM,
+    )
+
+
+def _number(name: str, default: int, *, user: bool) -> int:
+    """The number of a user or a group."""
+    if not name:
+        return default
+    if name.isascii() and name.isdecimal():
+        return int(name)
+    try:
+        return pwd.getpwnam(name).pw_uid if user else grp.getgrnam(name).gr_gid
+    except KeyError as exc:
+        option = "metadata_proxy_user" if user else "metadata_proxy_group"
+        raise ConfigError(f"[{GROUP}] {option}: this machine does not know {name!r}") from exc
+
+
+def _http(settings: MetadataSettings) -> HttpSettings:
+    return HttpSettings(
+        threads=settings.workers,
+        queue=settings.backlog,
+        connections=settings.backlog + settings.workers,
+        body=MOST_BODY,
+    )
+
+
+def _policy(conf: ConfigOpts) -> Policy:
+    options = conf[GROUP]
+    upstream = Upstream(_service(conf), spare=options.metadata_workers)
+    return Policy(upstream, options.metadata_proxy_shared_secret)
+
+
+def _service(conf: ConfigOpts) -> Service:
+    options = conf[GROUP]
+    trust = TlsTrust(
+        authorities=options.auth_ca_cert,
+        certificate=options.nova_client_cert,
+        key=options.nova_client_priv_key,
+        insecure=options.nova_metadata_insecure,
+    )
+    return Service(
+        host=options.nova_metadata_host,
+        port=options.nova_metadata_port,
+        tls=trust if options.nova_metadata_protocol == "https" else None,
+        timeout=options.nova_metadata_timeout,
+    )
+
+
+def _keeping(conf: ConfigOpts) -> Keeping:
+    options = conf[GROUP]
+    return Keeping(
+        found=options.metadata_cache_seconds,
+        none=options.metadata_cache_negative_seconds,
+        most=options.metadata_cache_size,
+    )
+
+
+def _liveness_path(conf: ConfigOpts) -> Path:
+    default = Path(conf.state_path) / "status" / f"{PROGRAM}.alive"
+    return Path(conf[GROUP].liveness_file or default)

@@ -1,0 +1,156 @@
+"""Options of the metadata agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+GROUP = "metadata"
+
+SERVICE = (
+    cfg.StrOpt(
+        "nova_metadata_host",
+        default="127.0.0.1",
+        mutable=True,
+        help="The metadata service: its name or address.",
+    ),
+    cfg.PortOpt("nova_metadata_port", default=8775, mutable=True, help="The service's port."),
+    cfg.StrOpt(
+        "nova_metadata_protocol",
+        default="http",
+        choices=["http", "https"],
+        mutable=True,
+        help="Whether the service speaks TLS.",
+    ),
+    cfg.BoolOpt(
+        "nova_metadata_insecure",
+        default=False,
+        mutable=True,
+        help="Believe that whoever answers is the service, whatever its certificate says.  Who can "
+        "come between then reads the passwords and keys of instances.",
+    ),
+    cfg.StrOpt(
+        "auth_ca_cert",
+        default="",
+        mutable=True,
+        help="File with certificates of the authorities that the service's certificate is of.  "
+        "Empty: those that this machine trusts.",
+    ),
+    cfg.StrOpt(
+        "nova_client_cert",
+        default="",
+        mutable=True,
+        help="File with the agent's own certificate, for a service that asks for one.",
+    ),
+    cfg.StrOpt(
+        "nova_client_priv_key",
+        default="",
+        mutable=True,
+        help="File with the key of nova_client_cert.  Empty: it is in the same file.",
+    ),
+    cfg.StrOpt(
+        "metadata_proxy_shared_secret",
+        default="",
+        secret=True,
+        mutable=True,
+        help="Signs the ids of instances (HMAC-SHA256); the service has the same secret.  With an "
+        "empty one, whoever reaches the service can pass for any instance.",
+    ),
+    cfg.FloatOpt(
+        "nova_metadata_timeout",
+        default=60.0,
+        min=0.1,
+        mutable=True,
+        help="Seconds that the service may take for an answer, all in all; beyond them, instances "
+        "get 504.",
+    ),
+)
+
+SERVING = (
+    cfg.StrOpt(
+        "metadata_proxy_socket",
+        default="$state_path/metadata_proxy",
+        help="The unix socket at which the host's metadata proxies find the agent; the metadata "
+        "driver of the DHCP and L3 agents has an option of the same name.",
+    ),
+    cfg.StrOpt(
+        "metadata_proxy_socket_mode",
+        default="deduce",
+        help="Who may connect to it: user (0644: the agent's own user, and root), group (0664), "
+        "all (0666), an octal number, or deduce: what metadata_proxy_user and "
+        "metadata_proxy_group need.",
+    ),
+    cfg.StrOpt(
+        "metadata_proxy_user",
+        default="",
+        help="The user that proxies run as, by name or number, for deduce.  Empty: that of the "
+        "agent.",
+    ),
+    cfg.StrOpt(
+        "metadata_proxy_group",
+        default="",
+        help="The group that proxies run as, by name or number, for deduce.  Empty: that of the "
+        "agent.",
+    ),
+    cfg.IntOpt(
+        "metadata_workers",
+        default=32,
+        min=1,
+        max=1000,
+        help="Requests that are passed on at the same time.  Each has a thread, of one process: a "
+        "thread mostly waits for the service, so there may be many more than cores.",
+    ),
+    cfg.IntOpt(
+        "metadata_backlog",
+        default=4096,
+        min=1,
+        help="Requests that wait for a worker; beyond them, instances get 503 at once.",
+    ),
+    cfg.FloatOpt(
+        "metadata_cache_seconds",
+        default=5.0,
+        min=0.0,
+        max=300.0,
+        mutable=True,
+        help="Seconds for which the agent remembers which instance has an address.  An address "
+        "that goes to another instance may get the former one's metadata for as long.  0: the "
+        "source is asked each time.",
+    ),
+    cfg.FloatOpt(
+        "metadata_cache_negative_seconds",
+        default=1.0,
+        min=0.0,
+        max=300.0,
+        mutable=True,
+        help="Seconds for which it remembers that no instance has it, or that nobody could say.",
+    ),
+    cfg.IntOpt(
+        "metadata_cache_size",
+        default=20_000,
+        min=1,
+        mutable=True,
+        help="Addresses that it remembers at most, each in some 2 KB.",
+    ),
+    cfg.StrOpt(
+        "liveness_file",
+        sample_default="STATE_PATH/status/PROGRAM.alive",
+        help="File that receives the current time, from a worker that answered a request, so that "
+        "a monitor can tell an agent that hangs.",
+    ),
+    cfg.FloatOpt(
+        "liveness_interval",
+        default=10.0,
+        min=0.0,
+        mutable=True,
+        help="Seconds between two such writings.  0: never.",
+    ),
+)
+
+
+OWN = (*SERVICE, *SERVING)
+
+
+def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
+    """What the sample generator asks for: the agent's own group; every agent has others, too."""
+    return [(GROUP, OWN)]
