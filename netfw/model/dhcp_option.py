@@ -15,8 +15,21 @@ class DhcpOption(Checked):
     """One option, by name or number, for one family of addresses."""
 
     name: str = field(validator=checked_by(check_dhcp_option_name))
+    """Before it, ``tag:ipxe,`` or ``tag:!ipxe,``: for clients that boot by iPXE, or that do not.
+    Whether there are other tags is up to the driver."""
     value: str = field(validator=checked_by(check_dhcp_option_value))
+    """Several values have commas between them.  Empty: the option is not sent at all."""
     ip_version: int = 4
+
+    @property
+    def code(self) -> str:
+        """The name or number alone."""
+        return self.name.rpartition(",")[2]
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The conditions before it, as in ``!ipxe``."""
+        return tuple(tag.removeprefix("tag:") for tag in self.name.split(",")[:-1])
 
     def _faults(self) -> Iterator[Fault]:
         if self.ip_version not in (4, 6):

@@ -1,0 +1,190 @@
+"""DHCP options as people write them, for drivers that speak DHCP themselves.  Pure.
+
+An option is said by its number, or by the name that operators know.  Its value is text: one value,
+or several with commas between them, of the form that the option has.  A number that is in no table
+takes what the text looks like: addresses, octets (``01:ff``), a whole number, or else the text.
+IPv4 only.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from netfw.errors import InvalidInput, nearest
+from netfw.model.dhcp_option import DhcpOption
+from netfw.model.text import check_dns_name
+
+SERVER_ADDRESS: Final = 255
+"""No option on the wire, but the address in the message's header from which a client boots."""
+IPXE: Final = "ipxe"
+"""The condition of clients that say, by option 175, that they boot by iPXE."""
+
+Form = Callable[[str], bytes]
+
+_OCTETS = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2})+")
+_LONGEST = 255
+
+
+def _addresses(text: str) -> bytes:
+    return b"".join(ipaddress.IPv4Address(each.strip()).packed for each in text.split(","))
+
+
+def _whole(octets: int) -> Form:
+    return lambda text: int(text).to_bytes(octets)
+
+
+def _text(text: str) -> bytes:
+    return text.encode()
+
+
+def _domains(text: str) -> bytes:
+    coded = b""
+    for name in (each.strip().removesuffix(".") for each in text.split(",")):
+        check_dns_name(name)
+        coded += b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+        coded += b"\0"
+    return coded
+
+
+def routes(text: str) -> bytes:
+    """Destinations and next hops by turns, as RFC 3442 writes them."""
+    words = [word.strip() for word in text.split(",")]
+    coded = b""
+    for destination, nexthop in zip(words[::2], words[1::2], strict=True):
+        network = ipaddress.IPv4Network(destination)
+        significant = (network.prefixlen + 7) // 8
+        coded += bytes([network.prefixlen]) + network.network_address.packed[:significant]
+        coded += ipaddress.IPv4Address(nexthop).packed
+    return coded
+
+
+def _as_it_looks(text: str) -> bytes:
+    if _OCTETS.fullmatch(text):
+        return bytes.fromhex(text.replace(":", ""))
+    if text.isascii() and text.isdigit():
+        return int(text).to_bytes(max(1, (int(text).bit_length() + 7) // 8))
+    try:
+        return _addresses(text)
+    except ValueError:
+        return _text(text)
+
+
+_NUMBERED: Final[Mapping[Form, Mapping[str, int]]] = {
+    _addresses: {
+        "netmask": 1,
+        "router": 3,
+        "dns-server": 6,
+        "log-server": 7,
+        "lpr-server": 9,
+        "swap-server": 16,
+        "policy-filter": 21,
+        "router-solicitation": 32,
+        "static-route": 33,
+        "nis-server": 41,
+        "ntp-server": 42,
+        "netbios-ns": 44,
+        "netbios-dd": 45,
+        "x-windows-fs": 48,
+        "x-windows-dm": 49,
+        "mobile-ip-home": 68,
+        "smtp-server": 69,
+        "pop3-server": 70,
+        "nntp-server": 71,
+        "irc-server": 74,
+        "tftp-server-address": 150,
+        "server-ip-address": 255,
+    },
+    _whole(1): {
+        "ip-forward-enable": 19,
+        "non-local-source-routing": 20,
+        "default-ttl": 23,
+        "all-subnets-local": 27,
+        "router-discovery": 31,
+        "trailer-encapsulation": 34,
+        "ethernet-encap": 36,
+        "tcp-ttl": 37,
+        "netbios-nodetype": 46,
+    },
+    _whole(2): {
+        "boot-file-size": 13,
+        "max-datagram-reassembly": 22,
+        "mtu": 26,
+    },
+    _whole(4): {
+        "time-offset": 2,
+        "arp-timeout": 35,
+        "tcp-keepalive": 38,
+        "T1": 58,
+        "T2": 59,
+        "ipv6-only": 108,
+    },
+    _text: {
+        "domain-name": 15,
+        "root-path": 17,
+        "extension-path": 18,
+        "nis-domain": 40,
+        "netbios-scope": 47,
+        "vendor-class": 60,
+        "tftp-server": 66,
+        "bootfile-name": 67,
+        "user-class": 77,
+        "posix-timezone": 100,
+        "tzdb-timezone": 101,
+    },
+    _domains: {
+        "domain-search": 119,
+    },
+    routes: {
+        "classless-static-route": 121,
+    },
+}
+NUMBERS: Final[Mapping[str, int]] = {
+    name: number for named in _NUMBERED.values() for name, number in named.items()
+}
+_FORMS: Final[Mapping[int, Form]] = {
+    number: form for form, named in _NUMBERED.items() for number in named.values()
+} | {249: routes}
+
+
+def option_number(option: DhcpOption) -> int:
+    """The number of an option, whatever it was called.
+
+    :raises InvalidInput: nobody knows that name, or there is no such number.
+    """
+    if not option.code.isdigit():
+        if option.code in NUMBERS:
+            return NUMBERS[option.code]
+        hint = nearest(option.code, NUMBERS)
+        raise InvalidInput({"name": f"{option.code!r} is no option{hint}: say its number"})
+    if not 0 < int(option.code) < SERVER_ADDRESS:
+        raise InvalidInput({"name": f"{option.code} is no option's number (1 to 254)"})
+    return int(option.code)
+
+
+def option_value(option: DhcpOption) -> bytes:
+    """The value of an option as it is sent; empty: the option is not to be sent.
+
+    :raises InvalidInput: it is none for that option.
+    """
+    form = _FORMS.get(option_number(option), _as_it_looks)
+    try:
+        value = form(option.value) if option.value else b""
+    except (ValueError, OverflowError) as exc:
+        raise InvalidInput({"value": f"{option.value!r} is none for {option.code}: {exc}"}) from exc
+    if len(value) > _LONGEST:
+        raise InvalidInput({"value": f"longer than {_LONGEST} octets"})
+    return value
+
+
+def conditions(option: DhcpOption, known: Iterable[str] = (IPXE,)) -> frozenset[tuple[str, bool]]:
+    """Which clients an option is for: each condition, and whether it must hold or must not.
+
+    :raises InvalidInput: it is not one of those that the driver has *known*.
+    """
+    found = frozenset((tag.removeprefix("!"), not tag.startswith("!")) for tag in option.tags)
+    if strange := sorted({name for name, _ in found} - set(known)):
+        raise InvalidInput({"name": f"tag:{strange[0]} means nothing here"})
+    return found

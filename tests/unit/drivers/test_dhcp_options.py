@@ -1,0 +1,84 @@
+"""Options by name and number, as they go over the wire."""
+
+from __future__ import annotations
+
+import pytest
+
+from netfw.drivers.dhcp_options import IPXE, NUMBERS, conditions, option_number, option_value
+from netfw.errors import InvalidInput
+from netfw.model.dhcp_option import DhcpOption
+
+
+def option(name: str, value: str = "") -> DhcpOption:
+    return DhcpOption(name=name, value=value)
+
+
+@pytest.mark.spec("DHCP-43")
+@pytest.mark.parametrize(
+    ("name", "value", "number", "coded"),
+    [
+        ("router", "10.0.0.1", 3, "0a000001"),
+        ("dns-server", "10.0.0.1, 10.0.0.2", 6, "0a0000010a000002"),
+        ("6", "10.0.0.1", 6, "0a000001"),
+        ("mtu", "1450", 26, "05aa"),
+        ("26", "1450", 26, "05aa"),
+        ("T1", "60", 58, "0000003c"),
+        ("bootfile-name", "10.0.0.1", 67, b"10.0.0.1".hex()),
+        ("tag:!ipxe,67", "a.img", 67, b"a.img".hex()),
+        ("domain-search", "a.example, b.", 119, "01610765 78616d706c65 00 01 62 00"),
+        ("classless-static-route", "10.1.0.0/16,10.0.0.1", 121, "10 0a01 0a000001"),
+        ("249", "0.0.0.0/0,10.0.0.1", 249, "00 0a000001"),
+        ("224", "text, and more", 224, b"text, and more".hex()),
+        ("224", "10.0.0.1", 224, "0a000001"),
+        ("224", "300", 224, "012c"),
+        ("224", "01:FF", 224, "01ff"),
+        ("router", "", 3, ""),
+        ("server-ip-address", "10.0.0.1", 255, "0a000001"),
+    ],
+)
+def test_an_option_has_a_number_and_a_value_of_its_form(
+    name: str, value: str, number: int, coded: str
+) -> None:
+    assert option_number(option(name, value)) == number
+    assert option_value(option(name, value)) == bytes.fromhex(coded)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field"),
+    [
+        ("bootfile", "x", "name"),
+        ("0", "x", "name"),
+        ("255", "x", "name"),
+        ("router", "x", "value"),
+        ("router", "fd00::1", "value"),
+        ("mtu", "70000", "value"),
+        ("mtu", "x", "value"),
+        ("121", "10.0.0.0/8", "value"),
+        ("119", "ä.example", "value"),
+        ("119", "a" * 64, "value"),
+        ("224", "ä" * 128, "value"),
+    ],
+)
+def test_what_no_client_would_understand_is_refused_by_its_field(
+    name: str, value: str, field: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        option_value(option(name, value))
+    assert caught.value.faults.keys() == {field}
+
+
+def test_a_name_that_is_nearly_right_is_suggested() -> None:
+    with pytest.raises(InvalidInput, match="did you mean 'bootfile-name'"):
+        option_number(option("bootfilename"))
+
+
+def test_no_two_names_are_of_one_number() -> None:
+    assert len(set(NUMBERS.values())) == len(NUMBERS)
+
+
+def test_an_option_may_be_for_some_clients_only() -> None:
+    assert conditions(option("67")) == frozenset()
+    assert conditions(option("tag:ipxe,67")) == {(IPXE, True)}
+    assert conditions(option("tag:!ipxe,tag:a,67"), ["a", IPXE]) == {(IPXE, False), ("a", True)}
+    with pytest.raises(InvalidInput, match="tag:a means nothing here"):
+        conditions(option("tag:a,67"))
