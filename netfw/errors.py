@@ -25,6 +25,7 @@ NetfwError
 │   ├── OperationRefused     operations of a plan were refused; observe again first
 │   └── BackendBroken        it will fail the same way until somebody repairs the machine
 ├── DriverCrashed            a driver raised what no contract allows; contained to its keys
+├── AgentMustEnd             something happened after which the operator wants the agent to end
 └── CursorLost               the source forgot that cursor; read a snapshot instead
 
 ``retryable`` is read by the agent loop alone, and only the REST layer maps classes to status codes.
@@ -166,6 +167,10 @@ class DriverCrashed(NetfwError):
     """A driver raised something that no contract allows; the original is the ``__cause__``."""
 
     retryable = True
+
+
+class AgentMustEnd(NetfwError):
+    """Something happened after which the operator wants the agent to end; the message says what."""
 
 
 class CursorLost(NetfwError):

@@ -30,7 +30,7 @@ from netfw.agents.status import AgentStatus, Publish
 from netfw.agents.work import Counts, Passed, Task, Work
 from netfw.drivers.events import Event, FeedLost
 from netfw.drivers.state_source import StateSource
-from netfw.errors import BackendUnavailable, DriverCrashed, NetfwError
+from netfw.errors import AgentMustEnd, BackendUnavailable, DriverCrashed, NetfwError
 from netfw.plan import Outcome
 
 LOG = logging.getLogger(__name__)
@@ -123,6 +123,7 @@ class Loop(Generic[K]):
         """Work until `stop`.
 
         :raises ConfigError: the host contradicts the configuration.
+        :raises AgentMustEnd: what was heard is to end it.
         """
         self._work.watch(self._inbox.event)
         self._chores.add(Chore.WATCH, self._clock.now())
@@ -142,6 +143,7 @@ class Loop(Generic[K]):
         """Do everything that is due.
 
         :raises ConfigError: the host contradicts the configuration.
+        :raises AgentMustEnd: what was heard is to end it.
         """
         self._do(Chore.WATCH, self._watch)
         self._note(self._inbox.take())
@@ -185,6 +187,8 @@ class Loop(Generic[K]):
         now = self._clock.now()
         try:
             keys = self._work.hear(events)
+        except AgentMustEnd:
+            raise
         except NetfwError as exc:
             LOG.warning("what was heard can not be looked at (%s): looking at all of it", exc)
             self._chores.add_new(Chore.LOOK, now)

@@ -109,6 +109,7 @@ class Work(ABC, Generic[K]):
         ``FeedLost`` is not among the events: it makes the loop look at everything.
 
         :raises BackendUnavailable: a driver's backend does not answer; `look` follows.
+        :raises AgentMustEnd: the agent ends.
         """
 
     @abstractmethod

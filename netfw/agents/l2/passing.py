@@ -18,14 +18,13 @@ from netfw.agents.l2.contributions import Contributions, PartKey
 from netfw.agents.l2.desired import Desired
 from netfw.agents.l2.filters import Filters
 from netfw.agents.l2.support import supported
+from netfw.agents.rereading import reread
 from netfw.agents.work import Task
 from netfw.drivers.addition import SwitchAddition
-from netfw.drivers.base import Capability
 from netfw.drivers.containment import converge_contained
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
-from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.source import Source
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue, Wiring
@@ -206,15 +205,6 @@ def _guard(wiring: Wiring, value: FirewallValue | None) -> frozenset[Source] | N
 
 def _is_trusted(value: FirewallValue | None) -> bool:
     return isinstance(value, FilteredPort) and value.trusted
-
-
-def reread(driver: HostDriver[Any, Any]) -> None:
-    """Have a driver that can, read the machine again instead of trusting its mirror.
-
-    :raises BackendUnavailable: the machine does not answer.
-    """
-    if Capability.PLAN in driver.describe().capabilities:
-        cast(Reconciler[Any, Any, Any], driver).observe(None)
 
 
 def _converge(driver: HostDriver[K, Any], update: Update[K, Any]) -> Outcome[K]:

@@ -1,0 +1,199 @@
+"""Serving: carries out the orders of one network at a time, with the host's drivers.
+
+A network is served before its metadata proxy runs in its place, and its proxy is gone before it
+is.  What becomes of the proxy is the network's own trouble, never that of its ports.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
+
+from netfw.agents.dhcp.metadata import Proxying
+from netfw.agents.dhcp.orders import Farewell, Order, Wish
+from netfw.agents.rereading import reread
+from netfw.drivers.containment import converge_contained
+from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpNetwork, DhcpValue, ServerPort
+from netfw.drivers.events import Sink
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
+from netfw.drivers.metadata import MetadataDriver, MetadataKey
+from netfw.drivers.requests import ReleaseDhcpPort
+from netfw.drivers.state_source import StateSource
+from netfw.errors import Conflict, DriverCrashed, NetfwError, NotSupported
+from netfw.model.ids import NetworkId, PortId
+from netfw.model.port import Port
+from netfw.plan import Outcome, Update
+
+
+class Serving:
+    """Does what orders say.  Called by several threads, never by two for one network."""
+
+    def __init__(
+        self,
+        host: str,
+        source: StateSource,
+        driver: DhcpDriver,
+        metadata: MetadataDriver | None = None,
+    ) -> None:
+        self._host, self._source = host, source
+        self._driver, self._metadata = driver, metadata
+        self._lock = threading.Lock()
+        self._proxies: dict[MetadataKey, NetworkId] = {}
+        """For which network the proxy of a key runs, or is about to."""
+
+    def carry_out(self, order: Order) -> Outcome[DhcpKey]:
+        """Do *order*; what became of each of its keys.  Never raises."""
+        try:
+            return self._carry_out(order)
+        except NetfwError as exc:
+            error = exc
+        except Exception as exc:  # noqa: BLE001 - a defect degrades its network, not the agent
+            error = DriverCrashed(f"a defect of the agent itself: {type(exc).__name__}: {exc}")
+            error.__cause__ = exc
+        return Outcome(failed=dict.fromkeys(order, error))
+
+    def network_of(self, key: RouterKey) -> NetworkId | None:
+        """The network for which the proxy of a router runs."""
+        return self._proxies.get(key)
+
+    def reread(self) -> None:
+        """Have the drivers read the machine instead of trusting what they were told of it.
+
+        :raises BackendUnavailable: the machine does not answer.
+        """
+        for driver in self._drivers():
+            reread(driver)
+
+    def sweep(self, wishes: Mapping[NetworkId, Wish], ports: Iterable[PortId]) -> set[NetworkKey]:
+        """Remove all that the drivers hold but these; the networks that went.  Called alone.
+
+        :raises NetfwError: something can not be removed.
+        """
+        keep = frozenset([*map(NetworkKey, wishes), *map(PortKey, ports)])
+        gone = {k for k in self._driver.held() if isinstance(k, NetworkKey) and k not in keep}
+        if self._metadata is not None:
+            wanted = (wish.proxying for wish in wishes.values())
+            keys = {each.key for each in wanted if each is not None and each.key is not None}
+            _contained(self._metadata, Update(complete=True, keep=frozenset(keys))).raise_failed()
+        _contained(self._driver, Update(complete=True, keep=keep)).raise_failed()
+        return gone
+
+    def watch(self, sink: Sink) -> None:
+        """Have the drivers tell *sink* what happens."""
+        for driver in self._drivers():
+            driver.watch(sink)
+
+    def faults(self) -> dict[str, str]:
+        """What this host lacks for each driver."""
+        found = {driver.describe().name: driver.faults() for driver in self._drivers()}
+        return {name: "; ".join(faults) for name, faults in found.items() if faults}
+
+    def _drivers(self) -> tuple[HostDriver[Any, Any], ...]:
+        return (self._driver,) if self._metadata is None else (self._driver, self._metadata)
+
+    def _carry_out(self, order: Order) -> Outcome[DhcpKey]:
+        match order.wish:
+            case Farewell():
+                return self._part(order)
+            case Wish() as wish:
+                return self._serve(order, wish)
+            case None:
+                return self._converge(order)
+
+    def _part(self, order: Order) -> Outcome[DhcpKey]:
+        """Serve the network no longer."""
+        key = NetworkKey(order.network)
+        self._drop_proxies(order.network, but=None)
+        outcome = self._converge(order, {key})
+        if key in outcome.done:
+            try:
+                self._source.ask(ReleaseDhcpPort(network=order.network, host=self._host))
+            except NetfwError as exc:
+                return _with_failed(outcome, key, exc)
+        return outcome
+
+    def _serve(self, order: Order, wish: Wish) -> Outcome[DhcpKey]:
+        key = NetworkKey(order.network)
+        try:
+            server = wish.own or wish.server(self._answer(wish))
+        except NetfwError as exc:
+            outcome = self._converge(order)  # it may be served as before
+            return _with_failed(outcome, key, exc)
+        outcome = self._converge(order, network=wish.value(server))
+        if key not in outcome.done:
+            return outcome
+        try:
+            self._lead(order.network, server, wish.proxying)
+        except NetfwError as exc:
+            return _with_failed(outcome, key, exc)
+        return outcome
+
+    def _answer(self, wish: Wish) -> Port:
+        port = self._source.ask(wish.request)
+        missing = wish.request.subnets - {fixed.subnet_id for fixed in port.fixed_ips}
+        if missing:
+            names = ", ".join(sorted(map(str, missing)))
+            raise Conflict(f"port {port.id}, which DHCP is served from, has no address on {names}")
+        return port
+
+    def _lead(self, network: NetworkId, server: ServerPort, wanted: Proxying | None) -> None:
+        """Have metadata requests of the network led to the metadata agent, or not."""
+        key = None if wanted is None else wanted.key
+        self._drop_proxies(network, but=key)
+        if wanted is None or self._metadata is None:
+            return
+        if key is None:
+            raise Conflict(wanted.fault)
+        place = self._driver.place(network, server)
+        if place is None:
+            name = self._driver.describe().name
+            raise NotSupported(f"the DHCP driver {name!r} has no place for a metadata proxy")
+        self._claim(key, network)
+        _contained(self._metadata, Update(put={key: wanted.proxy(place)})).raise_failed()
+
+    def _claim(self, key: MetadataKey, network: NetworkId) -> None:
+        with self._lock:
+            holder = self._proxies.setdefault(key, network)
+        if holder != network:
+            raise Conflict(
+                f"the metadata proxy of {key} runs for network {holder}: connect the router to one "
+                "metadata network only"
+            )
+
+    def _drop_proxies(self, network: NetworkId, but: MetadataKey | None) -> None:
+        if self._metadata is None:
+            return
+        with self._lock:
+            keys = {key for key, of in self._proxies.items() if of == network}
+        keys = (keys | {NetworkKey(network)}) - {but}
+        if keys:
+            _contained(self._metadata, Update(drop=frozenset(keys))).raise_failed()
+        with self._lock:
+            for key in keys:
+                self._proxies.pop(key, None)
+
+    def _converge(
+        self,
+        order: Order,
+        drop: Set[NetworkKey] = frozenset(),
+        network: DhcpNetwork | None = None,
+    ) -> Outcome[DhcpKey]:
+        put: dict[DhcpKey, DhcpValue] = {}
+        if network is not None:
+            put[NetworkKey(order.network)] = network
+        put |= {key: port for key, port in order.put.items()}  # noqa: C416 - wider keys
+        return _contained(self._driver, Update(put=put, drop=order.drop | drop))
+
+
+def _contained(driver: HostDriver[Any, Any], update: Update[Any, Any]) -> Outcome[Any]:
+    return converge_contained(driver, update) if update else Outcome()
+
+
+def _with_failed(outcome: Outcome[DhcpKey], key: DhcpKey, error: NetfwError) -> Outcome[DhcpKey]:
+    return Outcome(
+        done=outcome.done - {key},
+        failed={**outcome.failed, key: error},
+        waiting={other: why for other, why in outcome.waiting.items() if other != key},
+    )

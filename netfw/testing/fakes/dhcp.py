@@ -1,0 +1,149 @@
+"""FakeDhcp and FakeMetadata: drivers in memory for the DHCP agent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.dhcp import (
+    DhcpDriver,
+    DhcpKey,
+    DhcpNetwork,
+    DhcpPlace,
+    DhcpPort,
+    DhcpValue,
+    ServerPort,
+)
+from netfw.drivers.keys import NetworkKey
+from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
+from netfw.errors import NotFound
+from netfw.model.device import device_name, dhcp_namespace
+from netfw.model.ids import NetworkId
+from netfw.plan import Outcome, Plan, Update
+from netfw.testing.fakes.machine import FakeReconciler, Machine
+
+
+class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
+    """A DHCP server in memory: dropping a network takes its ports along, as a real one does.
+
+    A test that clears ``gates[network]`` holds up calls for that network until it sets it again.
+    """
+
+    VERSION: ClassVar[int] = 1
+    CAPABILITIES = (Capability.PLAN, Capability.WATCH, Capability.DHCPV6)
+
+    def __init__(self, machine: Machine[DhcpKey, DhcpValue] | None = None) -> None:
+        super().__init__(machine)
+        self.gates: dict[NetworkId, threading.Event] = {}
+        self.calls: list[Update[DhcpKey, DhcpValue]] = []
+        self._lock = threading.Lock()
+        self._busy: set[NetworkId] = set()
+        self._alone = False
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls()
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("fake", self.CAPABILITIES)
+
+    def place(self, network: NetworkId, server: ServerPort) -> DhcpPlace | None:
+        return DhcpPlace(netns=dhcp_namespace(network), device=device_name("tap", server.id))
+
+    def networks(self) -> Mapping[NetworkId, DhcpNetwork]:
+        """What is served."""
+        return {
+            key.network: value
+            for key, value in dict(self.machine.held).items()
+            if isinstance(key, NetworkKey) and isinstance(value, DhcpNetwork)
+        }
+
+    def ports(self, network: NetworkId) -> list[DhcpPort]:
+        """What is served on a network."""
+        values = dict(self.machine.held).values()
+        return [each for each in values if isinstance(each, DhcpPort) and each.network == network]
+
+    def converge(self, update: Update[DhcpKey, DhcpValue]) -> Outcome[DhcpKey]:
+        networks = self._enter(update)
+        try:
+            for network in networks:
+                if network in self.gates:
+                    assert self.gates[network].wait(30), "a test forgot to open a gate"
+            with self._lock:
+                return super().converge(update)
+        finally:
+            with self._lock:
+                self._busy -= networks
+                self._alone = False
+
+    def plan(
+        self, update: Update[DhcpKey, DhcpValue], observed: Mapping[DhcpKey, DhcpValue]
+    ) -> Plan:
+        gone = {key.network for key in update.drop if isinstance(key, NetworkKey)}
+        along = frozenset(
+            key
+            for key, value in observed.items()
+            if isinstance(value, DhcpPort) and value.network in gone and key not in update.put
+        )
+        return super().plan(
+            Update(
+                put=update.put,
+                drop=update.drop | (along - update.keep),
+                complete=update.complete,
+                keep=update.keep,
+            ),
+            observed,
+        )
+
+    def waits_for(self, key: DhcpKey, value: DhcpValue, final: Mapping[DhcpKey, DhcpValue]) -> str:
+        if isinstance(value, DhcpPort) and NetworkKey(value.network) not in final:
+            return "its network"
+        return ""
+
+    def _enter(self, update: Update[DhcpKey, DhcpValue]) -> set[NetworkId]:
+        """Refuse what the contract forbids: two calls for one network, or one beside a sweep."""
+        networks = {key.network for key in update if isinstance(key, NetworkKey)}
+        networks |= {each.network for each in update.put.values() if isinstance(each, DhcpPort)}
+        with self._lock:
+            self.calls.append(update)
+            assert not self._alone, "a call beside one that comes alone"
+            assert not (update.complete and self._busy), "a complete update beside another call"
+            assert not self._busy & networks, "two calls for one network"
+            self._busy |= networks
+            self._alone = update.complete
+        return networks
+
+
+class FakeMetadata(MetadataDriver, FakeReconciler[MetadataKey, MetadataProxy]):
+    """Metadata proxies in memory; with *dhcp*, each needs the namespace of its network."""
+
+    VERSION: ClassVar[int] = 1
+    CAPABILITIES = (Capability.PLAN, Capability.WATCH)
+
+    def __init__(self, dhcp: FakeDhcp | None = None) -> None:
+        super().__init__()
+        self._dhcp = dhcp
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls()
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("fake", self.CAPABILITIES)
+
+    def plan(
+        self,
+        update: Update[MetadataKey, MetadataProxy],
+        observed: Mapping[MetadataKey, MetadataProxy],
+    ) -> Plan:
+        if self._dhcp is not None:
+            there = {dhcp_namespace(network) for network in self._dhcp.networks()}
+            for key, proxy in update.put.items():
+                if proxy.netns not in there:
+                    raise NotFound(f"{key}: there is no namespace {proxy.netns}")
+            for key, proxy in observed.items():
+                if key in update.drop:
+                    assert proxy.netns in there, "a namespace went before its proxy"
+        return super().plan(update, observed)

@@ -1,0 +1,134 @@
+"""A crew: bounded, one order of a group at a time, newer ones joined with those that wait."""
+
+import threading
+
+import pytest
+
+from netfw.agents.dhcp.crew import Crew
+
+
+class Yard:
+    """A crew whose orders, tuples of words, are held up until the test lets them go."""
+
+    def __init__(self, size):
+        self.begun, self.finished = [], []
+        self.now, self.most = 0, 0
+        self.lock = threading.Lock()
+        self.go = threading.Semaphore(0)
+        self.news = threading.Event()
+        self.crew = Crew(size, self.work, lambda older, newer: older + newer, self.news.set)
+
+    def work(self, order):
+        with self.lock:
+            self.begun.append(order)
+            self.now += 1
+            self.most = max(self.most, self.now)
+        assert self.go.acquire(timeout=10)
+        with self.lock:
+            self.now -= 1
+        return "".join(order)
+
+    def give(self, group, *words, urgent=False):
+        self.crew.give(group, words, urgent=urgent)
+
+    def wait_begun(self, count):
+        pause = threading.Event()
+        for _ in range(1000):
+            if len(self.begun) >= count:
+                return
+            pause.wait(0.01)
+        raise AssertionError(self.begun)
+
+    def let_go(self, count):
+        self.go.release(count)
+
+    def collected(self, groups):
+        self.crew.wait(groups, 10)
+        return [report.result for report in self.crew.collect()]
+
+
+@pytest.fixture
+def yard():
+    yards = []
+
+    def make(size=2):
+        yards.append(Yard(size))
+        return yards[-1]
+
+    yield make
+    for each in yards:
+        each.let_go(100)
+        each.crew.close()
+
+
+@pytest.mark.spec("DHCP-04")
+def test_no_more_are_at_work_than_it_has_threads(yard):
+    yard = yard(2)
+    for group in "abcde":
+        yard.give(group, group)
+    yard.wait_begun(2)
+    assert yard.crew.busy
+    yard.let_go(5)
+    assert sorted(yard.collected("abcde")) == list("abcde")
+    assert yard.most == 2
+    assert not yard.crew.busy
+
+
+@pytest.mark.spec("DHCP-06")
+def test_orders_of_a_group_follow_each_other_and_those_that_wait_are_joined(yard):
+    yard = yard(2)
+    yard.give("a", "1")
+    yard.wait_begun(1)
+    for word in "234":
+        yard.give("a", word)
+    yard.give("b", "x")
+    yard.wait_begun(2)
+    assert yard.begun == [("1",), ("x",)]
+    yard.let_go(3)
+    assert sorted(yard.collected("ab")) == ["1", "234", "x"]
+
+
+def test_urgent_orders_and_what_they_join_go_first(yard):
+    yard = yard(1)
+    yard.give("a", "a")
+    yard.wait_begun(1)
+    yard.give("b", "b")
+    yard.give("c", "c")
+    yard.give("d", "d", urgent=True)
+    yard.give("c", "C", urgent=True)
+    yard.let_go(4)
+    assert yard.collected("abcd") == ["a", "d", "cC", "b"]
+
+
+def test_it_says_that_there_is_something_to_collect_and_waits_no_longer_than_asked(yard):
+    yard = yard(1)
+    yard.give("a", "a")
+    yard.crew.wait("a", 0.01)
+    assert yard.crew.collect() == []
+    yard.let_go(1)
+    assert yard.news.wait(10)
+    assert yard.collected("a") == ["a"]
+
+
+def test_what_nobody_has_begun_can_be_taken_back(yard):
+    yard = yard(1)
+    yard.give("a", "a")
+    yard.wait_begun(1)
+    yard.give("b", "b", urgent=True)
+    yard.give("c", "c")
+    assert yard.crew.recall() == [("b",), ("c",)]
+    yard.let_go(1)
+    assert yard.collected("abc") == ["a"]
+
+
+def test_closed_it_begins_nothing_more(yard):
+    yard = yard(1)
+    yard.give("a", "a")
+    yard.wait_begun(1)
+    yard.give("b", "b")
+    closing = threading.Thread(target=yard.crew.close)
+    closing.start()
+    yard.let_go(1)
+    closing.join(10)
+    assert not closing.is_alive()
+    assert yard.begun == [("a",)]
