@@ -9,7 +9,7 @@ from attrs import field, frozen
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.model.address import IpAddress, no_scope
-from netfw.model.device import check_namespace_name
+from netfw.model.device import check_device_name, check_namespace_name
 
 
 @frozen(kw_only=True)
@@ -17,18 +17,40 @@ class MetadataProxy:
     """A proxy in a namespace; its key says whose requests it passes on."""
 
     netns: str = field()
-    port: int = 80
+    port: int = field(default=80)
     addresses: tuple[IpAddress, ...] = field(default=(), validator=no_scope)
     """Where it listens; empty: on every IPv4 address of the namespace."""
-    device: str | None = None
+    device: str | None = field(default=None)
     """The device on which it also listens at the IPv6 link-local metadata address."""
 
     @netns.validator
     def _check(self, _: object, netns: str) -> None:
         check_namespace_name(netns)
 
+    @port.validator
+    def _check_port(self, _: object, port: int) -> None:
+        if port not in range(1, 65536):
+            raise ValueError(f"not a port: {port} (1 to 65535)")
+
+    @device.validator
+    def _check_device(self, _: object, device: str | None) -> None:
+        if device is not None:
+            check_device_name(device)
+
 
 MetadataKey = NetworkKey | RouterKey
+
+IDENTIFYING = (
+    "x-forwarded-for",
+    "x-neutron-network-id",
+    "x-neutron-router-id",
+    "x-instance-id",
+    "x-instance-id-signature",
+    "x-tenant-id",
+    "x-real-ip",
+    "forwarded",
+)
+"""Headers that say who asks: believed behind the proxy, and therefore not from a guest."""
 
 
 class MetadataDriver(HostDriver[MetadataKey, MetadataProxy]):
@@ -38,8 +60,10 @@ class MetadataDriver(HostDriver[MetadataKey, MetadataProxy]):
     once, calls for different keys may run in parallel.  The namespace exists before the proxy is
     put, and is removed after it is dropped.  Promises beyond those of :class:`HostDriver`:
 
-    1. A request to the proxy reaches the metadata agent with the address it came from and the id
-       of its network or its router; headers of those names that the guest sent do not.
+    1. A request to the proxy reaches the metadata agent with the address it came from as
+       ``X-Forwarded-For``, and the id of its network as ``X-Neutron-Network-ID`` or of its router
+       as ``X-Neutron-Router-ID``.  What the guest itself sent under those names does not, nor
+       under any other of ``IDENTIFYING``, however it was spelt.
     2. A proxy that is as it should be is not restarted, also when the agent was.
     3. One that dies is started again, and a ``ProcessDied`` says so.
     4. A dropped proxy leaves no process and no file; it is gone before ``converge`` returns.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from netfw.testing.conformance.interface import InterfaceDriverConformance
     from netfw.testing.conformance.ipam import IpamDriverConformance
     from netfw.testing.conformance.mechanism import MechanismDriverConformance
+    from netfw.testing.conformance.metadata import MetadataDriverConformance
     from netfw.testing.conformance.notifier import NotifierConformance
     from netfw.testing.conformance.state_source import StateSourceConformance
     from netfw.testing.conformance.switch import SwitchDriverConformance
@@ -32,6 +33,7 @@ __all__ = [
     "InterfaceDriverConformance",
     "IpamDriverConformance",
     "MechanismDriverConformance",
+    "MetadataDriverConformance",
     "NotifierConformance",
     "StateSourceConformance",
     "SwitchDriverConformance",
@@ -46,6 +48,7 @@ _HOMES = {
     "InterfaceDriverConformance": "interface",
     "IpamDriverConformance": "ipam",
     "MechanismDriverConformance": "mechanism",
+    "MetadataDriverConformance": "metadata",
     "NotifierConformance": "notifier",
     "StateSourceConformance": "state_source",
     "SwitchDriverConformance": "switch",

@@ -1,0 +1,165 @@
+"""The configuration of one proxy, as haproxy reads it.  Pure.
+
+What a guest sends is believed in nothing that says who it is: headers of such names are deleted,
+in every spelling that a server behind could take for them, before the proxy's own are set.  What
+could be read in two ways (a body in chunks, another protocol, a form of target that clients of a
+server do not use, control characters) is refused.  Each request goes to the agent on a connection
+of its own, so that no request can become part of another guest's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address
+
+from attrs import frozen
+
+from netfw.drivers.keys import NetworkKey
+from netfw.drivers.metadata import MetadataKey, MetadataProxy
+from netfw.errors import InvalidInput
+from netfw.model.address import IpAddress
+from netfw_drivers.haproxy.settings import Settings
+
+LINK_LOCAL = IPv6Address("fe80::a9fe:a9fe")
+"""Where instances without IPv4 find the metadata service."""
+EVERYWHERE = IPv4Address("0.0.0.0")
+
+_BODY = 65536
+"""The largest body in bytes; what instances send to a metadata service is a few words."""
+
+_HEADERS_OF_PROXIES = "|".join(
+    (
+        "forwarded",
+        "x-forwarded.*",
+        "x-real-.*",
+        "x-neutron-.*",
+        "x-instance-id.*",
+        "x-tenant-id.*",
+        "x-project-id.*",
+        "x-metadata-provider.*",
+    )
+)
+"""Names that only proxies may use, in lower case as haproxy has them."""
+
+_HEADERS_OF_CONNECTIONS = "connection|proxy-.*|keep-alive|te|trailer|upgrade|expect"
+"""Names that concern the guest's connection, not the agent's: one could ask for ours to be dropped.
+"""
+
+_RULES = (
+    "deny deny_status 405 unless { method GET HEAD POST PUT }",
+    "deny deny_status 400 unless HTTP_1.0 || HTTP_1.1",
+    "deny deny_status 400 unless { path -m beg / }",
+    "deny deny_status 400 if { req.hdr(transfer-encoding) -m found }",
+    r"deny deny_status 400 if { req.hdrs -m reg '[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]' }",
+    f"deny deny_status 413 if {{ req.body_size gt {_BODY} }}",
+    "set-uri %[pathq]",
+    "del-header _ -m sub",  # many a server takes an underscore for a dash
+    f"del-header '^({_HEADERS_OF_PROXIES})$' -m reg",
+    f"del-header '^({_HEADERS_OF_CONNECTIONS})$' -m reg",
+    "set-header X-Forwarded-For %[src]",
+)
+
+
+@frozen
+class Place:
+    """Where a proxy listens: an address and, for one that each device has, the device."""
+
+    address: IpAddress
+    port: int
+    device: str | None = None
+
+    def __str__(self) -> str:
+        host = f"[{self.address}]" if self.address.version == 6 else f"{self.address}"
+        return f"{host}:{self.port}"
+
+
+def places_of(proxy: MetadataProxy) -> tuple[Place, ...]:
+    """All places where *proxy* listens.
+
+    :raises InvalidInput: a link-local address, and no device that it could be on.
+    """
+    addresses: tuple[IpAddress, ...] = proxy.addresses or (EVERYWHERE,)
+    if proxy.device is not None:
+        addresses = tuple(dict.fromkeys((*addresses, LINK_LOCAL)))
+    return tuple(_place(address, proxy) for address in addresses)
+
+
+def _place(address: IpAddress, proxy: MetadataProxy) -> Place:
+    if address.version == 4 or not address.is_link_local:
+        return Place(address, proxy.port)
+    if proxy.device is None:
+        raise InvalidInput({"device": f"{address} is on every device: say on which to listen"})
+    return Place(address, proxy.port, proxy.device)
+
+
+def render_config(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> str:
+    """The text of the configuration.
+
+    :raises InvalidInput: the proxy can not be; the message names the field.
+    """
+    lines = [
+        f"# Metadata proxy of {key}, written by netfw: changes are lost.",
+        "global",
+        *_indented(_global(settings)),
+        "defaults",
+        *_indented(_defaults(settings)),
+        "listen metadata",
+        *_indented(_listen(key, proxy, settings)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _indented(lines: Iterator[str]) -> Iterator[str]:
+    return (f"    {line}" for line in lines)
+
+
+def _global(settings: Settings) -> Iterator[str]:
+    yield "nbthread 1"
+    yield f"maxconn {settings.maxconn}"
+    yield "noreuseport"  # or another one could listen beside it, and each had half of the requests
+    for word, number, value in (("user", "uid", settings.user), ("group", "gid", settings.group)):
+        if value is not None:
+            yield f"{number} {value}" if value.isdecimal() else f"{word} '{value}'"
+    if settings.log_file is not None:
+        yield f"log stdout format iso local0 {settings.log_level}"
+    elif settings.syslog is not None:
+        yield "log-tag netfw-metadata-proxy"
+        yield f"log '{settings.syslog}' local0 {settings.log_level}"
+
+
+def _defaults(settings: Settings) -> Iterator[str]:
+    yield "mode http"
+    yield "log global"
+    yield "option httplog"
+    yield "option dontlognull"
+    yield "option log-separate-errors"
+    yield "option http-server-close"
+    yield "option http-buffer-request"
+    yield "option disable-h2-upgrade"
+    yield f"timeout http-request {settings.request_timeout}s"
+    yield f"timeout http-keep-alive {settings.request_timeout}s"
+    yield f"timeout client {max(30, settings.request_timeout)}s"
+    yield "timeout connect 5s"
+    yield f"timeout queue {settings.answer_timeout}s"
+    yield f"timeout server {settings.answer_timeout}s"
+
+
+def _listen(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> Iterator[str]:
+    for place in places_of(proxy):
+        # Transparent: it may listen before the kernel has made sure that the address is its own.
+        words = ["bind", str(place), "transparent"]
+        if place.address.version == 6:
+            words.append("v6only")
+        if place.device is not None:
+            words.append(f"interface '{place.device}'")
+        yield " ".join(words)
+    for rule in _RULES:
+        yield f"http-request {rule}"
+    yield f"http-request set-header {_identity(key)}"
+    yield f"server agent 'unix@{settings.socket}'"
+
+
+def _identity(key: MetadataKey) -> str:
+    if isinstance(key, NetworkKey):
+        return f"X-Neutron-Network-ID {key.network}"
+    return f"X-Neutron-Router-ID {key.router}"

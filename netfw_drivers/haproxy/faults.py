@@ -1,0 +1,79 @@
+"""What this host lacks for metadata proxies, and what to do about each."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from netfw.errors import ConfigError, NetfwError
+from netfw.linux.process import run_command
+from netfw_drivers.haproxy.account import first_group, group_id, user_id
+from netfw_drivers.haproxy.settings import Settings
+
+OLDEST = (2, 4)
+"""The first haproxy that has all that the configuration uses."""
+
+_VERSION = re.compile(r"[Vv]ersion (\d+)\.(\d+)")
+
+
+def faults_of(settings: Settings) -> Iterator[str]:
+    """All of them, each in one sentence.  Changes nothing."""
+    yield from _haproxy()
+    try:
+        user, group = _account(settings)
+    except ConfigError as error:
+        yield str(error)
+    else:
+        yield from _socket(Path(settings.socket), user, group)
+    if settings.log_file is not None and not settings.log_file.parent.is_dir():
+        yield f"metadata_proxy_log_file: there is no directory {settings.log_file.parent}: make it"
+
+
+def _haproxy() -> Iterator[str]:
+    if shutil.which("haproxy") is None:
+        yield "there is no command haproxy here: install it (Debian: apt install haproxy)"
+        return
+    try:
+        said = run_command(["haproxy", "-v"]).output
+    except NetfwError as error:
+        yield str(error)
+        return
+    found = _VERSION.search(said)
+    if found is not None and (int(found[1]), int(found[2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        yield f"haproxy {found[1]}.{found[2]} is too old: install {oldest} or later"
+
+
+def _account(settings: Settings) -> tuple[int, int]:
+    if settings.user is None:
+        group = group_id(settings.group) if settings.group else os.getegid()
+        return os.geteuid(), group
+    return user_id(settings.user), group_id(settings.group or first_group(settings.user))
+
+
+def _socket(socket: Path, user: int, group: int) -> Iterator[str]:
+    """Whether the proxies can reach the socket, as far as it is there already."""
+    for directory in reversed(socket.parents):
+        if directory.exists() and not _may(directory, user, group, stat.S_IXOTH):
+            yield (
+                f"proxies run as user {user} and group {group}, and can not pass {directory} on "
+                f"their way to {socket}: change its mode or owner, or metadata_proxy_group"
+            )
+            return
+    if socket.exists() and not _may(socket, user, group, stat.S_IWOTH):
+        yield (
+            f"proxies run as user {user} and group {group}, and may not write to {socket}: change "
+            "the mode that the metadata agent gives it, or metadata_proxy_group"
+        )
+
+
+def _may(path: Path, user: int, group: int, right: int) -> bool:
+    """Whether the mode of *path* gives *right*, as it is for others, to the user."""
+    status = path.stat()
+    if user in {0, status.st_uid}:
+        return user == 0 or bool(status.st_mode & right << 6)
+    return bool(status.st_mode & (right << 3 if group == status.st_gid else right))

@@ -1,0 +1,256 @@
+"""HaproxyMetadataDriver: a small haproxy in each namespace that needs a metadata proxy."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Self
+from uuid import UUID
+
+from attrs import evolve
+from oslo_config import cfg
+
+from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.events import Event, KeysChanged, Sink
+from netfw.drivers.keys import NetworkKey, RouterKey
+from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
+from netfw.drivers.process_events import ProcessDied
+from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.errors import NetfwError, NotFound, OperationRefused
+from netfw.linux import netns
+from netfw.linux.failure import translate
+from netfw.linux.listening import listeners, listeners_of, sockets_of
+from netfw.linux.process import OnDeath, ProcessKey, RespawnFailed, Supervisor
+from netfw.linux.process import ProcessDied as SupervisedDied
+from netfw.model.ids import NetworkId, RouterId
+from netfw.plan import Operation, Outcome, Plan, Update
+from netfw_drivers.haproxy.account import first_group
+from netfw_drivers.haproxy.config import places_of
+from netfw_drivers.haproxy.faults import faults_of
+from netfw_drivers.haproxy.plan import (
+    Found,
+    Ground,
+    Observed,
+    RemoveProxy,
+    Running,
+    StartProxy,
+    Step,
+    StopProxy,
+    Wish,
+    WriteConfig,
+    config_path,
+    plan_proxies,
+    process_key,
+    wish_for,
+)
+from netfw_drivers.haproxy.settings import OPTIONS, Settings, read_settings
+
+
+class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProxy, Observed]):
+    """Runs one haproxy per key, on a configuration of its own.
+
+    Its records are files under ``metadata_proxy_confs``: whose process it is, and the digest of
+    the configuration that it was started on.  Different keys may be converged in parallel.
+    """
+
+    VERSION: ClassVar[int] = 1
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = OPTIONS
+
+    def __init__(self, settings: Settings) -> None:
+        self._chosen = settings
+        self._lock = threading.Lock()
+        self._made: Supervisor | None = None
+        self._sinks: tuple[Sink, ...] = ()
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls(read_settings(options))
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("haproxy", {Capability.PLAN, Capability.WATCH})
+
+    def faults(self) -> tuple[str, ...]:
+        return tuple(faults_of(self._chosen))
+
+    def watch(self, sink: Sink) -> None:
+        with self._lock:
+            self._sinks = (*self._sinks, sink)
+
+    def close(self) -> None:
+        with self._lock:
+            made, self._made, self._sinks = self._made, None, ()
+        if made is not None:
+            made.close()
+
+    def held(self) -> frozenset[MetadataKey]:
+        return frozenset(_keys(self._supervisor.held()))
+
+    def observe(self, scope: Update[MetadataKey, MetadataProxy] | None) -> Observed:
+        if scope is None:
+            keys, places = self._all_keys(), netns.names()
+        else:
+            keys = frozenset(scope) | (self._all_keys() if scope.complete else frozenset())
+            places = frozenset(proxy.netns for proxy in scope.put.values())
+        grounds = {name: _ground(name) for name in places}
+        return Observed(
+            settings=self._settings(),
+            found={key: self._find(key) for key in keys},
+            grounds={name: ground for name, ground in grounds.items() if ground is not None},
+        )
+
+    def plan(self, update: Update[MetadataKey, MetadataProxy], observed: Observed) -> Plan:
+        return plan_proxies(update, observed)
+
+    def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
+        for stage in plan.stages:
+            for operation in stage.operations:
+                self._carry_out(operation)
+            checkpoint(stage)
+
+    def converge(self, update: Update[MetadataKey, MetadataProxy]) -> Outcome[MetadataKey]:
+        """As every reconciler; what ran already is watched over from now on too."""
+        outcome, settings = super().converge(update), self._settings()
+        lost: dict[MetadataKey, NetfwError] = {}
+        for key in outcome.done & update.put.keys():
+            try:
+                self._supervise(key, wish_for(key, update.put[key], settings))
+            except (OperationRefused, NotFound) as error:
+                lost[key] = error  # it ended just now, and can not be started again
+        return evolve(outcome, done=outcome.done - lost.keys(), failed={**outcome.failed, **lost})
+
+    @property
+    def _supervisor(self) -> Supervisor:
+        with self._lock:
+            if self._made is None:
+                self._made = Supervisor(self._chosen.directory, self._announce)
+            return self._made
+
+    def _settings(self) -> Settings:
+        """What the operator chose, and the group that his user has."""
+        chosen = self._chosen
+        if chosen.user is None or chosen.group is not None:
+            return chosen
+        return evolve(chosen, group=first_group(chosen.user))
+
+    def _path(self, key: MetadataKey) -> Path:
+        return config_path(self._chosen.directory, key)
+
+    def _all_keys(self) -> frozenset[MetadataKey]:
+        """Whoever has a process, or a file."""
+        with _translated(f"listing {self._chosen.directory}"):
+            files = {
+                ProcessKey(path.parent.name, path.name.split(".")[0])
+                for pattern in ("*.conf", "*.json", "*.pid", "*.log")
+                for service in ("network", "router")
+                for path in (self._chosen.directory / service).glob(pattern)
+            }
+        return frozenset(_keys(files)) | self.held()
+
+    def _find(self, key: MetadataKey) -> Found:
+        text = self._read(key)
+        running = self._supervisor.running(process_key(key))
+        if running is None:
+            return Found(None, text)
+        return Found(
+            Running(
+                digest=running.digest,
+                namespace=running.namespace,
+                sockets=sockets_of(running.pid),
+            ),
+            text,
+        )
+
+    def _read(self, key: MetadataKey) -> str | None:
+        with _translated(f"reading {self._path(key)}"):
+            try:
+                return self._path(key).read_text(errors="replace")
+            except FileNotFoundError:
+                return None
+
+    def _write(self, key: MetadataKey, text: str) -> None:
+        path = self._path(key)
+        with _translated(f"writing {path}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside = path.with_name(f".{path.name}.new")
+            beside.write_text(text)
+            os.replace(beside, path)
+
+    def _carry_out(self, operation: Operation) -> None:
+        step: Step = operation.payload  # type: ignore[assignment]
+        match step:
+            case StartProxy(key, wish):
+                self._start(operation, key, wish)
+            case StopProxy(key):
+                self._supervisor.stop(process_key(key))
+            case RemoveProxy(key):
+                self._remove(key)
+            case WriteConfig(key, text):
+                self._write(key, text)
+
+    def _start(self, operation: Operation, key: MetadataKey, wish: Wish) -> None:
+        self._write(key, wish.text)
+        try:
+            self._supervise(key, wish)
+        except (OperationRefused, NotFound) as error:
+            self._remove(key)
+            reasons = error.reasons.values() if isinstance(error, OperationRefused) else [error]
+            raise OperationRefused({operation: "; ".join(map(str, reasons))}) from error
+
+    def _supervise(self, key: MetadataKey, wish: Wish) -> None:
+        """Have it run, or take over what runs so already."""
+        wanted = {(place.address, place.port) for place in places_of(wish.proxy)}
+
+        def listens(pid: int) -> bool:
+            return wanted <= {(each.address, each.port) for each in listeners_of(pid)}
+
+        self._supervisor.start(process_key(key), evolve(wish.program, ready=listens))
+
+    def _remove(self, key: MetadataKey) -> None:
+        self._supervisor.stop(process_key(key))
+        with _translated(f"removing {self._path(key)}"):
+            self._path(key).unlink(missing_ok=True)
+
+    def _announce(self, event: Event) -> None:
+        """What the supervisor says, in words of keys."""
+        if isinstance(event, SupervisedDied):
+            keys = frozenset(_keys([event.key]))
+            fatal = event.on_death is OnDeath.TELL
+            self._tell(ProcessDied(f"metadata proxy: {event.reason}", keys, fatal))
+        elif isinstance(event, RespawnFailed):
+            keys = frozenset(_keys([event.key]))
+            self._tell(KeysChanged(f"metadata proxy: {event.reason}", keys))
+
+    def _tell(self, event: Event) -> None:
+        for sink in self._sinks:
+            sink(event)
+
+
+def _keys(processes: Iterable[ProcessKey]) -> Iterator[MetadataKey]:
+    """Whose processes these are; what was not named by us is nobody's."""
+    for process in processes:
+        try:
+            id = UUID(process.id)
+        except ValueError:
+            continue
+        if process.service == "network":
+            yield NetworkKey(NetworkId(id))
+        elif process.service == "router":
+            yield RouterKey(RouterId(id))
+
+
+def _ground(name: str) -> Ground | None:
+    try:
+        return Ground(netns.identity(name), listeners(name))
+    except NotFound:
+        return None
+
+
+@contextmanager
+def _translated(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise translate(error.errno or 0, what, str(error)) from error

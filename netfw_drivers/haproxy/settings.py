@@ -1,0 +1,150 @@
+"""Options of the driver, and the settings they make.  Does no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+from oslo_config import cfg
+
+from netfw.errors import ConfigError
+from netfw.linux.process.program import OnDeath
+
+STATE_PATH = "/var/lib/netfw"
+"""Where ``$state_path`` leads in a program that reads no configuration."""
+
+SOCKET_PATH_LENGTH = 107
+"""What the kernel takes as the path of a unix socket."""
+
+OPTIONS: tuple[cfg.Opt, ...] = (
+    cfg.StrOpt(
+        "metadata_proxy_socket",
+        default="$state_path/metadata_proxy",
+        help="The unix socket of this host's metadata agent.",
+    ),
+    cfg.StrOpt(
+        "metadata_proxy_confs",
+        default="$state_path/ns-metadata-proxy",
+        help="Directory for the proxies' configurations and pid files.  Each agent that runs "
+        "proxies needs one of its own: what is in there is its own to clean up.",
+    ),
+    cfg.StrOpt(
+        "metadata_proxy_user",
+        help="User, by name or number, that proxies run as once they listen; when not set, the "
+        "user of the agent.  It must be able to connect to metadata_proxy_socket.",
+    ),
+    cfg.StrOpt(
+        "metadata_proxy_group",
+        help="Group, by name or number, that proxies run as; when not set, the first group of "
+        "metadata_proxy_user.  They have no other group.",
+    ),
+    cfg.StrOpt(
+        "metadata_proxy_log_file",
+        help="File that all proxies append to, instead of syslog.  Rotate it by copying "
+        "(copytruncate): they keep it open.",
+    ),
+    cfg.StrOpt(
+        "metadata_proxy_syslog",
+        default="/dev/log",
+        help="Where syslog listens: the path of its socket, or ADDRESS:PORT for UDP.  Empty, and "
+        "without a log file, proxies log nothing.",
+    ),
+    cfg.StrOpt(
+        "metadata_proxy_log_level",
+        default="notice",
+        choices=["err", "notice", "info"],
+        help="The least severe messages to log: err has requests that failed, info has all.",
+    ),
+    cfg.IntOpt(
+        "metadata_proxy_maxconn",
+        default=1024,
+        min=1,
+        max=65536,
+        help="How many connections a proxy has at once; more wait.",
+    ),
+    cfg.IntOpt(
+        "metadata_proxy_request_timeout",
+        default=10,
+        min=1,
+        help="Seconds within which an instance must have sent its request, and the next one on a "
+        "connection that stays open.",
+    ),
+    cfg.IntOpt(
+        "metadata_proxy_answer_timeout",
+        default=60,
+        min=1,
+        help="Seconds within which the metadata agent must answer.",
+    ),
+    cfg.StrOpt(
+        "check_child_processes_action",
+        default="respawn",
+        choices=["respawn", "exit"],
+        help="What to do when a proxy dies: start it again, or let the agent end.",
+    ),
+)
+
+
+@frozen(kw_only=True)
+class Settings:
+    """What the operator chose."""
+
+    socket: str
+    directory: Path
+    user: str | None = None
+    group: str | None = None
+    log_file: Path | None = None
+    syslog: str | None = None
+    log_level: str = "notice"
+    maxconn: int = 1024
+    request_timeout: int = 10
+    answer_timeout: int = 60
+    on_death: OnDeath = field(default=OnDeath.RESPAWN, converter=OnDeath)
+
+
+def read_settings(options: Mapping[str, Any]) -> Settings:
+    """The settings that checked option values make.
+
+    :raises ConfigError: a path that is none, or that haproxy could misread.
+    """
+    log_file = _path(options, "metadata_proxy_log_file")
+    socket = _path(options, "metadata_proxy_socket")
+    directory = _path(options, "metadata_proxy_confs")
+    if socket is None or directory is None:
+        raise ConfigError("metadata_proxy_socket and metadata_proxy_confs: neither may be empty")
+    if len(socket.encode()) > SOCKET_PATH_LENGTH:
+        raise ConfigError(
+            f"metadata_proxy_socket: {socket} is longer than the {SOCKET_PATH_LENGTH} bytes that "
+            "the kernel takes"
+        )
+    return Settings(
+        socket=socket,
+        directory=Path(directory),
+        user=_word(options, "metadata_proxy_user"),
+        group=_word(options, "metadata_proxy_group"),
+        log_file=Path(log_file) if log_file else None,
+        syslog=_word(options, "metadata_proxy_syslog"),
+        log_level=options["metadata_proxy_log_level"],
+        maxconn=options["metadata_proxy_maxconn"],
+        request_timeout=options["metadata_proxy_request_timeout"],
+        answer_timeout=options["metadata_proxy_answer_timeout"],
+        on_death=options["check_child_processes_action"],
+    )
+
+
+def _path(options: Mapping[str, Any], name: str) -> str | None:
+    path = _word(options, name)
+    if path is not None and not path.startswith("/"):
+        raise ConfigError(f"{name}: {path!r} is not an absolute path")
+    return path
+
+
+def _word(options: Mapping[str, Any], name: str) -> str | None:
+    """A value that stands in a configuration between quotes."""
+    text: str | None = options[name]
+    if not text:
+        return None
+    if "'" in text or not text.isprintable():
+        raise ConfigError(f"{name}: {text!r} has a quote or a control character in it")
+    return text.replace("$state_path", STATE_PATH)
