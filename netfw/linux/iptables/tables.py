@@ -85,8 +85,9 @@ class Iptables:
         self._known.discard(change.family)  # in doubt until it is done
         done = self._tool.restore(change.family, script.text, self.namespace)
         if done.ok:
-            self._mirror.record(change.operations)
-            self._known |= {change.family} if known else set()
+            if known:
+                self._mirror.record(change.operations)
+                self._known.add(change.family)
             return
         raise self._refusal(change, script, read_complaints(done.errors))
 
