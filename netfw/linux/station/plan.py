@@ -17,6 +17,7 @@ from netfw.linux.operations import (
     AddRoute,
     DelAddress,
     NetworkOperation,
+    SetSysctl,
     SetUp,
 )
 from netfw.linux.parameter import device_parameter
@@ -32,7 +33,7 @@ from netfw.linux.station.steps import (
     Unplug,
 )
 from netfw.linux.station.values import FoundStation, Station, why_without_ipv6
-from netfw.linux.values import Address, Route, RouteKind, route
+from netfw.linux.values import Address, Link, Route, RouteKind, route
 from netfw.model.address import IpAddress
 from netfw.model.ids import PortId
 from netfw.plan import Operation, Stage, Update
@@ -44,9 +45,16 @@ UNASKED = frozenset(
 )
 """Devices that the kernel puts into every namespace, once their module is loaded; they can not be
 deleted."""
-DEVICE_SETTINGS = {"disable_ipv6": "0", "accept_ra": "0", "accept_dad": "0"}
-"""IPv6, of each device: no addresses or routes from whoever announces some, and none that has to
-wait until nobody is known to have it: a server listens at once."""
+_MAKES_LINK_LOCAL = "addr_gen_mode"
+DEVICE_SETTINGS = {
+    "disable_ipv6": "0",
+    "accept_ra": "0",
+    "accept_dad": "0",
+    _MAKES_LINK_LOCAL: "0",
+}
+"""IPv6, of each device: a link-local address from its MAC address, no addresses or routes from
+whoever announces some, and none that has to wait until nobody is known to have it: a server listens
+at once."""
 SETTINGS = {
     "net.ipv4.conf.all.promote_secondaries": "1",
     **{f"net.ipv6.conf.default.{name}": value for name, value in DEVICE_SETTINGS.items()},
@@ -141,6 +149,9 @@ def _settings(wanted: Station, found: FoundStation) -> Iterator[NetworkOperation
         both = {**SETTINGS, **device_settings(wanted.device)}
         settings = {name: value for name, value in both.items() if _can_be_set(name, found)}
     yield from plan_sysctl(settings, found.sysctls)
+    if _lacks_link_local(wanted, found):
+        name = device_parameter("ipv6", wanted.device, _MAKES_LINK_LOCAL)
+        yield from (SetSysctl(name, "1"), SetSysctl(name, "0"))
     loopback = found.links.get(LOOPBACK)
     if loopback is not None and not loopback.up:
         yield SetUp(LOOPBACK)
@@ -150,6 +161,30 @@ def _can_be_set(name: str, found: FoundStation) -> bool:
     """Who switched IPv6 off in the whole namespace meant it."""
     switched_off = found.no_ipv6 is not None and name.endswith("disable_ipv6")
     return name in found.sysctls and not switched_off
+
+
+def _lacks_link_local(wanted: Station, found: FoundStation) -> bool:
+    """Whether somebody took it: the kernel makes one when a device comes up, and then not again."""
+    if not _is_ready(found.links.get(wanted.device)) or why_without_ipv6(wanted, found):
+        return False
+    settings = device_settings(wanted.device)
+    for setting in ("disable_ipv6", _MAKES_LINK_LOCAL):
+        name = device_parameter("ipv6", wanted.device, setting)
+        if found.sysctls.get(name) != settings[name]:
+            return False  # setting it makes one
+    return not any(
+        entry.automatic for entry in found.addresses if entry.address.device == wanted.device
+    )
+
+
+def _is_ready(link: Link | None) -> bool:
+    """Whether the kernel has noticed that the device is up, and has done what it does then.
+
+    A tap has its carrier from the beginning, and no state for ever; a pair gets both later.
+    """
+    if link is None or not (link.up and link.carrier):
+        return False
+    return link.state == "up" or (link.state == "unknown" and link.kind != "veth")
 
 
 def _clearing(found: FoundStation, keep: str | None) -> Iterator[Step]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from netfw.linux import netns
 from netfw.linux.station import Stations
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.testing.lab.openvswitch import PrivateOvs
@@ -14,8 +15,10 @@ from netfw_drivers.ovs.interface import OvsInterfaceDriver
 
 @pytest.fixture
 def ovsdb(ovs: PrivateOvs) -> Iterator[Ovsdb]:
-    with Ovsdb(ovs.remote, timeout=5) as ovsdb:
+    with Ovsdb(ovs.remote, timeout=20) as ovsdb:
         yield ovsdb
+    for name in netns.names():
+        netns.delete(name)
 
 
 @pytest.fixture(params=["internal", "veth"])
@@ -25,7 +28,6 @@ def interface(
     ovs.add_bridge("br-int")
     driver = OvsInterfaceDriver(ovsdb, use_veth=request.param == "veth")
     yield driver
-    driver.gc(keep=())
     driver.close()
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import time
 from collections.abc import Callable
 from ipaddress import ip_address, ip_interface
 from typing import Any
@@ -65,3 +68,56 @@ def remove(stations: Stations, wanted: Station) -> list[str]:
 
 def lines(stages: tuple[Stage, ...]) -> list[str]:
     return [str(operation) for operation in Plan(stages)]
+
+
+def ip(netns: str, *arguments: str) -> Any:
+    """What ``ip`` says of a namespace: a witness that shares no code with what is tried."""
+    done = subprocess.run(
+        ["ip", "-j", "-n", netns, *arguments], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout or "[]")
+
+
+def in_netns(netns: str, command: str) -> str:
+    argv = ["ip", "netns", "exec", netns, *command.split()]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
+def seen(netns: str) -> dict[str, Any]:
+    """What a person would look at."""
+    links = ip(netns, "address", "show")
+    settings = [
+        "net.ipv4.conf.all.promote_secondaries",
+        *(
+            f"net/ipv6/conf/{link['ifname']}/{setting}"
+            for link in links
+            if link["ifname"] != "lo"
+            for setting in ("accept_ra", "accept_dad", "disable_ipv6")
+        ),
+    ]
+    routes = [*ip(netns, "-4", "route", "show"), *ip(netns, "-6", "route", "show")]
+    return {
+        "links": {
+            link["ifname"]: (link["address"], link["mtu"], "UP" in link["flags"]) for link in links
+        },
+        "addresses": {
+            f"{entry['local']}/{entry['prefixlen']} dev {link['ifname']}"
+            for link in links
+            for entry in link["addr_info"]
+            if "tentative" not in entry
+        },
+        "routes": {" ".join(filter(None, (r["dst"], r.get("gateway"), r["dev"]))) for r in routes},
+        "rules": [
+            line
+            for line in in_netns(netns, "iptables-save -t mangle").splitlines()
+            if line.startswith("-A")
+        ],
+        "sysctls": set(in_netns(netns, f"sysctl -e {' '.join(settings)}").splitlines()),
+    }
+
+
+def awaited(question: Callable[[], Any], wanted: Any) -> None:
+    deadline = time.monotonic() + 10
+    while (answer := question()) != wanted and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert answer == wanted

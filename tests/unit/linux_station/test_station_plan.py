@@ -62,15 +62,12 @@ def connected(network: str) -> Route:
     return route(network, device="tap1", protocol=PROTOCOL_KERNEL)
 
 
+LINK_LOCAL = on("tap1", "fe80::f816:3eff:fe00:1/64", automatic=True)
 READY = FoundStation(
     netns="qdhcp-1",
     exists=True,
     links={"lo": LOOPBACK, "tap1": TAP},
-    addresses=(
-        on("tap1", "10.0.0.2/24"),
-        on("tap1", "fd00::2/64"),
-        on("tap1", "fe80::f816:3eff:fe00:1/64", automatic=True),
-    ),
+    addresses=(on("tap1", "10.0.0.2/24"), on("tap1", "fd00::2/64"), LINK_LOCAL),
     routes=(
         connected("10.0.0.0/24"),
         connected("fd00::/64"),
@@ -107,6 +104,7 @@ def test_a_new_station_is_made_from_the_bottom_up():
         "network: sysctl -w net.ipv6.conf.default.disable_ipv6=0",
         "network: sysctl -w net.ipv6.conf.default.accept_ra=0",
         "network: sysctl -w net.ipv6.conf.default.accept_dad=0",
+        "network: sysctl -w net.ipv6.conf.default.addr_gen_mode=0",
         f"interface: plug tap1 of port {PORT} into qdhcp-1, {MAC} mtu 1450",
         "network: ip address replace 10.0.0.2/24 dev tap1",
         "network: ip address replace fd00::2/64 dev tap1 nodad",
@@ -186,6 +184,7 @@ def test_addresses_become_those_that_are_wanted_and_routes_are_put_again():
             on("tap1", "10.0.0.7/24", permanent=False),
             on("lo", "127.0.0.1/8"),
             on("tap1", "fd00::2/64"),
+            LINK_LOCAL,
         ),
     )
     assert plan(station(forget_connections=True), found) == [
@@ -280,6 +279,27 @@ def test_settings_that_somebody_changed_are_set_again():
     assert plan(station(), found) == [
         f"network: sysctl -w {name}={value}" for name, value in READY.sysctls.items()
     ]
+
+
+def test_a_link_local_address_that_somebody_took_is_made_again():
+    taken = evolve(READY, addresses=READY.addresses[:2])
+    parameter = "network: sysctl -w net/ipv6/conf/tap1/addr_gen_mode"
+    assert plan(station(), taken) == [f"{parameter}=1", f"{parameter}=0"]
+    halfway = evolve(taken, sysctls={**READY.sysctls, "net/ipv6/conf/tap1/addr_gen_mode": "1"})
+    assert plan(station(), halfway) == [f"{parameter}=0"]
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        evolve(TAP, carrier=False),
+        evolve(TAP, kind="veth"),
+        evolve(TAP, state="lowerlayerdown"),
+    ],
+)
+def test_a_link_local_address_that_the_kernel_has_yet_to_make_is_waited_for(link):
+    early = evolve(READY, addresses=READY.addresses[:2], links={"lo": LOOPBACK, "tap1": link})
+    assert plan(station(), early) == []
 
 
 def test_without_ipv6_there_is_ipv4_and_a_reason():
