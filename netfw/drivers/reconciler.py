@@ -56,6 +56,14 @@ class Reconciler(HostDriver[K, V], Generic[K, V, O]):
         :raises BackendUnavailable: the backend went away.
         """
 
+    def observe_anew(self, update: Update[K, V]) -> O:
+        """What the machine itself, not the mirror, holds of what *update* concerns.
+
+        Everything, unless a driver whose calls may run in parallel limits it to its own call's;
+        otherwise as `observe`.
+        """
+        return self.observe(None)
+
     def converge(self, update: Update[K, V]) -> Outcome[K]:
         """Observe, plan and apply until nothing is refused any more.
 
@@ -65,18 +73,19 @@ class Reconciler(HostDriver[K, V], Generic[K, V, O]):
         failed: dict[K, NetfwError] = {}
         suspects: set[K] = set()
         rest = update
-        scope: Update[K, V] | None = update
+        anew = False
         while True:
-            plan = self.plan(rest, self.observe(scope))
+            observed = self.observe_anew(rest) if anew else self.observe(rest)
+            plan = self.plan(rest, observed)
             try:
                 self.apply(plan, no_checkpoint)
             except OperationRefused as refusal:
                 blamed = _blamed(refusal, rest)
-                if scope is None and not blamed.keys() - failed.keys():
+                if anew and not blamed.keys() - failed.keys():
                     raise  # it is refused without anybody whom leaving out could help
                 failed |= {key: why for key, why in blamed.items() if key in suspects}
                 suspects |= blamed.keys()
-                rest, scope = update.without(failed), None
+                rest, anew = update.without(failed), True
             else:
                 return _outcome(update, plan, failed)
 
