@@ -1,6 +1,6 @@
 """Processes: commands that end, and programs that are kept running."""
 
-from netfw.linux.process.command import Finished, run_command
+from netfw.linux.process.command import Finished, run_command, why_missing
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
 from netfw.linux.process.program import Backoff, OnDeath, Patience, ProcessKey, Program
 from netfw.linux.process.supervisor import Process, Running, Supervisor
@@ -19,4 +19,5 @@ __all__ = [
     "Running",
     "Supervisor",
     "run_command",
+    "why_missing",
 ]

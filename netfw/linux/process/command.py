@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -19,6 +20,8 @@ PACKAGES: Mapping[str, str] = MappingProxyType(
         "ebtables": "iptables",
         "ipset": "ipset",
         "dnsmasq": "dnsmasq-base",
+        "dhcp_release": "dnsmasq-utils",
+        "dhcp_release6": "dnsmasq-utils",
         "keepalived": "keepalived",
         "haproxy": "haproxy",
         "radvd": "radvd",
@@ -82,6 +85,13 @@ def _run(argv: Sequence[str], feed: str, timeout: float) -> Finished:
         output=done.stdout.decode(errors="backslashreplace"),
         errors=done.stderr.decode(errors="backslashreplace"),
     )
+
+
+def why_missing(command: str) -> str | None:
+    """What to do about a command that is not installed; None when it is."""
+    if shutil.which(command) is not None:
+        return None
+    return str(not_runnable(command, FileNotFoundError()))
 
 
 def not_runnable(command: str, error: OSError) -> BackendBroken:

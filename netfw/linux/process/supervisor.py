@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from signal import Signals
 from typing import Self
 
 from attrs import define, field, frozen
@@ -184,6 +185,20 @@ class Supervisor:
             if (now := observe(pid)) is not None:
                 return Running(pid=pid, digest=digest, namespace=now.namespace)
         return None
+
+    def signal(self, key: ProcessKey, number: Signals) -> bool:
+        """Send a signal to the process of *key*; whether there was one."""
+        with _translated(key), self._exclusive(key) as keeper:
+            record, own = self._records.read(key), keeper.handle
+            handle = own or (hold(record.identity) if record else None)
+            if handle is None:
+                return False
+            try:
+                handle.signal(number)
+                return handle.alive()
+            finally:
+                if handle is not own:
+                    handle.close()
 
     def close(self) -> None:
         """Stop watching; all processes go on.  Closing twice is closing once."""
