@@ -1,0 +1,172 @@
+"""What the driver was told, and what it knows to be on disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Container, Iterable, Mapping
+from uuid import UUID
+
+from attrs import define, field
+
+from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort
+from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.linux.files import list_directory, read_file
+from netfw.model.ids import NetworkId, PortId
+from netfw_drivers.dnsmasq.entries import read_host
+from netfw_drivers.dnsmasq.files import Files
+from netfw_drivers.dnsmasq.observed import Shelf
+from netfw_drivers.dnsmasq.rendering import PortText
+from netfw_drivers.dnsmasq.steps import TOMB, reload_of, server_of, tomb_of
+from netfw_drivers.dnsmasq.terms import Terms
+
+
+@define
+class _Told:
+    network: DhcpNetwork | None = None
+    ports: dict[PortId, DhcpPort] = field(factory=dict)
+
+
+class Book:
+    """Shelves by network, read when they are first asked for, and what was told of each network.
+
+    Different networks may be asked for by several threads at once.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._lock = threading.Lock()
+        self._shelves: dict[NetworkId, Shelf] = {}
+        self._homes: dict[PortId, NetworkId] | None = None
+        self._told: dict[NetworkId, _Told] = {}
+        self._told_home: dict[PortId, NetworkId] = {}
+        self._waiting: set[PortId] = set()
+
+    def on_disk(self) -> frozenset[NetworkId]:
+        """The networks that have a directory now."""
+        names = list_directory(self._terms.settings.confs)
+        return frozenset(NetworkId(id) for name in names if (id := id_of(name)) is not None)
+
+    def ports_on_disk(self, network: NetworkId) -> frozenset[PortId]:
+        """The ports that have files now."""
+        return frozenset(_listed(self._terms.files(network)))
+
+    def homes(self) -> Mapping[PortId, NetworkId]:
+        """Where the files of each port are, its tombstone included."""
+        with self._lock:
+            if self._homes is None:
+                self._homes = {}
+                for network in self.on_disk():
+                    files = self._terms.files(network)
+                    self._homes |= dict.fromkeys(_tombs(files), network)
+                    self._homes |= dict.fromkeys(_listed(files), network)
+            return self._homes
+
+    def shelf(self, network: NetworkId) -> Shelf:
+        """The files of *network*; a network's is asked for by one thread at a time."""
+        if network not in self._shelves:
+            self._shelves[network] = read_shelf(self._terms.files(network))
+        return self._shelves[network]
+
+    def forget(self, network: NetworkId) -> None:
+        """What is on disk of *network* is to be read anew."""
+        self._shelves.pop(network, None)
+
+    def forget_all(self) -> None:
+        with self._lock:
+            self._shelves, self._homes = {}, None
+
+    def has_files(self, port: PortId, network: NetworkId) -> None:
+        self.homes()
+        if self._homes is not None:
+            self._homes[port] = network
+
+    def has_no_files(self, port: PortId) -> None:
+        if self._homes is not None:
+            self._homes.pop(port, None)
+
+    def told(self, network: NetworkId) -> DhcpNetwork | None:
+        told = self._told.get(network)
+        return told.network if told else None
+
+    def told_ports(self, network: NetworkId) -> Mapping[PortId, DhcpPort]:
+        told = self._told.get(network)
+        return told.ports if told else {}
+
+    def told_networks(self) -> frozenset[NetworkId]:
+        return frozenset(self._told)
+
+    def tell_network(self, network: NetworkId, value: DhcpNetwork | None) -> None:
+        self._told.setdefault(network, _Told()).network = value
+
+    def tell_port(self, port: PortId, value: DhcpPort | None) -> None:
+        home = self._told_home.pop(port, None)
+        if home is not None and (value is None or value.network != home):
+            self._told[home].ports.pop(port, None)
+        if value is not None:
+            self._told.setdefault(value.network, _Told()).ports[port] = value
+            self._told_home[port] = value.network
+
+    def forget_told(self, keep: Container[DhcpKey]) -> None:
+        """Nothing else is wanted than what *keep* has."""
+        for network in [id for id in self._told if NetworkKey(id) not in keep]:
+            self._told[network].network = None
+        for port in [id for id in self._told_home if PortKey(id) not in keep]:
+            self.tell_port(port, None)
+
+    def wait(self, ports: Iterable[PortId]) -> None:
+        """These ports wait for their network."""
+        self._waiting.update(ports)
+
+    def waiting_no_more(self, network: NetworkId) -> frozenset[DhcpKey]:
+        """Those that waited for *network*, which is served now."""
+        mine = {port for port in self._waiting if self._told_home.get(port) == network}
+        self._waiting -= mine
+        return frozenset(map(PortKey, mine))
+
+
+def read_shelf(files: Files) -> Shelf:
+    """What is on disk of a network."""
+    if not files.directory.is_dir():
+        return Shelf()
+    opts, names = set(list_directory(files.opts)), set(list_directory(files.addn_hosts))
+    server = id_of((read_file(server_of(files)) or "").strip())
+    shelf = Shelf(
+        there=True,
+        opts=read_file(files.network_opts),
+        interface=read_file(files.interface),
+        server=PortId(server) if server else None,
+        leases=files.leases.exists(),
+        reload=reload_of(files).exists(),
+    )
+    for port in _listed(files):
+        shelf.ports[port] = PortText(
+            host=read_file(files.host_of(port)) or "",
+            opts=(read_file(files.opts_of(port)) or "") if str(port) in opts else "",
+            names=(read_file(files.names_of(port)) or "") if str(port) in names else "",
+        )
+    for port in _tombs(files):
+        shelf.bury(port, read_host(read_file(tomb_of(files, port)) or ""))
+    return shelf
+
+
+def _listed(files: Files) -> list[PortId]:
+    names = {
+        name
+        for directory in (files.host, files.addn_hosts, files.opts)
+        for name in list_directory(directory)
+    }
+    return [PortId(id) for name in sorted(names) if (id := id_of(name)) is not None]
+
+
+def _tombs(files: Files) -> list[PortId]:
+    named = (name.removesuffix(TOMB) for name in list_directory(files.host) if name.endswith(TOMB))
+    return [PortId(id) for name in named if (id := id_of(name)) is not None]
+
+
+def id_of(name: str) -> UUID | None:
+    """The id that a name is, exactly as we write it; whatever else is there is somebody else's."""
+    try:
+        id = UUID(name)
+    except ValueError:
+        return None
+    return id if str(id) == name else None

@@ -1,0 +1,310 @@
+"""DnsmasqDhcpDriver: a dnsmasq for each network, in a namespace of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Self, cast
+from uuid import UUID
+
+from attrs import evolve
+from oslo_config import cfg
+
+from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.dhcp import (
+    DhcpDriver,
+    DhcpKey,
+    DhcpNetwork,
+    DhcpPlace,
+    DhcpPort,
+    DhcpValue,
+    ServerPort,
+)
+from netfw.drivers.events import Event, KeysChanged, Sink
+from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.process_events import ProcessDied
+from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.errors import Conflict, NetfwError, NotFound, OperationRefused
+from netfw.linux import netns
+from netfw.linux.files import read_file, why_not_writable
+from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Supervisor, why_missing
+from netfw.linux.process import ProcessDied as Died
+from netfw.linux.station import Stations
+from netfw.model.device import dhcp_namespace
+from netfw.model.ids import NetworkId
+from netfw.plan import Operation, Outcome, Plan, Stage, Update
+from netfw_drivers.dnsmasq.book import Book, id_of
+from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
+from netfw_drivers.dnsmasq.plan import plan_dhcp
+from netfw_drivers.dnsmasq.rendering import render_network
+from netfw_drivers.dnsmasq.settings import OPTIONS, Settings, settings_from
+from netfw_drivers.dnsmasq.steps import SERVICE, PutNetwork, process_key
+from netfw_drivers.dnsmasq.terms import Terms
+from netfw_drivers.dnsmasq.workshop import Workshop
+
+PREFIX = "qdhcp-"
+_CAPABILITIES = (Capability.PLAN, Capability.WATCH, Capability.DHCPV6)
+_PROCESSES = (
+    cfg.StrOpt(
+        "check_child_process_action",
+        default="respawn",
+        choices=["respawn", "exit"],
+        help="When a dnsmasq dies: start it again, or end the agent.",
+    ),
+    cfg.IntOpt(
+        "check_child_process_interval",
+        default=60,
+        min=1,
+        help="Seconds within which a dnsmasq that died is tried to be started again, at the most.",
+    ),
+)
+
+
+class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
+    """Serves each network from a namespace of its own, with one file per port.
+
+    The files, namespaces and processes are its only record.  A running dnsmasq whose command line
+    is the wanted one is taken over as it is.  What is on disk is read once, and mirrored since.
+    """
+
+    VERSION: ClassVar[int] = 1
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (*OPTIONS, *_PROCESSES)
+
+    def __init__(
+        self,
+        interface: InterfaceDriver,
+        settings: Settings,
+        *,
+        on_death: OnDeath = OnDeath.RESPAWN,
+        check_interval: float = 60.0,
+    ) -> None:
+        self._stations = Stations(interface)
+        self._settings = settings
+        self._terms = Terms(settings=settings, device_name=interface.device_name, on_death=on_death)
+        self._backoff = Backoff(most=check_interval)
+        self._book = Book(self._terms)
+        self._workshop = Workshop(self._book, self._processes, settings.lease)
+        self._lock = threading.Lock()
+        self._supervisor: Supervisor | None = None
+        self._watched: set[NetworkId] = set()
+        self._sinks: list[Sink] = []
+        self._conflicts: dict[DhcpKey, NetfwError] = {}
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        interface = host.driver(InterfaceDriver)
+        routed = Capability.GATEWAY_ADDRESSES in interface.describe().capabilities
+        return cls(
+            interface,
+            evolve(settings_from(options), bridged=not routed),
+            on_death=OnDeath(options["check_child_process_action"]),
+            check_interval=options["check_child_process_interval"],
+        )
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("dnsmasq", _CAPABILITIES)
+
+    def faults(self) -> tuple[str, ...]:
+        missing = map(why_missing, (self._settings.command, "dhcp_release", "dhcp_release6"))
+        confs = why_not_writable(self._settings.confs)
+        advice = f"{confs}: correct dhcp_confs, or run as a user who may" if confs else None
+        return tuple(fault for fault in (*missing, advice) if fault is not None)
+
+    def close(self) -> None:
+        with self._lock:
+            supervisor, self._supervisor = self._supervisor, None
+            self._watched.clear()
+            self._sinks.clear()
+        if supervisor is not None:
+            supervisor.close()
+
+    def watch(self, sink: Sink) -> None:
+        self._sinks.append(sink)
+
+    def place(self, network: NetworkId, server: ServerPort) -> DhcpPlace:
+        return self._terms.place(network, server)
+
+    def held(self) -> frozenset[DhcpKey]:
+        self._book.forget_all()
+        networks = self._held_networks()
+        ports = (port for network in networks for port in self._book.ports_on_disk(network))
+        return frozenset({*map(NetworkKey, networks), *map(PortKey, ports)})
+
+    def observe(self, scope: Update[DhcpKey, DhcpValue] | None) -> Observed:
+        if scope is None:
+            self._book.forget_all()
+            networks = self._held_networks() | self._book.told_networks()
+            return self._observed(dict.fromkeys(networks, True), leases=True)
+        concerned = self._concerned(scope)
+        known = any(isinstance(key, PortKey) and key.port in self._book.homes() for key in scope)
+        return self._observed(concerned, leases=known or scope.complete)
+
+    def observe_anew(self, update: Update[DhcpKey, DhcpValue]) -> Observed:
+        """Other networks may be at work in other threads: theirs are left alone."""
+        concerned = self._concerned(update)
+        for network in concerned:
+            self._book.forget(network)
+        return self._observed(concerned, leases=True)
+
+    def plan(self, update: Update[DhcpKey, DhcpValue], observed: Observed) -> Plan:
+        return plan_dhcp(update, observed, self._terms)
+
+    def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
+        new = {key for key in _put_networks(plan) if not self._book.shelf(key.network).there}
+        for stage in plan.stages:
+            try:
+                self._carry_out(stage)
+            except OperationRefused as refusal:
+                blamed = _owners(refusal)
+                if isinstance(refusal.__cause__, Conflict):
+                    self._conflicts |= dict.fromkeys(blamed, refusal.__cause__)
+                self._take_back(new & blamed)
+                raise
+            checkpoint(stage)
+
+    def converge(self, update: Update[DhcpKey, DhcpValue]) -> Outcome[DhcpKey]:
+        """As every reconciler; and what runs as it should is watched from now on."""
+        outcome = super().converge(update)
+        self._remember(update, outcome)
+        lost = dict(self._keep_watch(outcome.done & update.put.keys()))
+        lost |= {key: self._conflicts.pop(key, error) for key, error in outcome.failed.items()}
+        self._wake(update, outcome)
+        return evolve(outcome, done=outcome.done - lost.keys(), failed=lost)
+
+    def _carry_out(self, stage: Stage) -> None:
+        if self._stations.handles(stage):
+            self._stations.apply(stage)
+        else:
+            self._workshop.carry_out(stage)
+
+    def _take_back(self, networks: Iterable[NetworkKey]) -> None:
+        """Remove what was made for *networks*: who can not be served has nothing."""
+        drop: Update[DhcpKey, DhcpValue] = Update(drop=frozenset(networks))
+        for stage in self.plan(drop, self.observe(drop)).stages:
+            self._carry_out(stage)
+
+    def _concerned(self, scope: Update[DhcpKey, DhcpValue]) -> dict[NetworkId, bool]:
+        """The networks that *scope* is about, and of which their namespace is, too."""
+        homes = self._book.homes()
+        ports = (key.port for key in scope if isinstance(key, PortKey))
+        found = {homes[port]: False for port in ports if port in homes}
+        for value in scope.put.values():
+            if isinstance(value, DhcpPort):
+                found[value.network] = False
+        if scope.complete:
+            found |= {
+                network: NetworkKey(network) not in scope.keep for network in self._held_networks()
+            }
+        return found | {key.network: True for key in scope if isinstance(key, NetworkKey)}
+
+    def _held_networks(self) -> frozenset[NetworkId]:
+        """Networks of which there are files, a namespace or a process."""
+        spaces = self._stations.namespaces(PREFIX)
+        named = {name.removeprefix(PREFIX) for name in spaces}
+        named |= {key.id for key in self._processes().held() if key.service == SERVICE}
+        ids = (id_of(name) for name in named)
+        return self._book.on_disk() | frozenset(NetworkId(id) for id in ids if id is not None)
+
+    def _observed(self, networks: Mapping[NetworkId, bool], *, leases: bool) -> Observed:
+        found = {
+            id: self._look(id, looking, leases=leases)
+            for id, looking in sorted(networks.items(), key=str)
+        }
+        return Observed(networks=found, homes=self._book.homes())
+
+    def _look(self, id: NetworkId, looking: bool, *, leases: bool) -> FoundNetwork:
+        namespace = dhcp_namespace(id)
+        shelf, digest = self._book.shelf(id), self._running(id, namespace)
+        lease_file = self._terms.files(id).leases
+        return FoundNetwork(
+            shelf=shelf,
+            told=self._book.told(id),
+            ports=self._book.told_ports(id),
+            station=self._stations.observe(namespace) if looking else None,
+            process=digest,
+            stray=digest is None and self._processes().pid_path(process_key(id)).exists(),
+            leases=(read_file(lease_file) or "") if leases and shelf.there else "",
+        )
+
+    def _running(self, id: NetworkId, namespace: str) -> str | None:
+        """The digest of what runs for a network, where it should."""
+        running = self._processes().running(process_key(id))
+        try:
+            here = running is not None and running.namespace == netns.identity(namespace)
+        except NotFound:
+            here = False
+        return running.digest if running is not None and here else None
+
+    def _remember(self, update: Update[DhcpKey, DhcpValue], outcome: Outcome[DhcpKey]) -> None:
+        """What is wanted, for the ports and networks that come later."""
+        for key in outcome.done | outcome.waiting.keys():
+            value = update.put.get(key)
+            if isinstance(key, NetworkKey):
+                self._book.tell_network(key.network, cast(DhcpNetwork | None, value))
+            else:
+                self._book.tell_port(key.port, cast(DhcpPort | None, value))
+        if update.complete:
+            self._book.forget_told(update.put.keys() | update.keep)
+
+    def _keep_watch(self, keys: Iterable[DhcpKey]) -> Iterator[tuple[DhcpKey, NetfwError]]:
+        """Take over what runs, so that its death is noticed; those for which that went wrong."""
+        for key in keys:
+            if not isinstance(key, NetworkKey) or key.network in self._watched:
+                continue
+            network = self._book.told(key.network)
+            assert network is not None, "it was remembered"
+            place = self._terms.place(key.network, network.server)
+            text = render_network(key.network, network, place, self._settings)
+            program = self._terms.program(key.network, network, text)
+            try:
+                self._processes().start(process_key(key.network), program)
+            except NetfwError as error:
+                yield key, error
+            else:
+                self._watched.add(key.network)
+
+    def _wake(self, update: Update[DhcpKey, DhcpValue], outcome: Outcome[DhcpKey]) -> None:
+        """Tell of ports that waited for a network that is served now."""
+        for key in update.drop:
+            if isinstance(key, NetworkKey):
+                self._watched.discard(key.network)
+        for key in outcome.done & update.put.keys():
+            if isinstance(key, NetworkKey):
+                served = self._book.waiting_no_more(key.network)
+                woken = served - update.put.keys()
+                if woken:
+                    self._tell(KeysChanged("their network is served now", woken))
+        self._book.wait(key.port for key in outcome.waiting if isinstance(key, PortKey))
+
+    def _processes(self) -> Supervisor:
+        with self._lock:
+            if self._supervisor is None:
+                directory = self._settings.confs / "processes"
+                self._supervisor = Supervisor(directory, self._heard, backoff=self._backoff)
+            return self._supervisor
+
+    def _heard(self, event: Event) -> None:
+        """What the supervisor says, as the agent understands it."""
+        match event:
+            case Died(reason=reason, key=key, on_death=on_death, tail=tail):
+                said = f"{reason}: {tail}" if tail else reason
+                network = NetworkKey(NetworkId(UUID(key.id)))
+                self._tell(ProcessDied(said, [network], on_death is OnDeath.TELL))
+            case RespawnFailed(reason=reason, key=key):
+                self._tell(KeysChanged(reason, [NetworkKey(NetworkId(UUID(key.id)))]))
+
+    def _tell(self, event: Event) -> None:
+        for sink in tuple(self._sinks):
+            sink(event)
+
+
+def _put_networks(plan: Plan) -> Iterator[NetworkKey]:
+    for operation in plan:
+        if isinstance(operation.payload, PutNetwork):
+            yield NetworkKey(operation.payload.files.network)
+
+
+def _owners(refusal: OperationRefused) -> frozenset[DhcpKey]:
+    operations = (each for each in refusal.reasons if isinstance(each, Operation))
+    return frozenset(cast(DhcpKey, owner) for each in operations for owner in each.owners)

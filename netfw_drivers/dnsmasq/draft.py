@@ -1,0 +1,285 @@
+"""The plan for one network, as it is drafted.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from attrs import define, field
+
+from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort
+from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.errors import InvalidInput, NetfwError
+from netfw.linux.process.program import Program
+from netfw.linux.station.plan import plan_station
+from netfw.model.address import IpAddress
+from netfw.model.device import dhcp_namespace
+from netfw.model.ids import NetworkId, PortId
+from netfw.plan import Operation, Stage
+from netfw_drivers.dnsmasq.entries import (
+    HostEntry,
+    Lease,
+    find_leases,
+    read_host,
+    read_leases,
+    render_tombstone,
+)
+from netfw_drivers.dnsmasq.files import Files
+from netfw_drivers.dnsmasq.observed import FoundNetwork
+from netfw_drivers.dnsmasq.rendering import (
+    NetworkText,
+    PortText,
+    needs_reload,
+    render_network,
+    render_port,
+)
+from netfw_drivers.dnsmasq.steps import (
+    DropPort,
+    FillLeases,
+    ForgetLeases,
+    MarkReload,
+    PutNetwork,
+    PutPort,
+    ReleaseLease,
+    Reload,
+    RemoveTomb,
+    RunServer,
+    Step,
+)
+from netfw_drivers.dnsmasq.terms import Terms
+
+UNSERVED = "its network is not served on this host yet"
+MANY = 1000
+"""From how many files on dnsmasq is told to read all: its queue of single ones is bounded."""
+
+
+def stage(*operations: Operation) -> Stage:
+    return Stage(operations)
+
+
+@define(kw_only=True)
+class Draft:
+    """What is to be done for one network, gathered step by step."""
+
+    id: NetworkId
+    found: FoundNetwork
+    terms: Terms
+    all_leases: bool = False
+    """Whether leases of nobody are looked for, too."""
+    waiting: dict[DhcpKey, str] = field(factory=dict)
+    refused: dict[DhcpKey, NetfwError] = field(factory=dict)
+    _station: tuple[Stage, ...] = ()
+    _text: NetworkText | None = None
+    _program: Program | None = None
+    _digest: str = ""
+    _value: DhcpNetwork | None = None
+    _changed: dict[PortId, tuple[PortText, DhcpPort, DhcpKey]] = field(factory=dict)
+    _gone: frozenset[PortId] = frozenset()
+
+    def serve(
+        self, network: DhcpNetwork | None, ports: Mapping[PortId, DhcpPort], gone: frozenset[PortId]
+    ) -> None:
+        """Have *ports* served, on *network* where one is given, and those *gone* no longer."""
+        shelf, found = self.found.shelf, self.found
+        self._value = found.told if shelf.there else None
+        if network is not None:
+            self._put_network(network)
+        self._gone = gone & (shelf.ports.keys() | shelf.tombs.keys())
+        if self._value is None:
+            self.waiting |= {PortKey(port): UNSERVED for port in ports}
+            return
+        for port, value in self._told(network, ports, gone):
+            self._put_port(port, value, self._owner)
+        for port, value in ports.items():
+            self._put_port(port, value, PortKey(port))
+
+    def stages(self) -> Iterator[Stage]:
+        """What was gathered, in the order in which it is to be done."""
+        yield from self._station
+        leases = {lease.address: (lease, owner) for lease, owner in self._released()}.values()
+        reloading = self._is_reloading()
+        steps = [*self._file_steps(reloading)]
+        if leases and not self._will_run():
+            forget = ForgetLeases(self._files, tuple(lease for lease, _ in leases))
+            steps.append((forget, self._owner))
+        if steps:
+            yield self._stage("files", steps)
+        if self._program is not None and self._is_starting():
+            yield self._stage("dnsmasq", [(RunServer(self._files, self._program), self._owner)])
+        elif reloading:
+            yield self._stage("dnsmasq", [(Reload(self._files), self._owner)])
+        if leases and self._will_run():
+            yield self._stage("leases", [(self._release(x), owner) for x, owner in leases])
+
+    @property
+    def _files(self) -> Files:
+        return self.terms.files(self.id)
+
+    @property
+    def _owner(self) -> DhcpKey:
+        return NetworkKey(self.id)
+
+    def _put_network(self, network: DhcpNetwork) -> None:
+        """Take *network* over, unless it can not be rendered: then the former one stays."""
+        place = self.terms.place(self.id, network.server)
+        try:
+            text = render_network(self.id, network, place, self.terms.settings)
+            wanted = self.terms.station(self.id, network)
+        except InvalidInput as error:
+            self.refused[self._owner] = error
+            return
+        assert self.found.station is not None, "whoever puts a network has looked at its station"
+        self._station = plan_station(self._owner, wanted, self.found.station)
+        self._program = self.terms.program(self.id, network, text)
+        self._digest = self._program.digest()
+        self._text, self._value = text, network
+
+    def _told(
+        self,
+        network: DhcpNetwork | None,
+        ports: Mapping[PortId, DhcpPort],
+        gone: frozenset[PortId],
+    ) -> Iterator[tuple[PortId, DhcpPort]]:
+        """Ports of which the driver was told before and that a changed network concerns: all of
+        them; an unchanged one only those that waited for it."""
+        if network is None or self._value is not network:
+            return
+        changed = network != self.found.told
+        for port, value in self.found.ports.items():
+            concerned = changed or port not in self.found.shelf.ports
+            if concerned and port not in ports and port not in gone:
+                yield port, value
+
+    def _put_port(self, port: PortId, value: DhcpPort, owner: DhcpKey) -> None:
+        assert self._value is not None
+        try:
+            text = render_port(port, value, self._value, self.terms.settings)
+        except InvalidInput as error:
+            if owner == PortKey(port):
+                self.refused[owner] = error
+            return
+        if text != self.found.shelf.ports.get(port):
+            self._changed[port] = (text, value, owner)
+
+    def _is_starting(self) -> bool:
+        return self._program is not None and self._digest != self.found.process
+
+    def _will_run(self) -> bool:
+        return self._is_starting() or self.found.process is not None
+
+    def _is_reloading(self) -> bool:
+        """Whether dnsmasq, which goes on, remembers what contradicts the files."""
+        shelf = self.found.shelf
+        if self._is_starting() or self.found.process is None:
+            return False
+        if shelf.reload or len(self._changed) > MANY or len(shelf.tombs) > MANY:
+            return True
+        if self._text is not None and self._text.opts != shelf.opts:
+            return True
+        freed = {a for port in self._gone for a in shelf.entry(port).addresses}
+        return any(
+            needs_reload(shelf.ports.get(port), text) or self._reuses(read_host(text.host), freed)
+            for port, (text, _, _) in self._changed.items()
+        )
+
+    def _reuses(self, entry: HostEntry, freed: set[IpAddress]) -> bool:
+        """Whether *entry* has an address that dnsmasq keeps for somebody else."""
+        tombs = (self.found.shelf.tombs[port] for port in self.found.shelf.tombs_of(entry))
+        return bool(entry.addresses & freed) or any(
+            entry.addresses & tomb.addresses for tomb in tombs
+        )
+
+    def _file_steps(self, reloading: bool) -> Iterator[tuple[Step, DhcpKey]]:
+        """Changes of files; dnsmasq reads those that it needs no telling for in this order."""
+        files, shelf = self._files, self.found.shelf
+        anew = reloading or not self.found.process or self._is_starting()
+        if reloading and not shelf.reload:
+            yield MarkReload(files), self._owner
+        if self._text is not None and self._value is not None and self._is_network_changed():
+            put = PutNetwork(files=files, wanted=self._text, value=self._value)
+            yield put, self._owner
+        for port, (text, value, owner) in self._changed.items():
+            former = shelf.ports.get(port)
+            yield (
+                PutPort(files=files, port=port, wanted=text, former=former, value=value),
+                owner,
+            )
+        for port in sorted(self._gone & shelf.ports.keys(), key=str):
+            entry = shelf.entry(port)
+            tomb = None if anew or not entry.macs else render_tombstone(entry)
+            yield DropPort(files=files, port=port, tomb=tomb, entry=entry), PortKey(port)
+        for port in self._exhumed(anew):
+            yield RemoveTomb(files, port), self._owner
+        if self._is_starting() and not shelf.leases:
+            yield FillLeases(files, tuple(self._entries())), self._owner
+
+    def _is_network_changed(self) -> bool:
+        shelf, text, value = self.found.shelf, self._text, self._value
+        return (
+            text is None
+            or value is None
+            or (shelf.opts, shelf.interface, shelf.server)
+            != (text.opts, text.interface, value.server.id)
+        )
+
+    def _exhumed(self, anew: bool) -> list[PortId]:
+        """Tombstones that are of no use, or would be in the way of who has the MAC address now."""
+        tombs = self.found.shelf.tombs
+        if anew:
+            return list(tombs)
+        put = [read_host(text.host) for text, _, _ in self._changed.values()]
+        hit = {port for entry in put for port in self.found.shelf.tombs_of(entry)}
+        return [port for port in tombs if port in hit or port in self._changed] if hit else []
+
+    def _entries(self) -> Iterator[HostEntry]:
+        """Everybody who will be served."""
+        shelf = self.found.shelf
+        for port in shelf.ports.keys() - self._gone - self._changed.keys():
+            yield shelf.entry(port)
+        yield from (read_host(text.host) for text, _, _ in self._changed.values())
+
+    def _released(self) -> Iterator[tuple[Lease, DhcpKey]]:
+        """Leases of who must not have them any more, each with whom it is given back for."""
+        shelf, text = self.found.shelf, self.found.leases
+        if not text:
+            return
+        for port in sorted(self._gone, key=str):
+            former = shelf.tombs.get(port) or shelf.entry(port)
+            yield from ((lease, PortKey(port)) for lease in self._leases_of(former, former))
+        for port, (wanted, _, owner) in self._changed.items():
+            if port in shelf.ports:
+                former, now = shelf.entry(port), read_host(wanted.host)
+                lost = former.addresses - (now.addresses if former.macs == now.macs else set())
+                parted = HostEntry(former.macs, frozenset(lost))
+                yield from ((lease, owner) for lease in self._leases_of(parted, former))
+        if self.all_leases:
+            known = {address for entry in self._entries() for address in entry.addresses}
+            known |= {address for port in self._gone for address in shelf.entry(port).addresses}
+            for lease in read_leases(text):
+                if lease.address not in known:
+                    yield lease, self._owner
+
+    def _leases_of(self, entry: HostEntry, former: HostEntry) -> Iterator[Lease]:
+        """The leases that whoever was *former* has on the addresses of *entry*."""
+        for lease in find_leases(self.found.leases, sorted(entry.addresses, key=str)):
+            if lease.address.version == 6 or lease.holder in former.macs:
+                yield lease
+
+    def _release(self, lease: Lease) -> ReleaseLease:
+        interface = self._text.interface if self._text else self.found.shelf.interface or ""
+        return ReleaseLease(
+            files=self._files,
+            netns=dhcp_namespace(self.id),
+            device=interface.strip(),
+            lease=lease,
+        )
+
+    def _stage(self, backend: str, steps: Iterable[tuple[Step, DhcpKey]]) -> Stage:
+        """One stage; the lines of many steps are only made when somebody reads them."""
+        return Stage(
+            Operation(f"{backend}/{self.id}", _saying(step), frozenset({owner}), step)
+            for step, owner in steps
+        )
+
+
+def _saying(step: Step) -> Callable[[], str]:
+    return lambda: step.text

@@ -1,0 +1,131 @@
+"""What files of a network say: who has which addresses, and which leases there are.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_address
+
+from attrs import frozen
+
+from netfw.model.address import IpAddress, Mac
+
+
+@frozen
+class HostEntry:
+    """Whom a port's file in ``host`` is about."""
+
+    macs: frozenset[str]
+    addresses: frozenset[IpAddress]
+
+
+def read_host(text: str) -> HostEntry:
+    """Who is in a file of ``host``, a tombstone included."""
+    words = [word for line in text.splitlines() for word in line.lstrip("# ").split(",")]
+    return HostEntry(
+        macs=frozenset(str(mac) for word in words if (mac := _mac(word)) is not None),
+        addresses=frozenset(a for word in words if (a := _address(word.strip("[]"))) is not None),
+    )
+
+
+def render_tombstone(entry: HostEntry) -> str:
+    """The file of a port that is gone: its clients are not answered any more.
+
+    The addresses it had are noted: dnsmasq gives them to nobody else before it read all files anew.
+    """
+    ignored = "".join(f"{mac},ignore\n" for mac in sorted(entry.macs))
+    return ignored + "".join(f"# {address}\n" for address in sorted(entry.addresses, key=str))
+
+
+@frozen(kw_only=True)
+class Lease:
+    """A lease that dnsmasq wrote down."""
+
+    address: IpAddress
+    holder: str
+    """The MAC address of who has it; for IPv6 the number of the association instead."""
+    client: str
+    """The client's own identifier; ``*``: it gave none."""
+    server: str = ""
+    """How the server calls itself to IPv6 clients."""
+
+    def release(self, device: str) -> tuple[str, ...]:
+        """The command that gives it back, in the name of the client."""
+        if self.address.version == 4:
+            client = () if self.client == "*" else (self.client,)
+            return ("dhcp_release", device, str(self.address), self.holder, *client)
+        return (
+            "dhcp_release6",
+            *("--iface", device),
+            *("--client-id", self.client),
+            *("--server-id", self.server),
+            *("--iaid", self.holder.lstrip("T")),
+            *("--ip", str(self.address)),
+        )
+
+
+def read_leases(text: str) -> Iterator[Lease]:
+    """All leases of a lease file; lines that are none are passed over."""
+    server = _server(text)
+    for line in text.splitlines():
+        lease = _lease(line, server)
+        if lease is not None:
+            yield lease
+
+
+def find_leases(text: str, addresses: Iterable[IpAddress]) -> Iterator[Lease]:
+    """The leases of *addresses*; costs little however many others there are."""
+    for address in addresses:
+        at = text.find(f" {address} ")
+        if at >= 0:
+            start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+            lease = _lease(text[start : end if end >= 0 else None], _server(text))
+            if lease is not None:
+                yield lease
+
+
+def render_leases(entries: Iterable[HostEntry], expiry: int) -> str:
+    """A lease file by which everybody has the IPv4 addresses that he is to get.
+
+    :param expiry: when the leases end, in seconds of the epoch; 0: never.
+    """
+    return "".join(
+        f"{expiry} {mac} {address} * *\n"
+        for entry in entries
+        for mac in sorted(entry.macs)
+        for address in sorted(entry.addresses, key=str)
+        if address.version == 4
+    )
+
+
+def without_leases(text: str, addresses: Iterable[IpAddress]) -> str:
+    """The same lease file without those of *addresses*."""
+    gone = {str(address) for address in addresses}
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if not gone & set(line.split(" ")[2:3]))
+
+
+def _lease(line: str, server: str) -> Lease | None:
+    words = line.split(" ")
+    address = _address(words[2]) if len(words) >= 5 else None
+    if address is None:
+        return None
+    return Lease(address=address, holder=words[1], client=words[4], server=server)
+
+
+def _server(text: str) -> str:
+    at = text.find("\nduid ") + 1 if not text.startswith("duid ") else 0
+    return text[at:].split("\n", 1)[0].removeprefix("duid ") if text.startswith("duid ", at) else ""
+
+
+def _mac(word: str) -> Mac | None:
+    try:
+        return Mac(word)
+    except ValueError:
+        return None
+
+
+def _address(word: str) -> IpAddress | None:
+    try:
+        return ip_address(word)
+    except ValueError:
+        return None

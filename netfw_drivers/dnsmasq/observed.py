@@ -1,0 +1,80 @@
+"""What this host has of the networks it serves.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from attrs import define, field, frozen
+
+from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
+from netfw.linux.station.values import FoundStation
+from netfw.model.ids import NetworkId, PortId
+from netfw_drivers.dnsmasq.entries import HostEntry, read_host
+from netfw_drivers.dnsmasq.rendering import PortText
+
+
+@define
+class Shelf:
+    """The files of one network, as they are; kept current with what is done to them."""
+
+    there: bool = False
+    opts: str | None = None
+    """Of the network."""
+    interface: str | None = None
+    server: PortId | None = None
+    """The port whose device it was plugged with."""
+    leases: bool = False
+    """Whether there is a lease file."""
+    reload: bool = False
+    """dnsmasq was not told yet that it knows more than the files say."""
+    ports: dict[PortId, PortText] = field(factory=dict)
+    tombs: dict[PortId, HostEntry] = field(factory=dict)
+    """Ports that are gone, and that dnsmasq still remembers."""
+    _buried: dict[object, PortId] = field(factory=dict)
+
+    def bury(self, port: PortId, entry: HostEntry) -> None:
+        self.tombs[port] = entry
+        self._buried |= dict.fromkeys((*entry.macs, *entry.addresses), port)
+
+    def exhume(self, port: PortId) -> None:
+        entry = self.tombs.pop(port, None)
+        for word in (*entry.macs, *entry.addresses) if entry else ():
+            if self._buried.get(word) == port:
+                del self._buried[word]
+
+    def tombs_of(self, entry: HostEntry) -> frozenset[PortId]:
+        """The tombs of ports that had a MAC or an address of *entry*."""
+        words: Iterable[object] = (*entry.macs, *entry.addresses)
+        return frozenset(self._buried[word] for word in words if word in self._buried)
+
+    def entry(self, port: PortId) -> HostEntry:
+        """Whom the file of *port* is about."""
+        text = self.ports.get(port)
+        return read_host(text.host) if text is not None else HostEntry(frozenset(), frozenset())
+
+
+@frozen(kw_only=True)
+class FoundNetwork:
+    """What there is of one network, and what the driver was told of it before."""
+
+    shelf: Shelf = field(factory=Shelf)
+    told: DhcpNetwork | None = None
+    ports: Mapping[PortId, DhcpPort] = field(factory=dict)
+    """Those that the driver was told, waiting ones included."""
+    station: FoundStation | None = None
+    """``None``: it was not looked at, as nothing is asked of the network itself."""
+    process: str | None = None
+    """The digest of the program that runs, in the namespace that has the name; ``None``: none."""
+    stray: bool = False
+    """Something runs for the network elsewhere: in a namespace that lost its name."""
+    leases: str = ""
+    """The lease file, where ports are changed or dropped."""
+
+
+@frozen(kw_only=True)
+class Observed:
+    """The networks that an update concerns; all, when it is complete."""
+
+    networks: Mapping[NetworkId, FoundNetwork] = field(factory=dict)
+    homes: Mapping[PortId, NetworkId] = field(factory=dict)
+    """Where the files of ports are."""

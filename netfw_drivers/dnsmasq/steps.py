@@ -1,0 +1,223 @@
+"""What can be done to the files, leases and processes of a network.  Pure values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from attrs import frozen
+
+from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
+from netfw.linux.files import FileChange, RemoveFile, WriteFile
+from netfw.linux.process.program import ProcessKey, Program
+from netfw.model.ids import NetworkId, PortId
+from netfw_drivers.dnsmasq.entries import HostEntry, Lease
+from netfw_drivers.dnsmasq.files import Files
+from netfw_drivers.dnsmasq.rendering import NetworkText, PortText
+
+SERVICE = "dnsmasq"
+TOMB = ".gone"
+"""What the name of a tombstone ends with, beside the port's id."""
+
+
+def process_key(network: NetworkId) -> ProcessKey:
+    return ProcessKey(SERVICE, str(network))
+
+
+def tomb_of(files: Files, port: PortId) -> Path:
+    """Where it says that *port* is gone."""
+    return files.host / f"{port}{TOMB}"
+
+
+def server_of(files: Files) -> Path:
+    """Where it says which port the network is served from."""
+    return files.directory / "port"
+
+
+def reload_of(files: Files) -> Path:
+    """A file that is there while dnsmasq has to be told that files changed."""
+    return files.directory / "reload"
+
+
+@frozen
+class MarkReload:
+    """Note that dnsmasq has to be told, before anything is changed that it must be told of."""
+
+    files: Files
+
+    @property
+    def text(self) -> str:
+        return f"write {reload_of(self.files)}"
+
+    def changes(self) -> Sequence[FileChange]:
+        return (WriteFile(reload_of(self.files), ""),)
+
+
+@frozen(kw_only=True)
+class PutNetwork:
+    """Write the files of the network itself."""
+
+    files: Files
+    wanted: NetworkText
+    value: DhcpNetwork
+
+    @property
+    def text(self) -> str:
+        return f"write {self.files.network_opts}: {self.wanted.opts.rstrip()!r}"
+
+    def changes(self) -> Sequence[FileChange]:
+        return (
+            WriteFile(self.files.interface, self.wanted.interface),
+            WriteFile(server_of(self.files), f"{self.value.server.id}\n"),
+            WriteFile(self.files.network_opts, self.wanted.opts),
+        )
+
+
+@frozen(kw_only=True)
+class PutPort:
+    """Write the files of a port; one that would be empty is not there, but for ``host``."""
+
+    files: Files
+    port: PortId
+    wanted: PortText
+    former: PortText | None
+    value: DhcpPort
+
+    @property
+    def text(self) -> str:
+        return f"write {self.files.host_of(self.port)}: {self.wanted.host.rstrip()!r}"
+
+    def changes(self) -> Sequence[FileChange]:
+        """Options and names first: who is answered is answered with all of them."""
+        files, former = self.files, self.former or PortText()
+        found: list[FileChange] = []
+        for path, text, before in (
+            (files.opts_of(self.port), self.wanted.opts, former.opts),
+            (files.names_of(self.port), self.wanted.names, former.names),
+        ):
+            if text != before:
+                found.append(WriteFile(path, text) if text else RemoveFile(path))
+        if self.former is None or self.wanted.host != former.host:
+            found.append(WriteFile(files.host_of(self.port), self.wanted.host))
+        return found
+
+
+@frozen(kw_only=True)
+class DropPort:
+    """Remove the files of a port; the tombstone, if dnsmasq is to forget it now, comes first."""
+
+    files: Files
+    port: PortId
+    tomb: str | None
+    entry: HostEntry
+
+    @property
+    def text(self) -> str:
+        said = f", and say so: {self.tomb.rstrip()!r}" if self.tomb else ""
+        return f"remove {self.files.host_of(self.port)}{said}"
+
+    def changes(self) -> Sequence[FileChange]:
+        files, port = self.files, self.port
+        tomb = (WriteFile(tomb_of(files, port), self.tomb),) if self.tomb else ()
+        gone = (files.host_of(port), files.names_of(port), files.opts_of(port))
+        return (*tomb, *map(RemoveFile, gone))
+
+
+@frozen
+class RemoveTomb:
+    """Remove the tombstone of a port: dnsmasq reads everything anew, or knows better already."""
+
+    files: Files
+    port: PortId
+
+    @property
+    def text(self) -> str:
+        return f"remove {tomb_of(self.files, self.port)}"
+
+    def changes(self) -> Sequence[FileChange]:
+        return (RemoveFile(tomb_of(self.files, self.port)),)
+
+
+@frozen
+class FillLeases:
+    """Write the first lease file, so that nobody is refused what he has from elsewhere."""
+
+    files: Files
+    entries: tuple[HostEntry, ...]
+
+    @property
+    def text(self) -> str:
+        return f"write {self.files.leases}: {len(self.entries)} ports have their leases"
+
+
+@frozen
+class ForgetLeases:
+    """Take leases out of the lease file; nobody runs who would write them again."""
+
+    files: Files
+    leases: tuple[Lease, ...]
+
+    @property
+    def text(self) -> str:
+        return f"write {self.files.leases} without {', '.join(str(x.address) for x in self.leases)}"
+
+
+@frozen(kw_only=True)
+class ReleaseLease:
+    """Give a lease back, so that the address can be had by somebody else."""
+
+    files: Files
+    netns: str
+    device: str
+    lease: Lease
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.lease.release(self.device))
+
+
+@frozen
+class RunServer:
+    """Start dnsmasq; one that runs otherwise is ended before."""
+
+    files: Files
+    program: Program
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.program.argv)
+
+
+@frozen
+class Reload:
+    """Have dnsmasq read all its files anew."""
+
+    files: Files
+
+    @property
+    def text(self) -> str:
+        return f"kill -HUP $(cat {self.files.pid})"
+
+
+@frozen
+class StopServer:
+    network: NetworkId
+
+    @property
+    def text(self) -> str:
+        return f"stop {process_key(self.network)}"
+
+
+@frozen
+class RemoveFiles:
+    """Remove everything that is on disk of the network."""
+
+    files: Files
+
+    @property
+    def text(self) -> str:
+        return f"rm -r {self.files.directory}"
+
+
+FileStep = MarkReload | PutNetwork | PutPort | DropPort | RemoveTomb | FillLeases | ForgetLeases
+Step = FileStep | ReleaseLease | RunServer | Reload | StopServer | RemoveFiles

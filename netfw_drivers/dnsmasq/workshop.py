@@ -1,0 +1,193 @@
+"""Carries out what was planned for the files, leases and processes of networks."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, assert_never, cast
+
+from netfw.errors import NetfwError, OperationRefused
+from netfw.linux.files import (
+    FileChange,
+    RemoveFile,
+    WriteFile,
+    change_files,
+    read_file,
+    remove_directory,
+)
+from netfw.linux.process import Supervisor, run_command
+from netfw.model.ids import NetworkId
+from netfw.plan import Operation, Stage
+from netfw_drivers.dnsmasq.book import Book
+from netfw_drivers.dnsmasq.entries import find_leases, render_leases, without_leases
+from netfw_drivers.dnsmasq.files import Files
+from netfw_drivers.dnsmasq.steps import (
+    DropPort,
+    FileStep,
+    FillLeases,
+    ForgetLeases,
+    MarkReload,
+    PutNetwork,
+    PutPort,
+    ReleaseLease,
+    Reload,
+    RemoveFiles,
+    RemoveTomb,
+    RunServer,
+    StopServer,
+    process_key,
+    reload_of,
+)
+
+PATIENCE = 2.0
+"""Seconds within which dnsmasq has written down that a lease was given back."""
+_GLANCE = 0.002
+
+
+class Workshop:
+    """Does what is planned, and keeps the *book* current with what was done.
+
+    :param supervisor: gives the supervisor, which is made when it is first needed.
+    :param lease: seconds that a lease lasts; -1: for ever.
+    """
+
+    def __init__(self, book: Book, supervisor: Callable[[], Supervisor], lease: int) -> None:
+        self._book = book
+        self._supervisor = supervisor
+        self._lease = lease
+
+    def carry_out(self, stage: Stage) -> None:
+        """Carry out one stage.
+
+        :raises OperationRefused: it was refused, and nothing of it was done.
+        """
+        first = stage.operations[0].payload
+        try:
+            match first:
+                case RunServer():
+                    self._run(first)
+                case Reload(files):
+                    self._reload(files)
+                case StopServer(network):
+                    self._supervisor().stop(process_key(network))
+                case RemoveFiles(files):
+                    self._remove(files)
+                case ReleaseLease():
+                    self._release(stage)
+                case _:
+                    self._change_files(stage)
+        except OperationRefused as refusal:
+            known: dict[object, str] = {
+                key: why for key, why in refusal.reasons.items() if key in stage.operations
+            }
+            raise OperationRefused(known or _all(stage, str(refusal))) from refusal
+        except NetfwError as error:
+            raise OperationRefused(_all(stage, str(error))) from error
+
+    def _run(self, step: RunServer) -> None:
+        network = step.files.network
+        self._supervisor().start(process_key(network), step.program)
+        shelf = self._book.shelf(network)
+        shelf.leases = True
+        self._unmark(step.files)
+
+    def _reload(self, files: Files) -> None:
+        self._supervisor().signal(process_key(files.network), signal.SIGHUP)
+        self._unmark(files)
+
+    def _unmark(self, files: Files) -> None:
+        shelf = self._book.shelf(files.network)
+        if shelf.reload:
+            change_files([RemoveFile(reload_of(files))], files.directory)
+            shelf.reload = False
+
+    def _remove(self, files: Files) -> None:
+        ports = self._book.shelf(files.network)
+        remove_directory(files.directory)
+        for port in (*ports.ports, *ports.tombs):
+            self._book.has_no_files(port)
+        self._book.forget(files.network)
+
+    def _change_files(self, stage: Stage) -> None:
+        by_change: dict[FileChange, Operation] = {}
+        for operation in stage.operations:
+            for change in self._changes(cast(FileStep, operation.payload)):
+                by_change[change] = operation
+        files = cast(Any, stage.operations[0].payload).files
+        try:
+            change_files(tuple(by_change), files.directory)
+        except OperationRefused as refusal:
+            self._book.forget(files.network)
+            reasons: dict[object, str] = {
+                by_change[cast(FileChange, change)]: why for change, why in refusal.reasons.items()
+            }
+            raise OperationRefused(reasons) from refusal
+        for operation in stage.operations:
+            self._note(files.network, cast(FileStep, operation.payload))
+
+    def _changes(self, step: FileStep) -> Sequence[FileChange]:
+        match step:
+            case FillLeases(files, entries):
+                expiry = 0 if self._lease < 0 else int(time.time()) + self._lease
+                return (WriteFile(files.leases, render_leases(entries, expiry)),)
+            case ForgetLeases(files, leases):
+                text = read_file(files.leases) or ""
+                return (WriteFile(files.leases, without_leases(text, [x.address for x in leases])),)
+            case _:
+                return step.changes()
+
+    def _note(self, network: NetworkId, step: FileStep) -> None:
+        """What is on disk now."""
+        shelf = self._book.shelf(network)
+        shelf.there = True
+        match step:
+            case MarkReload():
+                shelf.reload = True
+            case PutNetwork(wanted=text, value=value):
+                shelf.opts, shelf.interface = text.opts, text.interface
+                shelf.server = value.server.id
+                self._book.tell_network(network, value)
+            case PutPort(port=port, wanted=wanted, value=told):
+                shelf.ports[port] = wanted
+                self._book.has_files(port, network)
+                self._book.tell_port(port, told)
+            case DropPort(port=port, tomb=tomb, entry=entry):
+                del shelf.ports[port]
+                if tomb is None:
+                    self._book.has_no_files(port)
+                else:
+                    shelf.bury(port, entry)
+            case RemoveTomb(port=port):
+                shelf.exhume(port)
+                if port not in shelf.ports:
+                    self._book.has_no_files(port)
+            case FillLeases() | ForgetLeases():
+                shelf.leases = True
+            case _:
+                assert_never(step)
+
+    def _release(self, stage: Stage) -> None:
+        """Give leases back, and see that they are gone from the lease file."""
+        steps = {operation: cast(ReleaseLease, operation.payload) for operation in stage.operations}
+        for operation, step in steps.items():
+            done = run_command(step.lease.release(step.device), namespace=step.netns)
+            if not done.ok:
+                raise OperationRefused({operation: done.said})
+        deadline = time.monotonic() + PATIENCE
+        while left := dict(_unreleased(steps)):
+            if time.monotonic() > deadline:
+                raise OperationRefused(left)
+            time.sleep(_GLANCE)
+
+
+def _unreleased(steps: dict[Operation, ReleaseLease]) -> Iterator[tuple[object, str]]:
+    first = next(iter(steps.values()))
+    text = read_file(first.files.leases) or ""
+    for operation, step in steps.items():
+        if step.lease in find_leases(text, [step.lease.address]):
+            yield operation, f"dnsmasq keeps the lease for {step.lease.holder}; is it well?"
+
+
+def _all(stage: Stage, why: str) -> dict[object, str]:
+    return dict.fromkeys(stage.operations, why)

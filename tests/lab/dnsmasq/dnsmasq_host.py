@@ -1,0 +1,125 @@
+"""A host that serves networks with dnsmasq, for the tests beside."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+from netfw.drivers.dhcp import DhcpKey
+from netfw.drivers.events import Event
+from netfw.linux.process import OnDeath
+from netfw.model.address import Mac
+from netfw.model.device import device_name
+from netfw.model.ids import NetworkId
+from netfw.ovs.ovsdb import Ovsdb
+from netfw.plan import Outcome, Plan, Update
+from netfw.testing.conformance.dhcp_world import Net, Tenant, wanted
+from netfw.testing.lab.dhcp_client import Udhcpc
+from netfw.testing.lab.dhcp_lease import Lease
+from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.openvswitch import PrivateOvs
+from netfw.testing.lab.place import KINDS, Place
+from netfw_drivers.dnsmasq.dhcp import DnsmasqDhcpDriver
+from netfw_drivers.dnsmasq.files import Files
+from netfw_drivers.dnsmasq.settings import Settings
+from netfw_drivers.ovs.interface import OvsInterfaceDriver
+
+BRIDGE = "br-int"
+
+
+class DnsmasqHost:
+    """A switch whose networks are VLANs, and a driver that can be killed and started again."""
+
+    def __init__(self, ovs: PrivateOvs, directory: Path) -> None:
+        self.ovs = ovs
+        self.settings = Settings(confs=directory / "dhcp", user="root")
+        self.events: list[Event] = []
+        self._stack = ExitStack()
+        self._vlans: dict[NetworkId, int] = {}
+        self._numbers = itertools.count(1)
+        self._clients: dict[Mac, Udhcpc] = {}
+
+    def __enter__(self) -> Self:
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        self._place = Place({kind: os.open(f"/proc/self/ns/{kind}", flags) for kind in KINDS})
+        self._stack.callback(self._place.close)
+        self.ovs.add_bridge(BRIDGE)
+        self.ovs.ofctl("add-flow", BRIDGE, "actions=normal")
+        self.ovsdb = self._stack.enter_context(Ovsdb(self.ovs.remote, timeout=5))
+        self.interface = OvsInterfaceDriver(self.ovsdb, BRIDGE)
+        self.driver = self.make_driver()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for client in self._clients.values():
+            client.close()
+        self.driver.gc(())
+        self.driver.close()
+        self._stack.close()
+
+    def make_driver(self, **options: Any) -> DnsmasqDhcpDriver:
+        driver = DnsmasqDhcpDriver(self.interface, self.settings, **options)
+        driver.watch(self.events.append)
+        return driver
+
+    def restart(self, on_death: OnDeath = OnDeath.RESPAWN) -> None:
+        """The agent is killed, and another one started; what runs goes on."""
+        self.driver.close()
+        self.driver = self.make_driver(on_death=on_death)
+
+    def put(self, *things: Net | Tenant) -> Outcome[DhcpKey]:
+        """Have *things* served; the switch lets the servers' traffic pass."""
+        outcome = self.driver.converge(Update(put=wanted(*things)))
+        for thing in things:
+            if isinstance(thing, Net) and thing.key in outcome.done:
+                self._admit(thing)
+        return outcome
+
+    def drop(self, *things: Net | Tenant) -> Outcome[DhcpKey]:
+        return self.driver.converge(Update(drop=frozenset(thing.key for thing in things)))
+
+    def plan(self, *things: Net | Tenant) -> Plan:
+        update = Update(put=wanted(*things))
+        return self.driver.plan(update, self.driver.observe(update))
+
+    def lease(self, tenant: Tenant, patience: float | None = None) -> Lease | None:
+        """What a client in the instance gets that comes up now."""
+        return self.client(tenant).lease(patience)
+
+    def client(self, tenant: Tenant) -> Udhcpc:
+        if tenant.mac not in self._clients:
+            number = next(self._numbers)
+            instance = Instance(f"vm{number}", self._place, self.ovs)
+            instance.open()
+            self._stack.callback(instance.close)
+            tag = self._vlan(tenant.value.network)
+            instance.plug(
+                Plug(bridge=BRIDGE, device=f"vm{number}", mac=str(tenant.mac), tag=tag, mtu=1450)
+            )
+            self._clients[tenant.mac] = Udhcpc(instance)
+        return self._clients[tenant.mac]
+
+    def files(self, net: Net) -> Files:
+        return Files(self.settings.confs, net.id)
+
+    def pid(self, net: Net) -> int:
+        return int(self.files(net).pid.read_text())
+
+    def stamps(self, net: Net) -> dict[str, tuple[int, int]]:
+        """When each file was written last, but for what dnsmasq writes itself."""
+        found = {}
+        for where, _, names in os.walk(self.files(net).directory):
+            for name in names:
+                status = os.stat(os.path.join(where, name))
+                found[os.path.join(where, name)] = (status.st_ino, status.st_mtime_ns)
+        return {path: stamp for path, stamp in found.items() if not path.endswith("/leases")}
+
+    def _admit(self, net: Net) -> None:
+        device = device_name("tap", net.value.server.id)
+        self.ovs.vsctl("set", "port", device, f"tag={self._vlan(net.id)}")
+
+    def _vlan(self, network: NetworkId) -> int:
+        return self._vlans.setdefault(network, len(self._vlans) + 1)
