@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
@@ -29,7 +28,7 @@ from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.linux import netns
 from netfw.linux.network import Network
 from netfw.linux.operations import AddVeth, SetMac, SetMtu
-from netfw.linux.station import Stations, plan_removal, plan_station, why_without_ipv6
+from netfw.linux.station import Stations, plan_removal, plan_station
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.plan import Update
@@ -358,78 +357,6 @@ def test_devices_that_do_not_belong_there_are_unplugged(interface, stations):
     assert interface.held() == {port}
     with Network() as home:
         assert home.link("theirs") is None
-
-
-@pytest.mark.spec("DHCP-27")
-def test_default_routes_follow_their_gateways(interface, stations):
-    wanted = station(interface)
-
-    def routes(*gateways: str) -> set[str]:
-        made = evolve(wanted, gateways=addresses(*gateways))
-        converge(stations, made)
-        assert plan(stations, made) == ()
-        device = f" {wanted.device}"
-        connected = {"10.0.0.0/24", "fd00::/64", "fe80::/64"}
-        return {route.removesuffix(device) for route in seen(wanted.netns)["routes"]} - connected
-
-    assert routes("10.0.0.1", "fd00::1") == {"default 10.0.0.1", "default fd00::1"}
-    assert routes("192.0.2.1", "2001:db8::1") == {
-        "192.0.2.1",
-        "default 192.0.2.1",
-        "2001:db8::1",
-        "default 2001:db8::1",
-    }
-    assert routes("192.0.2.2", "fe80::1") == {
-        "192.0.2.2",
-        "default 192.0.2.2",
-        "default fe80::1",
-    }
-    assert routes("fd00::1") == {"default fd00::1"}
-    assert routes() == set()
-    assert routes("10.0.0.2") == set()
-
-
-@pytest.mark.spec("DHCP-26")
-def test_a_server_listens_on_all_its_addresses_at_once(interface, stations):
-    wanted = station(
-        interface,
-        addresses=interfaces("10.0.0.2/24", "fd00::2/64", "fe80::a9fe:a9fe/128", "169.254.169.254"),
-    )
-    converge(stations, wanted)
-
-    def listen() -> None:
-        scope = socket.if_nametoindex(wanted.device)
-        for each in wanted.addresses:
-            family = socket.AF_INET if each.version == 4 else socket.AF_INET6
-            with socket.socket(family, socket.SOCK_DGRAM) as server:
-                where = (str(each.ip), 67)
-                server.bind(where if each.version == 4 else (*where, 0, scope))
-
-    netns.run_in(wanted.netns, listen)
-    assert plan(stations, wanted) == ()
-
-
-def test_an_ipv6_that_is_switched_off_leaves_ipv4_and_a_reason(interface, stations):
-    wanted = station(interface)
-    netns.ensure(wanted.netns)
-    in_netns(wanted.netns, "sysctl -w net.ipv6.conf.all.disable_ipv6=1")
-    converge(stations, wanted)
-    assert plan(stations, wanted) == ()
-    found = seen(wanted.netns)
-    assert {entry for entry in found["addresses"] if ":" in entry} == set()
-    assert f"default 10.0.0.1 {wanted.device}" in found["routes"]
-    assert "switched off" in (why_without_ipv6(wanted, stations.observe(wanted.netns)) or "")
-
-
-def test_a_link_too_small_for_ipv6_has_ipv4(interface, stations):
-    wanted = station(interface, mtu=1000)
-    converge(stations, wanted)
-    assert plan(stations, wanted) == ()
-    assert f"10.0.0.2/24 dev {wanted.device}" in seen(wanted.netns)["addresses"]
-    larger = evolve(wanted, mtu=1400)
-    converge(stations, larger)
-    assert plan(stations, larger) == ()
-    assert f"fd00::2/64 dev {wanted.device}" in seen(wanted.netns)["addresses"]
 
 
 def test_many_stations_are_made_changed_and_removed_at_once(interface, stations):
