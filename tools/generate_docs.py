@@ -6,6 +6,7 @@ docs/pipeline.md           the way of a packet through the bridges of the Open v
 docs/api-resources.md      the resources of the API and their attributes
 samples/conf/netfw.conf    every option of netfw and of the installed reference drivers
 samples/conf/ovs-agent.conf  those that netfw-ovs-agent reads
+samples/conf/dhcp-agent.conf  those that netfw-dhcp-agent reads
 samples/conf/metadata-agent.conf  those that netfw-metadata-agent reads
 samples/conf/server.conf   those that netfw-server reads
 samples/conf/policy.yaml   every policy rule of the API, as it is
@@ -36,10 +37,11 @@ API = Path("docs/api-resources.md")
 POLICY = Path("samples/conf/policy.yaml")
 SAMPLES = {
     Path("samples/conf/netfw.conf"): (
-        *("netfw", "netfw.agents", "netfw.metadata"),
+        *("netfw", "netfw.agents", "netfw.dhcp", "netfw.metadata"),
         *("netfw.server", "netfw.drivers"),
     ),
     Path("samples/conf/ovs-agent.conf"): ("netfw.ovs_agent",),
+    Path("samples/conf/dhcp-agent.conf"): ("netfw.dhcp_agent",),
     Path("samples/conf/metadata-agent.conf"): ("netfw.metadata_agent",),
     Path("samples/conf/server.conf"): ("netfw.netfw_server",),
 }

@@ -36,15 +36,18 @@ def source_of(conf: ConfigOpts, host: LocalHost, stack: ExitStack) -> StateSourc
     return source
 
 
-def timing_of(conf: ConfigOpts, poll: float = 0.0) -> Timing:
-    """How often things are done, as the options say now; the host is looked at every *poll*."""
+def timing_of(conf: ConfigOpts, poll: float = 0.0, *, longest: float | None = None) -> Timing:
+    """How often things are done, as the options say now; the host is looked at every *poll*.
+
+    What failed is tried again after *longest* seconds at most; ``None``: as an option says.
+    """
     options = conf.agent
     return Timing(
         report=options.report_interval,
         audit=options.audit_interval,
         pull=options.refresh_interval,
         poll=poll,
-        pauses=Pauses(options.retry_pause, options.retry_pause_max),
+        pauses=Pauses(options.retry_pause, options.retry_pause_max if longest is None else longest),
     )
 
 

@@ -1,0 +1,105 @@
+"""What the program of any agent does that has a loop: arguments, run, what its status says."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from attrs import frozen
+
+from netfw.agents.loop import Timing
+from netfw.agents.work import Work
+from netfw.cli.agent_run import run_loop
+from netfw.cli.config_arguments import add_file_arguments, file_arguments
+from netfw.cli.process import Orders, run
+from netfw.conf.reading import Groups
+from netfw.drivers.state_source import StateSource
+from netfw.errors import AgentMustEnd, ConfigError
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts
+
+LOG = logging.getLogger(__name__)
+
+
+class Parts(Protocol):
+    """An agent, put together; as text it says of what."""
+
+    source: StateSource
+
+    @property
+    def agent(self) -> Work[Any]:
+        """Its work."""
+
+    def timing(self) -> Timing:
+        """How often things are done, as the options say now."""
+
+    def status_path(self) -> Path:
+        """Where monitors look."""
+
+
+@frozen(kw_only=True)
+class Program:
+    """A program that runs an agent."""
+
+    name: str
+    description: str
+    groups: Callable[[Sequence[str]], Groups]
+    """The options that the files in some arguments describe."""
+    parts: Callable[[ConfigOpts], AbstractContextManager[Parts]]
+
+    def main(self, argv: Sequence[str] | None = None) -> int:
+        """Run it; 0 stopped or converged, 1 not converged in time or ended by what happened, 2
+        wrongly configured."""
+        arguments = self._parsed(argv)
+        within = arguments.timeout if arguments.once else None
+        files = file_arguments(arguments)
+        status = 0
+
+        def serve(conf: ConfigOpts, orders: Orders) -> None:
+            nonlocal status
+            status = self._serve(conf, orders, within)
+
+        try:
+            return run(self.name, files, serve, self.groups(files)) or status
+        except (ConfigError, AgentMustEnd) as exc:
+            print(f"{self.name}: {exc}", file=sys.stderr)
+            return 2 if isinstance(exc, ConfigError) else 1
+
+    def _serve(self, conf: ConfigOpts, orders: Orders, within: float | None) -> int:
+        with self.parts(conf) as parts:
+            LOG.info("%s %s begins: %s", self.name, version("netfw"), parts)
+            try:
+                status = run_loop(
+                    parts.source,
+                    parts.agent,
+                    parts.timing,
+                    status=parts.status_path(),
+                    orders=orders,
+                    within=within,
+                )
+            except AgentMustEnd as exc:
+                LOG.error("%s ends, as it is configured to: %s", self.name, exc)
+                raise
+        LOG.info("%s has ended, and leaves the host as it is", self.name)
+        return status
+
+    def _parsed(self, argv: Sequence[str] | None) -> argparse.Namespace:
+        parser = argparse.ArgumentParser(prog=self.name, description=self.description)
+        add_file_arguments(parser)
+        parser.add_argument(
+            "--once", action="store_true", help="end, with status 0, when everything is as wanted"
+        )
+        parser.add_argument(
+            "--timeout",
+            type=float,
+            default=60.0,
+            help="seconds after which --once ends with status 1",
+        )
+        return parser.parse_args(argv)

@@ -1,0 +1,117 @@
+"""The DHCP agent of a host, put together from its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from netfw.agents.dhcp.agent import DhcpAgent, DhcpSettings
+from netfw.agents.dhcp.metadata import MetadataRules
+from netfw.agents.loop import Timing
+from netfw.cli.agent_parts import SOURCE_KINDS, source_of, status_path_of, timing_of
+from netfw.cli.driver_conf import Kinds, driver_options, groups_of, make, values
+from netfw.conf import core
+from netfw.conf.agent import GROUP
+from netfw.conf.dhcp_agent import COMMON, DHCP
+from netfw.conf.reading import Groups
+from netfw.drivers.base import Capability
+from netfw.drivers.dhcp import DhcpDriver
+from netfw.drivers.host import LocalHost
+from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.metadata import MetadataDriver
+from netfw.errors import ConfigError
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts, Opt
+
+PROGRAM = "netfw-dhcp-agent"
+KINDS: Kinds = {
+    **SOURCE_KINDS,
+    (GROUP, "interface_driver"): InterfaceDriver,
+    (GROUP, "dhcp_driver"): DhcpDriver,
+    (GROUP, "metadata_driver"): MetadataDriver,
+}
+
+
+def dhcp_groups(argv: Sequence[str]) -> Groups:
+    """All options of the DHCP agent that the files in *argv* describe.
+
+    :raises ConfigError: a file can not be read, or a driver does not exist or can not be used.
+    """
+    return groups_of(PROGRAM, argv, {GROUP: (*COMMON, *DHCP)}, KINDS)
+
+
+def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
+    """All options of the agent and of every driver it could use, for its sample configuration."""
+    return [*core.list_opts(), (GROUP, (*COMMON, *DHCP)), *driver_options(KINDS)]
+
+
+class DhcpParts:
+    """Source and drivers of one DHCP agent; closing them leaves all that is served as it is.
+
+    :raises ConfigError: what is configured can not be.
+    """
+
+    def __init__(self, conf: ConfigOpts) -> None:
+        self._conf = conf
+        options = conf.agent
+        for name in ("interface_driver", "dhcp_driver"):
+            if not options[name]:
+                raise ConfigError(f"[{GROUP}] {name}: name a driver")
+        with ExitStack() as stack:
+            self.host = stack.enter_context(LocalHost())
+            self.source = source_of(conf, self.host, stack)
+            self.interface = make(conf, InterfaceDriver, options.interface_driver, self.host)
+            stack.callback(self.interface.close)
+            self.host.add(self.interface)
+            self.dhcp = make(conf, DhcpDriver, options.dhcp_driver, self.host)
+            stack.callback(self.dhcp.close)
+            self.metadata: MetadataDriver | None = None
+            if options.metadata_driver:
+                self.metadata = make(conf, MetadataDriver, options.metadata_driver, self.host)
+                stack.callback(self.metadata.close)
+            self.agent = DhcpAgent(self._settings(), self.source, self.dhcp, metadata=self.metadata)
+            stack.callback(self.agent.close)
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def __str__(self) -> str:
+        metadata = "none" if self.metadata is None else self.metadata.describe().name
+        return (
+            f"host {self._conf.host}, source {self.source.describe().name}, "
+            f"interface driver {self.interface.describe().name}, "
+            f"DHCP driver {self.dhcp.describe().name}, metadata driver {metadata}"
+        )
+
+    def timing(self) -> Timing:
+        """How often things are done, as the options say now."""
+        return timing_of(self._conf, longest=self._conf.agent.resync_interval)
+
+    def status_path(self) -> Path:
+        """Where monitors look."""
+        return status_path_of(self._conf, PROGRAM)
+
+    def _settings(self) -> DhcpSettings:
+        options = self._conf.agent
+        driver = values(self._conf, DhcpDriver, options.dhcp_driver)
+        rules = MetadataRules(
+            force=options.force_metadata,
+            isolated=options.enable_isolated_metadata,
+            network=options.enable_metadata_network,
+        )
+        return DhcpSettings(
+            host=self._conf.host,
+            threads=options.num_sync_threads,
+            gateways=Capability.GATEWAY_ADDRESSES in self.interface.describe().capabilities,
+            metadata=rules,
+            availability_zone=options.availability_zone or None,
+            lease_duration=driver.get("dhcp_lease_duration"),
+            binary=PROGRAM,
+        )
