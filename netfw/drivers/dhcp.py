@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
 from attrs import field, frozen
 
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.model.address import IpInterface, Mac, no_scope
+from netfw.model.address import IpAddress, IpInterface, Mac, as_interface, no_scope
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
+
+METADATA_ADDRESSES: Final[Mapping[int, IpInterface]] = {
+    4: as_interface("169.254.169.254/32"),
+    6: as_interface("fe80::a9fe:a9fe/128"),
+}
+"""Of the metadata service, by family."""
 
 
 @frozen(kw_only=True)
@@ -35,11 +42,30 @@ class DhcpNetwork:
     mtu: int
     dns_domain: str = ""
     options: tuple[DhcpOption, ...] = ()
-    """For every port; a port's own of the same name win."""
+    """For every port; a port's own of the same option win, by whichever of its names or by its
+    number either is called.  What there is to know of them is in ``netfw.drivers.dhcp_options``."""
     peers: tuple[IpInterface, ...] = field(default=(), validator=no_scope)
-    """Other DHCP servers of the network: its name servers where a subnet names none."""
+    """Other DHCP servers of the network: its name servers where a subnet names none, beside this
+    one if it answers questions about names."""
     metadata_for: frozenset[SubnetId] = frozenset()
     """Subnets whose instances reach the metadata service through this server's port."""
+
+    @property
+    def addresses(self) -> tuple[IpInterface, ...]:
+        """All that the server's device has: the port's own, and where instances reach the metadata
+        service through it, that service's own of each family."""
+        if not self.metadata_for:
+            return self.server.addresses
+        families = {4, *(subnet.ip_version for subnet in self.subnets)}
+        return (*self.server.addresses, *(METADATA_ADDRESSES[each] for each in sorted(families)))
+
+    @property
+    def gateways(self) -> tuple[IpAddress, ...]:
+        """Of the device's default routes: in each family that of the first subnet with DHCP that
+        has one."""
+        served = [each for each in self.subnets if each.enable_dhcp and each.gateway is not None]
+        first = {each.ip_version: each.gateway for each in reversed(served)}
+        return tuple(gateway for _, gateway in sorted(first.items()) if gateway is not None)
 
 
 @frozen(kw_only=True)
@@ -86,11 +112,12 @@ class DhcpDriver(HostDriver[DhcpKey, DhcpValue]):
     4. Leases live on when the driver, the agent or the server process is restarted: no client is
        refused its own address.
     5. A server process that dies is started again, and a ``ProcessDied`` says so.
-    6. The device has exactly the addresses and routes that the network asks for, and the metadata
-       address where ``metadata_for`` is not empty.
+    6. The device has exactly the ``addresses`` of the network, and default routes to its
+       ``gateways``: one that lies outside its subnet is reached nevertheless.
     7. A dropped network leaves no process, device, namespace or file.
-    8. Text that would be more than one value in the server's configuration is refused by name, as
-       ``InvalidInput`` for its key, and never reaches a file.
+    8. A name that is no DNS name, and an option whose name or value could be more than one in
+       anybody's files, are refused by field as ``InvalidInput`` for their key, and never reach a
+       file, whatever the driver's own look like: clients hand them to scripts.
     9. IPv6 is asked only of a driver that declares ``Capability.DHCPV6``; for any other, a port's
        IPv6 addresses and subnets do no harm to its IPv4 ones.
     """

@@ -49,16 +49,20 @@ def _domains(text: str) -> bytes:
     return coded
 
 
-def routes(text: str) -> bytes:
-    """Destinations and next hops by turns, as RFC 3442 writes them."""
-    words = [word.strip() for word in text.split(",")]
+def routes(ways: Iterable[tuple[ipaddress.IPv4Network, ipaddress.IPv4Address]]) -> bytes:
+    """Destinations and next hops as RFC 3442 writes them; 0.0.0.0 is a next hop that is none."""
     coded = b""
-    for destination, nexthop in zip(words[::2], words[1::2], strict=True):
-        network = ipaddress.IPv4Network(destination)
-        significant = (network.prefixlen + 7) // 8
-        coded += bytes([network.prefixlen]) + network.network_address.packed[:significant]
-        coded += ipaddress.IPv4Address(nexthop).packed
+    for destination, nexthop in ways:
+        significant = (destination.prefixlen + 7) // 8
+        coded += bytes([destination.prefixlen]) + destination.network_address.packed[:significant]
+        coded += nexthop.packed
     return coded
+
+
+def _routes(text: str) -> bytes:
+    words = [word.strip() for word in text.split(",")]
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return routes((ipaddress.IPv4Network(to), ipaddress.IPv4Address(by)) for to, by in pairs)
 
 
 def _as_it_looks(text: str) -> bytes:
@@ -137,7 +141,7 @@ _NUMBERED: Final[Mapping[Form, Mapping[str, int]]] = {
     _domains: {
         "domain-search": 119,
     },
-    routes: {
+    _routes: {
         "classless-static-route": 121,
     },
 }
@@ -146,7 +150,7 @@ NUMBERS: Final[Mapping[str, int]] = {
 }
 _FORMS: Final[Mapping[int, Form]] = {
     number: form for form, named in _NUMBERED.items() for number in named.values()
-} | {249: routes}
+} | {249: _routes}
 
 
 def option_number(option: DhcpOption) -> int:

@@ -1,0 +1,49 @@
+"""What a network asks of the device that it is served from."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_interface
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from netfw.drivers.dhcp import DhcpNetwork, ServerPort
+from netfw.model.ids import NetworkId, PortId, SubnetId
+from netfw.model.subnet import Subnet
+
+OWN = (ip_interface("10.0.0.2/24"), ip_interface("fd00::2/64"))
+
+
+def subnet(number: int, cidr: str, gateway: str | None = None, **more: Any) -> Subnet:
+    network = NetworkId(UUID(int=1))
+    id = SubnetId(UUID(int=number))
+    return Subnet(id=id, network_id=network, cidr=cidr, gateway=gateway, **more)  # type: ignore[arg-type]
+
+
+def network(*subnets: Subnet, **more: Any) -> DhcpNetwork:
+    server = ServerPort(id=PortId(UUID(int=9)), mac="fa:16:3e:00:00:01", addresses=OWN)
+    return DhcpNetwork(server=server, subnets=subnets, mtu=1500, **more)
+
+
+@pytest.mark.spec("DHCP-26")
+def test_the_metadata_service_has_an_address_of_each_family_where_it_is_reached() -> None:
+    four, six = subnet(1, "10.0.0.0/24"), subnet(2, "fd00::/64")
+    assert network(four, six).addresses == OWN
+    metadata = (ip_interface("169.254.169.254/32"), ip_interface("fe80::a9fe:a9fe/128"))
+    wanted = frozenset({four.id})
+    assert network(four, metadata_for=wanted).addresses == (*OWN, metadata[0])
+    assert network(four, six, metadata_for=wanted).addresses == (*OWN, *metadata)
+
+
+@pytest.mark.spec("DHCP-27")
+def test_a_default_route_is_that_of_the_first_served_subnet_with_a_gateway() -> None:
+    subnets = (
+        subnet(1, "10.0.0.0/24", "10.0.0.1", enable_dhcp=False),
+        subnet(2, "10.1.0.0/24"),
+        subnet(3, "fd00::/64", "fd00::1"),
+        subnet(4, "10.2.0.0/24", "198.51.100.1"),
+        subnet(5, "10.3.0.0/24", "10.3.0.1"),
+    )
+    assert network(*subnets).gateways == (ip_address("198.51.100.1"), ip_address("fd00::1"))
+    assert network(*subnets[:2]).gateways == ()
