@@ -290,8 +290,10 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
     def test_different_proxies_can_be_asked_for_at_once(self, driver: MetadataDriver) -> None:
         things = self.examples(6)
         outcomes: list[Outcome[MetadataKey]] = []
+        together = threading.Barrier(len(things))
 
         def work(key: MetadataKey, proxy: MetadataProxy) -> None:
+            together.wait()
             outcomes.append(driver.converge(Update(put={key: proxy})))
 
         threads = [threading.Thread(target=work, args=item) for item in things.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -72,9 +73,8 @@ class RecordingAgent:
     def _serve(self, connection: socket.socket) -> None:
         with connection:
             connection.settimeout(_PATIENCE)
-            reader = _Reader(connection)
             try:
-                while (arrival := reader.request()) is not None:
+                for arrival in requests_in(connection.recv):
                     with self._lock:
                         self._arrived.append(arrival)
                     connection.sendall(ANSWER)
@@ -82,11 +82,16 @@ class RecordingAgent:
                 return  # the proxy has hung up, or says no more
 
 
-class _Reader:
-    """Requests from a connection."""
+def requests_in(read: Callable[[int], bytes]) -> Iterator[Arrival]:
+    """The requests that *read* gives, until it gives nothing more."""
+    reader = _Reader(read)
+    while (arrival := reader.request()) is not None:
+        yield arrival
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
+
+class _Reader:
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._receive = read
         self._read = b""
 
     def request(self) -> Arrival | None:
@@ -124,6 +129,6 @@ class _Reader:
         return found
 
     def _more(self) -> bool:
-        more = self._connection.recv(65536)
+        more = self._receive(65536)
         self._read += more
         return bool(more)
