@@ -11,6 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from attrs import evolve
+
 from netfw.agents.loop import Timing
 from netfw.agents.metadata.agent import MetadataAgent
 from netfw.agents.metadata.announce import Identity, MetadataSettings, socket_mode
@@ -127,10 +129,7 @@ class MetadataParts:
 def _settings(conf: ConfigOpts) -> MetadataSettings:
     options = conf[GROUP]
     agent = Identity(user=os.geteuid(), group=os.getegid())
-    proxy = Identity(
-        user=_number(options.metadata_proxy_user, agent.user, user=True),
-        group=_number(options.metadata_proxy_group, agent.group, user=False),
-    )
+    proxy = _proxy(options.metadata_proxy_user, options.metadata_proxy_group, agent)
     return MetadataSettings(
         host=conf.host,
         socket=Path(options.metadata_proxy_socket),
@@ -143,17 +142,25 @@ def _settings(conf: ConfigOpts) -> MetadataSettings:
     )
 
 
-def _number(name: str, default: int, *, user: bool) -> int:
-    """The number of a user or a group."""
-    if not name:
-        return default
-    if name.isascii() and name.isdecimal():
-        return int(name)
+def _proxy(user: str, group: str, agent: Identity) -> Identity:
+    """Who proxies run as; those of whom nothing is said, as the *agent*.
+
+    :raises ConfigError: the machine does not know him.
+    """
+    found = agent
     try:
-        return pwd.getpwnam(name).pw_uid if user else grp.getgrnam(name).gr_gid
+        if user:
+            entry = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
+            found = Identity(user=entry.pw_uid, group=entry.pw_gid)
+        if group:
+            number = int(group) if group.isdecimal() else grp.getgrnam(group).gr_gid
+            found = evolve(found, group=number)
     except KeyError as exc:
-        option = "metadata_proxy_user" if user else "metadata_proxy_group"
-        raise ConfigError(f"[{GROUP}] {option}: this machine does not know {name!r}") from exc
+        raise ConfigError(
+            f"[{GROUP}] metadata_proxy_user {user!r} or metadata_proxy_group {group!r}: this "
+            "machine does not know it"
+        ) from exc
+    return found
 
 
 def _http(settings: MetadataSettings) -> HttpSettings:

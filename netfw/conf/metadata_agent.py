@@ -59,11 +59,11 @@ SERVICE = (
     ),
     cfg.FloatOpt(
         "nova_metadata_timeout",
-        default=60.0,
+        default=50.0,
         min=0.1,
         mutable=True,
         help="Seconds that the service may take for an answer, all in all; beyond them, instances "
-        "get 504.",
+        "get 504.  Proxies should wait a little longer (metadata_proxy_answer_timeout).",
     ),
 )
 
@@ -90,8 +90,8 @@ SERVING = (
     cfg.StrOpt(
         "metadata_proxy_group",
         default="",
-        help="The group that proxies run as, by name or number, for deduce.  Empty: that of the "
-        "agent.",
+        help="The group that proxies run as, by name or number, for deduce.  Empty: the first "
+        "group of metadata_proxy_user.",
     ),
     cfg.IntOpt(
         "metadata_workers",

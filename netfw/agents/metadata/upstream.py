@@ -64,7 +64,7 @@ class Service:
     host: str
     port: int
     tls: TlsTrust | None = None
-    timeout: float = 60.0
+    timeout: float = 50.0
     """Seconds that it may take to answer, all in all."""
     connecting: float = 5.0
     """Seconds of these that it may take to be reached."""

@@ -1,0 +1,186 @@
+"""Whose address it is: asked once, remembered for a moment."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
+from uuid import UUID
+
+import pytest
+
+from netfw.agents.metadata.directory import Directory, Keeping
+from netfw.agents.metadata.outgoing import Instance
+from netfw.drivers.requests import FindPorts
+from netfw.errors import BackendUnavailable, NotFound, NotSupported
+from netfw.http.refusal import Refusal
+from netfw.model.address import Mac
+from netfw.model.ids import NetworkId, PortId
+from netfw.model.port import Port
+
+NET = NetworkId(UUID(int=1))
+
+
+def request(number: int = 7) -> FindPorts:
+    return FindPorts(address=ip_address(f"10.0.0.{number}"), network=NET)
+
+
+def port(device: str = "i-1", project: str = "p") -> Port:
+    mac = Mac("fa:16:3e:00:00:01")
+    return Port(
+        id=PortId(UUID(int=5)), network_id=NET, mac=mac, device_id=device, project_id=project
+    )
+
+
+class Source:
+    """Answers as it is told, and counts."""
+
+    def __init__(self, answer: Callable[[FindPorts], tuple[Port, ...]]) -> None:
+        self.answer = answer
+        self.asked: list[FindPorts] = []
+        self.now = 0.0
+
+    def __call__(self, request: FindPorts) -> tuple[Port, ...]:
+        self.asked.append(request)
+        return self.answer(request)
+
+    def clock(self) -> float:
+        return self.now
+
+
+def status(directory: Directory, of: FindPorts | None = None) -> int:
+    try:
+        directory.find(of or request())
+    except Refusal as refusal:
+        return refusal.status
+    return 200
+
+
+def test_an_answer_is_remembered_for_its_time_and_no_longer() -> None:
+    source = Source(lambda _: (port(),))
+    directory = Directory(source, Keeping(found=5, none=1), source.clock)
+    for source.now in (0.0, 4.9):
+        assert directory.find(request()) == Instance("i-1", "p")
+    assert len(source.asked) == 1
+    source.answer = lambda _: (port("i-2"),)
+    source.now = 5.0
+    assert directory.find(request()) == Instance("i-2", "p")
+    assert (directory.asked, directory.hits) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "ports",
+    [(), (port(), port("i-2")), (port(""),), (port("i-1", "p\u00e9"),)],
+    ids=["none", "two", "without instance", "with a name no header takes"],
+)
+def test_none_or_several_are_nobody_and_that_is_forgotten_sooner(ports: tuple[Port, ...]) -> None:
+    source = Source(lambda _: ports)
+    directory = Directory(source, Keeping(found=5, none=1), source.clock)
+    for source.now in (0.0, 0.9):
+        assert status(directory) == 404
+    assert len(source.asked) == 1
+    source.answer = lambda _: (port(),)
+    source.now = 1.0
+    assert status(directory) == 200
+
+
+def test_without_keeping_the_source_is_asked_each_time() -> None:
+    source = Source(lambda _: (port(),))
+    directory = Directory(source, Keeping(found=0, none=0), source.clock)
+    for _ in range(3):
+        assert status(directory) == 200
+    assert (len(source.asked), len(directory)) == (3, 0)
+
+
+def test_no_more_is_remembered_than_may_be() -> None:
+    source = Source(lambda _: (port(),))
+    directory = Directory(source, Keeping(most=3), source.clock)
+    for number in (1, 2, 3, 4):
+        directory.find(request(number))
+    assert len(directory) == 3
+    directory.find(request(4))
+    assert len(source.asked) == 4
+    directory.find(request(1))
+    assert len(source.asked) == 5
+
+
+def test_a_hundred_who_ask_at_once_ask_once() -> None:
+    together = threading.Barrier(100)
+    asked = threading.Event()
+
+    def slowly(_: FindPorts) -> tuple[Port, ...]:
+        assert asked.wait(10)
+        return (port(),)
+
+    source = Source(slowly)
+    directory = Directory(source, Keeping(found=0))
+
+    def boot(_: int) -> Instance:
+        together.wait(10)
+        return directory.find(request())
+
+    with ThreadPoolExecutor(101) as pool:
+        found = [pool.submit(boot, number) for number in range(100)]
+        while len(source.asked) != 1 or len(directory._under_way) != 1:
+            pass
+        threading.Timer(0.2, asked.set).start()
+        assert {each.result() for each in found} == {Instance("i-1", "p")}
+    assert len(source.asked) == 1
+
+
+def fails(error: Exception) -> Callable[[FindPorts], tuple[Port, ...]]:
+    def answer(_: FindPorts) -> tuple[Port, ...]:
+        raise error
+
+    return answer
+
+
+def test_a_network_that_is_gone_is_nobody() -> None:
+    source = Source(fails(NotFound("there is no network")))
+    directory = Directory(source, clock=source.clock)
+    assert status(directory) == 404
+    assert directory.trouble == ""
+
+
+@pytest.mark.parametrize("error", [BackendUnavailable("no answer"), NotSupported("not that")])
+def test_a_source_that_can_not_say_is_503_and_told_until_it_can(error: Exception) -> None:
+    source = Source(fails(error))
+    directory = Directory(source, Keeping(none=1), source.clock)
+    assert (status(directory), directory.trouble) == (503, str(error))
+    assert status(directory) == 503
+    assert len(source.asked) == 1
+    source.answer = lambda _: (port(),)
+    source.now = 1.0
+    assert (status(directory), directory.trouble) == (200, "")
+
+
+def test_while_the_source_is_away_one_waits_for_it_and_the_others_do_not() -> None:
+    source = Source(fails(BackendUnavailable("no answer")))
+    directory = Directory(source, clock=source.clock)
+    assert status(directory) == 503
+    begun, release = threading.Event(), threading.Event()
+
+    def hang(_: FindPorts) -> tuple[Port, ...]:
+        begun.set()
+        assert release.wait(10)
+        return (port(),)
+
+    source.answer = hang
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(status, directory, request(1))
+        assert begun.wait(10)
+        assert [status(directory, request(number)) for number in (2, 3, 4)] == [503] * 3
+        release.set()
+        assert first.result() == 200
+    assert [status(directory, request(number)) for number in (2, 3, 4)] == [200] * 3
+
+
+def test_a_defect_reaches_whoever_waits_and_leaves_nothing_behind() -> None:
+    source = Source(fails(ZeroDivisionError()))
+    directory = Directory(source, clock=source.clock)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            directory.find(request())
+    source.answer = lambda _: (port(),)
+    assert status(directory) == 200
