@@ -245,6 +245,15 @@ def test_a_port_whose_namespace_somebody_deleted_is_removed(interface, stations)
     assert interface.held() == frozenset()
 
 
+def test_a_port_whose_device_somebody_deleted_is_removed(interface, stations):
+    wanted = station(interface)
+    converge(stations, wanted)
+    in_netns(wanted.netns, f"ip link delete {wanted.device}")
+    remove(stations, wanted)
+    assert interface.held() == frozenset()
+    assert remove(stations, wanted) == []
+
+
 @pytest.mark.spec("DHCP-23")
 def test_a_device_that_is_there_is_used_without_asking_the_interface_driver(
     interface, stations, ovsdb

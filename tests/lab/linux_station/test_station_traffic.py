@@ -51,6 +51,17 @@ def test_default_routes_follow_their_gateways(interface, stations):
     assert routes("10.0.0.2") == set()
 
 
+@pytest.mark.spec("DHCP-26", "DHCP-27")
+def test_routes_outlive_the_address_that_carried_them(interface, stations):
+    wanted = station(interface)
+    converge(stations, wanted)
+    moved = evolve(wanted, addresses=interfaces("10.0.0.3/25", "fd00::3/80"))
+    converge(stations, moved)
+    assert plan(stations, moved) == ()
+    routes = seen(wanted.netns)["routes"]
+    assert {f"default {via} {wanted.device}" for via in ("10.0.0.1", "fd00::1")} <= routes
+
+
 @pytest.mark.spec("DHCP-26")
 def test_a_server_listens_on_all_its_addresses_at_once(interface, stations):
     wanted = station(
