@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from netfw.testing.conformance.api_extension import ApiExtensionConformance
+    from netfw.testing.conformance.dhcp import DhcpDriverConformance
     from netfw.testing.conformance.extension import ExtensionDriverConformance
     from netfw.testing.conformance.firewall import FirewallDriverConformance
     from netfw.testing.conformance.interface import InterfaceDriverConformance
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ApiExtensionConformance",
+    "DhcpDriverConformance",
     "ExtensionDriverConformance",
     "FirewallDriverConformance",
     "InterfaceDriverConformance",
@@ -43,6 +45,7 @@ __all__ = [
 
 _HOMES = {
     "ApiExtensionConformance": "api_extension",
+    "DhcpDriverConformance": "dhcp",
     "ExtensionDriverConformance": "extension",
     "FirewallDriverConformance": "firewall",
     "InterfaceDriverConformance": "interface",
