@@ -64,3 +64,7 @@ class Files:
 
     def opts_of(self, port: PortId) -> Path:
         return self.opts / str(port)
+
+    def log(self, directory: Path) -> Path:
+        """Where queries and leases are logged, below *directory*."""
+        return directory / str(self.network) / "dhcp_dns_log"

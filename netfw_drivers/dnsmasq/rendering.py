@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPlace, DhcpPort
+from netfw.errors import InvalidInput
+from netfw.model.device import check_device_name
 from netfw.model.ids import NetworkId, PortId
-from netfw.model.subnet import Subnet
-from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.settings import INFINITE, Settings
+from netfw_drivers.dnsmasq.command import command_line
+from netfw_drivers.dnsmasq.hosts import host_lines
+from netfw_drivers.dnsmasq.names import check_name, name_of
+from netfw_drivers.dnsmasq.option_values import check_domain
+from netfw_drivers.dnsmasq.options import network_opts, port_opts
+from netfw_drivers.dnsmasq.settings import Settings
 
 
 @frozen(kw_only=True)
@@ -39,37 +46,13 @@ def render_network(
 
     :raises InvalidInput: a text in it would be more than one value; the faulty field is named.
     """
-    files = Files(settings.confs, id)
-    argv = (
-        settings.command,
-        "--no-hosts",
-        "--no-resolv",
-        "--strict-order",
-        "--except-interface=lo",
-        "--bind-interfaces",
-        f"--interface={place.device}",
-        f"--pid-file={files.pid}",
-        f"--dhcp-hostsdir={files.host}",
-        f"--hostsdir={files.addn_hosts}",
-        f"--dhcp-optsdir={files.opts}",
-        f"--dhcp-leasefile={files.leases}",
-        "--dhcp-match=set:ipxe,175",
-        *(f"--user={settings.user}" for _ in [0] if settings.user),
-        *(_range(subnet, settings) for subnet in network.subnets if subnet.enable_dhcp),
-    )
-    opts = "".join(
-        f"tag:subnet-{subnet.id},option:router,{subnet.gateway or ''}\n"
-        for subnet in network.subnets
-        if subnet.enable_dhcp and subnet.ip_version == 4
-    )
-    return NetworkText(argv=argv, opts=opts, interface=f"{place.device}\n")
-
-
-def _range(subnet: Subnet, settings: Settings) -> str:
-    lease = "infinite" if settings.lease == INFINITE else f"{settings.lease}s"
-    mask = subnet.cidr.netmask if subnet.ip_version == 4 else subnet.cidr.prefixlen
-    return (
-        f"--dhcp-range=set:subnet-{subnet.id},{subnet.cidr.network_address},static,{mask},{lease}"
+    _check("place.device", check_device_name, place.device)
+    if network.dns_domain:
+        _check("dns_domain", check_domain, network.dns_domain)
+    return NetworkText(
+        argv=command_line(id, network, place, settings),
+        opts=network_opts(network, settings),
+        interface=f"{place.device}\n",
     )
 
 
@@ -78,25 +61,34 @@ def render_port(id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Sett
 
     :raises InvalidInput: a text in it would be more than one value; the faulty field is named.
     """
-    served = {subnet.id for subnet in network.subnets if subnet.enable_dhcp}
-    domain = port.domain or network.dns_domain or settings.domain
-    hosts, names = [], []
+    names = []
+    if port.domain:
+        _check("domain", check_domain, port.domain)
     for fixed in port.fixed_ips:
-        bare = str(fixed.address)
-        name = port.hostname or "host-" + bare.replace(".", "-").replace(":", "-")
-        fqdn = f"{name}.{domain}" if domain else name
-        names.append(f"{bare} {fqdn} {name}\n")
-        if fixed.subnet_id in served:
-            shown = f"[{bare}]" if fixed.address.version == 6 else bare
-            hosts.append(f"{port.mac},{fqdn},{shown}\n")
-    return PortText(host="".join(hosts), names="".join(names))
-
-
-def tombstone(port: DhcpPort) -> str:
-    """The content of ``Files.host_of`` a port that is gone: its MAC is not answered any more."""
-    return f"{port.mac},ignore\n"
+        name = name_of(port, fixed.address, network, settings)
+        _check("hostname", check_name, name.full)
+        words = (str(fixed.address), *dict.fromkeys((name.full, name.host)))
+        names.append(" ".join(words) + "\n")
+    opts = port_opts(id, port, network, settings)
+    host = host_lines(id, port, network, settings, opts)
+    return PortText(host=host, opts=opts if host else "", names="".join(names))
 
 
 def needs_reload(before: PortText | None, after: PortText | None) -> bool:
-    """Whether dnsmasq, which reads new and changed files by itself, must be sent SIGHUP."""
-    return before is not None and before != after
+    """Whether dnsmasq must read all files anew to do as *after* says, having read *before*.
+
+    It reads new files by itself, and changed ones of names.  Of a changed host file it keeps the
+    former lines, and refuses new ones with an IPv4 address that it has.  A port that is gone gets a
+    tombstone instead (:func:`~netfw_drivers.dnsmasq.hosts.ignore_line`).  Whether it can be told
+    by SIGHUP says :func:`~netfw_drivers.dnsmasq.hosts.is_tagged`.
+    """
+    if before is None or after is None or not before.host:
+        return False
+    return (before.host, before.opts) != (after.host, after.opts)
+
+
+def _check(field: str, check: Callable[[str], None], text: str) -> None:
+    try:
+        check(text)
+    except ValueError as exc:
+        raise InvalidInput({field: str(exc)}) from exc

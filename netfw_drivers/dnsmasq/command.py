@@ -1,0 +1,106 @@
+"""The command line of a network's dnsmasq.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from netfw.drivers.dhcp import DhcpNetwork, DhcpPlace
+from netfw.model.ids import NetworkId
+from netfw.model.subnet import Subnet
+from netfw_drivers.dnsmasq.files import Files
+from netfw_drivers.dnsmasq.modes import Mode, served, subnet_tag
+from netfw_drivers.dnsmasq.names import domain_of
+from netfw_drivers.dnsmasq.settings import INFINITE, Settings
+
+
+def command_line(
+    id: NetworkId, network: DhcpNetwork, place: DhcpPlace, settings: Settings
+) -> tuple[str, ...]:
+    """What runs for the network; another one needs another process."""
+    return (
+        settings.command,
+        *_alone(settings),
+        *_paths(Files(settings.confs, id)),
+        *_listening(place, settings),
+        *_serving(network, settings),
+        *_announcing(network, place),
+        *_naming(network, settings),
+        *_logging(Files(settings.confs, id), settings),
+    )
+
+
+def _alone(settings: Settings) -> Iterator[str]:
+    """Nothing of the machine's own configuration concerns instances."""
+    yield f"--conf-file={settings.config_file or '/dev/null'}"
+    yield "--no-hosts"
+    if not settings.local_resolv:
+        yield "--no-resolv"
+    yield "--strict-order"
+    if settings.user:
+        yield f"--user={settings.user}"
+
+
+def _paths(files: Files) -> Iterator[str]:
+    yield f"--pid-file={files.pid}"
+    yield f"--dhcp-hostsdir={files.host}"
+    yield f"--hostsdir={files.addn_hosts}"
+    yield f"--dhcp-optsdir={files.opts}"
+    yield f"--dhcp-leasefile={files.leases}"
+
+
+def _listening(place: DhcpPlace, settings: Settings) -> Iterator[str]:
+    yield "--except-interface=lo"
+    if settings.bridged:
+        yield "--bind-interfaces"
+        yield f"--interface={place.device}"
+        return
+    yield "--bind-dynamic"
+    yield f"--interface={place.device}"
+    yield "--interface=tap*"
+    yield f"--bridge-interface={place.device},tap*"
+
+
+def _serving(network: DhcpNetwork, settings: Settings) -> Iterator[str]:
+    """Ports are known; whoever is not known is not answered, not even refused: another server may
+    know him.  Those known keep their address, whichever server gave it (``authoritative``)."""
+    yield "--dhcp-authoritative"
+    yield "--dhcp-ignore=tag:!known,tag:!dhcpv6"
+    yield "--dhcp-match=set:ipxe,175"
+    yield "--dhcp-userclass=set:ipxe6,iPXE"
+    subnets = [*served(network.subnets)]
+    for subnet, mode in subnets:
+        yield _range(subnet, mode, settings)
+    if subnets:
+        count = sum(subnet.cidr.num_addresses for subnet, _ in subnets)
+        yield f"--dhcp-lease-max={min(count, settings.lease_max)}"
+    yield f"--dhcp-option-force=option:mtu,{network.mtu}"
+    if settings.broadcast_reply:
+        yield "--dhcp-broadcast"
+
+
+def _range(subnet: Subnet, mode: Mode, settings: Settings) -> str:
+    lease = "infinite" if settings.lease == INFINITE else f"{settings.lease}s"
+    size = subnet.cidr.netmask if subnet.ip_version == 4 else subnet.cidr.prefixlen
+    start = subnet.cidr.network_address
+    return f"--dhcp-range=set:{subnet_tag(subnet)},{start},{mode.word},{size},{lease}"
+
+
+def _announcing(network: DhcpNetwork, place: DhcpPlace) -> Iterator[str]:
+    """Prefixes are announced by somebody who is no router: his announcement lasts 0 seconds."""
+    if any(mode.announces for _, mode in served(network.subnets)):
+        yield f"--ra-param={place.device},mtu:{max(network.mtu, 1280)},0,0"
+
+
+def _naming(network: DhcpNetwork, settings: Settings) -> Iterator[str]:
+    domain = domain_of(network, settings)
+    if domain:
+        yield f"--domain={domain}"
+    for server in settings.dns_servers:
+        yield f"--server={server}"
+
+
+def _logging(files: Files, settings: Settings) -> Iterator[str]:
+    if settings.log_directory is not None:
+        yield "--log-queries"
+        yield "--log-dhcp"
+        yield f"--log-facility={files.log(settings.log_directory)}"

@@ -1,0 +1,127 @@
+"""The files of ``host``: who gets which addresses.  Pure.
+
+What a line says, and why (all of it tried with dnsmasq 2.90):
+
+``tag:!none``
+    dnsmasq looks for lines that ask for tags first; a line that asks for none to be there is found
+    in the first of two searches.  With 5,000 leases a new file costs a third.
+``id:*``
+    A port is known by its MAC address alone, whatever its instance calls itself: first by the
+    boot loader's identifier, then by its own.  dnsmasq does not search for identifiers then,
+    which costs a third again.
+``set:``
+    The port has options of its own.  **dnsmasq dies of SIGHUP once it has answered a port whose
+    line has one** (2.86 to 2.90): it has to be started anew instead, see ``is_tagged``.
+
+Of several lines with one MAC address the last that fits is taken, and one without an address fits
+always: it comes first.  Several IPv6 addresses are one line: dnsmasq looks at one line alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import frozen
+
+from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
+from netfw.errors import InvalidInput
+from netfw.model.address import Mac
+from netfw.model.ids import PortId, SubnetId
+from netfw.model.port import FixedIp
+from netfw_drivers.dnsmasq.modes import Mode, served
+from netfw_drivers.dnsmasq.names import name_of
+from netfw_drivers.dnsmasq.option_table import CLIENT_ID
+from netfw_drivers.dnsmasq.option_values import render_client_id
+from netfw_drivers.dnsmasq.options import port_tag
+from netfw_drivers.dnsmasq.settings import Settings
+
+_FIRST = "tag:!none"
+_ANY_CLIENT_ID = "id:*"
+_SET = ",set:"
+
+
+def host_lines(
+    id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Settings, opts: str
+) -> str:
+    """The file of a port; empty: nobody answers it.
+
+    :param opts: its options, for which it needs a tag.
+    :raises InvalidInput: its identifier is none; the field is named.
+    """
+    entry = _Entry(
+        port=port,
+        network=network,
+        settings=settings,
+        modes={subnet.id: mode for subnet, mode in served(network.subnets)},
+        tag=(f"set:{port_tag(id)}",) if opts else (),
+        clients=_client_ids(port),
+    )
+    return "".join(",".join(words) + "\n" for words in entry.lines())
+
+
+def ignore_line(mac: Mac | str) -> str:
+    """The line by which a MAC address is not answered any more, whatever files said before."""
+    return f"{mac},{_FIRST},ignore\n"
+
+
+def is_tagged(host: str) -> bool:
+    """Whether dnsmasq, once it has read the file *host*, must not be sent SIGHUP any more.
+
+    2.86 to 2.90 die of it as soon as the port got a lease.  Stop and start it instead: that takes
+    less time than SIGHUP, too.
+    """
+    return _SET in host
+
+
+@frozen(kw_only=True)
+class _Entry:
+    """A port, and what its lines have in common."""
+
+    port: DhcpPort
+    network: DhcpNetwork
+    settings: Settings
+    modes: Mapping[SubnetId, Mode]
+    tag: tuple[str, ...]
+    clients: Mapping[int, str]
+
+    def lines(self) -> Iterator[tuple[str, ...]]:
+        """In the order that matters: a line without an address is first."""
+        mac = self.port.mac
+        if self._needs_options_alone():
+            yield (mac, _FIRST, *self._id(6), *self.tag)
+        for fixed in self._given(4):
+            client = self._id(4) or (_ANY_CLIENT_ID,)
+            yield (mac, _FIRST, *client, self._name(fixed), str(fixed.address), *self.tag)
+        given = [*self._given(6)]
+        if given:
+            addresses = (f"[{fixed.address}]" for fixed in given)
+            yield (mac, _FIRST, *self._id(6), self._name(given[0]), *addresses, *self.tag)
+
+    def _needs_options_alone(self) -> bool:
+        """Whether it gets options of its own where its IPv6 address comes by an announcement."""
+        modes = {self.modes.get(fixed.subnet_id) for fixed in self.port.fixed_ips}
+        return bool(self.tag) and bool(modes & {Mode.STATELESS, Mode.RA_STATELESS})
+
+    def _given(self, version: int) -> Iterator[FixedIp]:
+        """The addresses that the port gets from us."""
+        for fixed in self.port.fixed_ips:
+            mode = self.modes.get(fixed.subnet_id)
+            if mode is not None and mode.gives_addresses and fixed.address.version == version:
+                yield fixed
+
+    def _name(self, fixed: FixedIp) -> str:
+        return name_of(self.port, fixed.address, self.network, self.settings).full
+
+    def _id(self, version: int) -> tuple[str, ...]:
+        return (f"id:{self.clients[version]}",) if version in self.clients else ()
+
+
+def _client_ids(port: DhcpPort) -> Mapping[int, str]:
+    found: dict[int, str] = {}
+    for at, option in enumerate(port.options):
+        if option.name.lower() in CLIENT_ID[option.ip_version]:
+            try:
+                found[option.ip_version] = render_client_id(option.value)
+            except ValueError as exc:
+                raise InvalidInput({f"options[{at}].value": str(exc)}) from exc
+    return found

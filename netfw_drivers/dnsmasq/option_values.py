@@ -1,0 +1,180 @@
+"""Values of DHCP options, as dnsmasq takes them.  Pure.
+
+dnsmasq guesses from the letters of a value what it is, and takes some that it can not read for
+something else.  So a value is refused here unless it is known what dnsmasq makes of it; nothing is
+escaped or put right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from netfw.model.address import as_address, as_network
+from netfw.model.text import check_dns_name, shown
+from netfw_drivers.dnsmasq.option_table import Kind, Option
+
+LENGTH = {4: 255, 6: 900}
+"""Bytes of an option's value at most; DHCPv6 allows more, but a line of a file has an end."""
+_PRINTABLE = re.compile(r"[ -~]*")
+_BYTES = re.compile(r"[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2})+")
+_LIKE_BYTES = re.compile(r"[0-9a-fA-F:]*:[0-9a-fA-F:]*")
+_NUMBER = re.compile(r"[0-9]{1,10}[bsi]?")
+_LIKE_NUMBER = re.compile(r"[0-9-]*[0-9][0-9-]*[bsi]?")
+_LIKE_ADDRESSES = {4: re.compile(r"[0-9., /]*"), 6: re.compile(r"[0-9a-fA-F:., \[\]]*:[^/]*")}
+_TIME = re.compile(r"([0-9]{1,9})([smhdw]?)")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_INT_MAX = (1 << 31) - 1
+
+
+def check_line(text: str) -> None:
+    """Refuse what dnsmasq would not read as the letters that it is made of.
+
+    :raises ValueError: it would end the line, begin a comment or a quotation, or be stripped.
+    """
+    if not _PRINTABLE.fullmatch(text):
+        raise ValueError(f"has other than printable ASCII characters: {shown(text)}")
+    if '"' in text:
+        raise ValueError(f"has a quotation mark, which dnsmasq takes out: {shown(text)}")
+    if " #" in text or text.startswith("#"):
+        raise ValueError(f"has a # that dnsmasq takes for a comment: {shown(text)}")
+    if text != text.strip():
+        raise ValueError(f"begins or ends with a space: {shown(text)}")
+
+
+def render_value(option: Option, version: int, value: str) -> str:
+    """*value* as it stands in a file; empty where the option may be.
+
+    :raises ValueError: it is no value of that option, or dnsmasq would take it for another.
+    """
+    if not value:
+        if option.may_be_empty:
+            return ""
+        raise ValueError("is empty")
+    check_line(value)
+    text, size = _RENDER[option.kind](value, version)
+    if size > LENGTH[version]:
+        raise ValueError(f"is {size} bytes long; {LENGTH[version]} is the most")
+    return text
+
+
+Rendered = tuple[str, int]
+"""A text, and the bytes that it is on the wire."""
+
+
+def _addresses(value: str, version: int) -> Rendered:
+    found = [as_address(word.strip().removeprefix("[").removesuffix("]"))
+             for word in value.split(",")]  # fmt: skip
+    for address in found:
+        if address.version != version:
+            raise ValueError(f"{address} is no IPv{version} address")
+    texts = [str(address) if version == 4 else f"[{address}]" for address in found]
+    return ",".join(texts), sum(len(address.packed) for address in found)
+
+
+def _routes(value: str, version: int) -> Rendered:
+    words = [word.strip() for word in value.split(",")]
+    if len(words) % 2:
+        raise ValueError(f"is no list of PREFIX,NEXTHOP,...: {shown(value)}")
+    texts, size = [], 0
+    for prefix, nexthop in zip(words[::2], words[1::2], strict=True):
+        network, address = as_network(prefix), as_address(nexthop)
+        if {network.version, address.version} != {version}:
+            raise ValueError(f"{network},{address} is of another family")
+        texts.append(f"{network},{address}")
+        size += 1 + (network.prefixlen + 7) // 8 + len(address.packed)
+    return ",".join(texts), size
+
+
+def _whole(size: int) -> Callable[[str, int], Rendered]:
+    low, high = (-(1 << 31), _INT_MAX) if size == 4 else (0, (1 << 8 * size) - 1)
+
+    def render(value: str, version: int) -> Rendered:
+        if not re.fullmatch(r"-?[0-9]{1,10}", value) or not low <= int(value) <= high:
+            raise ValueError(f"is no whole number from {low} to {high}: {shown(value)}")
+        return value, size
+
+    return render
+
+
+def _time(value: str, version: int) -> Rendered:
+    found = _TIME.fullmatch(value.lower())
+    if not found or int(found[1]) * _SECONDS[found[2]] > _INT_MAX:
+        raise ValueError(f"is no time such as 3600, 60m or 12h: {shown(value)}")
+    return value, 4
+
+
+def _domains(value: str, version: int) -> Rendered:
+    names = [word.strip() for word in value.split(",")]
+    for name in names:
+        check_domain(name)
+    return ",".join(names), sum(len(name.removesuffix(".")) + 2 for name in names)
+
+
+def _text(value: str, version: int) -> Rendered:
+    return value, len(value)
+
+
+def _texts(value: str, version: int) -> Rendered:
+    words = value.split(",")
+    if any(not word or word != word.strip() for word in words):
+        raise ValueError(f"has an empty part, or spaces around one: {shown(value)}")
+    return value, sum(2 + len(word) for word in words)
+
+
+def _free(value: str, version: int) -> Rendered:
+    if _BYTES.fullmatch(value):
+        return value, value.count(":") + 1
+    if version == 4 and _LIKE_BYTES.fullmatch(value):
+        raise ValueError(f"is nearly bytes in hexadecimal such as 0a:ff:12: {shown(value)}")
+    if _NUMBER.fullmatch(value) and int(value.rstrip("bsi")) <= _INT_MAX:
+        return value, 4
+    if _LIKE_NUMBER.fullmatch(value):
+        raise ValueError(f"is nearly a number up to {_INT_MAX}: {shown(value)}")
+    if _LIKE_ADDRESSES[version].fullmatch(value):
+        if version == 6 and "[" not in value:
+            raise ValueError(f"is an address only in brackets: {shown(value)}")
+        return _routes(value, version) if "/" in value else _addresses(value, version)
+    return _text(value, version)
+
+
+_RENDER: dict[Kind, Callable[[str, int], Rendered]] = {
+    Kind.ADDRESSES: _addresses,
+    Kind.ROUTES: _routes,
+    Kind.BYTE: _whole(1),
+    Kind.SHORT: _whole(2),
+    Kind.LONG: _whole(4),
+    Kind.TIME: _time,
+    Kind.DOMAINS: _domains,
+    Kind.TEXT: _text,
+    Kind.TEXTS: _texts,
+    Kind.FREE: _free,
+}
+
+
+def check_domain(name: str) -> None:
+    """Refuse what is no DNS name for dnsmasq.
+
+    :raises ValueError: it is none, or looks like an internationalised one that dnsmasq decodes.
+    """
+    if not name:
+        raise ValueError("is empty")
+    check_dns_name(name)
+    for label in name.removesuffix(".").split("."):
+        if label[2:4] == "--":
+            raise ValueError(f"has a label with -- in third place: {shown(name)}")
+
+
+def render_client_id(value: str) -> str:
+    """A client's identifier, for ``id:`` in a host file.
+
+    :raises ValueError: it is none, or would be more than one word.
+    """
+    check_line(value)
+    if _BYTES.fullmatch(value):
+        return value
+    if not value or len(value) > LENGTH[4] or not re.fullmatch(r"[A-Za-z0-9_.@+=/-]+", value):
+        raise ValueError(
+            f"is neither bytes in hexadecimal such as 01:0a:ff nor one word: {shown(value)}"
+        )
+    return value
