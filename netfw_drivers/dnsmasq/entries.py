@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from attrs import frozen
 
 from netfw.model.address import IpAddress, Mac
+from netfw_drivers.dnsmasq.hosts import ignore_line
 
 
 @frozen
@@ -32,7 +33,7 @@ def render_tombstone(entry: HostEntry) -> str:
 
     The addresses it had are noted: dnsmasq gives them to nobody else before it read all files anew.
     """
-    ignored = "".join(f"{mac},ignore\n" for mac in sorted(entry.macs))
+    ignored = "".join(map(ignore_line, sorted(entry.macs)))
     return ignored + "".join(f"# {address}\n" for address in sorted(entry.addresses, key=str))
 
 
