@@ -2,8 +2,9 @@
 
 from netfw.linux.process.command import Finished, run_command, why_missing
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
+from netfw.linux.process.keeper import Process, Running
 from netfw.linux.process.program import Backoff, OnDeath, Patience, ProcessKey, Program
-from netfw.linux.process.supervisor import Process, Running, Supervisor
+from netfw.linux.process.supervisor import Supervisor
 
 __all__ = [
     "Backoff",

@@ -56,6 +56,15 @@ class Records:
         _replace(self._path(key), json.dumps(asdict(record), indent=1) + "\n")
         _replace(self.pid_path(key), f"{record.identity.pid}\n")
 
+    def forget(self, key: ProcessKey) -> None:
+        """Take *key* off the records, so that it is not ours any more."""
+        self._path(key).unlink(missing_ok=True)
+
+    def is_withdrawn(self, key: ProcessKey) -> bool:
+        """Whether *key* is not on record, where others of its kind could be."""
+        path = self._path(key)
+        return path.parent.is_dir() and not path.exists()
+
     def remove(self, key: ProcessKey) -> None:
         """Forget *key*; what its last run said goes with it."""
         for path in (self.pid_path(key), self._path(key), self.log_path(key)):

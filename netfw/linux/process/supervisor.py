@@ -13,13 +13,12 @@ from pathlib import Path
 from signal import Signals
 from typing import Self
 
-from attrs import define, field, frozen
-
 from netfw.drivers.events import Event
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.linux import netns
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
 from netfw.linux.process.identity import Handle, hold, observe, session
+from netfw.linux.process.keeper import Keeper, Process, Running
 from netfw.linux.process.launch import Launch, by_pid_file, end, tail
 from netfw.linux.process.orphans import Orphans
 from netfw.linux.process.program import Backoff, OnDeath, Patience, ProcessKey, Program
@@ -29,40 +28,6 @@ from netfw.linux.process.watcher import Watcher
 LOG = logging.getLogger(__name__)
 
 _FULL = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT}
-
-
-@frozen
-class Process:
-    """A process that runs."""
-
-    pid: int
-    adopted: bool
-    """It ran already when it was asked for."""
-
-
-@frozen(kw_only=True)
-class Running:
-    """A process that runs, as it is on record."""
-
-    pid: int
-    digest: str
-    """Of the program that it was started as."""
-    namespace: netns.Identity
-    """Where it is, whatever has that name by now."""
-
-
-@define
-class _Keeper:
-    """What the supervisor knows about one key."""
-
-    lock: threading.RLock = field(factory=threading.RLock)
-    users: int = 0
-    program: Program | None = None
-    handle: Handle | None = None
-    deaths: int = 0
-    since: float = 0.0
-    turn: int = 0
-    """Counts what the owner asked for, so that a respawn that was put off knows it is outdated."""
 
 
 class Supervisor:
@@ -76,6 +41,8 @@ class Supervisor:
     4. Who ends unasked is started again after a growing delay, or reported only, as its program
        says; *sink* is told, from any thread, and must not block.
     5. `stop` of what does not run succeeds.
+    6. What another supervisor of the same *directory* ended or started in its place is left to
+       that one.
 
     *directory* is ``<state_path>/external/pids``.  Under systemd, the agent's unit needs
     ``KillMode=process``, or the processes are ended with the agent.  Safe for several threads.
@@ -94,7 +61,7 @@ class Supervisor:
         self._backoff = backoff or Backoff()
         self._patience = patience or Patience()
         self._lock = threading.Lock()
-        self._keepers: dict[ProcessKey, _Keeper] = {}
+        self._keepers: dict[ProcessKey, Keeper] = {}
         self._orphans = Orphans(directory)
         self._watcher = Watcher()
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="netfw-respawn")
@@ -217,10 +184,10 @@ class Supervisor:
         self.close()
 
     @contextmanager
-    def _exclusive(self, key: ProcessKey) -> Iterator[_Keeper]:
+    def _exclusive(self, key: ProcessKey) -> Iterator[Keeper]:
         """The keeper of *key*, for one thread at a time."""
         with self._lock:
-            keeper = self._keepers.setdefault(key, _Keeper())
+            keeper = self._keepers.setdefault(key, Keeper())
             keeper.users += 1
         try:
             with keeper.lock:
@@ -231,7 +198,7 @@ class Supervisor:
                 if not keeper.users and keeper.program is None and keeper.handle is None:
                     self._keepers.pop(key, None)
 
-    def _running(self, key: ProcessKey, keeper: _Keeper) -> Handle | None:
+    def _running(self, key: ProcessKey, keeper: Keeper) -> Handle | None:
         """The living process that we watch already, or that is on record."""
         if keeper.handle is not None:
             if keeper.handle.alive():
@@ -247,7 +214,7 @@ class Supervisor:
         return same and running.identity.namespace == netns.identity(program.namespace)
 
     def _keep(
-        self, key: ProcessKey, keeper: _Keeper, program: Program, handle: Handle, *, adopted: bool
+        self, key: ProcessKey, keeper: Keeper, program: Program, handle: Handle, *, adopted: bool
     ) -> Process:
         if keeper.handle is not handle:
             try:
@@ -282,17 +249,18 @@ class Supervisor:
             handle.close()
             raise BackendBroken(f"{key} can not be recorded and was ended: {error}") from error
 
-    def _end(self, key: ProcessKey, keeper: _Keeper, running: Handle) -> None:
+    def _end(self, key: ProcessKey, keeper: Keeper, running: Handle) -> None:
         record = self._records.read(key)
         if keeper.handle is running:
             self._watcher.forget(running.descriptor)
             keeper.handle = None
+        self._records.forget(key)  # first: who else watches it learns that it ends on purpose
         try:
             end(running, record.stop if record else (), self._patience)
         finally:
             running.close()
 
-    def _release(self, keeper: _Keeper) -> str:
+    def _release(self, keeper: Keeper) -> str:
         """Let go of a process that has ended; how it did."""
         handle, keeper.handle = keeper.handle, None
         if handle is None:
@@ -313,7 +281,7 @@ class Supervisor:
             program = keeper.program
             if keeper.handle is not handle or program is None:
                 return
-            ended = self._release(keeper)
+            ended, keeper.former = self._release(keeper), handle.identity
             steady = time.monotonic() - keeper.since >= self._backoff.steady
             keeper.deaths = 1 if steady else keeper.deaths + 1
             last = tail(program.log or self._records.log_path(key))
@@ -327,7 +295,7 @@ class Supervisor:
         except Exception:  # an owner's defect must not end the watch over the others
             LOG.exception("the owner of a process failed when it was told: %s", event.reason)
 
-    def _respawn_later(self, key: ProcessKey, keeper: _Keeper) -> float:
+    def _respawn_later(self, key: ProcessKey, keeper: Keeper) -> float:
         delay, turn = self._backoff.delay(keeper.deaths), keeper.turn
         self._watcher.call_later(delay, lambda: self._submit(self._respawn, key, turn))
         return delay
@@ -336,6 +304,9 @@ class Supervisor:
         with self._exclusive(key) as keeper:
             program = keeper.program
             if keeper.turn != turn or program is None or keeper.handle is not None:
+                return
+            if self._is_of_another(key, keeper):
+                keeper.program = None
                 return
             try:
                 with _translated("starting it again"):
@@ -347,7 +318,17 @@ class Supervisor:
                 return
             self._tell(ProcessRespawned(f"{key} runs again", key, process.pid))
 
-    def _start_again(self, key: ProcessKey, keeper: _Keeper, program: Program) -> Process:
+    def _is_of_another(self, key: ProcessKey, keeper: Keeper) -> bool:
+        """Whether another supervisor ended who died, or has one in its place.
+
+        Records that are gone as a whole say nothing.
+        """
+        record = self._records.read(key)
+        if record is None:
+            return self._records.is_withdrawn(key)
+        return record.identity != keeper.former
+
+    def _start_again(self, key: ProcessKey, keeper: Keeper, program: Program) -> Process:
         """Start *program*, unless the last try did so and could only not watch it."""
         handle = self._running(key, keeper)
         if handle is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import sys
 from pathlib import Path
@@ -103,3 +104,19 @@ def test_asking_for_what_has_just_ended_hides_its_end_from_nobody(supervisor, ev
     eventually(lambda: (supervisor.running(KEY), not events.empty())[1])
     assert isinstance(events.get(timeout=10), ProcessDied)
     assert isinstance(events.get(timeout=10), ProcessRespawned)
+
+
+def test_what_another_supervisor_ended_is_not_started_again(make_supervisor, events):
+    sleep, other = Program(argv=("sleep", "1000")), Program(argv=("sleep", "2000"))
+    first, second = make_supervisor(), make_supervisor(sink=lambda _: None)
+    first.start(KEY, sleep)
+    second.stop(KEY)
+    assert isinstance(events.get(timeout=10), ProcessDied)
+    first.start(KEY, sleep)
+    pid = second.start(KEY, other).pid
+    assert isinstance(events.get(timeout=10), ProcessDied)
+    with pytest.raises(queue.Empty):
+        events.get(timeout=0.5)  # twenty times the delay of a respawn
+    assert second.pid(KEY) == pid
+    second.stop(KEY)
+    assert first.held() == frozenset()
