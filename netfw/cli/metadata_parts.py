@@ -121,6 +121,7 @@ class MetadataParts:
         former, self._relay.policy = self._relay.policy, policy
         former.upstream.close()
         self._relay.directory.keeping = _keeping(self._conf)
+        LOG.info("the metadata service is %s", _service(self._conf))
 
     def _forget_service(self) -> None:
         self._relay.policy.upstream.close()

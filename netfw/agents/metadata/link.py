@@ -128,7 +128,7 @@ class _Timed:
         return self._raw.recv_into(buffer)
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Reading(self), 16 * 1024)
+        return _Lines(_Reading(self), 16 * 1024)
 
     def close(self) -> None:
         """The link ends the connection: an answer may still have to be read."""
@@ -149,6 +149,20 @@ class _Reading(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         return self._timed.recv_into(buffer)
+
+
+class _Lines(io.BufferedReader):
+    """Tells a head that ends early from one that is over, which ``http.client`` does not."""
+
+    _begun = False
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        line = super().readline(size)
+        early = not line.endswith(b"\n") and len(line) != size
+        if early and (line or self._begun):
+            raise http.client.HTTPException("an answer that ends early")
+        self._begun = True
+        return line
 
 
 def _declared(response: http.client.HTTPResponse) -> int:

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from attrs import field, frozen
 
@@ -28,6 +28,8 @@ LOG = logging.getLogger(__name__)
 
 MOST_BODY = 1024 * 1024
 """Bytes of a request's body."""
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+"""What is passed on; TRACE would show a guest what the service is told of it."""
 PROBE = "X-Netfw-Probe"
 
 Start = Callable[[str, list[tuple[str, str]]], Any]
@@ -107,6 +109,9 @@ class Relay:
 
     def _relayed(self, environ: Mapping[str, Any], headers: Mapping[str, str]) -> Answered:
         request = asked(headers)
+        if environ["REQUEST_METHOD"] not in METHODS:
+            allowed = {"Allow": ", ".join(sorted(METHODS))}
+            raise Refusal(405, "HTTPMethodNotAllowed", "that method is not passed on", allowed)
         body = _body(environ)
         instance = self.directory.find(request)
         policy = self.policy

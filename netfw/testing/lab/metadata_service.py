@@ -1,139 +1,94 @@
-"""A metadata service of one's own, for tests of what leads to it: it answers, and remembers who
-asked what."""
+"""A metadata service of one's own, as a compute service has one: it knows instances by signed ids.
+
+``python -m netfw.testing.lab.metadata_service PORT SECRET RECORD`` answers on loopback with the id
+and the address of whoever asks, refuses a wrong signature, and appends every request to RECORD.
+"""
 
 from __future__ import annotations
 
-import ssl
-import threading
+import hashlib
+import hmac
+import json
+import subprocess
+import sys
 import time
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from attrs import field, frozen
+from netfw.errors import BackendBroken
+from netfw.testing.lab.host import Host
 
-
-@frozen(kw_only=True)
-class Seen:
-    """A request that arrived."""
-
-    method: str
-    target: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes = b""
-
-    def values(self, name: str) -> list[str]:
-        """All values of the headers of that name, in whatever spelling."""
-        plain = name.lower().replace("_", "-")
-        return [value for key, value in self.headers if key.lower().replace("_", "-") == plain]
+START_SECONDS = 30.0
 
 
-@frozen(kw_only=True)
-class Said:
-    """What the service answers."""
+class MetadataService:
+    """The service on the loopback of *host*; it ends with the host, or by `stop`."""
 
-    body: bytes = b"metadata\n"
-    status: int = 200
-    headers: tuple[tuple[str, str], ...] = (("Content-Type", "text/plain"),)
-    after: float = field(default=0.0)
-    """Seconds that it thinks about it."""
-    raw: bytes | None = None
-    """Bytes to send instead, before it hangs up."""
+    def __init__(self, host: Host, directory: Path, secret: str, port: int = 8775) -> None:
+        self.host, self.port, self.secret = host, port, secret
+        self._record = directory / "metadata-requests.json"
+        self._process: subprocess.Popen[bytes] | None = None
 
+    def start(self) -> None:
+        """Begin, and wait until it answers.
 
-Behaviour = Callable[[Seen], Said]
+        :raises BackendBroken: it does not.
+        """
+        self._record.parent.mkdir(parents=True, exist_ok=True)
+        self._record.touch()
+        words = [str(self.port), self.secret, str(self._record)]
+        self._process = self.host.spawn([sys.executable, "-m", __name__, *words])
+        deadline = time.monotonic() + START_SECONDS
+        while not self.requests():
+            if time.monotonic() > deadline or self._process.poll() is not None:
+                raise BackendBroken(f"the metadata service does not begin on {self.host.name}")
+            time.sleep(0.02)
 
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
-class PrivateMetadataService:
-    """Serves HTTP at *address*, or HTTPS with *context*, until closed; ``seen`` has the requests.
-
-    What it answers is up to ``behave``, which may be replaced at any time.
-    """
-
-    def __init__(
-        self, address: tuple[str, int] = ("127.0.0.1", 0), context: ssl.SSLContext | None = None
-    ) -> None:
-        self.seen: list[Seen] = []
-        self.behave: Behaviour = lambda _: Said()
-        self._server = _Server(address, self)
-        if context is not None:
-            self._server.socket = context.wrap_socket(
-                self._server.socket, server_side=True, do_handshake_on_connect=False
-            )
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        return int(self._server.server_address[1])
-
-    def close(self) -> None:
-        """End it; who asks now is refused."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def serving_context(certificate: Path, key: Path, clients: Path | None = None) -> ssl.SSLContext:
-    """TLS with that certificate; where *clients* is given, only for whom that authority knows."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    if clients is not None:
-        context.load_verify_locations(clients)
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
-
-
-class _Server(ThreadingHTTPServer):
-    request_queue_size = 1024
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], service: PrivateMetadataService) -> None:
-        self.service = service
-        super().__init__(address, _Handler)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Who hangs up, or is not trusted, is no error here."""
+    def requests(self) -> list[dict[str, Any]]:
+        """What was asked so far: path and headers; the first says that it has begun."""
+        return [json.loads(line) for line in self._record.read_text().splitlines()]
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: _Server
+    secret: bytes
+    record: Path
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nobody reads it."""
+    def do_GET(self) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        with self.record.open("a") as record:
+            record.write(json.dumps({"path": self.path, "headers": headers}) + "\n")
+        instance = headers.get("x-instance-id", "")
+        wanted = hmac.new(self.secret, instance.encode(), hashlib.sha256).hexdigest()
+        if not hmac.compare_digest(wanted, headers.get("x-instance-id-signature", "")):
+            return self._answer(403, "the signature is not that of the instance\n")
+        return self._answer(200, f"{instance} {headers.get('x-forwarded-for')}\n")
 
-    def _answer(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        seen = Seen(
-            method=self.command,
-            target=self.path,
-            headers=tuple(self.headers.items()),
-            body=self.rfile.read(length) if length else b"",
-        )
-        service = self.server.service
-        service.seen.append(seen)
-        said = service.behave(seen)
-        time.sleep(said.after)
-        if said.raw is not None:
-            self.wfile.write(said.raw)
-            self.close_connection = True
-            return
-        self.send_response_only(said.status)
-        for name, value in said.headers:
-            self.send_header(name, value)
-        if said.status not in (204, 304):
-            self.send_header("Content-Length", str(len(said.body)))
+    def _answer(self, status: int, text: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(text)))
         self.end_headers()
-        if self.command != "HEAD" and said.status not in (204, 304):
-            self.wfile.write(said.body)
+        self.wfile.write(text.encode())
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_OPTIONS = _answer
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: there is a record."""
+
+
+def main(port: str, secret: str, record: str) -> None:
+    """Serve until killed."""
+    handler = type("Handler", (_Handler,), {"secret": secret.encode(), "record": Path(record)})
+    with ThreadingHTTPServer(("127.0.0.1", int(port)), handler) as server:
+        with Path(record).open("a") as said:
+            said.write(json.dumps({"path": "begun", "headers": {}}) + "\n")
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,205 @@
+"""A metadata agent as a process, a metadata service, and proxies that are this test."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from attrs import frozen
+
+from netfw.testing.lab.ini import ini
+
+SECRET = "s3cret-of-the-service"
+NETWORK = UUID(int=7001)
+OTHER = UUID(int=7002)
+ROUTER = UUID(int=8001)
+PROJECT = "9d3c8c7fa5e24a4f8a5b7c2f53f9a001"
+FIRST = 10
+PORTS = 200
+
+TOPOLOGY = f"""
+hosts: {{host1: {{}}}}
+networks:
+  - {{id: {NETWORK}, name: blue, network_type: local}}
+  - {{id: {OTHER}, name: red, network_type: local}}
+subnets:
+  - {{name: blue4, network: blue, cidr: 10.0.0.0/16}}
+  - {{name: red4, network: red, cidr: 10.0.0.0/16}}
+"""
+
+
+def instance(number: int) -> str:
+    return str(UUID(int=5000 + number))
+
+
+def topology() -> str:
+    """Instances at 10.0.0.10 and so on, on one network; one of them also on the other."""
+    lines = [TOPOLOGY, "ports:"]
+    lines += [
+        f"  - {{name: p{number}, network: blue, project_id: {PROJECT}, host: host1, "
+        f"device_id: {instance(number)}, fixed_ips: [{address(number)}]}}"
+        for number in range(FIRST, FIRST + PORTS)
+    ]
+    lines.append(
+        f"  - {{name: other, network: red, project_id: {PROJECT}, host: host1, "
+        f"device_id: {instance(1)}, fixed_ips: [10.0.0.{FIRST}]}}"
+    )
+    lines.append(
+        "  - {name: nobody, network: red, host: host1, fixed_ips: [10.0.0.200]}",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def address(number: int) -> str:
+    return f"10.0.{number // 250}.{number % 250}"
+
+
+def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+    return found
+
+
+@frozen(kw_only=True)
+class Got:
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+class Agent:
+    """The agent in a directory, on a topology file unless *groups* say otherwise."""
+
+    def __init__(self, directory: Path, port: int, **groups: Mapping[str, object]) -> None:
+        self.directory = directory
+        directory.mkdir(exist_ok=True)
+        self.socket = directory / "run" / "proxy.sock"
+        self.log = directory / "agent.log"
+        self.alive = directory / "alive"
+        self.status_file = directory / "status.json"
+        self.topology = directory / "topology.yaml"
+        self.topology.write_text(topology())
+        self.options: dict[str, dict[str, object]] = {
+            "DEFAULT": {"host": "host1", "state_path": directory, "log_level": "debug"},
+            "agent": {"status_file": self.status_file, "report_interval": 1},
+            "file": {
+                "path": self.topology,
+                "status_path": directory / "said",
+                "poll": 0.05,
+                "settle": 0,
+            },
+            "metadata": {
+                "nova_metadata_host": "127.0.0.1",
+                "nova_metadata_port": port,
+                "metadata_proxy_shared_secret": SECRET,
+                "metadata_proxy_socket": self.socket,
+                "liveness_file": self.alive,
+                "liveness_interval": 0.2,
+            },
+        }
+        for group, values in groups.items():
+            self.options.setdefault(group, {}).update(values)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def configure(self, **metadata: object) -> None:
+        self.options["metadata"].update(metadata)
+        (self.directory / "agent.conf").write_text(ini(self.options))
+
+    def begin(self) -> subprocess.Popen[bytes]:
+        self.configure()
+        self.status_file.unlink(missing_ok=True)
+        argv = [sys.executable, "-m", "netfw.cli.metadata_agent"]
+        argv += ["--config-file", str(self.directory / "agent.conf")]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT)
+        return self.process
+
+    def start(self) -> None:
+        self.begin()
+        self.wait(lambda status: status["ready"])
+
+    def status(self) -> dict[str, Any]:
+        try:
+            return dict(json.loads(self.status_file.read_text()))
+        except FileNotFoundError:
+            return {}
+
+    def wait(self, condition: Callable[[dict[str, Any]], Any]) -> None:
+        def so() -> Any:
+            assert self.process is not None
+            if self.process.poll() is not None:
+                raise AssertionError(f"the agent ended: {self.log.read_text()[-3000:]}")
+            status = self.status()
+            return status and condition(status)
+
+        try:
+            until(so)
+        except AssertionError as exc:
+            said = self.log.read_text()[-3000:]
+            raise AssertionError(f"{exc}: {self.status()}\n{said}") from None
+
+    def hang_up(self) -> None:
+        """Have it read its files again."""
+        assert self.process is not None
+        before = self._taken_over()
+        os.kill(self.process.pid, signal.SIGHUP)
+        until(lambda: self._taken_over() > before)
+
+    def _taken_over(self) -> int:
+        said = self.log.read_text()
+        return said.count("the metadata service is ") + said.count("stays as it was")
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        return process.wait(30)
+
+    def dial(self) -> socket.socket:
+        return dial(self.socket)
+
+    def ask(
+        self,
+        target: str = "/latest/meta-data/",
+        *,
+        of: str | None = address(FIRST),
+        network: object = NETWORK,
+        method: str = "GET",
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Got:
+        """Ask as a proxy would, for who has the address *of* on *network*."""
+        said = dict(headers or {})
+        if of is not None:
+            said["X-Forwarded-For"] = of
+        if network is not None:
+            said["X-Neutron-Network-ID"] = str(network)
+        connection = http.client.HTTPConnection("169.254.169.254", timeout=30)
+        connection.sock = self.dial()
+        with closing(connection):
+            connection.request(method, target, body, said)
+            answer = connection.getresponse()
+            return Got(
+                status=answer.status, body=answer.read(), headers=dict(answer.headers.items())
+            )
+
+
+def dial(path: Path) -> socket.socket:
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.settimeout(30)
+    client.connect(str(path))
+    return client

@@ -1,0 +1,157 @@
+"""The metadata agent, with guests that want to hurt it or each other."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from metadata_world import FIRST, NETWORK, Agent, address, instance
+
+from netfw.testing.lab.metadata_service import PrivateMetadataService, Said
+
+Make = Callable[..., Agent]
+
+ASK = (
+    f"GET /mine HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {address(FIRST)}\r\n"
+    f"X-Neutron-Network-ID: {NETWORK}\r\n"
+).encode()
+VICTIM = (
+    f"GET /victims HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {address(FIRST + 1)}\r\n"
+    f"X-Neutron-Network-ID: {NETWORK}\r\n\r\n"
+).encode()
+
+
+def rest(client: socket.socket) -> bytes:
+    data = b""
+    with suppress(OSError):
+        while more := client.recv(65_536):
+            data += more
+    return data
+
+
+def say(agent: Agent, data: bytes) -> bytes:
+    with agent.dial() as client:
+        with suppress(OSError):
+            client.sendall(data)
+            client.shutdown(socket.SHUT_WR)
+        return rest(client)
+
+
+@pytest.mark.spec("MD-10")
+@pytest.mark.parametrize(
+    "more",
+    [
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + VICTIM,
+        b"Content-Length: 0\r\nContent-Length: %d\r\n\r\n" % len(VICTIM) + VICTIM,
+        b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + VICTIM,
+        b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + VICTIM,
+        b"Content-Length: +5\r\n\r\n" + VICTIM,
+        b"X: y\n" + VICTIM,
+        b"X: y\r\n Z: folded\r\n\r\n",
+        b"X-Forwarded-For: 10.0.0.11\r\n\r\n",
+        b"X-Neutron-Network-ID: %s\r\n\r\n" % str(NETWORK).encode(),
+        b"X-Tenant-Id: a\r\nX-Tenant-ID: b\r\n\r\n",
+        b"X: \x00\r\n\r\n",
+        b"X: y\rX-Instance-ID: z\r\n\r\n",
+    ],
+    ids=lambda value: repr(value[:40]),
+)
+def test_what_could_be_read_in_two_ways_is_not_read_at_all(
+    lasting_agent: Agent, known: PrivateMetadataService, more: bytes
+) -> None:
+    answer = say(lasting_agent, ASK + more)
+    assert answer.split(b" ", 2)[1] in (b"400", b"501"), answer[:200]
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert known.seen == []
+    assert "Traceback" not in lasting_agent.log.read_text()
+
+
+def test_a_body_is_no_second_request(lasting_agent: Agent, known: PrivateMetadataService) -> None:
+    ask = ASK.replace(b"GET", b"POST")
+    say(lasting_agent, ask + b"Content-Length: %d\r\n\r\n" % len(VICTIM) + VICTIM)
+    say(lasting_agent, ask + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (
+        len(VICTIM), VICTIM,
+    ))  # fmt: skip
+    assert [(seen.target, seen.body) for seen in known.seen] == [("/mine", VICTIM)] * 2
+    assert {seen.values("X-Instance-ID")[0] for seen in known.seen} == {instance(FIRST)}
+    assert all(len(seen.values("Content-Length")) == 1 for seen in known.seen)
+    assert not [seen for seen in known.seen if seen.values("Transfer-Encoding")]
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (ASK + b"X-Large: " + b"x" * 100_000 + b"\r\n\r\n", b"413"),
+        (ASK + b"X-More: y\r\n" * 10_000 + b"\r\n", b"413"),
+        (b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n", b"414"),
+        (ASK.replace(b"/mine", b"http://127.0.0.1:1/x") + b"\r\n", b"400"),
+        (ASK.replace(b"/mine", b"/a b") + b"\r\n", b"400"),
+        (ASK.replace(b"/mine", b"/a\xff") + b"\r\n", b"400"),
+        (ASK.replace(b"HTTP/1.1", b"HTTP/2.0") + b"\r\n", b"505"),
+        (ASK.replace(b"GET", b"CONNECT") + b"\r\n", b"405"),
+        (ASK.replace(b"GET", b"TRACE") + b"\r\n", b"405"),
+        (b"\x16\x03\x01\x02\x00", b"400"),
+        (ASK.replace(b"GET", b"POST") + b"Content-Length: 99999999999\r\n\r\n", b"413"),
+        (ASK + b"Expect: tea\r\n\r\n", b"417"),
+    ],
+    ids=lambda value: repr(value[:30]) + str(len(value)),
+)
+def test_what_is_too_large_or_no_request_is_refused(
+    lasting_agent: Agent, known: PrivateMetadataService, data: bytes, status: bytes
+) -> None:
+    answer = say(lasting_agent, data)
+    assert answer.split(b" ", 2)[1] == status, answer[:300]
+    assert known.seen == []
+    assert b"text/plain" in answer
+    assert lasting_agent.ask().status == 200
+    assert "Traceback" not in lasting_agent.log.read_text()
+
+
+def test_guests_that_send_slowly_keep_nobody_waiting(
+    make_agent: Make, service: PrivateMetadataService
+) -> None:
+    agent = make_agent(service.port, metadata={"metadata_workers": 2})
+    agent.start()
+    slow = [agent.dial() for _ in range(300)]
+    for number, client in enumerate(slow):
+        client.sendall((b"GET", ASK[:60], ASK)[number % 3])
+    began = time.monotonic()
+    for _ in range(10):
+        assert agent.ask().status == 200
+    assert time.monotonic() - began < 5
+    slow[2].sendall(b"\r\n")
+    assert slow[2].recv(100).startswith(b"HTTP/1.1 200")
+    for client in slow:
+        client.close()
+
+
+def test_a_guest_that_does_not_read_keeps_nobody_waiting(
+    make_agent: Make, service: PrivateMetadataService
+) -> None:
+    agent = make_agent(service.port, metadata={"metadata_workers": 4})
+    agent.start()
+    service.behave = lambda seen: Said(body=b"x" * (8_000_000 if seen.target == "/mine" else 10))
+    deaf = [agent.dial() for _ in range(2)]
+    for client in deaf:
+        client.sendall(ASK + b"\r\n")
+    for _ in range(5):
+        assert agent.ask("/small").body == b"x" * 10
+    assert len(agent.ask("/mine").body) == 8_000_000
+    for client in deaf:
+        client.close()
+
+
+def test_guests_that_hang_up_leave_nothing_behind(
+    lasting_agent: Agent, known: PrivateMetadataService
+) -> None:
+    known.behave = lambda _: Said(after=0.05)
+    for _ in range(50):
+        with lasting_agent.dial() as client:
+            client.sendall(ASK + b"\r\n")
+    for _ in range(50):
+        lasting_agent.dial().close()
+    assert lasting_agent.ask().status == 200
+    assert "Traceback" not in lasting_agent.log.read_text()
