@@ -86,8 +86,14 @@ def _range(subnet: Subnet, mode: Mode, settings: Settings) -> str:
 
 
 def _announcing(network: DhcpNetwork, place: DhcpPlace) -> Iterator[str]:
-    """Prefixes are announced by somebody who is no router: his announcement lasts 0 seconds."""
-    if any(mode.announces for _, mode in served(network.subnets)):
+    """Prefixes are announced by somebody who is no router: his announcement lasts 0 seconds.
+
+    Ranges of addresses are announced all or none: there is no word for one of them.
+    """
+    modes = [mode for _, mode in served(network.subnets) if mode.announces]
+    if any(mode.gives_addresses for mode in modes):
+        yield "--enable-ra"
+    if modes:
         yield f"--ra-param={place.device},mtu:{max(network.mtu, 1280)},0,0"
 
 

@@ -26,13 +26,12 @@ from attrs import frozen
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.errors import InvalidInput
 from netfw.model.address import Mac
-from netfw.model.ids import PortId, SubnetId
+from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw_drivers.dnsmasq.modes import Mode, served
 from netfw_drivers.dnsmasq.names import name_of
 from netfw_drivers.dnsmasq.option_table import CLIENT_ID
 from netfw_drivers.dnsmasq.option_values import render_client_id
-from netfw_drivers.dnsmasq.options import port_tag
 from netfw_drivers.dnsmasq.settings import Settings
 
 _FIRST = "tag:!none"
@@ -41,11 +40,11 @@ _SET = ",set:"
 
 
 def host_lines(
-    id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Settings, opts: str
+    port: DhcpPort, network: DhcpNetwork, settings: Settings, tags: tuple[str, ...]
 ) -> str:
     """The file of a port; empty: nobody answers it.
 
-    :param opts: its options, for which it needs a tag.
+    :param tags: those that its options need.
     :raises InvalidInput: its identifier is none; the field is named.
     """
     entry = _Entry(
@@ -53,7 +52,7 @@ def host_lines(
         network=network,
         settings=settings,
         modes={subnet.id: mode for subnet, mode in served(network.subnets)},
-        tag=(f"set:{port_tag(id)}",) if opts else (),
+        tags=tuple(f"set:{tag}" for tag in tags),
         clients=_client_ids(port),
     )
     return "".join(",".join(words) + "\n" for words in entry.lines())
@@ -81,26 +80,26 @@ class _Entry:
     network: DhcpNetwork
     settings: Settings
     modes: Mapping[SubnetId, Mode]
-    tag: tuple[str, ...]
+    tags: tuple[str, ...]
     clients: Mapping[int, str]
 
     def lines(self) -> Iterator[tuple[str, ...]]:
         """In the order that matters: a line without an address is first."""
         mac = self.port.mac
         if self._needs_options_alone():
-            yield (mac, _FIRST, *self._id(6), *self.tag)
+            yield (mac, _FIRST, *self._id(6), *self.tags)
         for fixed in self._given(4):
             client = self._id(4) or (_ANY_CLIENT_ID,)
-            yield (mac, _FIRST, *client, self._name(fixed), str(fixed.address), *self.tag)
+            yield (mac, _FIRST, *client, self._name(fixed), str(fixed.address), *self.tags)
         given = [*self._given(6)]
         if given:
             addresses = (f"[{fixed.address}]" for fixed in given)
-            yield (mac, _FIRST, *self._id(6), self._name(given[0]), *addresses, *self.tag)
+            yield (mac, _FIRST, *self._id(6), self._name(given[0]), *addresses, *self.tags)
 
     def _needs_options_alone(self) -> bool:
         """Whether it gets options of its own where its IPv6 address comes by an announcement."""
         modes = {self.modes.get(fixed.subnet_id) for fixed in self.port.fixed_ips}
-        return bool(self.tag) and bool(modes & {Mode.STATELESS, Mode.RA_STATELESS})
+        return bool(self.tags) and any(mode is not None and mode.gives_options for mode in modes)
 
     def _given(self, version: int) -> Iterator[FixedIp]:
         """The addresses that the port gets from us."""
@@ -119,7 +118,7 @@ class _Entry:
 def _client_ids(port: DhcpPort) -> Mapping[int, str]:
     found: dict[int, str] = {}
     for at, option in enumerate(port.options):
-        if option.name.lower() in CLIENT_ID[option.ip_version]:
+        if option.name.lower() in CLIENT_ID.get(option.ip_version, ()):
             try:
                 found[option.ip_version] = render_client_id(option.value)
             except ValueError as exc:

@@ -1,14 +1,15 @@
 """What a subnet's instances are given by this server: addresses, options or prefixes.  Pure.
 
-Who announces an IPv6 prefix follows from ``ipv6_ra_mode``, as operators know it: a router does
-where it is set.  Where it is not set, and instances make their addresses themselves, this server
-announces the prefix, and says that it is no router; a router from outside may announce it, too.
+Who announces an IPv6 prefix follows from ``ipv6_ra_mode``, as operators know it: where it is not
+set, a router from outside does.  Where it is set, it is this cloud's business, and this server
+announces the prefix, but says that it is no router itself: that is said by one of ours, if any.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+from attrs import frozen
 
 from netfw.model.subnet import Ipv6Mode, Subnet
 
@@ -16,40 +17,35 @@ _SHORTEST = 64
 """dnsmasq serves no IPv6 prefix that is shorter."""
 
 
-class Mode(enum.Enum):
-    """How a subnet is served; the value is dnsmasq's word."""
+@frozen
+class Mode:
+    """How a subnet is served."""
 
-    STATIC = "static"
-    """Addresses, each for its own port."""
-    STATELESS = "static "
-    """Options; addresses come by a router's announcement."""
-    RA_STATELESS = "ra-stateless"
-    """Options, and the announcement."""
-    RA_ONLY = "ra-only"
-    """The announcement alone."""
-
-    @property
-    def word(self) -> str:
-        return self.value.strip()
-
-    @property
-    def gives_addresses(self) -> bool:
-        return self is Mode.STATIC
-
-    @property
-    def announces(self) -> bool:
-        return self in (Mode.RA_STATELESS, Mode.RA_ONLY)
+    word: str
+    """dnsmasq's for it."""
+    gives_addresses: bool = False
+    """Each to its own port."""
+    gives_options: bool = False
+    """To instances that make their addresses themselves."""
+    announces: bool = False
+    """The prefix."""
 
 
-_BY_MODE = {
-    (Ipv6Mode.STATEFUL, True): Mode.STATIC,
-    (Ipv6Mode.STATEFUL, False): Mode.STATIC,
-    (Ipv6Mode.STATELESS, True): Mode.RA_STATELESS,
-    (Ipv6Mode.STATELESS, False): Mode.STATELESS,
-    (Ipv6Mode.SLAAC, True): Mode.RA_ONLY,
-    (None, True): Mode.STATIC,
+ADDRESSES = Mode("static", gives_addresses=True)
+ADDRESSES_ANNOUNCED = Mode("static", gives_addresses=True, announces=True)
+OPTIONS = Mode("static", gives_options=True)
+OPTIONS_ANNOUNCED = Mode("ra-stateless", gives_options=True, announces=True)
+ANNOUNCED = Mode("ra-only", announces=True)
+
+_BY_MODES: Mapping[tuple[Ipv6Mode | None, bool], Mode] = {
+    (None, False): ADDRESSES,
+    (Ipv6Mode.STATEFUL, False): ADDRESSES,
+    (Ipv6Mode.STATEFUL, True): ADDRESSES_ANNOUNCED,
+    (Ipv6Mode.STATELESS, False): OPTIONS,
+    (Ipv6Mode.STATELESS, True): OPTIONS_ANNOUNCED,
+    (Ipv6Mode.SLAAC, True): ANNOUNCED,
 }
-"""By the address mode, and whether no router announces the prefix."""
+"""By the mode of addresses, and whether there is one of announcements."""
 
 
 def mode_of(subnet: Subnet) -> Mode | None:
@@ -57,10 +53,10 @@ def mode_of(subnet: Subnet) -> Mode | None:
     if not subnet.enable_dhcp:
         return None
     if subnet.ip_version == 4:
-        return Mode.STATIC
+        return ADDRESSES
     if subnet.cidr.prefixlen < _SHORTEST:
         return None
-    return _BY_MODE.get((subnet.ipv6_address_mode, subnet.ipv6_ra_mode is None))
+    return _BY_MODES.get((subnet.ipv6_address_mode, subnet.ipv6_ra_mode is not None))
 
 
 def served(subnets: tuple[Subnet, ...]) -> Iterator[tuple[Subnet, Mode]]:

@@ -31,15 +31,13 @@ class Option:
     code: int
     kind: Kind = Kind.FREE
     name: str = ""
-    may_be_empty: bool = False
-    """Empty says that a client is not told any, not even the server's own."""
 
 
 _A, _T, _D = Kind.ADDRESSES, Kind.TEXT, Kind.DOMAINS
 _KNOWN = {
     4: (
         Option(1, _A, "netmask"), Option(2, Kind.LONG, "time-offset"),
-        Option(3, _A, "router", may_be_empty=True), Option(6, _A, "dns-server", may_be_empty=True),
+        Option(3, _A, "router"), Option(6, _A, "dns-server"),
         Option(7, _A, "log-server"), Option(9, _A, "lpr-server"),
         Option(13, Kind.SHORT, "boot-file-size"), Option(15, _T, "domain-name"),
         Option(16, _A, "swap-server"), Option(17, _T, "root-path"),
@@ -66,13 +64,13 @@ _KNOWN = {
         Option(97, Kind.FREE, "client-machine-id"), Option(100, _T, "posix-timezone"),
         Option(101, _T, "tzdb-timezone"), Option(108, Kind.LONG, "ipv6-only"),
         Option(119, _D, "domain-search"), Option(120, _D, "sip-server"),
-        Option(121, Kind.ROUTES, "classless-static-route", may_be_empty=True),
+        Option(121, Kind.ROUTES, "classless-static-route"),
         Option(125, Kind.FREE, "vendor-id-encap"), Option(150, _A, "tftp-server-address"),
-        Option(249, Kind.ROUTES, may_be_empty=True), Option(255, _A, "server-ip-address"),
+        Option(249, Kind.ROUTES), Option(255, _A, "server-ip-address"),
     ),
     6: (
         Option(21, _D, "sip-server-domain"), Option(22, _A, "sip-server"),
-        Option(23, _A, "dns-server", may_be_empty=True), Option(24, _D, "domain-search"),
+        Option(23, _A, "dns-server"), Option(24, _D, "domain-search"),
         Option(27, _A, "nis-server"), Option(28, _A, "nis+-server"),
         Option(29, _D, "nis-domain"), Option(30, _D, "nis+-domain"),
         Option(31, _A, "sntp-server"), Option(32, Kind.TIME, "information-refresh-time"),

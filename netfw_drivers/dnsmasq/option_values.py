@@ -14,8 +14,12 @@ from netfw.model.address import as_address, as_network
 from netfw.model.text import check_dns_name, shown
 from netfw_drivers.dnsmasq.option_table import Kind, Option
 
-LENGTH = {4: 255, 6: 900}
-"""Bytes of an option's value at most; DHCPv6 allows more, but a line of a file has an end."""
+LENGTH = {4: 255, 6: 800}
+"""Bytes of an option's value at most; DHCPv6 allows more, but dnsmasq takes what is beyond the
+1024th byte of a line for another line."""
+_LINE_LENGTH = 900
+_NEVER_EMPTY = {4: frozenset({1, 26, 28}), 6: frozenset[int]()}
+"""Options that nobody is without: netmask, MTU and broadcast address."""
 _PRINTABLE = re.compile(r"[ -~]*")
 _BYTES = re.compile(r"[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2})+")
 _LIKE_BYTES = re.compile(r"[0-9a-fA-F:]*:[0-9a-fA-F:]*")
@@ -43,18 +47,20 @@ def check_line(text: str) -> None:
 
 
 def render_value(option: Option, version: int, value: str) -> str:
-    """*value* as it stands in a file; empty where the option may be.
+    """*value* as it stands in a file; empty: the option is not to be told.
 
     :raises ValueError: it is no value of that option, or dnsmasq would take it for another.
     """
     if not value:
-        if option.may_be_empty:
-            return ""
-        raise ValueError("is empty")
+        if option.code in _NEVER_EMPTY[version]:
+            raise ValueError("is empty; everybody has to be told one")
+        return ""
     check_line(value)
     text, size = _RENDER[option.kind](value, version)
     if size > LENGTH[version]:
         raise ValueError(f"is {size} bytes long; {LENGTH[version]} is the most")
+    if len(text) > _LINE_LENGTH:
+        raise ValueError(f"has {len(text)} characters; {_LINE_LENGTH} is the most")
     return text
 
 

@@ -6,28 +6,31 @@ two by the same tags the one it reads last: lines with more tags come behind tho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import IPv4Network, ip_network
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_network
 
-from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
+from attrs import frozen
+
+from netfw.drivers.dhcp import METADATA_ADDRESSES, DhcpNetwork, DhcpPort
 from netfw.errors import InvalidInput
 from netfw.model.address import IpAddress
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import PortId
 from netfw.model.subnet import Subnet
+from netfw.model.text import check_dhcp_option_name
 from netfw_drivers.dnsmasq.modes import Mode, served, subnet_tag
 from netfw_drivers.dnsmasq.names import domain_of
-from netfw_drivers.dnsmasq.option_table import CLIENT_ID, Option, find_option
+from netfw_drivers.dnsmasq.option_table import CLIENT_ID, find_option
 from netfw_drivers.dnsmasq.option_values import render_value
 from netfw_drivers.dnsmasq.settings import Settings
 
-METADATA = IPv4Network("169.254.169.254/32")
-_LINE_LENGTH = 1000
-"""dnsmasq takes what is beyond the 1024th byte of a line for another one."""
 _EVERYWHERE = ip_network("0.0.0.0/0")
 _ON_LINK = "0.0.0.0"
 _ROUTER, _DNS, _ROUTES, _ROUTES_TOO, _T1, _T2, _DOMAIN = 3, 6, 121, 249, 58, 59, 15
 _DNS6, _SEARCH6 = 23, 24
+_BY_ITSELF = {4: frozenset({_ROUTER, _DNS, _DOMAIN}), 6: frozenset({_DNS6})}
+"""What dnsmasq tells by itself where no option says that there is none.  Other options must not be
+empty: of some (66, 67, T1, T2, 255) dnsmasq dies then, and others it sends empty."""
 
 Values = dict[int, str]
 """What is told by default, by the option's code."""
@@ -37,6 +40,17 @@ def port_tag(port: PortId) -> str:
     return f"port-{port}"
 
 
+@frozen
+class PortOptions:
+    """What a port is told that others are not."""
+
+    text: str
+    """Its file of ``opts``."""
+    tags: tuple[str, ...]
+    """By which it gets them, and does not get what it wants not to be told; empty: it is told what
+    all are told."""
+
+
 def network_opts(network: DhcpNetwork, settings: Settings) -> str:
     """The options of all ports of a network.
 
@@ -44,73 +58,91 @@ def network_opts(network: DhcpNetwork, settings: Settings) -> str:
     """
     lines: list[str] = []
     for subnet, mode in served(network.subnets):
-        values = _values4(subnet, network, settings) if subnet.ip_version == 4 else _values6(
-            subnet, mode, network, settings
-        )  # fmt: skip
-        tag = subnet_tag(subnet)
-        lines += _lines(tag, subnet.ip_version, values, network.options)
+        version, tag = subnet.ip_version, subnet_tag(subnet)
+        if version == 4:
+            values = _values4(subnet, network, settings)
+        else:
+            values = _values6(subnet, mode, network, settings)
+        asked = [*_asked(network.options, version)]
+        plain = values | {each.code: each.value for each in asked if not each.tags}
+        lines += (
+            _line((tag, *_unless(version, code)), version, code, value)
+            for code, value in sorted(plain.items())
+            if value or code in _BY_ITSELF[version]
+        )
+        lines += (
+            _line((tag, *_unless(version, each.code), *each.tags), version, each.code, each.value)
+            for each in asked
+            if each.tags
+        )
     return "".join(lines)
 
 
-def port_opts(id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Settings) -> str:
-    """The options of one port; those for its kinds of addresses alone.
+def port_opts(id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Settings) -> PortOptions:
+    """The options of one port.
 
     :raises InvalidInput: one has no such value; the field is named.
     """
-    tag, common = port_tag(id), domain_of(network, settings)
+    tag, lines, without = port_tag(id), [], []
     domain = port.domain.removesuffix(".")
-    differs = bool(domain) and domain != common
-    defaults: Mapping[int, Values] = {
-        4: {_DOMAIN: domain} if differs else {},
-        6: {_SEARCH6: domain} if differs else {},
-    }
-    return "".join(
-        line for version in (4, 6) for line in _lines(tag, version, defaults[version], port.options)
-    )
+    differs = bool(domain) and domain != domain_of(network, settings)
+    for version, domain_option in ((4, _DOMAIN), (6, _SEARCH6)):
+        asked = [*_asked(port.options, version)]
+        plain = {domain_option: domain} if differs else {}
+        plain |= {each.code: each.value for each in asked if not each.tags}
+        for code, value in sorted(plain.items()):
+            if value or code in _BY_ITSELF[version]:
+                lines.append(_line((tag,), version, code, value))
+            else:
+                without.append(_without(version, code))
+        lines += (
+            _line((tag, *each.tags), version, each.code, each.value) for each in asked if each.tags
+        )
+    return PortOptions("".join(lines), (*((tag,) if lines else ()), *without))
 
 
-def _lines(tag: str, version: int, values: Values, options: Iterable[DhcpOption]) -> Iterator[str]:
-    """The lines of *values*, but where *options* have others."""
-    plain: dict[int, str] = {
-        code: _line((tag,), version, str(code), value) for code, value in values.items()
-    }
-    tagged: list[str] = []
+@frozen
+class _Asked:
+    """An option that somebody asked for, as dnsmasq takes it."""
+
+    code: int
+    value: str
+    tags: tuple[str, ...]
+
+
+def _asked(options: Iterable[DhcpOption], version: int) -> Iterator[_Asked]:
+    """Those of one family that are asked for."""
     faults: dict[str, str] = {}
     for at, option in enumerate(options):
-        *tags, name = option.name.split(",")
-        if option.ip_version != version or name.lower() in CLIENT_ID[version]:
-            continue
+        field = f"options[{at}].name"
         try:
-            found = find_option(version, name)
+            check_dhcp_option_name(option.name)
+            if option.ip_version != version or option.code.lower() in CLIENT_ID[version]:
+                continue
+            found = find_option(version, option.code)
+            field = f"options[{at}].value"
+            if option.tags and not option.value:
+                raise ValueError("is empty; an option is left out for all clients or for none")
+            yield _Asked(found.code, render_value(found, version, option.value), option.tags)
         except ValueError as exc:
-            faults[f"options[{at}].name"] = str(exc)
-            continue
-        try:
-            line = _asked((tag, *(t.removeprefix("tag:") for t in tags)), version, found, option)
-        except ValueError as exc:
-            faults[f"options[{at}].value"] = str(exc)
-            continue
-        if tags:
-            tagged.append(line)
-        else:
-            plain[found.code] = line
+            faults[field] = str(exc)
     if faults:
         raise InvalidInput(faults)
-    yield from (plain[code] for code in sorted(plain))
-    yield from tagged
 
 
-def _asked(tags: tuple[str, ...], version: int, option: Option, asked: DhcpOption) -> str:
-    line = _line(tags, version, str(option.code), render_value(option, version, asked.value))
-    if len(line) > _LINE_LENGTH:
-        raise ValueError(f"makes a line of {len(line)} bytes; {_LINE_LENGTH} is the most")
-    return line
+def _without(version: int, code: int) -> str:
+    """The tag of ports that are not told an option."""
+    return f"without-{code}" if version == 4 else f"without6-{code}"
 
 
-def _line(tags: tuple[str, ...], version: int, option: str, value: str) -> str:
-    words = [f"tag:{tag}" for tag in tags]
-    words.append(option if version == 4 else f"option6:{option}")
-    return ",".join([*words, value] if value else words) + "\n"
+def _unless(version: int, code: int) -> tuple[str, ...]:
+    return () if code in _BY_ITSELF[version] else (f"!{_without(version, code)}",)
+
+
+def _line(tags: Iterable[str], version: int, code: int, value: str) -> str:
+    option = str(code) if version == 4 else f"option6:{code}"
+    words = (*(f"tag:{tag}" for tag in tags), option, *((value,) if value else ()))
+    return ",".join(words) + "\n"
 
 
 def _values4(subnet: Subnet, network: DhcpNetwork, settings: Settings) -> Values:
@@ -142,7 +174,7 @@ def _check_routes(position: int, routes: str) -> None:
 def _values6(subnet: Subnet, mode: Mode, network: DhcpNetwork, settings: Settings) -> Values:
     values = {_DNS6: _name_servers(subnet, network)}
     domain = domain_of(network, settings)
-    if domain and mode is not Mode.RA_ONLY:
+    if domain and (mode.gives_addresses or mode.gives_options):
         values[_SEARCH6] = domain
     return values
 
@@ -164,7 +196,7 @@ def _routes(subnet: Subnet, gateway: IpAddress | None, network: DhcpNetwork) -> 
         routes.setdefault(str(other.cidr), _ON_LINK)
     server = _own_address(subnet, network)
     if subnet.id in network.metadata_for and server is not None:
-        routes.setdefault(str(METADATA), str(server))
+        routes.setdefault(str(METADATA_ADDRESSES[4]), str(server))
     outside = gateway is not None and gateway not in subnet.cidr
     if outside and not any(gateway in other.cidr for other in _beside(subnet, network)):
         routes = {f"{gateway}/32": _ON_LINK, **routes}

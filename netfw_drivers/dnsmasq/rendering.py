@@ -61,17 +61,19 @@ def render_port(id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Sett
 
     :raises InvalidInput: a text in it would be more than one value; the faulty field is named.
     """
-    names = []
     if port.domain:
         _check("domain", check_domain, port.domain)
+    if port.hostname:
+        _check("hostname", check_domain, port.hostname)
+    names = []
     for fixed in port.fixed_ips:
         name = name_of(port, fixed.address, network, settings)
         _check("hostname", check_name, name.full)
         words = (str(fixed.address), *dict.fromkeys((name.full, name.host)))
         names.append(" ".join(words) + "\n")
     opts = port_opts(id, port, network, settings)
-    host = host_lines(id, port, network, settings, opts)
-    return PortText(host=host, opts=opts if host else "", names="".join(names))
+    host = host_lines(port, network, settings, opts.tags)
+    return PortText(host=host, opts=opts.text if host else "", names="".join(names))
 
 
 def needs_reload(before: PortText | None, after: PortText | None) -> bool:
