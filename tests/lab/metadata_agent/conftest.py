@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 from metadata_world import Agent
-
-from netfw.testing.lab.metadata_service import PrivateMetadataService, Said
+from recording_service import RecordingService, Said
 
 
 @pytest.fixture
-def service() -> Iterator[PrivateMetadataService]:
-    with PrivateMetadataService() as made:
+def service() -> Iterator[RecordingService]:
+    with RecordingService() as made:
         yield made
 
 
@@ -29,7 +28,7 @@ def make_agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
 
 
 @pytest.fixture
-def agent(make_agent: Callable[..., Agent], service: PrivateMetadataService) -> Agent:
+def agent(make_agent: Callable[..., Agent], service: RecordingService) -> Agent:
     """One that the test may end, or reconfigure."""
     made = make_agent(service.port)
     made.start()
@@ -37,14 +36,14 @@ def agent(make_agent: Callable[..., Agent], service: PrivateMetadataService) -> 
 
 
 @pytest.fixture(scope="module")
-def lasting_service() -> Iterator[PrivateMetadataService]:
-    with PrivateMetadataService() as made:
+def lasting_service() -> Iterator[RecordingService]:
+    with RecordingService() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def lasting_agent(
-    tmp_path_factory: pytest.TempPathFactory, lasting_service: PrivateMetadataService
+    tmp_path_factory: pytest.TempPathFactory, lasting_service: RecordingService
 ) -> Iterator[Agent]:
     made = Agent(tmp_path_factory.mktemp("lasting"), lasting_service.port)
     made.start()
@@ -53,7 +52,7 @@ def lasting_agent(
 
 
 @pytest.fixture
-def known(lasting_service: PrivateMetadataService) -> PrivateMetadataService:
+def known(lasting_service: RecordingService) -> RecordingService:
     """The service of the agent that lasts, with nothing said or seen yet."""
     lasting_service.seen.clear()
     lasting_service.behave = lambda _: Said()

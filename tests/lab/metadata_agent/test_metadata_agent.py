@@ -25,14 +25,14 @@ from metadata_world import (
     until,
 )
 from metadata_world import address as address_of
-
-from netfw.testing.lab.certificates import PrivateAuthority
-from netfw.testing.lab.metadata_service import (
-    PrivateMetadataService,
+from recording_service import (
+    RecordingService,
     Said,
     Seen,
     serving_context,
 )
+
+from netfw.testing.lab.certificates import PrivateAuthority
 
 Make = Callable[..., Agent]
 
@@ -43,7 +43,7 @@ def signed(id: str) -> str:
 
 @pytest.mark.spec("MD-04", "MD-05", "MD-06", "MD-10")
 def test_the_service_is_told_who_asks_and_its_answer_comes_back(
-    lasting_agent: Agent, known: PrivateMetadataService
+    lasting_agent: Agent, known: RecordingService
 ) -> None:
     known.behave = lambda _: Said(
         body=b'{"uuid": 1}', headers=(("Content-Type", "application/json"), ("ETag", '"x"'))
@@ -66,7 +66,7 @@ def test_the_service_is_told_who_asks_and_its_answer_comes_back(
 
 @pytest.mark.spec("MD-05")
 def test_an_address_means_another_instance_on_another_network(
-    lasting_agent: Agent, known: PrivateMetadataService
+    lasting_agent: Agent, known: RecordingService
 ) -> None:
     for network, expected in ((NETWORK, instance(FIRST)), (OTHER, instance(1))):
         assert lasting_agent.ask(network=network).status == 200
@@ -77,7 +77,7 @@ def test_an_address_means_another_instance_on_another_network(
 
 @pytest.mark.spec("MD-05", "MD-11")
 def test_nothing_is_passed_on_unless_exactly_one_instance_asks(
-    lasting_agent: Agent, known: PrivateMetadataService
+    lasting_agent: Agent, known: RecordingService
 ) -> None:
     both = {"X-Neutron-Router-ID": str(ROUTER)}
     refused = [
@@ -102,9 +102,7 @@ def test_nothing_is_passed_on_unless_exactly_one_instance_asks(
 
 
 @pytest.mark.spec("MD-06", "MD-10")
-def test_a_guest_that_forges_gains_nothing(
-    lasting_agent: Agent, known: PrivateMetadataService
-) -> None:
+def test_a_guest_that_forges_gains_nothing(lasting_agent: Agent, known: RecordingService) -> None:
     victim = instance(FIRST + 1)
     forged = {
         "X-Instance-ID": victim,
@@ -130,7 +128,7 @@ def test_a_guest_that_forges_gains_nothing(
 
 @pytest.mark.spec("MD-07")
 def test_answers_are_passed_through_as_they_are(
-    lasting_agent: Agent, known: PrivateMetadataService
+    lasting_agent: Agent, known: RecordingService
 ) -> None:
     for status in (200, 204, 302, 400, 401, 403, 404, 409, 429, 500, 503, 599):
         known.behave = lambda _, status=status: Said(  # type: ignore[misc]
@@ -144,9 +142,7 @@ def test_answers_are_passed_through_as_they_are(
     assert len(known.seen) == 12, "a redirect was followed, or an answer asked for twice"
 
 
-def test_methods_and_bodies_are_passed_on(
-    lasting_agent: Agent, known: PrivateMetadataService
-) -> None:
+def test_methods_and_bodies_are_passed_on(lasting_agent: Agent, known: RecordingService) -> None:
     known.behave = lambda seen: Said(body=seen.body)
     for method, body in (
         ("POST", b"password"),
@@ -183,7 +179,7 @@ BROKEN = [
 
 @pytest.mark.spec("MD-07")
 def test_a_service_that_talks_nonsense_is_a_bad_gateway(
-    lasting_agent: Agent, known: PrivateMetadataService
+    lasting_agent: Agent, known: RecordingService
 ) -> None:
     for raw in BROKEN:
         known.behave = lambda _, raw=raw: Said(raw=raw)  # type: ignore[misc]
@@ -196,7 +192,7 @@ def test_a_service_that_talks_nonsense_is_a_bad_gateway(
 
 @pytest.mark.spec("MD-07")
 def test_a_service_that_is_away_or_slow_is_told_as_such(
-    make_agent: Make, service: PrivateMetadataService
+    make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(service.port, metadata={"nova_metadata_timeout": 0.5})
     agent.start()
@@ -208,7 +204,7 @@ def test_a_service_that_is_away_or_slow_is_told_as_such(
     away = agent.ask()
     assert (away.status, away.headers["Retry-After"]) == (503, "1")
     agent.wait(lambda status: "can not be reached" in str(status["cautions"]))
-    with PrivateMetadataService(("127.0.0.1", service.port)):
+    with RecordingService(("127.0.0.1", service.port)):
         assert agent.ask().status == 200
         agent.wait(lambda status: "the metadata service" not in status["cautions"])
     assert "Traceback" not in agent.log.read_text()
@@ -233,11 +229,11 @@ def test_a_service_that_drips_is_given_up_in_time(make_agent: Make) -> None:
 
 
 def test_a_connection_that_the_service_closed_meanwhile_costs_nobody_an_answer(
-    agent: Agent, service: PrivateMetadataService
+    agent: Agent, service: RecordingService
 ) -> None:
     assert agent.ask().status == 200
     service.close()
-    with PrivateMetadataService(("127.0.0.1", service.port)) as again:
+    with RecordingService(("127.0.0.1", service.port)) as again:
         assert [agent.ask().status for _ in range(3)] == [200] * 3
         assert len(again.seen) == 3
 
@@ -253,7 +249,7 @@ def test_tls_needs_an_authority_or_the_word_that_it_does_not(
 ) -> None:
     shown = authority.vouch_for("service", "IP:127.0.0.1")
     context = serving_context(shown.certificate, shown.key)
-    with PrivateMetadataService(context=context) as service:
+    with RecordingService(context=context) as service:
         agent = make_agent(service.port, metadata={"nova_metadata_protocol": "https"})
         agent.start()
         assert (agent.ask().status, service.seen) == (502, [])
@@ -278,7 +274,7 @@ def test_a_service_may_ask_for_the_certificate_of_the_agent(
     mine = authority.vouch_for("agent")
     context = serving_context(shown.certificate, shown.key, authority.certificate)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    with PrivateMetadataService(context=context) as service:
+    with RecordingService(context=context) as service:
         tls = {"nova_metadata_protocol": "https", "auth_ca_cert": authority.certificate}
         agent = make_agent(service.port, metadata=tls)
         agent.start()
@@ -290,7 +286,7 @@ def test_a_service_may_ask_for_the_certificate_of_the_agent(
 
 @pytest.mark.spec("MD-04")
 def test_five_hundred_requests_at_once_are_all_answered(
-    agent: Agent, service: PrivateMetadataService
+    agent: Agent, service: RecordingService
 ) -> None:
     def behave(seen: Seen) -> Said:
         return Said(body=seen.values("X-Instance-ID")[0].encode(), after=0.05)
@@ -310,7 +306,7 @@ def test_five_hundred_requests_at_once_are_all_answered(
 
 @pytest.mark.spec("MD-04")
 def test_who_comes_when_all_is_full_is_told_at_once(
-    make_agent: Make, service: PrivateMetadataService
+    make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(
         service.port,

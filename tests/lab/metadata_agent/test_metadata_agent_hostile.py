@@ -9,8 +9,7 @@ from contextlib import suppress
 
 import pytest
 from metadata_world import FIRST, NETWORK, Agent, address, instance
-
-from netfw.testing.lab.metadata_service import PrivateMetadataService, Said
+from recording_service import RecordingService, Said
 
 Make = Callable[..., Agent]
 
@@ -60,7 +59,7 @@ def say(agent: Agent, data: bytes) -> bytes:
     ids=lambda value: repr(value[:40]),
 )
 def test_what_could_be_read_in_two_ways_is_not_read_at_all(
-    lasting_agent: Agent, known: PrivateMetadataService, more: bytes
+    lasting_agent: Agent, known: RecordingService, more: bytes
 ) -> None:
     answer = say(lasting_agent, ASK + more)
     assert answer.split(b" ", 2)[1] in (b"400", b"501"), answer[:200]
@@ -69,7 +68,7 @@ def test_what_could_be_read_in_two_ways_is_not_read_at_all(
     assert "Traceback" not in lasting_agent.log.read_text()
 
 
-def test_a_body_is_no_second_request(lasting_agent: Agent, known: PrivateMetadataService) -> None:
+def test_a_body_is_no_second_request(lasting_agent: Agent, known: RecordingService) -> None:
     ask = ASK.replace(b"GET", b"POST")
     say(lasting_agent, ask + b"Content-Length: %d\r\n\r\n" % len(VICTIM) + VICTIM)
     say(lasting_agent, ask + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (
@@ -100,7 +99,7 @@ def test_a_body_is_no_second_request(lasting_agent: Agent, known: PrivateMetadat
     ids=lambda value: repr(value[:30]) + str(len(value)),
 )
 def test_what_is_too_large_or_no_request_is_refused(
-    lasting_agent: Agent, known: PrivateMetadataService, data: bytes, status: bytes
+    lasting_agent: Agent, known: RecordingService, data: bytes, status: bytes
 ) -> None:
     answer = say(lasting_agent, data)
     assert answer.split(b" ", 2)[1] == status, answer[:300]
@@ -111,7 +110,7 @@ def test_what_is_too_large_or_no_request_is_refused(
 
 
 def test_guests_that_send_slowly_keep_nobody_waiting(
-    make_agent: Make, service: PrivateMetadataService
+    make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(service.port, metadata={"metadata_workers": 2})
     agent.start()
@@ -129,7 +128,7 @@ def test_guests_that_send_slowly_keep_nobody_waiting(
 
 
 def test_a_guest_that_does_not_read_keeps_nobody_waiting(
-    make_agent: Make, service: PrivateMetadataService
+    make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(service.port, metadata={"metadata_workers": 4})
     agent.start()
@@ -145,7 +144,7 @@ def test_a_guest_that_does_not_read_keeps_nobody_waiting(
 
 
 def test_guests_that_hang_up_leave_nothing_behind(
-    lasting_agent: Agent, known: PrivateMetadataService
+    lasting_agent: Agent, known: RecordingService
 ) -> None:
     known.behave = lambda _: Said(after=0.05)
     for _ in range(50):

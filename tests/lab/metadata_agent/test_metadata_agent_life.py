@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 from metadata_world import FIRST, NETWORK, SECRET, Agent, until
-
-from netfw.testing.lab.metadata_service import PrivateMetadataService, Said
+from recording_service import RecordingService, Said
 
 Make = Callable[..., Agent]
 
@@ -24,7 +23,7 @@ Make = Callable[..., Agent]
     ("word", "mode"), [("deduce", 0o644), ("all", 0o666), ("group", 0o664), ("0600", 0o600)]
 )
 def test_the_socket_has_the_mode_of_the_configuration_and_goes_with_the_agent(
-    make_agent: Make, service: PrivateMetadataService, word: str, mode: int
+    make_agent: Make, service: RecordingService, word: str, mode: int
 ) -> None:
     agent = make_agent(service.port, metadata={"metadata_proxy_socket_mode": word})
     agent.start()
@@ -37,7 +36,7 @@ def test_the_socket_has_the_mode_of_the_configuration_and_goes_with_the_agent(
 
 
 def test_a_socket_for_another_user_is_open_to_him(
-    make_agent: Make, service: PrivateMetadataService
+    make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(service.port, metadata={"metadata_proxy_user": "nobody"})
     agent.start()
@@ -45,7 +44,7 @@ def test_a_socket_for_another_user_is_open_to_him(
 
 
 def test_a_dead_agents_socket_is_taken_over_and_a_living_ones_is_not(
-    make_agent: Make, service: PrivateMetadataService
+    make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(service.port)
     agent.start()
@@ -60,9 +59,7 @@ def test_a_dead_agents_socket_is_taken_over_and_a_living_ones_is_not(
     assert other.ask().status == 200
 
 
-def test_what_is_no_socket_is_not_removed(
-    make_agent: Make, service: PrivateMetadataService
-) -> None:
+def test_what_is_no_socket_is_not_removed(make_agent: Make, service: RecordingService) -> None:
     agent = make_agent(service.port)
     agent.socket.parent.mkdir()
     agent.socket.write_text("precious")
@@ -78,7 +75,7 @@ def test_a_socket_that_somebody_removed_is_made_again(agent: Agent) -> None:
 
 
 def test_who_is_being_answered_when_the_agent_ends_gets_his_answer(
-    agent: Agent, service: PrivateMetadataService
+    agent: Agent, service: RecordingService
 ) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
@@ -94,7 +91,7 @@ def test_who_is_being_answered_when_the_agent_ends_gets_his_answer(
 
 @pytest.mark.spec("MD-08")
 def test_the_liveness_file_stays_young_while_workers_answer(
-    make_agent: Make, service: PrivateMetadataService
+    make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(service.port, metadata={"metadata_workers": 2})
     agent.start()
@@ -118,7 +115,7 @@ def test_the_liveness_file_stays_young_while_workers_answer(
 
 @pytest.mark.spec("MD-08")
 def test_an_agent_whose_workers_all_hang_is_seen_by_its_liveness_file(
-    make_agent: Make, service: PrivateMetadataService
+    make_agent: Make, service: RecordingService
 ) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
@@ -137,14 +134,14 @@ def test_an_agent_whose_workers_all_hang_is_seen_by_its_liveness_file(
     until(lambda: agent.alive.read_text() != before)
 
 
-def test_no_guest_can_pass_for_the_probe(agent: Agent, service: PrivateMetadataService) -> None:
+def test_no_guest_can_pass_for_the_probe(agent: Agent, service: RecordingService) -> None:
     assert agent.ask(headers={"X-Netfw-Probe": ""}).status == 200
     assert agent.ask(headers={"X-Netfw-Probe": "x" * 32}).status == 200
     assert len(service.seen) == 2
 
 
 @pytest.mark.spec("MD-09")
-def test_the_state_of_the_agent_is_reported(agent: Agent, service: PrivateMetadataService) -> None:
+def test_the_state_of_the_agent_is_reported(agent: Agent, service: RecordingService) -> None:
     said = Path(f"{agent.directory}/said.host1.metadata.json")
     agent.ask()
 
@@ -161,7 +158,7 @@ def test_the_state_of_the_agent_is_reported(agent: Agent, service: PrivateMetada
 
 @pytest.mark.spec("MD-05")
 def test_a_changed_topology_is_believed_after_a_moment(
-    make_agent: Make, service: PrivateMetadataService
+    make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(service.port, metadata={"metadata_cache_seconds": 0.3})
     agent.start()
@@ -173,7 +170,7 @@ def test_a_changed_topology_is_believed_after_a_moment(
 
 
 def test_while_nothing_is_known_instances_are_told_to_come_again(
-    make_agent: Make, service: PrivateMetadataService
+    make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(service.port)
     text = agent.topology.read_text()
@@ -196,7 +193,7 @@ def _try(agent: Agent) -> int:
 
 @pytest.mark.spec("MD-11")
 def test_a_new_secret_is_taken_over_and_none_is_ever_told(
-    agent: Agent, service: PrivateMetadataService
+    agent: Agent, service: RecordingService
 ) -> None:
     assert agent.ask().status == 200
     agent.configure(metadata_proxy_shared_secret="another-secret")
@@ -212,9 +209,7 @@ def test_a_new_secret_is_taken_over_and_none_is_ever_told(
     assert one[0] not in told
 
 
-def test_an_empty_secret_is_cautioned_against(
-    make_agent: Make, service: PrivateMetadataService
-) -> None:
+def test_an_empty_secret_is_cautioned_against(make_agent: Make, service: RecordingService) -> None:
     agent = make_agent(service.port, metadata={"metadata_proxy_shared_secret": ""})
     agent.start()
     assert "pass for any instance" in agent.status()["cautions"]["metadata_proxy_shared_secret"]
@@ -242,7 +237,7 @@ def test_what_can_not_be_is_refused_with_what_to_change(
 
 
 def test_a_restart_costs_nobody_more_than_a_second_try(
-    agent: Agent, service: PrivateMetadataService
+    agent: Agent, service: RecordingService
 ) -> None:
     for end in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
         agent.end(end)
