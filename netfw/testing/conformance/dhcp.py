@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from ipaddress import ip_interface
 from typing import Any
 
 from attrs import evolve
@@ -62,7 +63,8 @@ class DhcpDriverConformance(
             moved = FixedIp(subnet_id=fixed.subnet_id, address=fixed.address + 1)
             return evolve(value, fixed_ips=(moved,))
         (address,) = value.server.addresses
-        server = evolve(value.server, addresses=(address + 2,), mac="fa:16:3e:ff:00:02")
+        moved_server = ip_interface((address.ip + 2, address.network.prefixlen))
+        server = evolve(value.server, addresses=(moved_server,), mac="fa:16:3e:ff:00:02")
         return evolve(value, server=server, mtu=value.mtu - 100, dns_domain="changed.example")
 
     def actual(self, key: DhcpKey, value: DhcpValue) -> DhcpValue | None:
