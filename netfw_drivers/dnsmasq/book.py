@@ -14,7 +14,7 @@ from netfw.linux.files import list_directory, read_file
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.entries import read_host
 from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.observed import Shelf
+from netfw_drivers.dnsmasq.observed import Reload, Shelf
 from netfw_drivers.dnsmasq.rendering import PortText
 from netfw_drivers.dnsmasq.steps import TOMB, reload_of, server_of, tomb_of
 from netfw_drivers.dnsmasq.terms import Terms
@@ -136,17 +136,25 @@ def read_shelf(files: Files) -> Shelf:
         interface=read_file(files.interface),
         server=PortId(server) if server else None,
         leases=files.leases.exists(),
-        reload=reload_of(files).exists(),
+        reload=_due(read_file(reload_of(files))),
     )
     for port in _listed(files):
-        shelf.ports[port] = PortText(
+        text = PortText(
             host=read_file(files.host_of(port)) or "",
             opts=(read_file(files.opts_of(port)) or "") if str(port) in opts else "",
             names=(read_file(files.names_of(port)) or "") if str(port) in names else "",
         )
+        shelf.put(port, text)
     for port in _tombs(files):
         shelf.bury(port, read_host(read_file(tomb_of(files, port)) or ""))
     return shelf
+
+
+def _due(text: str | None) -> Reload | None:
+    """What the file says that is there until dnsmasq was told."""
+    if text is None:
+        return None
+    return Reload.SIGNAL if text.strip() == Reload.SIGNAL.value else Reload.RESTART
 
 
 def _listed(files: Files) -> list[PortId]:

@@ -11,6 +11,7 @@ from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.errors import InvalidInput, NetfwError
 from netfw.linux.process.program import Program
 from netfw.linux.station.plan import plan_station
+from netfw.linux.station.values import FoundStation
 from netfw.model.address import IpAddress
 from netfw.model.device import dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
@@ -24,7 +25,8 @@ from netfw_drivers.dnsmasq.entries import (
     render_tombstone,
 )
 from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.observed import FoundNetwork
+from netfw_drivers.dnsmasq.hosts import is_tagged
+from netfw_drivers.dnsmasq.observed import FoundNetwork, Reload
 from netfw_drivers.dnsmasq.rendering import (
     NetworkText,
     PortText,
@@ -40,9 +42,9 @@ from netfw_drivers.dnsmasq.steps import (
     PutNetwork,
     PutPort,
     ReleaseLease,
-    Reload,
     RemoveTomb,
     RunServer,
+    SignalServer,
     Step,
 )
 from netfw_drivers.dnsmasq.terms import Terms
@@ -96,17 +98,15 @@ class Draft:
         """What was gathered, in the order in which it is to be done."""
         yield from self._station
         leases = {lease.address: (lease, owner) for lease, owner in self._released()}.values()
-        reloading = self._is_reloading()
-        steps = [*self._file_steps(reloading)]
+        reload = self._reload()
+        steps = [*self._file_steps(reload)]
         if leases and not self._will_run():
             forget = ForgetLeases(self._files, tuple(lease for lease, _ in leases))
             steps.append((forget, self._owner))
         if steps:
             yield self._stage("files", steps)
-        if self._program is not None and self._is_starting():
-            yield self._stage("dnsmasq", [(RunServer(self._files, self._program), self._owner)])
-        elif reloading:
-            yield self._stage("dnsmasq", [(Reload(self._files), self._owner)])
+        if run := self._running(reload):
+            yield self._stage("dnsmasq", [(run, self._owner)])
         if leases and self._will_run():
             yield self._stage("leases", [(self._release(x), owner) for x, owner in leases])
 
@@ -127,8 +127,8 @@ class Draft:
         except InvalidInput as error:
             self.refused[self._owner] = error
             return
-        assert self.found.station is not None, "whoever puts a network has looked at its station"
-        self._station = plan_station(self._owner, wanted, self.found.station)
+        there = self.found.station or FoundStation(netns=wanted.netns)
+        self._station = plan_station(self._owner, wanted, there)
         self._program = self.terms.program(self.id, network, text)
         self._digest = self._program.digest()
         self._text, self._value = text, network
@@ -166,11 +166,35 @@ class Draft:
     def _will_run(self) -> bool:
         return self._is_starting() or self.found.process is not None
 
-    def _is_reloading(self) -> bool:
-        """Whether dnsmasq, which goes on, remembers what contradicts the files."""
+    def _running(self, reload: Reload | None) -> Step | None:
+        """What is to be done to the process."""
+        if self._is_starting() and self._program is not None:
+            return RunServer(self._files, self._program)
+        if reload is Reload.RESTART and self._value is not None:
+            program = self._program or self._program_of(self._value)
+            return RunServer(self._files, program, again=True)
+        return SignalServer(self._files) if reload is not None else None
+
+    def _reload(self) -> Reload | None:
+        """How dnsmasq, if it goes on, is to be told what contradicts what it remembers."""
         shelf = self.found.shelf
-        if self._is_starting() or self.found.process is None:
-            return False
+        if self._is_starting() or self.found.process is None or self._value is None:
+            return None
+        if not self._contradicts():
+            return None
+        former = (shelf.tagged, *(tomb.tagged for tomb in shelf.tombs.values()))
+        now = (is_tagged(text.host) for text, _, _ in self._changed.values())
+        tagged = shelf.reload is Reload.RESTART or any(former) or any(now)
+        return Reload.RESTART if tagged else Reload.SIGNAL
+
+    def _program_of(self, network: DhcpNetwork) -> Program:
+        place = self.terms.place(self.id, network.server)
+        text = render_network(self.id, network, place, self.terms.settings)
+        return self.terms.program(self.id, network, text)
+
+    def _contradicts(self) -> bool:
+        """Whether dnsmasq remembers something else than the files are going to say."""
+        shelf = self.found.shelf
         if shelf.reload or len(self._changed) > MANY or len(shelf.tombs) > MANY:
             return True
         if self._text is not None and self._text.opts != shelf.opts:
@@ -188,12 +212,12 @@ class Draft:
             entry.addresses & tomb.addresses for tomb in tombs
         )
 
-    def _file_steps(self, reloading: bool) -> Iterator[tuple[Step, DhcpKey]]:
+    def _file_steps(self, reload: Reload | None) -> Iterator[tuple[Step, DhcpKey]]:
         """Changes of files; dnsmasq reads those that it needs no telling for in this order."""
         files, shelf = self._files, self.found.shelf
-        anew = reloading or not self.found.process or self._is_starting()
-        if reloading and not shelf.reload:
-            yield MarkReload(files), self._owner
+        anew = reload is not None or not self.found.process or self._is_starting()
+        if reload not in (None, shelf.reload):
+            yield MarkReload(files, reload), self._owner
         if self._text is not None and self._value is not None and self._is_network_changed():
             put = PutNetwork(files=files, wanted=self._text, value=self._value)
             yield put, self._owner

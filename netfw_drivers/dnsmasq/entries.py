@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from attrs import frozen
 
 from netfw.model.address import IpAddress, Mac
-from netfw_drivers.dnsmasq.hosts import ignore_line
+from netfw_drivers.dnsmasq.hosts import ignore_line, is_tagged
 
 
 @frozen
@@ -17,6 +17,12 @@ class HostEntry:
 
     macs: frozenset[str]
     addresses: frozenset[IpAddress]
+    tagged: bool = False
+    """dnsmasq can not be told of changes any more once it has answered it: see ``is_tagged``."""
+
+
+NOBODY = HostEntry(frozenset(), frozenset())
+_TAGGED = "# had,set:"
 
 
 def read_host(text: str) -> HostEntry:
@@ -25,6 +31,7 @@ def read_host(text: str) -> HostEntry:
     return HostEntry(
         macs=frozenset(str(mac) for word in words if (mac := _mac(word)) is not None),
         addresses=frozenset(a for word in words if (a := _address(word.strip("[]"))) is not None),
+        tagged=is_tagged(text),
     )
 
 
@@ -33,8 +40,9 @@ def render_tombstone(entry: HostEntry) -> str:
 
     The addresses it had are noted: dnsmasq gives them to nobody else before it read all files anew.
     """
-    ignored = "".join(map(ignore_line, sorted(entry.macs)))
-    return ignored + "".join(f"# {address}\n" for address in sorted(entry.addresses, key=str))
+    ignored = map(ignore_line, sorted(entry.macs))
+    noted = (f"# {address}\n" for address in sorted(entry.addresses, key=str))
+    return "".join((*ignored, *noted, f"{_TAGGED}\n" if entry.tagged else ""))
 
 
 @frozen(kw_only=True)

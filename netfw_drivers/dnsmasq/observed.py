@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Mapping
 
 from attrs import define, field, frozen
@@ -9,8 +10,16 @@ from attrs import define, field, frozen
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.linux.station.values import FoundStation
 from netfw.model.ids import NetworkId, PortId
-from netfw_drivers.dnsmasq.entries import HostEntry, read_host
+from netfw_drivers.dnsmasq.entries import NOBODY, HostEntry, read_host
+from netfw_drivers.dnsmasq.hosts import is_tagged
 from netfw_drivers.dnsmasq.rendering import PortText
+
+
+class Reload(enum.Enum):
+    """How dnsmasq has to be told that files say something else than it read."""
+
+    SIGNAL = "signal"
+    RESTART = "restart"
 
 
 @define
@@ -25,12 +34,24 @@ class Shelf:
     """The port whose device it was plugged with."""
     leases: bool = False
     """Whether there is a lease file."""
-    reload: bool = False
+    reload: Reload | None = None
     """dnsmasq was not told yet that it knows more than the files say."""
     ports: dict[PortId, PortText] = field(factory=dict)
+    tagged: set[PortId] = field(factory=set)
+    """Those after whose answer dnsmasq would die of being told."""
     tombs: dict[PortId, HostEntry] = field(factory=dict)
     """Ports that are gone, and that dnsmasq still remembers."""
     _buried: dict[object, PortId] = field(factory=dict)
+
+    def put(self, port: PortId, text: PortText) -> None:
+        self.ports[port] = text
+        self.tagged.discard(port)
+        if is_tagged(text.host):
+            self.tagged.add(port)
+
+    def drop(self, port: PortId) -> None:
+        del self.ports[port]
+        self.tagged.discard(port)
 
     def bury(self, port: PortId, entry: HostEntry) -> None:
         self.tombs[port] = entry
@@ -50,7 +71,7 @@ class Shelf:
     def entry(self, port: PortId) -> HostEntry:
         """Whom the file of *port* is about."""
         text = self.ports.get(port)
-        return read_host(text.host) if text is not None else HostEntry(frozenset(), frozenset())
+        return read_host(text.host) if text is not None else NOBODY
 
 
 @frozen(kw_only=True)
@@ -62,7 +83,7 @@ class FoundNetwork:
     ports: Mapping[PortId, DhcpPort] = field(factory=dict)
     """Those that the driver was told, waiting ones included."""
     station: FoundStation | None = None
-    """``None``: it was not looked at, as nothing is asked of the network itself."""
+    """``None``: there is none, or nothing is asked of the network itself."""
     process: str | None = None
     """The digest of the program that runs, in the namespace that has the name; ``None``: none."""
     stray: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from attrs import frozen
+from attrs import field, frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.linux.files import FileChange, RemoveFile, WriteFile
@@ -13,6 +13,7 @@ from netfw.linux.process.program import ProcessKey, Program
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.entries import HostEntry, Lease
 from netfw_drivers.dnsmasq.files import Files
+from netfw_drivers.dnsmasq.observed import Reload
 from netfw_drivers.dnsmasq.rendering import NetworkText, PortText
 
 SERVICE = "dnsmasq"
@@ -44,13 +45,14 @@ class MarkReload:
     """Note that dnsmasq has to be told, before anything is changed that it must be told of."""
 
     files: Files
+    how: Reload
 
     @property
     def text(self) -> str:
-        return f"write {reload_of(self.files)}"
+        return f"write {reload_of(self.files)}: {self.how.value}"
 
     def changes(self) -> Sequence[FileChange]:
-        return (WriteFile(reload_of(self.files), ""),)
+        return (WriteFile(reload_of(self.files), f"{self.how.value}\n"),)
 
 
 @frozen(kw_only=True)
@@ -178,18 +180,19 @@ class ReleaseLease:
 
 @frozen
 class RunServer:
-    """Start dnsmasq; one that runs otherwise is ended before."""
+    """Start dnsmasq; one that runs otherwise, or with *again* as it should, is ended before."""
 
     files: Files
-    program: Program
+    program: Program = field(hash=False)
+    again: bool = False
 
     @property
     def text(self) -> str:
-        return " ".join(self.program.argv)
+        return " ".join((*(["again:"] if self.again else []), *self.program.argv))
 
 
 @frozen
-class Reload:
+class SignalServer:
     """Have dnsmasq read all its files anew."""
 
     files: Files
@@ -220,4 +223,4 @@ class RemoveFiles:
 
 
 FileStep = MarkReload | PutNetwork | PutPort | DropPort | RemoveTomb | FillLeases | ForgetLeases
-Step = FileStep | ReleaseLease | RunServer | Reload | StopServer | RemoveFiles
+Step = FileStep | ReleaseLease | RunServer | SignalServer | StopServer | RemoveFiles

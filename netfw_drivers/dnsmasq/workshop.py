@@ -31,10 +31,10 @@ from netfw_drivers.dnsmasq.steps import (
     PutNetwork,
     PutPort,
     ReleaseLease,
-    Reload,
     RemoveFiles,
     RemoveTomb,
     RunServer,
+    SignalServer,
     StopServer,
     process_key,
     reload_of,
@@ -67,8 +67,8 @@ class Workshop:
             match first:
                 case RunServer():
                     self._run(first)
-                case Reload(files):
-                    self._reload(files)
+                case SignalServer(files):
+                    self._signal(files)
                 case StopServer(network):
                     self._supervisor().stop(process_key(network))
                 case RemoveFiles(files):
@@ -87,20 +87,22 @@ class Workshop:
 
     def _run(self, step: RunServer) -> None:
         network = step.files.network
+        if step.again:
+            self._supervisor().stop(process_key(network))
         self._supervisor().start(process_key(network), step.program)
         shelf = self._book.shelf(network)
         shelf.leases = True
         self._unmark(step.files)
 
-    def _reload(self, files: Files) -> None:
+    def _signal(self, files: Files) -> None:
         self._supervisor().signal(process_key(files.network), signal.SIGHUP)
         self._unmark(files)
 
     def _unmark(self, files: Files) -> None:
         shelf = self._book.shelf(files.network)
-        if shelf.reload:
+        if shelf.reload is not None:
             change_files([RemoveFile(reload_of(files))], files.directory)
-            shelf.reload = False
+            shelf.reload = None
 
     def _remove(self, files: Files) -> None:
         ports = self._book.shelf(files.network)
@@ -142,18 +144,18 @@ class Workshop:
         shelf = self._book.shelf(network)
         shelf.there = True
         match step:
-            case MarkReload():
-                shelf.reload = True
+            case MarkReload(how=how):
+                shelf.reload = how
             case PutNetwork(wanted=text, value=value):
                 shelf.opts, shelf.interface = text.opts, text.interface
                 shelf.server = value.server.id
                 self._book.tell_network(network, value)
             case PutPort(port=port, wanted=wanted, value=told):
-                shelf.ports[port] = wanted
+                shelf.put(port, wanted)
                 self._book.has_files(port, network)
                 self._book.tell_port(port, told)
             case DropPort(port=port, tomb=tomb, entry=entry):
-                del shelf.ports[port]
+                shelf.drop(port)
                 if tomb is None:
                     self._book.has_no_files(port)
                 else:
