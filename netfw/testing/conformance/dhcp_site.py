@@ -41,8 +41,8 @@ class Site:
         self.place = place
         self.ovs = ovs
         self.directory = directory
-        self.others: set[str] = set()
-        """Namespaces and devices that are not the driver's: guests, and the way to other hosts."""
+        self.others: set[str] = self._devices()
+        """Namespaces and devices that are not the driver's: the switch, guests, other hosts."""
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o755)
 
@@ -126,12 +126,14 @@ class Site:
     def picture(self) -> Iterator[str]:
         """What a driver could have left, a line for each thing."""
         yield from (f"{self.name}: namespace {name}" for name in self.namespaces())
-        links = {entry["ifname"] for entry in json.loads(self.ip("-j", "link"))}
-        ports = self.ovs.vsctl("list-ports", BRIDGE).split()
-        yield from (f"{self.name}: device {name}" for name in {*links, *ports} - self.others)
+        yield from (f"{self.name}: device {name}" for name in self._devices() - self.others)
         for path in self.directory.rglob("*"):
             if not path.is_dir() or _ID.search(path.name):
                 yield f"{self.name}: file {path.relative_to(self.directory)}"
+
+    def _devices(self) -> set[str]:
+        links = {entry["ifname"] for entry in json.loads(self.ip("-j", "link"))}
+        return {*links, *self.ovs.vsctl("list-ports", BRIDGE).split()}
 
     def contains(self, text: str) -> bool:
         files = (path for path in self.directory.rglob("*") if path.is_file())
@@ -155,11 +157,11 @@ class Site:
 
 
 def processes() -> Iterator[str]:
-    """The command lines of all processes but this one."""
+    """The command lines of all processes but this one and those of switches."""
     for pid in _pids():
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-            if words and pid != os.getpid():
+            if words and pid != os.getpid() and not words.startswith("ovs"):
                 yield words
 
 

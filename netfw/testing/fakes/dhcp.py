@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from netfw.drivers.base import Capability, DriverInfo, Host
 from netfw.drivers.dhcp import (
@@ -18,6 +18,7 @@ from netfw.drivers.dhcp import (
 )
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
+from netfw.drivers.reconciler import Checkpoint
 from netfw.errors import NotFound
 from netfw.model.device import device_name, dhcp_namespace
 from netfw.model.ids import NetworkId
@@ -38,6 +39,7 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
         super().__init__(machine)
         self.gates: dict[NetworkId, threading.Event] = {}
         self.calls: list[Update[DhcpKey, DhcpValue]] = []
+        self.proxies: FakeMetadata | None = None
         self._lock = threading.Lock()
         self._busy: set[NetworkId] = set()
         self._alone = False
@@ -97,6 +99,15 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
             observed,
         )
 
+    def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
+        held = {} if self.proxies is None else dict(self.proxies.machine.held)
+        used = {proxy.netns for proxy in held.values()}
+        for operation in plan:
+            key, value = cast(tuple[DhcpKey, DhcpValue | None], operation.payload)
+            if isinstance(key, NetworkKey) and value is None:
+                assert dhcp_namespace(key.network) not in used, "it went before its proxy"
+        super().apply(plan, checkpoint)
+
     def waits_for(self, key: DhcpKey, value: DhcpValue, final: Mapping[DhcpKey, DhcpValue]) -> str:
         if isinstance(value, DhcpPort) and NetworkKey(value.network) not in final:
             return "its network"
@@ -125,6 +136,8 @@ class FakeMetadata(MetadataDriver, FakeReconciler[MetadataKey, MetadataProxy]):
     def __init__(self, dhcp: FakeDhcp | None = None) -> None:
         super().__init__()
         self._dhcp = dhcp
+        if dhcp is not None:
+            dhcp.proxies = self
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
@@ -143,7 +156,4 @@ class FakeMetadata(MetadataDriver, FakeReconciler[MetadataKey, MetadataProxy]):
             for key, proxy in update.put.items():
                 if proxy.netns not in there:
                     raise NotFound(f"{key}: there is no namespace {proxy.netns}")
-            for key, proxy in observed.items():
-                if key in update.drop:
-                    assert proxy.netns in there, "a namespace went before its proxy"
         return super().plan(update, observed)

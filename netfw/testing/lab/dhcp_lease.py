@@ -13,6 +13,8 @@ from netfw.model.route import Route
 _TEXTS = {66: "tftp", 67: "bootfile", 252: "wpad"}
 _ADDRESSES = {42: "ntpsrv"}
 _RAW = re.compile(r"opt(\d+)")
+_TALK = {51, 53, 54, 58, 59}
+"""Options of which the conversation consists; when to renew is up to chance."""
 _ISC = "new_"
 OPTION_NUMBER = "option_"
 """What our configuration of dhclient calls an option that we ask for by its number."""
@@ -73,7 +75,7 @@ def lease_of_udhcpc(said: Mapping[str, str]) -> Lease:
     options = {
         int(number[1]): bytes.fromhex(value)
         for name, value in said.items()
-        if (number := _RAW.fullmatch(name))
+        if (number := _RAW.fullmatch(name)) and int(number[1]) not in _TALK
     }
     options |= {n: said[name].encode() for n, name in _TEXTS.items() if name in said}
     options |= {n: _packed(said[name]) for n, name in _ADDRESSES.items() if name in said}
