@@ -123,19 +123,19 @@ class World:
         self.loop.turn()
         return self.loop.status
 
-    def until(self, condition, seconds=10.0):
+    def until(self, condition, pace=0.0):
         """Turn the loop whenever it has news, until *condition* of its status holds."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + 10
         status = self.turn()
         while not condition(status):
             assert time.monotonic() < deadline, status
             self.loop._inbox.news.wait(0.05)
-            status = self.turn()
+            status = self.turn(pace)
         return status
 
-    def ready(self):
+    def ready(self, pace=0.0):
         """Have all be as it should, and everything heard of it."""
-        return self.until(lambda status: status.ready and not self.loop._inbox.news.is_set())
+        return self.until(lambda status: status.ready and not self.loop._inbox.news.is_set(), pace)
 
     def until_called(self, calls):
         """Wait until the driver was called so many times."""

@@ -25,6 +25,7 @@ from netfw.agents.dhcp.metadata import MetadataRules
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.interest import Interest, Service
 from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
+from netfw.drivers.metadata import MetadataProxy
 from netfw.drivers.process_events import ProcessDied
 from netfw.drivers.requests import EnsureDhcpPort, ReleaseDhcpPort
 from netfw.errors import AgentMustEnd, BackendUnavailable, ConfigError
@@ -193,8 +194,8 @@ def test_what_a_former_agent_left_is_removed_before_anything_is_served():
     found = World(*CLOUD, ONE)
     stray, proxy = NetworkKey(server_port(1, NET).id), NetworkKey(NET.id)
     found.machine.held[stray] = found.machine.held[PortKey(TWO.id)] = "old"
-    found.metadata._dhcp = None
-    found.metadata.machine.held[proxy] = "old"
+    place = found.dhcp.place(NET.id, server_port(2, NET))
+    found.metadata.machine.held[proxy] = MetadataProxy(netns=place.netns)
     found.ready()
     assert found.served() == {1: {11}, 2: set()}
     assert all(line.startswith("remove") for line in found.machine.history[:2])
