@@ -18,6 +18,8 @@ class Kind(enum.Enum):
     LONG = 4
     TIME = "a time"
     DOMAINS = "DNS names"
+    SERVERS = "addresses or DNS names"
+    OCTETS = "bytes in hexadecimal, or text"
     TEXT = "text"
     TEXTS = "several texts"
     FREE = "whatever it looks like"
@@ -39,18 +41,19 @@ _KNOWN = {
         Option(1, _A, "netmask"), Option(2, Kind.LONG, "time-offset"),
         Option(3, _A, "router"), Option(6, _A, "dns-server"),
         Option(7, _A, "log-server"), Option(9, _A, "lpr-server"),
-        Option(13, Kind.SHORT, "boot-file-size"), Option(15, _T, "domain-name"),
+        Option(12, _T), Option(13, Kind.SHORT, "boot-file-size"), Option(15, _T, "domain-name"),
         Option(16, _A, "swap-server"), Option(17, _T, "root-path"),
         Option(18, _T, "extension-path"), Option(19, Kind.BYTE, "ip-forward-enable"),
         Option(20, Kind.BYTE, "non-local-source-routing"), Option(21, _A, "policy-filter"),
         Option(22, Kind.SHORT, "max-datagram-reassembly"), Option(23, Kind.BYTE, "default-ttl"),
         Option(26, Kind.SHORT, "mtu"), Option(27, Kind.BYTE, "all-subnets-local"),
-        Option(31, Kind.BYTE, "router-discovery"), Option(32, _A, "router-solicitation"),
+        Option(28, _A), Option(31, Kind.BYTE, "router-discovery"),
+        Option(32, _A, "router-solicitation"),
         Option(33, _A, "static-route"), Option(34, Kind.BYTE, "trailer-encapsulation"),
         Option(35, Kind.LONG, "arp-timeout"), Option(36, Kind.BYTE, "ethernet-encap"),
         Option(37, Kind.BYTE, "tcp-ttl"), Option(38, Kind.LONG, "tcp-keepalive"),
         Option(40, _T, "nis-domain"), Option(41, _A, "nis-server"), Option(42, _A, "ntp-server"),
-        Option(44, _A, "netbios-ns"), Option(45, _A, "netbios-dd"),
+        Option(43, Kind.OCTETS), Option(44, _A, "netbios-ns"), Option(45, _A, "netbios-dd"),
         Option(46, Kind.BYTE, "netbios-nodetype"), Option(47, Kind.FREE, "netbios-scope"),
         Option(48, _A, "x-windows-fs"), Option(49, _A, "x-windows-dm"),
         Option(58, Kind.TIME, "t1"), Option(59, Kind.TIME, "t2"),
@@ -63,7 +66,7 @@ _KNOWN = {
         Option(93, Kind.SHORT, "client-arch"), Option(94, Kind.FREE, "client-interface-id"),
         Option(97, Kind.FREE, "client-machine-id"), Option(100, _T, "posix-timezone"),
         Option(101, _T, "tzdb-timezone"), Option(108, Kind.LONG, "ipv6-only"),
-        Option(119, _D, "domain-search"), Option(120, _D, "sip-server"),
+        Option(119, _D, "domain-search"), Option(120, Kind.SERVERS, "sip-server"),
         Option(121, Kind.ROUTES, "classless-static-route"),
         Option(125, Kind.FREE, "vendor-id-encap"), Option(150, _A, "tftp-server-address"),
         Option(249, Kind.ROUTES), Option(255, _A, "server-ip-address"),
@@ -75,7 +78,7 @@ _KNOWN = {
         Option(29, _D, "nis-domain"), Option(30, _D, "nis+-domain"),
         Option(31, _A, "sntp-server"), Option(32, Kind.TIME, "information-refresh-time"),
         Option(41, _T, "posix-timezone"), Option(42, _T, "tzdb-timezone"),
-        Option(56, _A, "ntp-server"), Option(59, _T, "bootfile-url"),
+        Option(56, Kind.SERVERS, "ntp-server"), Option(59, _T, "bootfile-url"),
         Option(60, Kind.TEXTS, "bootfile-param"),
     ),
 }  # fmt: skip

@@ -117,6 +117,16 @@ def _domains(value: str, version: int) -> Rendered:
     return ",".join(names), sum(len(name.removesuffix(".")) + 2 for name in names)
 
 
+def _servers(value: str, version: int) -> Rendered:
+    return (_addresses if _LIKE_ADDRESSES[version].fullmatch(value) else _domains)(value, version)
+
+
+def _octets(value: str, version: int) -> Rendered:
+    if _LIKE_NUMBER.fullmatch(value):
+        raise ValueError(f"is a number; write bytes in hexadecimal such as 0a:ff: {shown(value)}")
+    return _free(value, version)
+
+
 def _text(value: str, version: int) -> Rendered:
     return value, len(value)
 
@@ -152,6 +162,8 @@ _RENDER: dict[Kind, Callable[[str, int], Rendered]] = {
     Kind.LONG: _whole(4),
     Kind.TIME: _time,
     Kind.DOMAINS: _domains,
+    Kind.SERVERS: _servers,
+    Kind.OCTETS: _octets,
     Kind.TEXT: _text,
     Kind.TEXTS: _texts,
     Kind.FREE: _free,
