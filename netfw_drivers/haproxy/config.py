@@ -78,9 +78,8 @@ def places_of(proxy: MetadataProxy) -> tuple[Place, ...]:
 
     :raises InvalidInput: a link-local address, and no device that it could be on.
     """
-    addresses: tuple[IpAddress, ...] = proxy.addresses or (EVERYWHERE,)
-    if proxy.device is not None:
-        addresses = tuple(dict.fromkeys((*addresses, LINK_LOCAL)))
+    link_local = () if proxy.device is None else (LINK_LOCAL,)
+    addresses = dict.fromkeys((*(proxy.addresses or (EVERYWHERE,)), *link_local))
     return tuple(_place(address, proxy) for address in addresses)
 
 

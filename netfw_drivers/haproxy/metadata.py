@@ -96,7 +96,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
             places = frozenset(proxy.netns for proxy in scope.put.values())
         grounds = {name: _ground(name) for name in places}
         return Observed(
-            settings=self._settings(),
+            settings=self._settings() if scope is None or scope.put else self._chosen,
             found={key: self._find(key) for key in keys},
             grounds={name: ground for name, ground in grounds.items() if ground is not None},
         )
@@ -112,11 +112,11 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
 
     def converge(self, update: Update[MetadataKey, MetadataProxy]) -> Outcome[MetadataKey]:
         """As every reconciler; what ran already is watched over from now on too."""
-        outcome, settings = super().converge(update), self._settings()
+        outcome = super().converge(update)
         lost: dict[MetadataKey, NetfwError] = {}
         for key in outcome.done & update.put.keys():
             try:
-                self._supervise(key, wish_for(key, update.put[key], settings))
+                self._supervise(key, wish_for(key, update.put[key], self._settings()))
             except (OperationRefused, NotFound) as error:
                 lost[key] = error  # it ended just now, and can not be started again
         return evolve(outcome, done=outcome.done - lost.keys(), failed={**outcome.failed, **lost})

@@ -1,0 +1,95 @@
+"""A namespace with a guest, a metadata agent, and drivers that lead from one to the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+from netfw.drivers.host import LocalHost
+from netfw.drivers.keys import NetworkKey
+from netfw.drivers.loader import create
+from netfw.drivers.metadata import MetadataDriver, MetadataProxy
+from netfw.model.ids import NetworkId
+from netfw.testing.conformance.metadata import LINK_LOCAL, METADATA
+from netfw.testing.conformance.metadata_lab import GuestRoom, processes
+from netfw.testing.conformance.metadata_requests import HONEST
+from netfw.testing.conformance.metadata_upstream import RecordingAgent
+
+DEVICE = "tap-meta"
+
+
+class HaproxyPlace:
+    """Closing it ends all proxies."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.key = NetworkKey(NetworkId(uuid4()))
+        self.proxy = MetadataProxy(netns="meta", addresses=(METADATA,), device=DEVICE)
+        self.room = GuestRoom("meta", DEVICE)
+        self.agent: RecordingAgent | None = None
+        self._drivers: list[tuple[MetadataDriver, dict]] = []
+        self.agent_comes()
+
+    @property
+    def door(self) -> Path:
+        return self.directory / "agent"
+
+    def agent_comes(self) -> None:
+        self.agent = RecordingAgent(self.door)
+        self.door.chmod(0o666)
+
+    def agent_goes(self) -> None:
+        if self.agent is not None:
+            self.agent.close()
+        self.agent = None
+
+    def driver(self, **options: object) -> MetadataDriver:
+        values = {
+            "metadata_proxy_socket": str(self.door),
+            "metadata_proxy_confs": str(self.directory / "confs"),
+            "metadata_proxy_user": "haproxy",
+            "metadata_proxy_syslog": "",
+        } | options
+        made = create(MetadataDriver, "haproxy", values, LocalHost())
+        self._drivers.append((made, values))
+        return made
+
+    def pids(self) -> set[int]:
+        return set(processes(f"haproxy.*{self.directory}"))
+
+    def ask(self, request: bytes = HONEST, door=METADATA) -> bytes:
+        return self.room.ask(door, self.proxy.port, request)
+
+    def ask_link_local(self) -> bytes:
+        return self.ask(door=LINK_LOCAL)
+
+    def close(self) -> None:
+        for driver, _ in self._drivers:
+            driver.close()
+        for _, values in self._drivers:
+            last = create(MetadataDriver, "haproxy", values, LocalHost())
+            last.gc(())
+            last.close()
+        self.agent_goes()
+        self.room.remove()
+
+
+def status(answer: bytes) -> bytes:
+    """``200`` and the like."""
+    return answer.partition(b"\r\n")[0].split(b" ")[1] if answer else b""
+
+
+def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.01)
+
+
+def memory(pid: int) -> dict[str, int]:
+    """What a process has of memory, in kB."""
+    with open(f"/proc/{pid}/smaps_rollup") as file:
+        lines = [line.split() for line in file][1:]
+    return {words[0].rstrip(":"): int(words[1]) for words in lines}

@@ -1,0 +1,122 @@
+"""What guests get from a real proxy, and what they can not do to it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from haproxy_place import DEVICE, HaproxyPlace, eventually, memory, status
+
+from netfw.plan import Update
+from netfw.testing.conformance.metadata import LINK_LOCAL, METADATA
+from netfw.testing.conformance.metadata_lab import ip
+from netfw.testing.conformance.metadata_requests import request
+
+pytestmark = pytest.mark.spec("MD-01", "MD-02")
+
+
+def put(place: HaproxyPlace, **options: object) -> None:
+    outcome = place.driver(**options).converge(Update(put={place.key: place.proxy}))
+    assert outcome.ok, outcome
+
+
+@pytest.mark.spec("MD-10")
+def test_the_agent_sees_a_target_without_host_whatever_the_guest_wrote(place: HaproxyPlace):
+    put(place)
+    answer = place.ask(request(line=b"GET http://169.254.169.254/a?b=1 HTTP/1.1"))
+    assert status(answer) == b"200"
+    (arrival,) = place.agent.take()
+    assert arrival.line == "GET /a?b=1 HTTP/1.1"
+    assert arrival.values("host") == ["169.254.169.254"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "answer"),
+    [
+        (request(line=b"DELETE / HTTP/1.1"), b"405"),
+        (request(line=b"OPTIONS * HTTP/1.1"), b"405"),
+        (request(line=b"GET / HTTP/0.9"), b"400"),
+        (request(b"Transfer-Encoding: chunked", line=b"PUT / HTTP/1.1", body=b"0\r\n\r\n"), b"400"),
+        (request(b"X-Other: \x01"), b"400"),
+        (request(b"Content-Length: 65537", line=b"PUT / HTTP/1.1", body=b"a" * 65537), b"413"),
+    ],
+    ids=["method", "star", "version", "chunks", "control character", "size"],
+)
+def test_what_no_client_of_a_metadata_service_sends_is_refused(
+    place: HaproxyPlace, wrong: bytes, answer: bytes
+):
+    put(place)
+    assert status(place.ask(wrong)) == answer
+    assert place.agent.take() == []
+
+
+def test_a_guest_that_waits_for_leave_to_send_gets_it(place: HaproxyPlace):
+    """Some clients ask before they send a body; the proxy has to answer, not the agent."""
+    put(place)
+    with place.room.connect(METADATA, 80) as guest:
+        guest.sendall(
+            request(b"Expect: 100-continue", b"Content-Length: 2", line=b"PUT / HTTP/1.1")
+        )
+        guest.settimeout(5)
+        assert status(guest.recv(1000)) == b"100"
+        guest.sendall(b"ok")
+        assert status(guest.recv(1000)) == b"200"
+    (arrival,) = place.agent.take()
+    assert arrival.body == b"ok"
+    assert arrival.values("expect") == []
+
+
+def test_without_the_agent_guests_are_told_so_and_its_return_is_enough(place: HaproxyPlace):
+    put(place)
+    before = place.pids()
+    place.agent_goes()
+    with place.room.connect(METADATA, 80) as guest:
+        guest.sendall(request())
+        guest.settimeout(10)
+        assert status(guest.recv(1000)) == b"503"
+    place.agent_comes()
+    assert status(place.ask()) == b"200"
+    assert place.pids() == before
+
+
+@pytest.mark.parametrize(
+    "drip",
+    [b"GET / HTTP/1.1\r\n", b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\na"],
+    ids=["head", "body"],
+)
+def test_a_guest_that_takes_its_time_is_cut_off(place: HaproxyPlace, drip: bytes):
+    put(place, metadata_proxy_request_timeout=1, metadata_proxy_maxconn=5)
+    slow = [place.room.connect(METADATA, 80) for _ in range(5)]
+    begin = time.monotonic()
+    for guest in slow:
+        guest.sendall(drip)
+    with place.room.connect(METADATA, 80) as honest:  # it waits for its turn, and gets it
+        honest.sendall(request())
+        honest.settimeout(10)
+        assert status(honest.recv(1000)) == b"200"
+    assert time.monotonic() - begin < 4
+    for guest in slow:
+        guest.settimeout(4)
+        assert status(guest.recv(1000)) == b"408"
+        guest.close()
+
+
+def test_it_listens_before_its_address_is_there(place: HaproxyPlace):
+    """The kernel takes a second to make sure of an IPv6 address; metadata does not wait for it."""
+    ip("-n", "meta", "addr", "del", "fe80::a9fe:a9fe/64", "dev", DEVICE)
+    put(place)
+    assert status(place.ask()) == b"200"
+    ip("-n", "meta", "addr", "add", "fe80::a9fe:a9fe/64", "dev", DEVICE)
+    eventually(lambda: status(place.ask_link_local()) == b"200")
+    assert place.agent.take()[-1].values("x-forwarded-for") == ["fe80::5"]
+
+
+def test_it_is_small(place: HaproxyPlace):
+    put(place)
+    for _ in range(100):
+        assert status(place.ask(door=LINK_LOCAL)) == b"200"
+    (pid,) = place.pids()
+    found = memory(pid)
+    assert found["Private_Dirty"] < 6000, found
+    with open(f"/proc/{pid}/status") as file:
+        assert "Threads:\t1\n" in file.read()
