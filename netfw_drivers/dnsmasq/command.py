@@ -12,6 +12,9 @@ from netfw_drivers.dnsmasq.modes import Mode, served, subnet_tag
 from netfw_drivers.dnsmasq.names import domain_of
 from netfw_drivers.dnsmasq.settings import INFINITE, Settings
 
+_IPV6_MTU = 1280
+"""IPv6 knows no smaller one."""
+
 
 def command_line(
     id: NetworkId, network: DhcpNetwork, place: DhcpPlace, settings: Settings
@@ -94,7 +97,8 @@ def _announcing(network: DhcpNetwork, place: DhcpPlace) -> Iterator[str]:
     if any(mode.gives_addresses for mode in modes):
         yield "--enable-ra"
     if modes:
-        yield f"--ra-param={place.device},mtu:{max(network.mtu, 1280)},0,0"
+        mtu = network.mtu if network.mtu >= _IPV6_MTU else "off"
+        yield f"--ra-param={place.device},mtu:{mtu},0,0"
 
 
 def _naming(network: DhcpNetwork, settings: Settings) -> Iterator[str]:

@@ -13,8 +13,9 @@ What a line says, and why (all of it tried with dnsmasq 2.90):
     The port has options of its own.  **dnsmasq dies of SIGHUP once it has answered a port whose
     line has one** (2.86 to 2.90): it has to be started anew instead, see ``is_tagged``.
 
-Of several lines with one MAC address the last that fits is taken, and one without an address fits
-always: it comes first.  Several IPv6 addresses are one line: dnsmasq looks at one line alone.
+Of several lines with one MAC address the last that fits is taken: the port's first IPv4 address is
+there.  A line without an address fits always, so that it comes before all others.  Several IPv6
+addresses are one line: dnsmasq looks at one alone, and gives one address of each subnet.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class _Entry:
         mac = self.port.mac
         if self._needs_options_alone():
             yield (mac, _FIRST, *self._id(6), *self.tags)
-        for fixed in self._given(4):
+        for fixed in reversed([*self._given(4)]):
             client = self._id(4) or (_ANY_CLIENT_ID,)
             yield (mac, _FIRST, *client, self._name(fixed), str(fixed.address), *self.tags)
         given = [*self._given(6)]

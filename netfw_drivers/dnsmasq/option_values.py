@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from netfw.model.address import as_address, as_network
+from netfw.model.address import IpAddress, as_address, as_network
 from netfw.model.text import check_dns_name, shown
 from netfw_drivers.dnsmasq.option_table import Kind, Option
 
@@ -69,13 +69,17 @@ Rendered = tuple[str, int]
 
 
 def _addresses(value: str, version: int) -> Rendered:
-    found = [as_address(word.strip().removeprefix("[").removesuffix("]"))
-             for word in value.split(",")]  # fmt: skip
-    for address in found:
-        if address.version != version:
-            raise ValueError(f"{address} is no IPv{version} address")
+    found = [_address(word.strip(), version) for word in value.split(",")]
     texts = [str(address) if version == 4 else f"[{address}]" for address in found]
     return ",".join(texts), sum(len(address.packed) for address in found)
+
+
+def _address(word: str, version: int) -> IpAddress:
+    bare = word[1:-1] if version == 6 and word.startswith("[") and word.endswith("]") else word
+    address = as_address(bare)
+    if address.version != version:
+        raise ValueError(f"{address} is no IPv{version} address")
+    return address
 
 
 def _routes(value: str, version: int) -> Rendered:
