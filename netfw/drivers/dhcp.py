@@ -38,7 +38,8 @@ class DhcpNetwork:
 
     server: ServerPort
     subnets: tuple[Subnet, ...]
-    """All of them: those without DHCP matter for routes."""
+    """All of them: those without DHCP matter for routes (``netfw.drivers.dhcp_routes``).  One that
+    names address zero as its name server has none."""
     mtu: int
     dns_domain: str = ""
     options: tuple[DhcpOption, ...] = ()

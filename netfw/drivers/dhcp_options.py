@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from netfw.errors import InvalidInput, nearest
 from netfw.model.dhcp_option import DhcpOption
-from netfw.model.text import check_dns_name
+from netfw.model.route import Route
+from netfw.model.text import check_dhcp_option_name, check_dhcp_option_value, check_dns_name
 
 SERVER_ADDRESS: Final = 255
 """No option on the wire, but the address in the message's header from which a client boots."""
 IPXE: Final = "ipxe"
-"""The condition of clients that say, by option 175, that they boot by iPXE."""
+"""The tag of options for clients that boot by iPXE, and say so by option 175."""
 
 Form = Callable[[str], bytes]
 
@@ -49,20 +50,21 @@ def _domains(text: str) -> bytes:
     return coded
 
 
-def routes(ways: Iterable[tuple[ipaddress.IPv4Network, ipaddress.IPv4Address]]) -> bytes:
-    """Destinations and next hops as RFC 3442 writes them; 0.0.0.0 is a next hop that is none."""
+def routes(told: Iterable[Route]) -> bytes:
+    """Routes as RFC 3442 writes them."""
     coded = b""
-    for destination, nexthop in ways:
-        significant = (destination.prefixlen + 7) // 8
-        coded += bytes([destination.prefixlen]) + destination.network_address.packed[:significant]
-        coded += nexthop.packed
+    for route in told:
+        length, significant = route.destination.prefixlen, (route.destination.prefixlen + 7) // 8
+        coded += bytes([length]) + route.destination.network_address.packed[:significant]
+        coded += route.nexthop.packed
     return coded
 
 
 def _routes(text: str) -> bytes:
     words = [word.strip() for word in text.split(",")]
     pairs = zip(words[::2], words[1::2], strict=True)
-    return routes((ipaddress.IPv4Network(to), ipaddress.IPv4Address(by)) for to, by in pairs)
+    told = [(ipaddress.IPv4Network(to), ipaddress.IPv4Address(by)) for to, by in pairs]
+    return routes(Route(destination=to, nexthop=by) for to, by in told)
 
 
 def _as_it_looks(text: str) -> bytes:
@@ -153,6 +155,37 @@ _FORMS: Final[Mapping[int, Form]] = {
 } | {249: _routes}
 
 
+def check_options(options: Sequence[DhcpOption]) -> None:
+    """Look at options, whatever the source let pass; of those for IPv6, whether they are one each.
+
+    :raises InvalidInput: one that could be several in somebody's files, or that is not known, or
+        whose value is none for it; ``options[1].value`` is named.
+    """
+    for at, option in enumerate(options):
+        try:
+            _check(option)
+            if option.ip_version == 4:
+                _conditions(option)
+                option_value(option)
+        except InvalidInput as exc:
+            faults = {f"options[{at}].{name}": why for name, why in exc.faults.items()}
+            raise InvalidInput(faults) from exc
+
+
+def options_for(options: Iterable[DhcpOption], *, ipxe: bool) -> dict[int, bytes]:
+    """What a client is told, by number; an empty value: it is not told.
+
+    One that has a condition wins over one without.
+
+    :raises InvalidInput: see :func:`check_options`.
+    """
+    return {
+        option_number(option): option_value(option)
+        for option in sorted(options, key=lambda option: len(option.tags))
+        if option.ip_version == 4 and _conditions(option) <= {ipxe}
+    }
+
+
 def option_number(option: DhcpOption) -> int:
     """The number of an option, whatever it was called.
 
@@ -183,12 +216,18 @@ def option_value(option: DhcpOption) -> bytes:
     return value
 
 
-def conditions(option: DhcpOption, known: Iterable[str] = (IPXE,)) -> frozenset[tuple[str, bool]]:
-    """Which clients an option is for: each condition, and whether it must hold or must not.
+def _check(option: DhcpOption) -> None:
+    checks = {"name": check_dhcp_option_name, "value": check_dhcp_option_value}
+    for name, check in checks.items():
+        try:
+            check(getattr(option, name))
+        except ValueError as exc:
+            raise InvalidInput({name: str(exc)}) from exc
 
-    :raises InvalidInput: it is not one of those that the driver has *known*.
-    """
-    found = frozenset((tag.removeprefix("!"), not tag.startswith("!")) for tag in option.tags)
-    if strange := sorted({name for name, _ in found} - set(known)):
+
+def _conditions(option: DhcpOption) -> frozenset[bool]:
+    """Whether it is for clients that boot by iPXE, for those that do not, or for all."""
+    strange = [tag for tag in option.tags if tag.removeprefix("!") != IPXE]
+    if strange:
         raise InvalidInput({"name": f"tag:{strange[0]} means nothing here"})
-    return found
+    return frozenset(not tag.startswith("!") for tag in option.tags)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.drivers.dhcp_options import IPXE, NUMBERS, conditions, option_number, option_value
+from netfw.drivers.dhcp_options import (
+    NUMBERS,
+    check_options,
+    option_number,
+    option_value,
+    options_for,
+)
 from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
 
@@ -77,8 +83,25 @@ def test_no_two_names_are_of_one_number() -> None:
 
 
 def test_an_option_may_be_for_some_clients_only() -> None:
-    assert conditions(option("67")) == frozenset()
-    assert conditions(option("tag:ipxe,67")) == {(IPXE, True)}
-    assert conditions(option("tag:!ipxe,tag:a,67"), ["a", IPXE]) == {(IPXE, False), ("a", True)}
-    with pytest.raises(InvalidInput, match="tag:a means nothing here"):
-        conditions(option("tag:a,67"))
+    options = [
+        option("tag:ipxe,67", "loop"),
+        option("bootfile-name", "a.img"),
+        option("tag:!ipxe,66", "tftp"),
+        option("mtu", ""),
+        DhcpOption(name="23", value="fd00::1", ip_version=6),
+    ]
+    check_options(options)
+    assert options_for(options, ipxe=True) == {67: b"loop", 26: b""}
+    assert options_for(options, ipxe=False) == {67: b"a.img", 66: b"tftp", 26: b""}
+
+
+@pytest.mark.spec("DHCP-48")
+@pytest.mark.parametrize(
+    ("field", "value"), [("name", "67\n"), ("value", "x\ny"), ("value", 'x"'), ("name", "tag:a,67")]
+)
+def test_what_a_source_should_not_have_let_pass_is_refused(field: str, value: str) -> None:
+    forged = option("67", "x")
+    object.__setattr__(forged, field, value)
+    with pytest.raises(InvalidInput) as caught:
+        check_options([option("66", "x"), forged])
+    assert caught.value.faults.keys() == {f"options[1].{field}"}

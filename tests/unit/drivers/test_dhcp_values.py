@@ -7,9 +7,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpNetwork, ServerPort
-from netfw.model.ids import NetworkId, PortId, SubnetId
+from netfw.drivers.dhcp_routes import told_gateway, told_routes
+from netfw.model.ids import NetworkId, PortId, SegmentId, SubnetId
+from netfw.model.route import Route
 from netfw.model.subnet import Subnet
 
 OWN = (ip_interface("10.0.0.2/24"), ip_interface("fd00::2/64"))
@@ -47,3 +50,36 @@ def test_a_default_route_is_that_of_the_first_served_subnet_with_a_gateway() -> 
     )
     assert network(*subnets).gateways == (ip_address("198.51.100.1"), ip_address("fd00::1"))
     assert network(*subnets[:2]).gateways == ()
+
+
+def routes(*pairs: tuple[str, str]) -> set[tuple[str, str]]:
+    return {*pairs}
+
+
+@pytest.mark.spec("DHCP-43")
+def test_instances_are_told_all_routes_or_none() -> None:
+    def told(one: Subnet, *others: Subnet, **more: Any) -> set[tuple[str, str]]:
+        found = told_routes(network(one, *others, **more), one)
+        return {(str(route.destination), str(route.nexthop)) for route in found}
+
+    plain, six = subnet(1, "10.0.0.0/24", "10.0.0.1"), subnet(2, "fd00::/64", "fd00::1")
+    default = ("0.0.0.0/0", "10.0.0.1")
+    assert told(plain, six) == set(), "the gateway says it all"
+    near = subnet(3, "10.3.0.0/24", enable_dhcp=False)
+    far = subnet(4, "10.4.0.0/24", segment_id=SegmentId(UUID(int=7)))
+    assert told(plain, six, near, far) == routes(("10.3.0.0/24", "0.0.0.0"), default)
+    metadata = ("169.254.169.254/32", "10.0.0.2")
+    assert told(plain, metadata_for=frozenset({plain.id})) == routes(metadata, default)
+    assert told(plain, metadata_for=frozenset({six.id})) == set()
+    outside = evolve(plain, gateway="198.51.100.1")
+    way = (("198.51.100.1/32", "0.0.0.0"), ("0.0.0.0/0", "198.51.100.1"))
+    assert told(outside) == routes(*way)
+    own = Route(destination="10.3.0.0/24", nexthop="10.0.0.9")
+    assert told(evolve(plain, host_routes=(own,)), near) == routes(
+        ("10.3.0.0/24", "10.0.0.9"), default
+    )
+    everywhere = Route(destination="0.0.0.0/0", nexthop="10.0.0.8")
+    bare = evolve(plain, gateway=None, host_routes=(everywhere,))
+    assert told(bare) == set()
+    assert told_gateway(bare) == ip_address("10.0.0.8")
+    assert told(bare, near) == routes(("10.3.0.0/24", "0.0.0.0"), ("0.0.0.0/0", "10.0.0.8"))

@@ -1,0 +1,53 @@
+"""Which routes instances are told by DHCP.  Pure; IPv4 only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network
+from typing import Final
+
+from netfw.drivers.dhcp import METADATA_ADDRESSES, DhcpNetwork
+from netfw.model.address import IpAddress
+from netfw.model.route import Route
+from netfw.model.subnet import Subnet
+
+ON_LINK: Final = IPv4Address("0.0.0.0")
+"""The next hop of what is reached without one."""
+_EVERYWHERE: Final = IPv4Network("0.0.0.0/0")
+
+
+def told_gateway(subnet: Subnet) -> IpAddress | None:
+    """The subnet's, or else where its routes lead to everywhere."""
+    asked = (route.nexthop for route in subnet.host_routes if route.destination == _EVERYWHERE)
+    return subnet.gateway or next(asked, None)
+
+
+def told_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
+    """What instances of *subnet* are told: all routes or none, the default one included, since
+    whoever is told any does not look at the gateway (RFC 3442).
+
+    Those are the subnet's own, and where it has none to the same: to other subnets on its link, to
+    the metadata service where it is reached through the server, and to a gateway outside.
+    """
+    found: dict[object, Route] = {}
+    for route in (*subnet.host_routes, *_needed(network, subnet)):
+        if route.destination != _EVERYWHERE:
+            found.setdefault(route.destination, route)
+    gateway = told_gateway(subnet)
+    default = () if gateway is None else (Route(destination=_EVERYWHERE, nexthop=gateway),)
+    return (*found.values(), *default) if found else ()
+
+
+def _needed(network: DhcpNetwork, subnet: Subnet) -> Iterator[Route]:
+    beside = [
+        other.cidr
+        for other in network.subnets
+        if other.id != subnet.id and other.ip_version == 4 and other.segment_id == subnet.segment_id
+    ]
+    yield from (Route(destination=block, nexthop=ON_LINK) for block in beside)
+    own = [each.ip for each in network.server.addresses if each.ip in subnet.cidr]
+    if own and subnet.id in network.metadata_for:
+        yield Route(destination=METADATA_ADDRESSES[4].network, nexthop=own[0])
+    gateway = told_gateway(subnet)
+    if gateway is not None and not any(gateway in block for block in (subnet.cidr, *beside)):
+        yield Route(destination=IPv4Network(int(gateway)), nexthop=ON_LINK)
