@@ -16,7 +16,15 @@ from netfw.linux.iptables import Family, Iptables, Tool
 from netfw.linux.iptables.mirror import Mirror, parse_save
 from netfw.linux.network import Network
 from netfw.linux.operations import DelLink
-from netfw.linux.station.plan import CHAIN_OWNER, CHECKSUMS, LOOPBACK, SETTINGS, device_settings
+from netfw.linux.station.plan import (
+    CHAIN_OWNER,
+    CHECKSUMS,
+    LOOPBACK,
+    SETTINGS,
+    device_settings,
+    plan_removal,
+    plan_station,
+)
 from netfw.linux.station.steps import (
     ChangeNetwork,
     ChangeRules,
@@ -27,7 +35,7 @@ from netfw.linux.station.steps import (
     Step,
     Unplug,
 )
-from netfw.linux.station.values import FoundStation
+from netfw.linux.station.values import FoundStation, Station
 from netfw.model.address import IpAddress
 from netfw.model.ids import PortId
 from netfw.plan import Operation, Stage, Update
@@ -93,6 +101,23 @@ class Stations:
                 raise
             except NetfwError as error:
                 raise _refusal(operation, error) from error
+
+    def make(self, wanted: Station) -> None:
+        """Make a station so, for a driver that shows no plans; again changes nothing.
+
+        :raises Conflict: something that netfw did not make has a name that it needs.
+        :raises BackendError: the interface driver or the kernel refused, or does not answer.
+        """
+        self._make_so(plan_station(wanted.netns, wanted, self.observe(wanted.netns)))
+
+    def remove(self, namespace: str, port: PortId | None = None) -> None:
+        """Make sure that a station is gone; see :func:`plan_removal` and :meth:`make`."""
+        self._make_so(plan_removal(namespace, self.observe(namespace), port))
+
+    def _make_so(self, stages: Iterable[Stage]) -> None:
+        for stage in stages:
+            for operation in stage.operations:
+                self._carry_out(cast(Step, operation.payload))
 
     def _carry_out(self, step: Step) -> None:
         match step:

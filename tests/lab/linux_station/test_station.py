@@ -24,11 +24,12 @@ from station_samples import (
 )
 
 from netfw.drivers.interface import Attachment
-from netfw.errors import BackendUnavailable, OperationRefused
+from netfw.errors import BackendUnavailable, Conflict, OperationRefused
 from netfw.linux import netns
 from netfw.linux.network import Network
-from netfw.linux.operations import AddVeth, SetMac, SetMtu
+from netfw.linux.operations import AddVeth, DelLink, SetMac, SetMtu
 from netfw.linux.station import Stations, plan_removal, plan_station
+from netfw.model.device import device_name
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.plan import Update
@@ -37,6 +38,26 @@ from netfw_drivers.ovs.interface import OvsInterfaceDriver
 
 class Died(Exception):
     """Raised at a checkpoint, in place of a crash."""
+
+
+def test_a_station_is_made_and_removed_without_a_plan_and_a_conflict_is_one(
+    interface, stations, ovs
+):
+    wanted, taken = station(interface), station(interface, 2)
+    foreign = device_name("tap", taken.port)
+    with Network() as network:
+        network.apply([AddVeth(name=foreign, peer="other")])
+    for _ in range(2):
+        stations.make(wanted)
+        assert plan(stations, wanted) == ()
+        with pytest.raises(Conflict):
+            stations.make(taken)
+    for _ in range(2):
+        stations.remove(wanted.netns, wanted.port)
+        assert not netns.exists(wanted.netns)
+    with Network() as network:
+        assert foreign in network.links()
+        network.apply([DelLink(foreign)])
 
 
 @pytest.mark.spec("DHCP-22", "DHCP-23", "DHCP-24", "DHCP-25", "DHCP-26", "DHCP-27")
