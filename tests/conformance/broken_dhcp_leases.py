@@ -92,6 +92,14 @@ class LeavesTheDefaultRouteToTheGateway(GoodDhcp):
 
 
 @breaks(DhcpDriver, 1)
+class SendsNeighboursToTheGateway(GoodDhcp):
+    """Other subnets of the network are taken for far away."""
+
+    def routes(self, network, subnet, own):
+        return super().routes(evolve(network, subnets=(subnet,)), subnet, own)
+
+
+@breaks(DhcpDriver, 1)
 class ShowsNoWayToMetadata(GoodDhcp):
     def routes(self, network, subnet, own):
         return super().routes(evolve(network, metadata_for=frozenset()), subnet, own)

@@ -302,7 +302,10 @@ class GoodDhcp(DhcpDriver):
         return self.with_options(plain, self.options(port, network, 4))
 
     def routes(self, network: DhcpNetwork, subnet: Subnet, own: IpAddress) -> Iterator[Route]:
+        others = (other for other in network.subnets if other.id != subnet.id)
+        beside = [other.cidr for other in others if other.ip_version == 4]
         yield from subnet.host_routes
+        yield from (Route(destination=block, nexthop="0.0.0.0") for block in beside)
         if network.metadata_for & {subnet.id}:
             yield Route(destination=METADATA, nexthop=own)
         if subnet.gateway is not None:

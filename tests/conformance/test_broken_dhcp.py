@@ -75,10 +75,15 @@ REFUSED_BY: dict[str, set[str]] = {
     "TellsNoRoutes": {
         "test_a_changed_network_is_told_at_the_next_renewal",
         "test_metadata_is_reached_through_the_server_where_that_is_asked_for",
+        "test_other_subnets_of_the_network_are_reached_without_the_gateway",
         "test_routes_of_a_subnet_are_told_and_the_default_route_with_them",
     },
     "LeavesTheDefaultRouteToTheGateway": {
+        "test_other_subnets_of_the_network_are_reached_without_the_gateway",
         "test_routes_of_a_subnet_are_told_and_the_default_route_with_them",
+    },
+    "SendsNeighboursToTheGateway": {
+        "test_other_subnets_of_the_network_are_reached_without_the_gateway",
     },
     "ShowsNoWayToMetadata": {
         "test_metadata_is_reached_through_the_server_where_that_is_asked_for",
@@ -119,6 +124,7 @@ REFUSED_BY: dict[str, set[str]] = {
         "test_a_subnet_can_come_and_go",
         "test_ipv6_beside_does_no_harm",
         "test_metadata_is_reached_through_the_server_where_that_is_asked_for",
+        "test_other_subnets_of_the_network_are_reached_without_the_gateway",
         "test_several_subnets_are_told_apart_and_one_without_dhcp_gives_nothing",
     },
     "TellsTheOldUntilThePortChanges": {

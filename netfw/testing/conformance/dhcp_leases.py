@@ -23,6 +23,7 @@ from netfw.testing.conformance.dhcp_world import (
 from netfw.testing.conformance.promises import proves
 
 METADATA = "169.254.169.254/32"
+ON_LINK = "0.0.0.0"
 BOOT_FILE, TFTP, NTP, PRIVATE = 67, 66, 42, 224
 
 
@@ -116,6 +117,20 @@ class DhcpLeasesConformance(DhcpSuite):
         default = Route(destination="0.0.0.0/0", nexthop=str(subnet.gateway))
         assert lease.routes >= {far, default}
         assert lease.microsoft_routes in (lease.routes, frozenset())
+
+    @proves(DhcpDriver, 1)
+    def test_other_subnets_of_the_network_are_reached_without_the_gateway(
+        self, driver: DhcpDriver
+    ) -> None:
+        """Those without DHCP as well."""
+        net = a_net(a_subnet(), a_subnet(), a_subnet(enable_dhcp=False))
+        tenant = net.tenant()
+        self.bring(driver, net, tenant)
+        _, lease = self.leased(tenant)
+        here, *others = net.subnets
+        beside = {Route(destination=other.cidr, nexthop=ON_LINK) for other in others}
+        default = Route(destination="0.0.0.0/0", nexthop=str(here.gateway))
+        assert lease.routes == {*beside, default}
 
     @proves(DhcpDriver, 1, 6)
     def test_metadata_is_reached_through_the_server_where_that_is_asked_for(
