@@ -1,0 +1,139 @@
+"""A lab host that runs the L2 and the DHCP agent, as processes, on one topology file."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from netfw.testing.lab.agent import PrivateAgent
+from netfw.testing.lab.dhcp_client import Udhcpc
+from netfw.testing.lab.host import Host
+from netfw.testing.lab.instance import Instance, Plug
+
+NETWORK = str(UUID(int=1))
+NAMESPACE = f"qdhcp-{NETWORK}"
+
+
+def until(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
+    """What *condition* returns, once that is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+    return found
+
+
+def port_id(number: int) -> str:
+    return str(UUID(int=1000 + number))
+
+
+def mac(number: int) -> str:
+    return f"fa:16:3e:00:02:{number:02x}"
+
+
+class Site:
+    """The host, its topology, its agents and their instances."""
+
+    def __init__(self, host: Host, directory: Path) -> None:
+        self.host, self.directory = host, directory
+        self.path = directory / "topology.json"
+        self.content: dict[str, Any] = {
+            "hosts": {host.name: {}},
+            "networks": [{"id": NETWORK, "name": "net", "network_type": "local"}],
+            "subnets": [{"name": "sub", "network": "net", "cidr": "10.0.0.0/24"}],
+            "ports": [
+                {"name": "server", "id": port_id(0), "network": "net", "host": host.name,
+                 "mac_address": mac(0), "device_owner": "network:dhcp", "fixed_ips": ["10.0.0.2"],
+                 "port_security_enabled": False}
+            ],
+            "assignments": [{"service": "dhcp", "host": host.name, "network": "net"}],
+        }  # fmt: skip
+        self.write()
+        self.wiring = PrivateAgent(
+            host, directory / "l2", "netfw.cli.ovs_agent", self._options("l2")
+        )
+        self.dhcp = PrivateAgent(
+            host,
+            directory / "dhcp",
+            "netfw.cli.dhcp_agent",
+            {**self._options("dhcp"), "dnsmasq": {"dnsmasq_user": "root"}},
+        )
+        self._clients: list[Udhcpc] = []
+
+    def _options(self, name: str) -> dict[str, dict[str, object]]:
+        return {
+            "DEFAULT": {"log_level": "debug"},
+            "agent": {"retry_pause": 0.1},
+            "file": {
+                "path": self.path,
+                "status_path": self.directory / f"said-{name}",
+                "poll": 0.05,
+                "settle": 0,
+            },
+            "openvswitch": {"datapath_type": "netdev", "ovsdb_connection": self.host.ovs.remote},
+        }
+
+    def write(self) -> None:
+        temporary = self.path.with_suffix(".new")
+        temporary.write_text(json.dumps(self.content))
+        temporary.rename(self.path)
+
+    def port(self, number: int, **more: Any) -> None:
+        """Port 10.0.0.<number>; it is in force after `write`."""
+        self.remove(number)
+        self.content["ports"].append(
+            {"name": f"port{number}", "id": port_id(number), "network": "net",
+             "host": self.host.name, "mac_address": mac(number),
+             "fixed_ips": [f"10.0.0.{number}"], "port_security_enabled": False, **more}
+        )  # fmt: skip
+
+    def remove(self, number: int) -> None:
+        self.content["ports"] = [p for p in self.content["ports"] if p["id"] != port_id(number)]
+
+    def instance(self, number: int) -> Instance:
+        """The instance of a port, without an address."""
+        plug = Plug(
+            bridge="br-int",
+            device=f"tap{number}",
+            mac=mac(number),
+            external_ids={"iface-id": port_id(number), "attached-mac": mac(number)},
+        )
+        return self.host.instance(f"vm{number}", plug)
+
+    def client(self, number: int) -> Udhcpc:
+        """A DHCP client in the instance of a port."""
+        self._clients.append(Udhcpc(self.instance(number), patience=30.0))
+        return self._clients[-1]
+
+    def start(self) -> None:
+        """Start both agents, and wait until all is as it should be."""
+        self.wiring.start()
+        self.dhcp.start()
+
+    def pid(self) -> int | None:
+        """Of the dnsmasq that serves the network."""
+        for directory in Path("/proc").iterdir():
+            if directory.name.isdecimal():
+                try:
+                    words = (directory / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                if words.startswith(b"dnsmasq") and NETWORK.encode() in words:
+                    return int(directory.name)
+        return None
+
+    def said(self) -> dict[str, Any]:
+        """What the DHCP agent reported."""
+        path = Path(f"{self.directory}/said-dhcp.{self.host.name}.dhcp.json")
+        found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        return found
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+        for agent in (self.dhcp, self.wiring):
+            agent.kill()

@@ -1,0 +1,111 @@
+"""netfw-dhcp-agent as a process: real clients get their leases, whatever happens to it."""
+
+import os
+import signal
+from ipaddress import IPv4Address, ip_address
+
+import pytest
+from dhcp_agent_lab import NAMESPACE, NETWORK, port_id, until
+
+from netfw.testing.lab.ini import ini
+
+
+@pytest.mark.spec("DHCP-05", "DHCP-06", "DHCP-07", "DHCP-08", "DHCP-49")
+def test_an_instance_gets_its_lease_and_the_next_one_too(site):
+    site.port(11)
+    site.write()
+    client = site.client(11)
+    site.start()
+    lease = client.lease()
+    assert lease.ip == IPv4Address("10.0.0.11")
+    assert lease.server == ip_address("10.0.0.2")
+    site.port(12)
+    site.write()
+    assert site.client(12).lease().ip == IPv4Address("10.0.0.12")
+    until(lambda: {port_id(11), port_id(12)} <= _ready(site.said()))
+    counts = {"networks": 1, "subnets": 1, "ports": 2}
+    site.dhcp.wait_for(lambda status: status.get("counts") == counts)
+    assert client.renew().ip == lease.ip
+
+
+def _ready(said):
+    return {each["id"] for each in said.get("resources", ()) if each["status"] == "ACTIVE"}
+
+
+@pytest.mark.spec("DHCP-10", "DHCP-09", "DHCP-44")
+@pytest.mark.parametrize("ending", ["stop", "kill"])
+def test_over_a_restart_everybody_is_served(site, ending):
+    site.port(11)
+    site.write()
+    client = site.client(11)
+    site.start()
+    lease, pid = client.lease(), site.pid()
+    getattr(site.dhcp, ending)()
+    assert client.renew().ip == lease.ip
+    assert site.pid() == pid
+    site.port(12)
+    site.write()  # while nobody looks
+    site.dhcp.start()
+    assert site.pid() == pid
+    assert client.renew().ip == lease.ip
+    assert site.client(12).lease().ip == IPv4Address("10.0.0.12")
+
+
+@pytest.mark.spec("DHCP-09")
+def test_what_is_no_longer_wanted_goes_also_when_nobody_was_there_to_see_it(site):
+    site.port(11)
+    site.write()
+    site.start()
+    assert NAMESPACE in site.host.run(["ip", "netns", "list"])
+    site.dhcp.kill()
+    site.content["assignments"] = []
+    site.write()
+    site.dhcp.start()
+    assert NAMESPACE not in site.host.run(["ip", "netns", "list"])
+    assert site.pid() is None
+    assert not (site.directory / "dhcp" / "dhcp" / NETWORK).exists()
+
+
+@pytest.mark.spec("DHCP-47", "DHCP-49")
+def test_a_dnsmasq_that_is_killed_is_there_again(site):
+    site.port(11)
+    site.write()
+    client = site.client(11)
+    site.start()
+    lease, pid = client.lease(), site.pid()
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: site.pid() not in (None, pid))
+    assert client.renew().ip == lease.ip
+
+
+@pytest.mark.spec("DHCP-47")
+def test_where_the_operator_wants_it_the_death_of_a_dnsmasq_ends_the_agent(site):
+    site.port(11)
+    site.write()
+    site.dhcp.options["dnsmasq"]["check_child_process_action"] = "exit"
+    site.start()
+    process = site.dhcp.process
+    os.kill(site.pid(), signal.SIGKILL)
+    assert process.wait(30) == 1
+    assert "ends, as it is configured to" in site.dhcp.log.read_text()
+    assert not (site.dhcp.directory / "status.json").exists()
+
+
+@pytest.mark.spec("DHCP-10")
+def test_a_hangup_reads_the_files_again(site):
+    site.start()
+    site.dhcp.options["agent"]["report_interval"] = 7
+    site.dhcp.options["DEFAULT"]["log_level"] = "info"
+    site.dhcp.conf.write_text(ini(site.dhcp.options))
+    os.kill(site.dhcp.pid, signal.SIGHUP)
+    until(lambda: "report_interval is now 7.0" in site.dhcp.log.read_text())
+    assert site.dhcp.status()["ready"]
+
+
+def test_a_file_without_a_servers_port_is_told_what_to_write(site):
+    site.port(11)
+    site.content["ports"] = [p for p in site.content["ports"] if p["id"] != port_id(0)]
+    site.write()
+    site.dhcp.begin()
+    status = site.dhcp.wait_for(lambda status: bool(status.get("degraded")))
+    assert "give network" in status["degraded"][f"network {NETWORK}"]
