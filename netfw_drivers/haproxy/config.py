@@ -27,6 +27,9 @@ EVERYWHERE = IPv4Address("0.0.0.0")
 _BODY = 65536
 """The largest body in bytes; what instances send to a metadata service is a few words."""
 
+_SOURCES = 16384
+"""How many addresses are remembered; those that were silent for longest are forgotten first."""
+
 _HEADERS_OF_PROXIES = "|".join(
     (
         "forwarded",
@@ -104,6 +107,7 @@ def render_config(key: MetadataKey, proxy: MetadataProxy, settings: Settings) ->
         *_indented(_defaults(settings)),
         "listen metadata",
         *_indented(_listen(key, proxy, settings)),
+        *_tables(settings),
     ]
     return "\n".join(lines) + "\n"
 
@@ -152,10 +156,28 @@ def _listen(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> Itera
         if place.device is not None:
             words.append(f"interface '{place.device}'")
         yield " ".join(words)
-    for rule in _RULES:
+    for rule in (*_limits(settings), *_RULES):
         yield f"http-request {rule}"
     yield f"http-request set-header {_identity(key)}"
     yield f"server agent 'unix@{settings.socket}'"
+
+
+def _limits(settings: Settings) -> Iterator[str]:
+    """Count each request, then refuse who has too many in any window."""
+    for number, _ in enumerate(settings.windows):
+        yield f"track-sc{number} src table window{number}"
+    for number, window in enumerate(settings.windows):
+        yield f"deny deny_status 429 if {{ sc_http_req_rate({number}) gt {window.requests} }}"
+
+
+def _tables(settings: Settings) -> Iterator[str]:
+    """Where requests are counted, by address: of both families, as all fit into the larger."""
+    for number, window in enumerate(settings.windows):
+        yield f"backend window{number}"
+        yield (
+            f"    stick-table type ipv6 size {_SOURCES} expire {window.seconds}s "
+            f"store http_req_rate({window.seconds}s)"
+        )
 
 
 def _identity(key: MetadataKey) -> str:

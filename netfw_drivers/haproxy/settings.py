@@ -77,6 +77,32 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         min=1,
         help="Seconds within which the metadata agent must answer.",
     ),
+    cfg.BoolOpt(
+        "rate_limit_enabled",
+        default=False,
+        help="Whether an address that asks too often is told to come back later (status 429).",
+    ),
+    cfg.IntOpt(
+        "base_window_duration", default=10, min=1, help="Seconds over which requests are counted."
+    ),
+    cfg.IntOpt(
+        "base_query_rate_limit",
+        default=10,
+        min=1,
+        help="How many requests an address has in base_window_duration.",
+    ),
+    cfg.IntOpt(
+        "burst_window_duration",
+        default=10,
+        min=1,
+        help="Seconds over which requests are counted besides, for bursts.",
+    ),
+    cfg.IntOpt(
+        "burst_query_rate_limit",
+        default=10,
+        min=1,
+        help="How many requests an address has in burst_window_duration.",
+    ),
     cfg.StrOpt(
         "check_child_processes_action",
         default="respawn",
@@ -84,6 +110,14 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         help="What to do when a proxy dies: start it again, or let the agent end.",
     ),
 )
+
+
+@frozen
+class Window:
+    """So many requests of one address in so many seconds."""
+
+    seconds: int
+    requests: int
 
 
 @frozen(kw_only=True)
@@ -100,6 +134,8 @@ class Settings:
     maxconn: int = 1024
     request_timeout: int = 10
     answer_timeout: int = 60
+    windows: tuple[Window, ...] = ()
+    """All of which an address has to keep to."""
     on_death: OnDeath = field(default=OnDeath.RESPAWN, converter=OnDeath)
 
 
@@ -129,8 +165,19 @@ def read_settings(options: Mapping[str, Any]) -> Settings:
         maxconn=options["metadata_proxy_maxconn"],
         request_timeout=options["metadata_proxy_request_timeout"],
         answer_timeout=options["metadata_proxy_answer_timeout"],
+        windows=_windows(options),
         on_death=options["check_child_processes_action"],
     )
+
+
+def _windows(options: Mapping[str, Any]) -> tuple[Window, ...]:
+    if not options["rate_limit_enabled"]:
+        return ()
+    found = [
+        Window(options[f"{name}_window_duration"], options[f"{name}_query_rate_limit"])
+        for name in ("base", "burst")
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 def _path(options: Mapping[str, Any], name: str) -> str | None:

@@ -101,6 +101,17 @@ def test_a_guest_that_takes_its_time_is_cut_off(place: HaproxyPlace, drip: bytes
         guest.close()
 
 
+@pytest.mark.parametrize(("tight", "wide"), [("base", "burst"), ("burst", "base")])
+def test_an_address_that_asks_too_often_is_told_so_and_others_are_not(
+    place: HaproxyPlace, tight: str, wide: str
+):
+    options = {f"{tight}_window_duration": 600, f"{tight}_query_rate_limit": 3}
+    put(place, rate_limit_enabled=True, **options, **{f"{wide}_query_rate_limit": 1000})
+    assert [status(place.ask()) for _ in range(5)] == [b"200"] * 3 + [b"429"] * 2
+    assert len(place.agent.take()) == 3
+    assert status(place.ask_link_local()) == b"200"
+
+
 def test_it_listens_before_its_address_is_there(place: HaproxyPlace):
     """The kernel takes a second to make sure of an IPv6 address; metadata does not wait for it."""
     ip("-n", "meta", "addr", "del", "fe80::a9fe:a9fe/64", "dev", DEVICE)

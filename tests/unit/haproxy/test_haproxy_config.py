@@ -17,7 +17,7 @@ from netfw.drivers.metadata import IDENTIFYING, MetadataDriver, MetadataProxy
 from netfw.errors import ConfigError, InvalidInput
 from netfw.model.ids import NetworkId, RouterId
 from netfw_drivers.haproxy.config import render_config
-from netfw_drivers.haproxy.settings import OPTIONS, Settings, read_settings
+from netfw_drivers.haproxy.settings import OPTIONS, Settings, Window, read_settings
 
 NETWORK = NetworkKey(NetworkId(UUID("11111111-2222-3333-4444-555555555555")))
 ROUTER = RouterKey(RouterId(UUID("99999999-8888-7777-6666-555555555555")))
@@ -137,6 +137,19 @@ def test_a_link_local_address_needs_a_device():
         ),
         ({"maxconn": 7}, {"maxconn 7"}),
         (
+            {"windows": (Window(60, 20), Window(2, 5))},
+            {
+                "http-request track-sc0 src table window0",
+                "http-request track-sc1 src table window1",
+                "http-request deny deny_status 429 if { sc_http_req_rate(0) gt 20 }",
+                "http-request deny deny_status 429 if { sc_http_req_rate(1) gt 5 }",
+                "backend window0",
+                "stick-table type ipv6 size 16384 expire 60s store http_req_rate(60s)",
+                "backend window1",
+                "stick-table type ipv6 size 16384 expire 2s store http_req_rate(2s)",
+            },
+        ),
+        (
             {"request_timeout": 40},
             {"timeout http-request 40s", "timeout http-keep-alive 40s", "timeout client 40s"},
         ),
@@ -165,6 +178,13 @@ def test_the_defaults_are_where_operators_look():
     assert settings.directory == Path("/var/lib/netfw/ns-metadata-proxy")
     assert (settings.user, settings.group, settings.log_file) == (None, None, None)
     assert settings.syslog == "/dev/log"
+
+
+def test_limits_are_off_until_they_are_wanted():
+    assert read_settings(defaults(base_query_rate_limit=5)).windows == ()
+    assert read_settings(defaults(rate_limit_enabled=True)).windows == (Window(10, 10),)
+    both = read_settings(defaults(rate_limit_enabled=True, base_window_duration=60))
+    assert both.windows == (Window(60, 10), Window(10, 10))
 
 
 @pytest.mark.parametrize(
