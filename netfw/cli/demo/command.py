@@ -32,6 +32,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
     if not sandbox.inside():
         sandbox.enter([sys.executable, "-m", "netfw.cli.main", "demo"])
     from netfw.cli.demo.agent_chapter import tell_of_agents, two_agents
+    from netfw.cli.demo.dhcp_chapter import tell_of_dhcp
     from netfw.cli.demo.driver_chapter import tell_of_drivers
     from netfw.cli.demo.firewall_chapter import tell_of_security_groups
     from netfw.cli.demo.server_chapter import a_cloud, tell_of_the_server
@@ -51,6 +52,8 @@ def run_demo(arguments: argparse.Namespace) -> int:
     else:
         with a_cloud() as cloud:
             tell_of_the_server(tell, cloud)
+            tell.title("DHCP and metadata: what an instance asks for when it boots")
+            tell_of_dhcp(tell, cloud)
     status = tell.summary(time.monotonic() - started)
     tell.say("Next: `.venv/bin/netfw lab up` for hosts to play with; docs/getting-started.md")
     return status

@@ -16,13 +16,16 @@ from attrs import define
 
 from netfw.cli.demo.agent_chapter import PATIENCE, AgentHost, reached, wait_until
 from netfw.cli.narration import Narration
+from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.metadata_service import MetadataService
 from netfw.testing.lab.server import PrivateNetfw
 
 PORT = 9696
+SECRET = "known to the metadata service"
 CLIENT = """
 cloud = openstack.connection.Connection(auth_type="none", endpoint="{url}")
 red = cloud.network.create_network(name="red")
@@ -34,25 +37,60 @@ COMMANDS = ("network list", "port list", "network agent list")
 
 
 class ServedHost(AgentHost):
-    """A host whose agents ask the server."""
+    """A host whose agents ask the server: for its switch, for DHCP, for metadata."""
 
     def __init__(self, host: Host, directory: Path, messages: Path) -> None:
-        options: Groups = {
-            "agent": {"state_source": "server", "firewall_driver": "openflow"},
+        asking: Groups = {
+            "agent": {"state_source": "server"},
             "local": {"connect": f"unix:{messages}"},
         }
-        super().__init__(host, directory, options)
+        agent = {**asking["agent"], "firewall_driver": "openflow"}
+        super().__init__(host, directory / "l2", {**asking, "agent": agent})
+        door = directory / "metadata.sock"
+        self.dhcp = PrivateAgent(
+            host,
+            directory / "dhcp",
+            "netfw.cli.dhcp_agent",
+            {
+                "agent": {**asking["agent"], "enable_isolated_metadata": True},
+                "local": asking["local"],
+                "openvswitch": {"ovsdb_connection": host.ovs.remote},
+                "haproxy": {"metadata_proxy_socket": door},
+            },
+        )
+        self.metadata = PrivateAgent(
+            host,
+            directory / "metadata",
+            "netfw.cli.metadata_agent",
+            {
+                **asking,
+                "metadata": {
+                    "metadata_proxy_socket": door,
+                    "metadata_proxy_shared_secret": SECRET,
+                },
+            },
+        )
+        self.service = MetadataService(host, directory, SECRET)
 
-    def plug_port(self, port: Any, name: str = "") -> Instance:
-        """Plug an instance for a port of the API, called like the port unless *name* says else."""
-        address = port.fixed_ips[0]["ip_address"]
+    def end(self) -> None:
+        """Stop all agents, and the metadata service."""
+        for agent in (self.metadata, self.dhcp, self.agent):
+            agent.stop()
+        self.service.stop()
+
+    def plug_port(self, port: Any, name: str = "", *, addressed: bool = True) -> Instance:
+        """Plug an instance for a port of the API, called like the port unless *name* says else.
+
+        One that is not *addressed* has to ask for its address.
+        """
+        addresses = (f"{port.fixed_ips[0]['ip_address']}/24",) if addressed else ()
         return self.host.instance(
             name or port.name,
             Plug(
                 bridge="br-int",
                 device=_device(port),
                 mac=port.mac_address,
-                addresses=(f"{address}/24",),
+                addresses=addresses,
                 mtu=1450,
                 external_ids={"iface-id": port.id, "attached-mac": port.mac_address},
             ),
@@ -88,14 +126,15 @@ class Cloud:
 
 
 @contextmanager
-def a_cloud() -> Iterator[Cloud]:
-    """A server, not started yet, and two hosts whose agents will ask it."""
+def a_cloud(options: Groups | None = None) -> Iterator[Cloud]:
+    """A server with *options*, not started yet, and two hosts whose agents will ask it."""
     with Lab(hosts=2) as lab, ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="netfw-demo-")))
-        server = PrivateNetfw(directory / "server", port=PORT)
+        directory.chmod(0o755)  # dnsmasq reads its files as a user who may do nothing else
+        server = PrivateNetfw(directory / "server", options, port=PORT)
         hosts = [ServedHost(h, directory / h.name, server.messages) for h in lab.hosts.values()]
         for each in hosts:
-            stack.callback(each.stop)
+            stack.callback(each.end)
         stack.callback(server.stop)
         yield Cloud(server, hosts, _client(server.url))
 

@@ -1,0 +1,158 @@
+"""Fifth chapter: instances get their addresses by DHCP, and fetch metadata."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import urllib.request
+from typing import Any
+
+from netfw.cli.demo.agent_chapter import reached, wait_until
+from netfw.cli.demo.server_chapter import Cloud
+from netfw.cli.narration import Narration
+from netfw.model.text import counted
+from netfw.testing.lab.dhcp_client import Udhcpc
+from netfw.testing.lab.dhcp_lease import Lease
+from netfw.testing.lab.instance import Instance
+
+METADATA = "http://169.254.169.254/latest/meta-data/instance-id"
+DNS = "192.0.2.53"
+_DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def tell_of_dhcp(tell: Narration, cloud: Cloud) -> None:
+    """DHCP and metadata agents beside the others; an instance from nothing to its metadata."""
+    _start(tell, cloud)
+    clients = _lease(tell, cloud)
+    try:
+        _fetch(tell, clients["mint1"])
+        _die(tell, cloud, clients["mint1"])
+        _remove(tell, cloud)
+    finally:
+        for client in clients.values():
+            client.close()
+
+
+def use_routes(instance: Instance, lease: Lease) -> None:
+    """Do with the routes of a lease what the instance's own system would."""
+    commands = [f"route replace {each.destination} via {each.nexthop}" for each in lease.routes]
+    commands += [f"route replace default via {gateway}" for gateway in lease.gateways]
+    instance.place.ip(*commands)
+
+
+def fetch(instance: Instance, headers: dict[str, str] | None = None) -> str:
+    """What the metadata service tells an instance."""
+    request = urllib.request.Request(METADATA, headers=headers or {})
+
+    def ask() -> str:
+        with _DIRECTLY.open(request, timeout=10) as answer:
+            return str(answer.read().decode())
+
+    return instance.call(ask)
+
+
+def _start(tell: Narration, cloud: Cloud) -> None:
+    tell.step(
+        "Start DHCP and metadata agents on both hosts",
+        ["netfw-dhcp-agent runs dnsmasq and haproxy; netfw-metadata-agent signs what they pass on"],
+    )
+    for each in cloud.hosts:
+        each.service.start()
+        seconds = each.metadata.start() + each.dhcp.start()
+        tell.say(f"ready on {each.host.name} after {seconds:.1f} s")
+    wait_until(lambda: len(list(cloud.network.agents())) == 6, "all agents are known")
+    tell.check("six agents are alive", all(each.is_alive for each in cloud.network.agents()))
+
+
+def _lease(tell: Narration, cloud: Cloud) -> dict[str, Udhcpc]:
+    tell.step("Boot instances that know nothing", ["ports by the API, then a real DHCP client:"])
+    mint = cloud.network.create_network(name="mint")
+    cloud.network.create_subnet(
+        network_id=mint.id,
+        cidr="10.3.0.0/24",
+        ip_version=4,
+        dns_nameservers=[DNS],
+        host_routes=[{"destination": "198.51.100.0/24", "nexthop": "10.3.0.9"}],
+    )
+    clients = {}
+    for number, each in enumerate(cloud.hosts, 1):
+        name = f"mint{number}"
+        began = time.monotonic()
+        port = cloud.network.create_port(
+            network_id=mint.id, name=name, device_id=f"vm-{name}", binding_host_id=each.host.name
+        )
+        client = clients[name] = Udhcpc(each.plug_port(port, addressed=False))
+        lease = client.lease()
+        took = time.monotonic() - began
+        wanted = port.fixed_ips[0]["ip_address"]
+        tell.check(
+            f"{name} has {wanted} by DHCP, {took:.1f} s after its port was asked for",
+            lease is not None and str(lease.ip) == wanted,
+        )
+        if lease is not None:
+            use_routes(client.instance, lease)
+            _describe(tell, lease)
+    target = cloud.named("mint2").fixed_ips[0]["ip_address"]
+    ok = reached(clients["mint1"].instance, target)
+    tell.check("and the two ping each other across hosts", ok)
+    return clients
+
+
+def _describe(tell: Narration, lease: Lease) -> None:
+    said: dict[str, Any] = {
+        "gateway": ", ".join(map(str, lease.gateways)),
+        "DNS": ", ".join(map(str, lease.dns)),
+        "MTU": lease.mtu,
+        "domain": lease.domain,
+        "routes": ", ".join(sorted(str(each.destination) for each in lease.routes)),
+    }
+    tell.say("; ".join(f"{name} {value}" for name, value in said.items()))
+
+
+def _fetch(tell: Narration, client: Udhcpc) -> None:
+    tell.step("Ask who I am", [f"from mint1: GET {METADATA}"])
+    answer = fetch(client.instance).split()
+    tell.quote([" ".join(answer)])
+    tell.check("the metadata service knows the instance, by a signed id", answer[0] == "vm-mint1")
+    forged = fetch(client.instance, {"X-Instance-ID": "vm-mint2", "X-Forwarded-For": "10.3.0.77"})
+    tell.check("whoever says to be another is not believed", forged.split() == answer)
+
+
+def _die(tell: Narration, cloud: Cloud, client: Udhcpc) -> None:
+    tell.step("Kill it all", ["kill -9: the DHCP agents, then every dnsmasq; then renew"])
+    before = client.renew()
+    killed = 0
+    for each in cloud.hosts:
+        each.dhcp.kill()
+        for pid_file in each.dhcp.directory.glob("dhcp/*/pid"):
+            os.kill(int(pid_file.read_text()), signal.SIGKILL)
+            killed += 1
+    tell.say(f"dnsmasq killed {counted(killed, 'time')}; the agents are started again")
+    for each in cloud.hosts:
+        each.dhcp.start()
+    tell.check("mint1 renews its lease, for the same address", client.renew() == before)
+
+
+def _remove(tell: Narration, cloud: Cloud) -> None:
+    tell.step("Delete the network", ["and look for what was made for it"])
+    for port in list(cloud.network.ports(device_owner="")):
+        cloud.network.delete_port(port.id)
+    mint = cloud.network.find_network("mint", ignore_missing=False)
+    cloud.network.delete_network(mint.id)
+
+    def left() -> list[str]:
+        names = [name for each in cloud.hosts for name in each.host.run(["ip", "netns"]).split()]
+        return [name for name in names if name.startswith("qdhcp-")]
+
+    wait_until(lambda: not left(), "the namespaces are gone")
+    tell.check("no namespace, process or file is left", not _files(cloud))
+
+
+def _files(cloud: Cloud) -> list[str]:
+    return [
+        str(path)
+        for each in cloud.hosts
+        for folder in ("dhcp", "ns-metadata-proxy")
+        for path in (each.dhcp.directory / folder).glob("*-*")
+    ]
