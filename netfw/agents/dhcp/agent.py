@@ -76,10 +76,10 @@ class DhcpAgent(Work[AgentKey]):
         self._view = View(
             host=settings.host, gateways=settings.gateways, metadata=settings.metadata
         )
-        self._desired = Desired(self._view)
+        self._serving = Serving(settings.host, source, driver, metadata)
+        self._desired = Desired(self._view, self._serving.answers)
         self._ledger = Ledger()
         self._statuses = Statuses(settings.host)
-        self._serving = Serving(settings.host, source, driver, metadata)
         self._sink: Sink = lambda event: None
         self._crew: Crew[NetworkId, Order, Outcome[DhcpKey]] = Crew(
             settings.threads,
@@ -104,7 +104,7 @@ class DhcpAgent(Work[AgentKey]):
     def learn(self, change: Change) -> frozenset[AgentKey]:
         former = self._desired
         if change.complete:
-            self._desired = Desired(self._view)
+            self._desired = Desired(self._view, self._serving.answers)
         self._desired.learn(change.put, change.drop)
         keys = self._desired.take_changed()
         touched = self._desired.take_touched()

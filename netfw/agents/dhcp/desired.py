@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from types import MappingProxyType
 
 from attrs import evolve, field, frozen
 
 from netfw.agents.dhcp.book import Book, is_special
 from netfw.agents.dhcp.metadata import MetadataRules, proxying
 from netfw.agents.dhcp.orders import Wish, on_subnets
-from netfw.drivers.dhcp import DhcpKey, DhcpPort
+from netfw.drivers.dhcp import DhcpKey, DhcpPort, ServerPort
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.requests import EnsureDhcpPort
 from netfw.messaging.answers import DHCP_OWNER, RESERVED_DHCP_DEVICE
@@ -35,11 +36,15 @@ class Desired:
 
     Served are networks that are up and have a subnet with DHCP.  Every port with an address on
     such a network is: whoever has one may ask for it, or for its name.  The DHCP servers' own are
-    not.
+    not.  *answers* are the servers' ports that were asked for: when the source comes to speak of
+    one by itself, nothing else is wanted than before.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(
+        self, view: View, answers: Mapping[NetworkId, ServerPort] = MappingProxyType({})
+    ) -> None:
         self._view = view
+        self._answers = answers
         self._book = Book()
         self._wishes: dict[NetworkId, Wish] = {}
         self._ports: dict[PortId, DhcpPort] = {}
@@ -106,11 +111,18 @@ class Desired:
         wish, former = self._wish(id), self._wishes.pop(id, None)
         if wish is not None:
             self._wishes[id] = wish
-        if wish == former:
+        if wish == former or self._is_answer(wish, former):
             return frozenset()
         self._changed.add(NetworkKey(id))
         toggled = (wish is None) != (former is None)
         return self._book.ports(id) if toggled else frozenset()
+
+    def _is_answer(self, wish: Wish | None, former: Wish | None) -> bool:
+        """Whether all that is new is that the source speaks of a port that it was asked for."""
+        if wish is None or former is None or wish.own is None or former.own is not None:
+            return False
+        asked = self._answers.get(wish.request.network)
+        return wish.own == asked and evolve(former, own=asked) == wish
 
     def _redo_port(self, id: PortId) -> None:
         self._touched.add(id)

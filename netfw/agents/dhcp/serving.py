@@ -23,7 +23,6 @@ from netfw.drivers.requests import ReleaseDhcpPort
 from netfw.drivers.state_source import StateSource
 from netfw.errors import Conflict, DriverCrashed, NetfwError, NotSupported
 from netfw.model.ids import NetworkId, PortId
-from netfw.model.port import Port
 from netfw.plan import Outcome, Update
 
 
@@ -42,6 +41,8 @@ class Serving:
         self._lock = threading.Lock()
         self._proxies: dict[MetadataKey, NetworkId] = {}
         """For which network the proxy of a key runs, or is about to."""
+        self.answers: dict[NetworkId, ServerPort] = {}
+        """The ports that were asked for, by the network that is served from each."""
 
     def carry_out(self, order: Order) -> Outcome[DhcpKey]:
         """Do *order*; what became of each of its keys.  Never raises."""
@@ -105,6 +106,7 @@ class Serving:
     def _part(self, order: Order) -> Outcome[DhcpKey]:
         """Serve the network no longer."""
         key = NetworkKey(order.network)
+        self.answers.pop(order.network, None)
         self._drop_proxies(order.network, but=None)
         outcome = self._converge(order, {key})
         if key in outcome.done:
@@ -117,7 +119,7 @@ class Serving:
     def _serve(self, order: Order, wish: Wish) -> Outcome[DhcpKey]:
         key = NetworkKey(order.network)
         try:
-            server = wish.own or wish.server(self._answer(wish))
+            server = wish.own or self._answer(wish)
         except NetfwError as exc:
             outcome = self._converge(order)  # it may be served as before
             return _with_failed(outcome, key, exc)
@@ -130,13 +132,14 @@ class Serving:
             return _with_failed(outcome, key, exc)
         return outcome
 
-    def _answer(self, wish: Wish) -> Port:
+    def _answer(self, wish: Wish) -> ServerPort:
         port = self._source.ask(wish.request)
         missing = wish.request.subnets - {fixed.subnet_id for fixed in port.fixed_ips}
         if missing:
             names = ", ".join(sorted(map(str, missing)))
             raise Conflict(f"port {port.id}, which DHCP is served from, has no address on {names}")
-        return port
+        server = self.answers[wish.request.network] = wish.server(port)
+        return server
 
     def _lead(self, network: NetworkId, server: ServerPort, wanted: Proxying | None) -> None:
         """Have metadata requests of the network led to the metadata agent, or not."""
