@@ -78,13 +78,7 @@ class MetadataParts:
                 alive=self._liveness.note,
             )
             stack.callback(self._forget_service)
-            door = Door(
-                self._relay,
-                settings.socket,
-                mode=settings.mode,
-                settings=_http(settings),
-                backlog=settings.backlog,
-            )
+            door = Door(self._relay, settings.socket, mode=settings.mode, settings=_http(settings))
             stack.callback(door.close)
             stack.callback(self._liveness.close)
             self.agent = MetadataAgent(settings, self._relay, door, self._liveness)
@@ -168,6 +162,7 @@ def _http(settings: MetadataSettings) -> HttpSettings:
     return HttpSettings(
         threads=settings.workers,
         queue=settings.backlog,
+        backlog=settings.backlog,
         connections=settings.backlog + settings.workers,
         body=MOST_BODY,
     )

@@ -13,9 +13,7 @@ from netfw.errors import ConfigError
 BACKLOG = 512
 
 
-def listen_unix(
-    path: Path, mode: int = 0o660, *, option: str = "its path", backlog: int = BACKLOG
-) -> socket.socket:
+def listen_unix(path: Path, mode: int = 0o660, *, option: str = "its path") -> socket.socket:
     """A socket at *path*, which *option* says; one that nobody serves any more is replaced.
 
     A directory that is missing is made, for others only where the socket is.
@@ -31,7 +29,7 @@ def listen_unix(
             listening.bind(str(path))
         finally:
             os.umask(former)
-        listening.listen(backlog)
+        listening.listen(BACKLOG)
     except OSError as exc:
         listening.close()
         raise ConfigError(

@@ -38,6 +38,8 @@ class HttpSettings:
     threads: int = 16
     queue: int = 128
     """Requests that wait for a thread; beyond them, clients are told to come again."""
+    backlog: int = 512
+    """Clients that the kernel lets wait to be let in; others find the door shut."""
     connections: int = 2000
     """That are kept open between requests."""
     idle: float = 60.0
@@ -133,7 +135,7 @@ class _Server(wsgi.Server):
             numthreads=settings.threads,
             max=settings.threads,
             server_name="netfw",
-            request_queue_size=512,
+            request_queue_size=settings.backlog,
             accepted_queue_size=settings.queue,
             accepted_queue_timeout=0,
             peercreds_enabled=unix,

@@ -23,11 +23,9 @@ class Door:
     One that a dead agent left behind is taken over.
     """
 
-    def __init__(
-        self, app: WsgiApp, path: Path, *, mode: int, settings: HttpSettings, backlog: int
-    ) -> None:
-        self._app, self.path, self._mode = app, path, mode
-        self._settings, self._backlog = settings, backlog
+    def __init__(self, app: WsgiApp, path: Path, *, mode: int, settings: HttpSettings) -> None:
+        self._app, self.path = app, path
+        self._mode, self._settings = mode, settings
         self._lock: int | None = None
         self._server: HttpServer | None = None
         self._sign: tuple[int, int, int] | None = None
@@ -41,7 +39,7 @@ class Door:
             return
         if self._lock is None:
             self._lock = _locked(self.path)
-        listening = listen_unix(self.path, self._mode, option=OPTION, backlog=self._backlog)
+        listening = listen_unix(self.path, self._mode, option=OPTION)
         former, self._server = (
             self._server,
             HttpServer(self._app, listening, self._settings, name="metadata"),
