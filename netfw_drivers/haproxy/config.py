@@ -76,12 +76,12 @@ class Place:
         return f"{host}:{self.port}"
 
 
-def places_of(proxy: MetadataProxy) -> tuple[Place, ...]:
+def places_of(proxy: MetadataProxy, settings: Settings) -> tuple[Place, ...]:
     """All places where *proxy* listens.
 
     :raises InvalidInput: a link-local address, and no device that it could be on.
     """
-    link_local = () if proxy.device is None else (LINK_LOCAL,)
+    link_local = (LINK_LOCAL,) if proxy.device is not None and settings.ipv6 else ()
     addresses = dict.fromkeys((*(proxy.addresses or (EVERYWHERE,)), *link_local))
     return tuple(_place(address, proxy) for address in addresses)
 
@@ -132,10 +132,11 @@ def _global(settings: Settings) -> Iterator[str]:
 
 def _defaults(settings: Settings) -> Iterator[str]:
     yield "mode http"
-    yield "log global"
-    yield "option httplog"
-    yield "option dontlognull"
-    yield "option log-separate-errors"
+    if settings.log_file is not None or settings.syslog is not None:
+        yield "log global"
+        yield "option httplog"
+        yield "option dontlognull"
+        yield "option log-separate-errors"
     yield "option http-server-close"
     yield "option http-buffer-request"
     yield "option disable-h2-upgrade"
@@ -148,7 +149,7 @@ def _defaults(settings: Settings) -> Iterator[str]:
 
 
 def _listen(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> Iterator[str]:
-    for place in places_of(proxy):
+    for place in places_of(proxy, settings):
         # Transparent: it may listen before the kernel has made sure that the address is its own.
         words = ["bind", str(place), "transparent"]
         if place.address.version == 6:

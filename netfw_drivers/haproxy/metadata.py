@@ -28,7 +28,6 @@ from netfw.linux.process import ProcessDied as SupervisedDied
 from netfw.model.ids import NetworkId, RouterId
 from netfw.plan import Operation, Outcome, Plan, Update
 from netfw_drivers.haproxy.account import first_group
-from netfw_drivers.haproxy.config import places_of
 from netfw_drivers.haproxy.faults import faults_of
 from netfw_drivers.haproxy.plan import (
     Found,
@@ -47,6 +46,9 @@ from netfw_drivers.haproxy.plan import (
     wish_for,
 )
 from netfw_drivers.haproxy.settings import OPTIONS, Settings, read_settings
+
+_IPV6 = Path("/proc/self/net/if_inet6")
+"""Is there if the kernel has IPv6."""
 
 
 class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProxy, Observed]):
@@ -86,7 +88,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
             made.close()
 
     def held(self) -> frozenset[MetadataKey]:
-        return frozenset(_keys(self._supervisor.held()))
+        return frozenset(_keys(map(_named, self._supervisor.held())))
 
     def observe(self, scope: Update[MetadataKey, MetadataProxy] | None) -> Observed:
         if scope is None:
@@ -129,8 +131,8 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
             return self._made
 
     def _settings(self) -> Settings:
-        """What the operator chose, and the group that his user has."""
-        chosen = self._chosen
+        """What the operator chose, and what it comes to on this machine."""
+        chosen = evolve(self._chosen, ipv6=_IPV6.exists())
         if chosen.user is None or chosen.group is not None:
             return chosen
         return evolve(chosen, group=first_group(chosen.user))
@@ -141,27 +143,29 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
     def _all_keys(self) -> frozenset[MetadataKey]:
         """Whoever has a process, or a file."""
         with _translated(f"listing {self._chosen.directory}"):
-            files = {
-                ProcessKey(path.parent.name, path.name.split(".")[0])
-                for pattern in ("*.conf", "*.json", "*.pid", "*.log")
+            names = {
+                (service, path.name.split(".")[0])
                 for service in ("network", "router")
-                for path in (self._chosen.directory / service).glob(pattern)
+                for path in (self._chosen.directory / service).glob("*.*")
             }
-        return frozenset(_keys(files)) | self.held()
+        return frozenset(_keys(names)) | self.held()
 
     def _find(self, key: MetadataKey) -> Found:
         text = self._read(key)
         running = self._supervisor.running(process_key(key))
         if running is None:
-            return Found(None, text)
+            return Found(None, text, remains=any(path.exists() for path in self._files(key)))
+        sockets = sockets_of(running.pid)
         return Found(
-            Running(
-                digest=running.digest,
-                namespace=running.namespace,
-                sockets=sockets_of(running.pid),
-            ),
-            text,
+            Running(digest=running.digest, namespace=running.namespace, sockets=sockets), text
         )
+
+    def _files(self, key: MetadataKey) -> Iterator[Path]:
+        """All files that there could be, but the configuration."""
+        path = self._path(key)
+        yield _beside(path)
+        for suffix in (".json", ".pid", ".log"):
+            yield path.with_suffix(suffix)
 
     def _read(self, key: MetadataKey) -> str | None:
         with _translated(f"reading {self._path(key)}"):
@@ -174,9 +178,8 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         path = self._path(key)
         with _translated(f"writing {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside = path.with_name(f".{path.name}.new")
-            beside.write_text(text)
-            os.replace(beside, path)
+            _beside(path).write_text(text)
+            os.replace(_beside(path), path)
 
     def _carry_out(self, operation: Operation) -> None:
         step: Step = operation.payload  # type: ignore[assignment]
@@ -201,7 +204,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
 
     def _supervise(self, key: MetadataKey, wish: Wish) -> None:
         """Have it run, or take over what runs so already."""
-        wanted = {(place.address, place.port) for place in places_of(wish.proxy)}
+        wanted = {(place.address, place.port) for place in wish.places}
 
         def listens(pid: int) -> bool:
             return wanted <= {(each.address, each.port) for each in listeners_of(pid)}
@@ -211,16 +214,17 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
     def _remove(self, key: MetadataKey) -> None:
         self._supervisor.stop(process_key(key))
         with _translated(f"removing {self._path(key)}"):
-            self._path(key).unlink(missing_ok=True)
+            for path in (*self._files(key), self._path(key)):
+                path.unlink(missing_ok=True)
 
     def _announce(self, event: Event) -> None:
         """What the supervisor says, in words of keys."""
         if isinstance(event, SupervisedDied):
-            keys = frozenset(_keys([event.key]))
+            keys = frozenset(_keys([_named(event.key)]))
             fatal = event.on_death is OnDeath.TELL
             self._tell(ProcessDied(f"metadata proxy: {event.reason}", keys, fatal))
         elif isinstance(event, RespawnFailed):
-            keys = frozenset(_keys([event.key]))
+            keys = frozenset(_keys([_named(event.key)]))
             self._tell(KeysChanged(f"metadata proxy: {event.reason}", keys))
 
     def _tell(self, event: Event) -> None:
@@ -228,17 +232,26 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
             sink(event)
 
 
-def _keys(processes: Iterable[ProcessKey]) -> Iterator[MetadataKey]:
-    """Whose processes these are; what was not named by us is nobody's."""
-    for process in processes:
+def _keys(names: Iterable[tuple[str, str]]) -> Iterator[MetadataKey]:
+    """Whose processes or files these are; what was not named by us is nobody's."""
+    for service, name in names:
         try:
-            id = UUID(process.id)
+            id = UUID(name)
         except ValueError:
             continue
-        if process.service == "network":
+        if service == "network":
             yield NetworkKey(NetworkId(id))
-        elif process.service == "router":
+        elif service == "router":
             yield RouterKey(RouterId(id))
+
+
+def _named(process: ProcessKey) -> tuple[str, str]:
+    return process.service, process.id
+
+
+def _beside(path: Path) -> Path:
+    """Where a file is before it is whole."""
+    return path.with_name(f".{path.name}.new")
 
 
 def _ground(name: str) -> Ground | None:

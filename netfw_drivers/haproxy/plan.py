@@ -39,6 +39,8 @@ class Found:
     running: Running | None = None
     text: str | None = None
     """Of its configuration."""
+    remains: bool = False
+    """There are other files."""
 
 
 @frozen
@@ -63,6 +65,7 @@ class Wish:
     """A proxy that can be, as it shall run."""
 
     proxy: MetadataProxy
+    places: tuple[Place, ...]
     text: str
     program: Program = field(hash=False)
 
@@ -127,7 +130,7 @@ def wish_for(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> Wish
         log=settings.log_file,
         on_death=settings.on_death,
     )
-    return Wish(proxy, text, program)
+    return Wish(proxy, places_of(proxy, settings), text, program)
 
 
 def plan_proxies(update: Update[MetadataKey, MetadataProxy], observed: Observed) -> Plan:
@@ -214,7 +217,7 @@ def _conflicts(
 ) -> Iterator[tuple[MetadataKey, NetfwError]]:
     given: dict[tuple[str, Place], MetadataKey] = {}
     for key, wish in wishes.items():
-        netns, places = wish.proxy.netns, places_of(wish.proxy)
+        netns, places = wish.proxy.netns, wish.places
         listeners = [each for each in observed.grounds[netns].listeners if each.inode not in freed]
         taken = [place for place in places if _is_taken(place, listeners)]
         rivals = [given[netns, place] for place in places if (netns, place) in given]
@@ -247,7 +250,7 @@ def _operation(step: Step) -> Operation:
 def _text(step: Step) -> str:
     match step:
         case StartProxy(key, wish):
-            places = ", ".join(map(str, places_of(wish.proxy)))
+            places = ", ".join(map(str, wish.places))
             return f"start the proxy of {key} in {wish.proxy.netns} at {places}"
         case StopProxy(key):
             return f"end the proxy of {key}, which runs on another configuration"

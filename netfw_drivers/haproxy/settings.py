@@ -136,6 +136,8 @@ class Settings:
     answer_timeout: int = 60
     windows: tuple[Window, ...] = ()
     """All of which an address has to keep to."""
+    ipv6: bool = True
+    """Whether this machine has it: instances without IPv4 are not served where it has not."""
     on_death: OnDeath = field(default=OnDeath.RESPAWN, converter=OnDeath)
 
 

@@ -23,7 +23,9 @@ from netfw.testing.conformance.metadata_requests import HONEST, Arrival
 from netfw.testing.conformance.metadata_upstream import RecordingAgent
 from netfw.testing.lab import sandbox
 
-USER = "haproxy"
+ONE_USER = Path("/proc/self/uid_map").read_text().split()[2] == "1"
+USER = None if ONE_USER else "haproxy"
+"""Who the proxies run as: a sandbox of an ordinary user knows nobody else."""
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +99,10 @@ class TestHaproxyMetadataDriver(MetadataDriverConformance):
     def is_for(self, key: MetadataKey, proxy: MetadataProxy) -> bool:
         """Whether requests come from *proxy* with the id of *key*."""
         self.agent.take()
-        asked = [door for door in lab.doors(proxy) if door in lab.doors(proxy)[:1]]
-        answers = [self.ask(proxy, door, HONEST) for door in asked]
+        answer = self.ask(proxy, lab.doors(proxy)[0], HONEST)
         ids = {value for each in self.agent.take() for name, value in each.headers
                if name.lower().startswith("x-neutron-")}  # fmt: skip
-        return all(answers) and ids == {id_of(key)}
+        return bool(answer) and ids == {id_of(key)}
 
     def pids(self, key: MetadataKey) -> Collection[int]:
         return lab.processes(f"haproxy.*{id_of(key)}")
@@ -128,6 +129,8 @@ class TestHaproxyMetadataDriver(MetadataDriverConformance):
         return [*files, *map(str, self.pids(key))]
 
     def excess(self, key: MetadataKey, proxy: MetadataProxy) -> Collection[str]:
+        if USER is None:
+            return []  # all that the agent may
         account = pwd.getpwnam(USER)
         wanted = {
             "Uid": {str(account.pw_uid)},

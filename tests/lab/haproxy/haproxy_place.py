@@ -18,6 +18,7 @@ from netfw.testing.conformance.metadata_requests import HONEST
 from netfw.testing.conformance.metadata_upstream import RecordingAgent
 
 DEVICE = "tap-meta"
+ONE_USER = Path("/proc/self/uid_map").read_text().split()[2] == "1"
 
 
 class HaproxyPlace:
@@ -49,7 +50,7 @@ class HaproxyPlace:
         values = {
             "metadata_proxy_socket": str(self.door),
             "metadata_proxy_confs": str(self.directory / "confs"),
-            "metadata_proxy_user": "haproxy",
+            "metadata_proxy_user": None if ONE_USER else "haproxy",
             "metadata_proxy_syslog": "",
         } | options
         made = create(MetadataDriver, "haproxy", values, LocalHost())

@@ -33,10 +33,6 @@ global
     noreuseport
 defaults
     mode http
-    log global
-    option httplog
-    option dontlognull
-    option log-separate-errors
     option http-server-close
     option http-buffer-request
     option disable-h2-upgrade
@@ -63,6 +59,13 @@ listen metadata
     http-request set-header X-Neutron-Network-ID 11111111-2222-3333-4444-555555555555
     server agent 'unix@/run/netfw/metadata'
 """  # noqa: E501
+
+LOGGING = {
+    "log global",
+    "option httplog",
+    "option dontlognull",
+    "option log-separate-errors",
+}
 
 
 def lines(settings: Settings = SETTINGS, key=NETWORK, proxy: MetadataProxy = PROXY) -> list[str]:
@@ -118,6 +121,12 @@ def test_where_it_listens(proxy: MetadataProxy, binds: list[str]):
     assert found == binds
 
 
+def test_a_machine_without_ipv6_serves_ipv4():
+    assert set(lines()) - set(lines(evolve(SETTINGS, ipv6=False))) == {
+        "bind [fe80::a9fe:a9fe]:80 transparent v6only interface 'tap11111111-22'"
+    }
+
+
 def test_a_link_local_address_needs_a_device():
     with pytest.raises(InvalidInput, match="device: fe80::1 is on every device"):
         render_config(
@@ -130,10 +139,10 @@ def test_a_link_local_address_needs_a_device():
     [
         ({"user": "haproxy", "group": "www-data"}, {"user 'haproxy'", "group 'www-data'"}),
         ({"user": "107", "group": "110"}, {"uid 107", "gid 110"}),
-        ({"log_file": Path("/var/log/x y")}, {"log stdout format iso local0 notice"}),
+        ({"log_file": Path("/var/log/x y")}, {"log stdout format iso local0 notice", *LOGGING}),
         (
             {"syslog": "/dev/log", "log_level": "info"},
-            {"log-tag netfw-metadata-proxy", "log '/dev/log' local0 info"},
+            {"log-tag netfw-metadata-proxy", "log '/dev/log' local0 info", *LOGGING},
         ),
         ({"maxconn": 7}, {"maxconn 7"}),
         (

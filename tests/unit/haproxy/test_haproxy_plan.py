@@ -92,6 +92,8 @@ def test_a_changed_file_is_written_again_under_the_running_process():
 
 def test_what_is_left_of_a_dead_one_is_removed_and_what_is_not_there_is_not():
     observed = machine({ONE: Found(text="left"), TWO: Found()})
+    remains = machine({ONE: Found(remains=True), TWO: Found()})
+    assert texts(plan_proxies(Update(complete=True), remains)) == [REMOVE]
     assert texts(plan_proxies(Update(drop={ONE, TWO}), observed)) == [REMOVE]
     assert texts(plan_proxies(Update(complete=True), observed)) == [REMOVE]
     assert not plan_proxies(Update(complete=True, keep={ONE}), observed)
