@@ -7,6 +7,7 @@ umask says: the programs that read them have given up root's rights.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterable, Sequence
@@ -24,23 +25,15 @@ _FILE, _DIRECTORY = 0o644, 0o755
 class WriteFile:
     """Make the file have exactly this text."""
 
-    path: Path
+    path: str
     content: str
-
-    @property
-    def text(self) -> str:
-        return f"write {self.path}: {self.content.rstrip()!r}"
 
 
 @frozen
 class RemoveFile:
     """Make sure that there is no such file."""
 
-    path: Path
-
-    @property
-    def text(self) -> str:
-        return f"remove {self.path}"
+    path: str
 
 
 FileChange = WriteFile | RemoveFile
@@ -54,18 +47,17 @@ def change_files(changes: Sequence[FileChange], scratch: Path) -> None:
     :raises OperationRefused: none was carried out; who is at fault, as far as that is known, is
         named: a full disk concerns all of them, a file that can not be replaced itself alone.
     """
-    beside: dict[Path, WriteFile] = {}
+    new = [f"{scratch}/.new-{number}" for number in range(len(changes))]
     try:
-        _make_directories({scratch, *(c.path.parent for c in changes if isinstance(c, WriteFile))})
-        for number, change in enumerate(changes):
+        folders = {os.path.dirname(c.path) for c in changes if isinstance(c, WriteFile)}
+        _make_directories([scratch, *map(Path, folders)])
+        for change, beside in zip(changes, new, strict=True):
             if isinstance(change, WriteFile):
-                new = scratch / f".new-{number}"
-                beside[new] = change
-                _write(new, change.content)
+                _write(beside, change.content)
     except OSError as error:
-        _forget(beside)
+        _forget(new)
         raise OperationRefused(dict.fromkeys(changes, _why(error))) from error
-    _move(changes, {change: new for new, change in beside.items()})
+    _move(changes, new, [f"{scratch}/.old-{number}" for number in range(len(changes))])
 
 
 def read_file(path: Path) -> str | None:
@@ -90,6 +82,17 @@ def list_directory(path: Path) -> tuple[str, ...]:
         return tuple(sorted(os.listdir(path)))
     except (FileNotFoundError, NotADirectoryError):
         return ()
+    except OSError as error:
+        raise file_trouble(error) from error
+
+
+def make_directory(path: Path) -> None:
+    """Make sure that there is a directory, into which everybody may look.
+
+    :raises BackendBroken: it can not be made.
+    """
+    try:
+        _make_directories([path])
     except OSError as error:
         raise file_trouble(error) from error
 
@@ -138,41 +141,64 @@ def _make_directories(paths: Iterable[Path]) -> None:
             path.chmod(_DIRECTORY)
 
 
-def _write(path: Path, content: str) -> None:
+def _write(path: str, content: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE)
-    with open(descriptor, "w", errors="surrogateescape") as file:
+    try:
         os.fchmod(descriptor, _FILE)
-        file.write(content)
+        data = content.encode(errors="surrogateescape")
+        if data and os.write(descriptor, data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+    except OSError as error:
+        error.filename = path
+        raise
+    finally:
+        os.close(descriptor)
 
 
-def _move(changes: Sequence[FileChange], beside: dict[WriteFile, Path]) -> None:
+def _move(changes: Sequence[FileChange], new: Sequence[str], old: Sequence[str]) -> None:
     """Put everything in its place; what was done is undone when something can not be."""
-    former: dict[Path, str | None] = {}
-    for change in changes:
+    kept: list[str | None] = []
+    for number, change in enumerate(changes):
         try:
-            former[change.path] = read_file(change.path) if len(changes) > 1 else None
+            kept.append(old[number] if _keep(change.path, old[number]) else None)
             if isinstance(change, WriteFile):
-                os.replace(beside[change], change.path)
+                os.replace(new[number], change.path)
             else:
-                change.path.unlink(missing_ok=True)
-        except (OSError, BackendError) as error:
-            former.pop(change.path, None)
-            _forget(beside.values())
-            _restore(former)
-            why = _why(error) if isinstance(error, OSError) else str(error)
-            raise OperationRefused({change: why}) from error
+                _unlink(change.path)
+        except OSError as error:
+            for past, former in zip(changes[:number], kept, strict=False):
+                _restore(past.path, former)
+            _forget([*new, *filter(None, kept)])
+            raise OperationRefused({change: _why(error)}) from error
+    _forget(filter(None, kept))
 
 
-def _restore(former: dict[Path, str | None]) -> None:
-    for path, content in former.items():
-        with suppress(OSError):  # the next look at the machine will see it
-            if content is None:
-                path.unlink(missing_ok=True)
-            else:
-                _write(path, content)
+def _keep(path: str, kept: str) -> bool:
+    """Have a second name for what is at *path*, to go back to; whether there is something."""
+    try:
+        os.link(path, kept)
+    except FileNotFoundError:
+        return False
+    except FileExistsError:  # from somebody who was killed
+        os.unlink(kept)
+        os.link(path, kept)
+    return True
 
 
-def _forget(paths: Iterable[Path]) -> None:
+def _restore(path: str, kept: str | None) -> None:
+    with suppress(OSError):  # the next look at the machine will see it
+        if kept is None:
+            _unlink(path)
+        else:
+            os.replace(kept, path)
+
+
+def _forget(paths: Iterable[str]) -> None:
     for path in paths:
         with suppress(OSError):
-            path.unlink(missing_ok=True)
+            _unlink(path)
+
+
+def _unlink(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)

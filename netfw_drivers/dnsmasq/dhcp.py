@@ -84,7 +84,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         self._terms = Terms(settings=settings, device_name=interface.device_name, on_death=on_death)
         self._backoff = Backoff(most=check_interval)
         self._book = Book(self._terms)
-        self._workshop = Workshop(self._book, self._processes, settings.lease)
+        self._workshop = Workshop(self._book, self._processes, settings)
         self._lock = threading.Lock()
         self._supervisor: Supervisor | None = None
         self._watched: set[NetworkId] = set()

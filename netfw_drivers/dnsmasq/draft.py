@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort
 from netfw.drivers.keys import NetworkKey, PortKey
@@ -25,7 +25,6 @@ from netfw_drivers.dnsmasq.entries import (
     render_tombstone,
 )
 from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.hosts import is_tagged
 from netfw_drivers.dnsmasq.observed import FoundNetwork, Reload
 from netfw_drivers.dnsmasq.rendering import (
     NetworkText,
@@ -53,9 +52,23 @@ UNSERVED = "its network is not served on this host yet"
 MANY = 1000
 """From how many files on dnsmasq is told to read all: its queue of single ones is bounded."""
 
+FEW = 200
+"""For how many ports at most the first lease file is filled.  Each lease makes each later port more
+expensive, and dnsmasq as it is started gives everybody his address with or without."""
+
 
 def stage(*operations: Operation) -> Stage:
     return Stage(operations)
+
+
+@frozen(kw_only=True)
+class _Changed:
+    """A port whose files are to be written."""
+
+    text: PortText
+    entry: HostEntry
+    value: DhcpPort
+    owner: DhcpKey
 
 
 @define(kw_only=True)
@@ -74,7 +87,7 @@ class Draft:
     _program: Program | None = None
     _digest: str = ""
     _value: DhcpNetwork | None = None
-    _changed: dict[PortId, tuple[PortText, DhcpPort, DhcpKey]] = field(factory=dict)
+    _changed: dict[PortId, _Changed] = field(factory=dict)
     _gone: frozenset[PortId] = frozenset()
 
     def serve(
@@ -158,7 +171,8 @@ class Draft:
                 self.refused[owner] = error
             return
         if text != self.found.shelf.ports.get(port):
-            self._changed[port] = (text, value, owner)
+            entry = read_host(text.host)
+            self._changed[port] = _Changed(text=text, entry=entry, value=value, owner=owner)
 
     def _is_starting(self) -> bool:
         return self._program is not None and self._digest != self.found.process
@@ -183,7 +197,7 @@ class Draft:
         if not self._contradicts():
             return None
         former = (shelf.tagged, *(tomb.tagged for tomb in shelf.tombs.values()))
-        now = (is_tagged(text.host) for text, _, _ in self._changed.values())
+        now = (changed.entry.tagged for changed in self._changed.values())
         tagged = shelf.reload is Reload.RESTART or any(former) or any(now)
         return Reload.RESTART if tagged else Reload.SIGNAL
 
@@ -201,8 +215,8 @@ class Draft:
             return True
         freed = {a for port in self._gone for a in shelf.entry(port).addresses}
         return any(
-            needs_reload(shelf.ports.get(port), text) or self._reuses(read_host(text.host), freed)
-            for port, (text, _, _) in self._changed.items()
+            needs_reload(shelf.ports.get(port), changed.text) or self._reuses(changed.entry, freed)
+            for port, changed in self._changed.items()
         )
 
     def _reuses(self, entry: HostEntry, freed: set[IpAddress]) -> bool:
@@ -221,12 +235,12 @@ class Draft:
         if self._text is not None and self._value is not None and self._is_network_changed():
             put = PutNetwork(files=files, wanted=self._text, value=self._value)
             yield put, self._owner
-        for port, (text, value, owner) in self._changed.items():
+        for port, new in self._changed.items():
             former = shelf.ports.get(port)
-            yield (
-                PutPort(files=files, port=port, wanted=text, former=former, value=value),
-                owner,
+            put_port = PutPort(
+                files=files, port=port, wanted=new.text, former=former, value=new.value
             )
+            yield put_port, new.owner
         for port in sorted(self._gone & shelf.ports.keys(), key=str):
             entry = shelf.entry(port)
             tomb = None if anew or not entry.macs else render_tombstone(entry)
@@ -234,7 +248,8 @@ class Draft:
         for port in self._exhumed(anew):
             yield RemoveTomb(files, port), self._owner
         if self._is_starting() and not shelf.leases:
-            yield FillLeases(files, tuple(self._entries())), self._owner
+            entries = tuple(self._entries())
+            yield FillLeases(files, entries if len(entries) <= FEW else ()), self._owner
 
     def _is_network_changed(self) -> bool:
         shelf, text, value = self.found.shelf, self._text, self._value
@@ -250,7 +265,7 @@ class Draft:
         tombs = self.found.shelf.tombs
         if anew:
             return list(tombs)
-        put = [read_host(text.host) for text, _, _ in self._changed.values()]
+        put = (changed.entry for changed in self._changed.values())
         hit = {port for entry in put for port in self.found.shelf.tombs_of(entry)}
         return [port for port in tombs if port in hit or port in self._changed] if hit else []
 
@@ -259,7 +274,7 @@ class Draft:
         shelf = self.found.shelf
         for port in shelf.ports.keys() - self._gone - self._changed.keys():
             yield shelf.entry(port)
-        yield from (read_host(text.host) for text, _, _ in self._changed.values())
+        yield from (changed.entry for changed in self._changed.values())
 
     def _released(self) -> Iterator[tuple[Lease, DhcpKey]]:
         """Leases of who must not have them any more, each with whom it is given back for."""
@@ -269,12 +284,12 @@ class Draft:
         for port in sorted(self._gone, key=str):
             former = shelf.tombs.get(port) or shelf.entry(port)
             yield from ((lease, PortKey(port)) for lease in self._leases_of(former, former))
-        for port, (wanted, _, owner) in self._changed.items():
+        for port, changed in self._changed.items():
             if port in shelf.ports:
-                former, now = shelf.entry(port), read_host(wanted.host)
+                former, now = shelf.entry(port), changed.entry
                 lost = former.addresses - (now.addresses if former.macs == now.macs else set())
                 parted = HostEntry(former.macs, frozenset(lost))
-                yield from ((lease, owner) for lease in self._leases_of(parted, former))
+                yield from ((lease, changed.owner) for lease in self._leases_of(parted, former))
         if self.all_leases:
             known = {address for entry in self._entries() for address in entry.addresses}
             known |= {address for port in self._gone for address in shelf.entry(port).addresses}

@@ -23,6 +23,8 @@ class HostEntry:
 
 NOBODY = HostEntry(frozenset(), frozenset())
 _TAGGED = "# had,set:"
+_MAC_LENGTH = len("00:00:00:00:00:00")
+_HEX = frozenset("0123456789abcdefABCDEF:")
 
 
 def read_host(text: str) -> HostEntry:
@@ -127,6 +129,8 @@ def _server(text: str) -> str:
 
 
 def _mac(word: str) -> Mac | None:
+    if len(word) != _MAC_LENGTH or word[2] != ":":
+        return None
     try:
         return Mac(word)
     except ValueError:
@@ -134,6 +138,8 @@ def _mac(word: str) -> Mac | None:
 
 
 def _address(word: str) -> IpAddress | None:
+    if word[:1] not in _HEX or not ("." in word or ":" in word):
+        return None
     try:
         return ip_address(word)
     except ValueError:

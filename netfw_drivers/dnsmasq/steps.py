@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from attrs import field, frozen
@@ -40,6 +41,12 @@ def reload_of(files: Files) -> Path:
     return files.directory / "reload"
 
 
+@cache
+def _folders(files: Files) -> tuple[str, str, str]:
+    """Where the files of ports are, once per network: options, names and hosts."""
+    return str(files.opts), str(files.addn_hosts), str(files.host)
+
+
 @frozen
 class MarkReload:
     """Note that dnsmasq has to be told, before anything is changed that it must be told of."""
@@ -52,7 +59,7 @@ class MarkReload:
         return f"write {reload_of(self.files)}: {self.how.value}"
 
     def changes(self) -> Sequence[FileChange]:
-        return (WriteFile(reload_of(self.files), f"{self.how.value}\n"),)
+        return (WriteFile(str(reload_of(self.files)), f"{self.how.value}\n"),)
 
 
 @frozen(kw_only=True)
@@ -69,9 +76,9 @@ class PutNetwork:
 
     def changes(self) -> Sequence[FileChange]:
         return (
-            WriteFile(self.files.interface, self.wanted.interface),
-            WriteFile(server_of(self.files), f"{self.value.server.id}\n"),
-            WriteFile(self.files.network_opts, self.wanted.opts),
+            WriteFile(str(self.files.interface), self.wanted.interface),
+            WriteFile(str(server_of(self.files)), f"{self.value.server.id}\n"),
+            WriteFile(str(self.files.network_opts), self.wanted.opts),
         )
 
 
@@ -91,16 +98,17 @@ class PutPort:
 
     def changes(self) -> Sequence[FileChange]:
         """Options and names first: who is answered is answered with all of them."""
-        files, former = self.files, self.former or PortText()
+        opts, names, host = (f"{folder}/{self.port}" for folder in _folders(self.files))
+        former = self.former or PortText()
         found: list[FileChange] = []
         for path, text, before in (
-            (files.opts_of(self.port), self.wanted.opts, former.opts),
-            (files.names_of(self.port), self.wanted.names, former.names),
+            (opts, self.wanted.opts, former.opts),
+            (names, self.wanted.names, former.names),
         ):
             if text != before:
                 found.append(WriteFile(path, text) if text else RemoveFile(path))
         if self.former is None or self.wanted.host != former.host:
-            found.append(WriteFile(files.host_of(self.port), self.wanted.host))
+            found.append(WriteFile(host, self.wanted.host))
         return found
 
 
@@ -119,10 +127,9 @@ class DropPort:
         return f"remove {self.files.host_of(self.port)}{said}"
 
     def changes(self) -> Sequence[FileChange]:
-        files, port = self.files, self.port
-        tomb = (WriteFile(tomb_of(files, port), self.tomb),) if self.tomb else ()
-        gone = (files.host_of(port), files.names_of(port), files.opts_of(port))
-        return (*tomb, *map(RemoveFile, gone))
+        tomb = (WriteFile(str(tomb_of(self.files, self.port)), self.tomb),) if self.tomb else ()
+        opts, names, host = (f"{folder}/{self.port}" for folder in _folders(self.files))
+        return (*tomb, RemoveFile(host), RemoveFile(names), RemoveFile(opts))
 
 
 @frozen
@@ -137,7 +144,7 @@ class RemoveTomb:
         return f"remove {tomb_of(self.files, self.port)}"
 
     def changes(self) -> Sequence[FileChange]:
-        return (RemoveFile(tomb_of(self.files, self.port)),)
+        return (RemoveFile(str(tomb_of(self.files, self.port))),)
 
 
 @frozen

@@ -13,6 +13,7 @@ from netfw.linux.files import (
     RemoveFile,
     WriteFile,
     change_files,
+    make_directory,
     read_file,
     remove_directory,
 )
@@ -22,6 +23,7 @@ from netfw.plan import Operation, Stage
 from netfw_drivers.dnsmasq.book import Book
 from netfw_drivers.dnsmasq.entries import find_leases, render_leases, without_leases
 from netfw_drivers.dnsmasq.files import Files
+from netfw_drivers.dnsmasq.settings import INFINITE, Settings
 from netfw_drivers.dnsmasq.steps import (
     DropPort,
     FileStep,
@@ -43,19 +45,22 @@ from netfw_drivers.dnsmasq.steps import (
 PATIENCE = 2.0
 """Seconds within which dnsmasq has written down that a lease was given back."""
 _GLANCE = 0.002
+_SCARCE = "inotify"
+_ADVICE = "; each network needs one: sysctl -w fs.inotify.max_user_instances=4096"
 
 
 class Workshop:
     """Does what is planned, and keeps the *book* current with what was done.
 
     :param supervisor: gives the supervisor, which is made when it is first needed.
-    :param lease: seconds that a lease lasts; -1: for ever.
     """
 
-    def __init__(self, book: Book, supervisor: Callable[[], Supervisor], lease: int) -> None:
+    def __init__(
+        self, book: Book, supervisor: Callable[[], Supervisor], settings: Settings
+    ) -> None:
         self._book = book
         self._supervisor = supervisor
-        self._lease = lease
+        self._settings = settings
 
     def carry_out(self, stage: Stage) -> None:
         """Carry out one stage.
@@ -81,7 +86,8 @@ class Workshop:
             known: dict[object, str] = {
                 key: why for key, why in refusal.reasons.items() if key in stage.operations
             }
-            raise OperationRefused(known or _all(stage, str(refusal))) from refusal
+            said = f"{refusal}{_ADVICE}" if _SCARCE in str(refusal) else str(refusal)
+            raise OperationRefused(known or _all(stage, said)) from refusal
         except NetfwError as error:
             raise OperationRefused(_all(stage, str(error))) from error
 
@@ -89,6 +95,10 @@ class Workshop:
         network = step.files.network
         if step.again:
             self._supervisor().stop(process_key(network))
+        for read in (step.files.host, step.files.addn_hosts, step.files.opts):
+            make_directory(read)  # one that comes later is never looked into
+        if self._settings.log_directory is not None:
+            make_directory(step.files.log(self._settings.log_directory).parent)
         self._supervisor().start(process_key(network), step.program)
         shelf = self._book.shelf(network)
         shelf.leases = True
@@ -101,11 +111,13 @@ class Workshop:
     def _unmark(self, files: Files) -> None:
         shelf = self._book.shelf(files.network)
         if shelf.reload is not None:
-            change_files([RemoveFile(reload_of(files))], files.directory)
+            change_files([RemoveFile(str(reload_of(files)))], files.directory)
             shelf.reload = None
 
     def _remove(self, files: Files) -> None:
         ports = self._book.shelf(files.network)
+        if self._settings.log_directory is not None:
+            remove_directory(files.log(self._settings.log_directory).parent)
         remove_directory(files.directory)
         for port in (*ports.ports, *ports.tombs):
             self._book.has_no_files(port)
@@ -131,11 +143,13 @@ class Workshop:
     def _changes(self, step: FileStep) -> Sequence[FileChange]:
         match step:
             case FillLeases(files, entries):
-                expiry = 0 if self._lease < 0 else int(time.time()) + self._lease
-                return (WriteFile(files.leases, render_leases(entries, expiry)),)
+                lease = self._settings.lease
+                expiry = 0 if lease == INFINITE else int(time.time()) + lease
+                return (WriteFile(str(files.leases), render_leases(entries, expiry)),)
             case ForgetLeases(files, leases):
                 text = read_file(files.leases) or ""
-                return (WriteFile(files.leases, without_leases(text, [x.address for x in leases])),)
+                left = without_leases(text, [lease.address for lease in leases])
+                return (WriteFile(str(files.leases), left),)
             case _:
                 return step.changes()
 
