@@ -162,7 +162,7 @@ def _http(settings: MetadataSettings) -> HttpSettings:
     return HttpSettings(
         threads=settings.workers,
         queue=settings.backlog,
-        backlog=settings.backlog,
+        backlog=max(512, settings.backlog),
         connections=settings.backlog + settings.workers,
         body=MOST_BODY,
     )
