@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import evolve
 
@@ -14,7 +14,11 @@ from netfw.cli.config_arguments import add_file_arguments, file_arguments
 from netfw.errors import ConfigError, NotSupported
 
 if TYPE_CHECKING:
-    from netfw.agents.l2.agent import L2Agent, Part
+    from oslo_config.cfg import ConfigOpts
+
+    from netfw.agents.l2.agent import L2Agent
+    from netfw.agents.part import Part
+    from netfw.conf.reading import Groups
     from netfw.drivers.reconciler import Reconciler
     from netfw.drivers.state_source import StateSource
     from netfw.plan import Plan, Update
@@ -26,29 +30,27 @@ CHANGES = 3
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "plan",
-        help="say what the L2 agent would change on this host, without changing it",
-        description="Say what netfw-ovs-agent would change on this host, as devices, database rows "
-        "and flows, without changing anything.  Exit status: 0 nothing is to be done, 1 it can not "
-        "be said, 2 wrongly configured, 3 something would change, waits or is refused.",
+        help="say what an agent would change on this host, without changing it",
+        description="Say what netfw-ovs-agent, or another agent, would change on this host, as "
+        "devices, database rows, flows, files and processes, without changing anything.  Exit "
+        "status: 0 nothing is to be done, 1 it can not be said, 2 wrongly configured, 3 something "
+        "would change, waits or is refused.",
     )
     add_file_arguments(parser)
+    parser.add_argument(
+        "--agent",
+        choices=sorted(PLANNERS),
+        default="l2",
+        help="the agent whose files these are: netfw-ovs-agent (l2) or netfw-dhcp-agent (dhcp)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.set_defaults(func=show_plan)
 
 
 def show_plan(arguments: argparse.Namespace) -> int:
     """Print the plans of the host's drivers; see ``netfw plan --help`` for the status."""
-    # Late, so that the other commands start without the agent and its libraries.
-    from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
-    from netfw.conf.reading import read, refuse_misspelt
-
-    files = file_arguments(arguments)
     try:
-        conf = read(PROGRAM, files, l2_groups(files)).conf
-        for sentence in refuse_misspelt(conf):
-            print(f"netfw: {sentence}", file=sys.stderr)
-        with L2Parts(conf) as parts:
-            plans = plans_of(parts.source, parts.agent)
+        plans = PLANNERS[arguments.agent](file_arguments(arguments))
     except ConfigError as exc:
         print(f"netfw: {exc}", file=sys.stderr)
         return 2
@@ -60,6 +62,40 @@ def show_plan(arguments: argparse.Namespace) -> int:
             for line in plan.lines():
                 print(f"  {line}")
     return CHANGES if any(p or p.waiting or p.refused for p in plans.values()) else 0
+
+
+# Agents and their libraries come late, so that the other commands start without them.
+
+
+def _l2_plans(files: Sequence[str]) -> dict[str, Plan]:
+    from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
+
+    with L2Parts(_conf(PROGRAM, files, l2_groups(files))) as parts:
+        return plans_of(parts.source, parts.agent)
+
+
+def _dhcp_plans(files: Sequence[str]) -> dict[str, Plan]:
+    from netfw.agents.replica import Replica
+    from netfw.cli.dhcp_parts import PROGRAM, DhcpParts, dhcp_groups
+
+    with DhcpParts(_conf(PROGRAM, files, dhcp_groups(files))) as parts:
+        parts.agent.learn(Replica(parts.source, parts.agent.interest).pull())
+        return {part.name: _plan(part) for part in parts.agent.everything()}
+
+
+PLANNERS: Final[Mapping[str, Callable[[Sequence[str]], dict[str, Plan]]]] = {
+    "l2": _l2_plans,
+    "dhcp": _dhcp_plans,
+}
+
+
+def _conf(program: str, files: Sequence[str], groups: Groups) -> ConfigOpts:
+    from netfw.conf.reading import read, refuse_misspelt
+
+    conf = read(program, files, groups).conf
+    for sentence in refuse_misspelt(conf):
+        print(f"netfw: {sentence}", file=sys.stderr)
+    return conf
 
 
 def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:

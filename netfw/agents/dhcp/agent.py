@@ -8,7 +8,7 @@ what was ordered.  So a network that takes long keeps nobody waiting but itself.
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from attrs import frozen
 
@@ -16,9 +16,11 @@ from netfw.agents.dhcp.announce import DhcpSettings, announce, check
 from netfw.agents.dhcp.crew import Crew
 from netfw.agents.dhcp.desired import Desired, View
 from netfw.agents.dhcp.ledger import Ledger
+from netfw.agents.dhcp.metadata import MetadataRules
 from netfw.agents.dhcp.orders import Order
 from netfw.agents.dhcp.serving import Serving
 from netfw.agents.dhcp.statuses import Statuses
+from netfw.agents.part import Part
 from netfw.agents.replica import Change
 from netfw.agents.work import Passed, Task, Work
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey
@@ -87,6 +89,7 @@ class DhcpAgent(Work[AgentKey]):
             Order.then,
             lambda: self._sink(Finished("something was carried out")),
         )
+        self._leads = settings.metadata != MetadataRules()
         self._sweep_is_due = self._reread_is_due = False
         self._faults: Mapping[str, str] = {}
 
@@ -99,7 +102,7 @@ class DhcpAgent(Work[AgentKey]):
         self._serving.watch(sink)
 
     def begin(self) -> None:
-        self._faults = self._serving.faults()
+        self._faults = self._serving.faults(with_metadata=self._leads)
 
     def learn(self, change: Change) -> frozenset[AgentKey]:
         former = self._desired
@@ -133,6 +136,7 @@ class DhcpAgent(Work[AgentKey]):
         self._collect()
         self._ledger.retry(key for key in task.keys if not isinstance(key, Leftovers))
         if task.complete:
+            self.begin()  # what the host lacked may have come
             self._ledger.demand(self._desired.all_keys(), routine=True)
         self._sweep_is_due |= task.complete or LEFTOVERS in task.keys
         self._reread_is_due |= task.reread
@@ -142,6 +146,10 @@ class DhcpAgent(Work[AgentKey]):
             ordered = self._give(self._ledger.orders(self._desired))
             self._collect()
         return self._passed(task.keys | ordered, swept)
+
+    def everything(self) -> Iterator[Part]:
+        """All that is wanted of each driver, for a dry run: nothing is asked of the source."""
+        return self._serving.everything(self._desired.wishes, self._desired.ports)
 
     def reports(self) -> Sequence[Report]:
         return self._statuses.take(self._desired, self._ledger.is_open)

@@ -7,21 +7,22 @@ is.  What becomes of the proxy is the network's own trouble, never that of its p
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from netfw.agents.dhcp.metadata import Proxying
 from netfw.agents.dhcp.orders import Farewell, Order, Wish
+from netfw.agents.part import Part
 from netfw.agents.rereading import reread
 from netfw.drivers.containment import converge_contained
-from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpNetwork, DhcpValue, ServerPort
+from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpNetwork, DhcpPort, DhcpValue, ServerPort
 from netfw.drivers.events import Sink
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
-from netfw.drivers.metadata import MetadataDriver, MetadataKey
+from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.requests import ReleaseDhcpPort
 from netfw.drivers.state_source import StateSource
-from netfw.errors import Conflict, DriverCrashed, NetfwError, NotSupported
+from netfw.errors import Conflict, DriverCrashed, NetfwError, NotFound, NotSupported
 from netfw.model.ids import NetworkId, PortId
 from netfw.plan import Outcome, Update
 
@@ -86,10 +87,32 @@ class Serving:
         for driver in self._drivers():
             driver.watch(sink)
 
-    def faults(self) -> dict[str, str]:
-        """What this host lacks for each driver."""
-        found = {driver.describe().name: driver.faults() for driver in self._drivers()}
+    def faults(self, *, with_metadata: bool) -> dict[str, str]:
+        """What this host lacks for each driver that is used."""
+        used = self._drivers() if with_metadata else (self._driver,)
+        found = {f"driver {each.describe().name}": each.faults() for each in used}
         return {name: "; ".join(faults) for name, faults in found.items() if faults}
+
+    def everything(
+        self, wishes: Mapping[NetworkId, Wish], ports: Mapping[PortId, DhcpPort]
+    ) -> Iterator[Part]:
+        """All that is wanted of each driver, as far as it can be said without asking."""
+        put: dict[DhcpKey, DhcpValue] = {}
+        proxies: dict[MetadataKey, MetadataProxy] = {}
+        refused: dict[DhcpKey, NetfwError] = {}
+        for id, wish in wishes.items():
+            if wish.own is None:
+                refused[NetworkKey(id)] = NotFound("the agent asks for a port to serve it from")
+                continue
+            put[NetworkKey(id)] = wish.value(wish.own)
+            place = self._driver.place(id, wish.own)
+            if wish.proxying is not None and wish.proxying.key is not None and place is not None:
+                proxies[wish.proxying.key] = wish.proxying.proxy(place)
+        put |= {PortKey(id): port for id, port in ports.items()}
+        update = Update(put=put, complete=True, keep=frozenset(refused))
+        yield Part("dhcp", self._driver, update, refused)
+        if self._metadata is not None:
+            yield Part("metadata", self._metadata, Update(put=proxies, complete=True))
 
     def _drivers(self) -> tuple[HostDriver[Any, Any], ...]:
         return (self._driver,) if self._metadata is None else (self._driver, self._metadata)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import field, frozen
-
 from netfw.agents.l2.announce import (
     L2Settings,
     announce,
@@ -27,33 +25,22 @@ from netfw.agents.l2.retired import Retired
 from netfw.agents.l2.statuses import Statuses
 from netfw.agents.l2.support import supported
 from netfw.agents.l2.view import View
+from netfw.agents.part import Part
 from netfw.agents.replica import Change
 from netfw.agents.work import Counts, Passed, Task, Work
 from netfw.drivers.base import Capability
 from netfw.drivers.events import Event, KeysChanged, Sink
 from netfw.drivers.firewall import FirewallDriver
-from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.interest import Interest, Service
 from netfw.drivers.keys import PortKey
 from netfw.drivers.l2_extension import L2Extension
 from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission
-from netfw.errors import ConfigError, NetfwError, NotSupported
+from netfw.errors import ConfigError, NotSupported
 from netfw.model.address import IpAddress
 from netfw.model.ids import PortId
 from netfw.plan import Outcome, Update
-
-
-@frozen
-class Part:
-    """What is wanted of one driver."""
-
-    name: str
-    driver: HostDriver[Any, Any]
-    update: Update[Any, Any]
-    refused: Mapping[Any, NetfwError] = field(factory=dict)
-    """What the driver is not even asked for, as it can not have it."""
 
 
 class L2Agent(Work[L2Key]):
