@@ -1,0 +1,169 @@
+"""From a call of the API to a lease, with real agents, switches, servers and clients."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from dhcp_cloud import DhcpNet, address, await_that, leased
+from openstack.exceptions import BadRequestException
+
+from netfw.cli.demo.dhcp_chapter import fetch, use_routes
+from netfw.cli.demo.server_chapter import Cloud
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore::Warning:openstack"),
+]
+
+
+@pytest.mark.spec("DHCP-05", "DHCP-06", "DHCP-07", "DHCP-20", "DHCP-49")
+def test_an_instance_on_each_host_has_its_address_soon_after_the_call(net: DhcpNet) -> None:
+    for host in (0, 1):
+        began = time.monotonic()
+        port, client, lease = net.boot(host)
+        assert time.monotonic() - began < 15
+        await_that(lambda id=port.id: net.cloud.network.get_port(id).status == "ACTIVE")
+        assert [str(each) for each in lease.gateways] == [f"10.{net.number}.0.1"]
+        assert lease.mtu == net.network.mtu
+        assert client.renew() == lease
+    served = net.cloud.network.ports(network_id=net.network.id, device_owner="network:dhcp")
+    assert [port.device_id[:4] for port in served] == ["dhcp"]
+
+
+@pytest.mark.spec("DHCP-07")
+def test_a_port_is_not_active_before_it_can_get_its_address(net: DhcpNet) -> None:
+    net.boot(0)
+    (place,) = net.places()
+    place.dhcp.stop()
+    try:
+        port = net.port(1)
+        instance = net.plug(port)
+        await_that(lambda: instance.place.attempt(["ip", "link"]).status == 0)
+        time.sleep(1.5)  # the switch has wired it long since
+        assert net.cloud.network.get_port(port.id).status == "DOWN"
+    finally:
+        place.dhcp.start()
+    await_that(lambda: net.cloud.network.get_port(port.id).status == "ACTIVE")
+
+
+@pytest.mark.spec("DHCP-43", "DHCP-48")
+def test_what_the_api_says_is_what_the_client_hears(net: DhcpNet) -> None:
+    options = [
+        {"opt_name": "tftp-server", "opt_value": "192.0.2.66"},
+        {"opt_name": "42", "opt_value": "192.0.2.42"},
+        {"opt_name": "mtu", "opt_value": "1300"},
+    ]
+    _port, client, lease = net.boot(1, extra_dhcp_opts=options)
+    assert lease.mtu == 1300
+    assert lease.options[66] == b"192.0.2.66"
+    assert lease.options[42] == bytes([192, 0, 2, 42])
+    (subnet,) = net.cloud.network.subnets(network_id=net.network.id)
+    net.cloud.network.update_subnet(subnet.id, dns_nameservers=["192.0.2.53"])
+    await_that(lambda: [str(each) for each in client.renew().dns] == ["192.0.2.53"])
+
+
+HOSTILE = [
+    {"opt_name": "tftp-server", "opt_value": "x\ndhcp-script=/tmp/evil"},
+    {"opt_name": "tftp-server", "opt_value": "x\rconf-file=/etc/shadow"},
+    {"opt_name": "tftp-server\nserver-ip-address", "opt_value": "10.0.0.1"},
+    {"opt_name": "bootfile-name", "opt_value": "a\x00b"},
+    {"opt_name": "bootfile-name", "opt_value": "a\u2028b"},
+    {"opt_name": "tag:!known,router", "opt_value": "10.0.0.66\n"},
+    {"opt_name": "dhcp-option=3", "opt_value": "10.0.0.66"},
+    {"opt_name": "router", "opt_value": "10.0.0.1", "ip_version": 5},
+]
+
+
+@pytest.mark.spec("DHCP-48")
+@pytest.mark.parametrize("option", HOSTILE, ids=lambda o: repr(o["opt_name"] + o["opt_value"]))
+def test_hostile_options_are_refused_by_the_api(cloud: Cloud, option: dict[str, object]) -> None:
+    network = cloud.network.create_network(name="hostile")
+    try:
+        with pytest.raises(BadRequestException, match="extra_dhcp_opts"):
+            cloud.network.create_port(network_id=network.id, extra_dhcp_opts=[option])
+        assert not list(cloud.network.ports(network_id=network.id))
+    finally:
+        cloud.network.delete_network(network.id)
+
+
+@pytest.mark.spec("DHCP-48")
+def test_a_port_with_an_option_that_can_not_be_said_harms_nobody_else(net: DhcpNet) -> None:
+    """What the API can not know to be wrong, the driver refuses for that port alone."""
+    odd = [{"opt_name": "router", "opt_value": "10.0.0.1,option:dns-server,6.6.6.6"}]
+    try:
+        net.port(0, extra_dhcp_opts=odd)
+    except BadRequestException:
+        pass  # heard even earlier
+    net.boot(0)
+    text = "".join(
+        path.read_text()
+        for place in net.places()
+        for path in net.files(place).rglob("*")
+        if path.is_file()
+    )
+    assert "6.6.6.6" not in text
+
+
+@pytest.mark.spec("DHCP-46")
+def test_an_address_that_was_given_back_is_given_to_the_next_at_once(net: DhcpNet) -> None:
+    port, client, _ = net.boot(0)
+    wanted = address(port)
+    client.leave()
+    net.cloud.hosts[0].unplug_port(port)
+    net.cloud.network.delete_port(port.id)
+    again = net.port(1, fixed_ips=[{"ip_address": wanted}])
+    leased(net.client(again), again)
+
+
+@pytest.mark.spec("DHCP-49", "DHCP-45")
+def test_ipv6_addresses_by_dhcp_and_by_announcement(net: DhcpNet) -> None:
+    net.subnet(6, ipv6_address_mode="dhcpv6-stateful", ipv6_ra_mode="dhcpv6-stateful")
+    port = net.port(1)
+    instance = net.plug(port)
+    wanted = {fixed["ip_address"] for fixed in port.fixed_ips if ":" in fixed["ip_address"]}
+    lease = net.client6(instance).lease()
+    assert lease is not None
+    assert {str(each) for each in lease.addresses} == wanted
+
+
+@pytest.mark.spec("DHCP-60", "MD-01", "MD-05", "MD-06", "MD-10")
+def test_an_instance_on_an_isolated_network_gets_its_own_metadata(net: DhcpNet) -> None:
+    _, _, other_lease = net.boot(0, device_id="vm-other")
+    port, client, lease = net.boot(1, device_id="vm-mine")
+    (place,) = net.places()
+    use_routes(client.instance, lease)
+    before = len(place.service.requests())
+    forged = {
+        "X-Instance-ID": "vm-other",
+        "X-Instance-ID-Signature": "0" * 64,
+        "X-Tenant-ID": "somebody",
+        "X-Forwarded-For": str(other_lease.ip),
+        "X-Neutron-Network-ID": "00000000-0000-0000-0000-000000000000",
+        "X-Neutron-Router-ID": "00000000-0000-0000-0000-000000000001",
+    }
+    for headers in ({}, forged, {"x_instance_id": "vm-other", "X-Forwarded-for": "6.6.6.6"}):
+        assert fetch(client.instance, headers) == f"vm-mine {address(port)}\n"
+    for asked in place.service.requests()[before:]:
+        said = asked["headers"]
+        assert said["x-instance-id"] == "vm-mine"
+        assert said["x-forwarded-for"] == address(port)
+        assert said["x-tenant-id"] == (port.project_id or "")
+        assert "vm-other" not in str(said)
+
+
+@pytest.mark.spec("DHCP-08", "MD-09")
+def test_the_agents_are_known_with_what_they_have(net: DhcpNet) -> None:
+    net.boot(0)
+    (place,) = net.places()
+    await_that(lambda: _counts(net.cloud, place.host.name).get("networks", 0) >= 1)
+    kinds = {(each.agent_type, each.binary) for each in net.cloud.network.agents()}
+    assert ("DHCP agent", "netfw-dhcp-agent") in kinds
+    assert ("Metadata agent", "netfw-metadata-agent") in kinds
+
+
+def _counts(cloud: Cloud, host: str) -> dict[str, int]:
+    for agent in cloud.network.agents(host=host):
+        if agent.agent_type == "DHCP agent":
+            return dict(agent.configuration)
+    return {}
