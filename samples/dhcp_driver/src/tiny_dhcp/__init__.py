@@ -1,0 +1,1 @@
+"""DHCP for netfw by a server of one page."""

@@ -1,0 +1,221 @@
+"""TinyDhcpDriver: a namespace, a device and a process per network, and a file per port.
+
+A network is a directory.  In it a port is a file ``<port>.json``, and a link to it has the port's
+MAC address for a name, which is what the server looks for when somebody asks.  What the files say
+is all there is to know: nothing has to be reloaded, and nothing is lost with a process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+from uuid import UUID
+
+from oslo_config import cfg
+
+from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.dhcp import (
+    DhcpDriver,
+    DhcpKey,
+    DhcpNetwork,
+    DhcpPlace,
+    DhcpPort,
+    DhcpValue,
+    ServerPort,
+)
+from netfw.drivers.events import Event, Sink
+from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.process_events import ProcessDied
+from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
+from netfw.linux import process
+from netfw.linux.process import ProcessKey, Program, Supervisor
+from netfw.linux.station import Station, Stations
+from netfw.model import NetworkId, PortId
+from netfw.model.device import dhcp_namespace
+from netfw.plan import Outcome, Update
+from tiny_dhcp.offers import check_network, offers
+
+SERVER = "server"
+"""The file that says from which port a network is served."""
+
+
+class TinyDhcpDriver(DhcpDriver):
+    """IPv4 by :mod:`tiny_dhcp.server`."""
+
+    VERSION: ClassVar[int] = 1
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
+        cfg.StrOpt("directory", default="/run/tiny-dhcp", help="Where networks and ports are."),
+        cfg.IntOpt("lease", default=86400, min=120, help="Seconds that an address is given for."),
+    )
+
+    def __init__(self, directory: Path, lease: int, interface: InterfaceDriver) -> None:
+        self._home, self._lease, self._interface = directory / "networks", lease, interface
+        self._stations = Stations(interface)
+        self._processes = Supervisor(directory / "processes", self._hear)
+        self._sink: Sink = lambda event: None
+        self._networks: dict[NetworkId, DhcpNetwork] = {}
+        self._ports: dict[PortId, DhcpPort] = {}
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls(Path(options["directory"]), options["lease"], host.driver(InterfaceDriver))
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("tiny-dhcp", {Capability.WATCH})
+
+    def place(self, network: NetworkId, server: ServerPort) -> DhcpPlace:
+        device = self._interface.device_name(server.id)
+        return DhcpPlace(netns=dhcp_namespace(network), device=device)
+
+    def watch(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def close(self) -> None:
+        self._processes.close()
+
+    def held(self) -> frozenset[DhcpKey]:
+        running = self._processes.held()
+        served = [network for network in self._known() if _process(network) in running]
+        return frozenset(key for network in served for key in self._keys(network))
+
+    def converge(self, update: Update[DhcpKey, DhcpValue]) -> Outcome[DhcpKey]:
+        failed: dict[DhcpKey, NetfwError] = {}
+        waiting: dict[DhcpKey, str] = {}
+        garbage = self._garbage(update) if update.complete else ()
+        networks_first = sorted(update.put, key=lambda key: isinstance(key, PortKey))
+        for key in (*update.drop, *garbage, *networks_first):
+            try:
+                self._make_so(key, update.put.get(key), waiting)
+            except BackendUnavailable:
+                raise
+            except NetfwError as error:
+                failed[key] = error
+            except OSError as error:
+                failed[key] = BackendBroken(f"{error}; see to the directory of tiny-dhcp")
+        done = frozenset(key for key in update if key not in failed and key not in waiting)
+        return Outcome(done=done, failed=failed, waiting=waiting)
+
+    def _make_so(self, key: DhcpKey, value: DhcpValue | None, waiting: dict[DhcpKey, str]) -> None:
+        match key, value:
+            case NetworkKey(network), DhcpNetwork():
+                self._serve(network, value)
+            case NetworkKey(network), _:
+                self._leave(network)
+            case PortKey(port), DhcpPort():
+                if not self._expect(port, value):
+                    waiting[key] = f"network {value.network} is not served here"
+            case PortKey(port), _:
+                self._forget(port)
+
+    def _garbage(self, update: Update[DhcpKey, DhcpValue]) -> frozenset[DhcpKey]:
+        """What has a file, or waits for its network, and is not wanted any more."""
+        there = {key for network in self._known() for key in self._keys(network)}
+        return frozenset(there | set(map(PortKey, self._ports))) - update.put.keys() - update.keep
+
+    # Networks.
+
+    def _serve(self, id: NetworkId, network: DhcpNetwork) -> None:
+        """Its directory is made first and removed last: who dies between leaves nothing unknown."""
+        check_network(network)
+        place = self.place(id, network.server)
+        folder = self._home / str(id)
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / SERVER, str(network.server.id))
+        station = Station(
+            netns=place.netns,
+            port=network.server.id,
+            device=place.device,
+            mac=network.server.mac,
+            mtu=network.mtu,
+            addresses=network.addresses,
+            gateways=network.gateways,
+        )
+        self._stations.make(station)
+        argv = (sys.executable, "-m", "tiny_dhcp.server", str(folder))
+        program = Program(argv=argv, namespace=place.netns, ready=_listens)
+        self._processes.start(_process(id), program)
+        self._networks[id] = network
+        for port, value in tuple(self._ports.items()):
+            if value.network == id:
+                self._expect(port, value)
+
+    def _leave(self, id: NetworkId) -> None:
+        self._networks.pop(id, None)
+        folder = self._home / str(id)
+        if not folder.exists():
+            return
+        self._processes.stop(_process(id))
+        server = folder / SERVER
+        port = PortId(UUID(server.read_text())) if server.exists() else None
+        self._stations.remove(dhcp_namespace(id), port)
+        shutil.rmtree(folder)
+
+    def _known(self) -> list[NetworkId]:
+        return [NetworkId(UUID(folder.name)) for folder in self._home.glob("*")]
+
+    def _keys(self, network: NetworkId) -> list[DhcpKey]:
+        """A network and its ports."""
+        files = (self._home / str(network)).glob("*.json")
+        return [NetworkKey(network), *(PortKey(PortId(UUID(file.stem))) for file in files)]
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, process.ProcessDied):
+            network = NetworkId(UUID(event.key.id))
+            self._sink(ProcessDied(event.reason, [NetworkKey(network)]))
+
+    # Ports.
+
+    def _expect(self, id: PortId, port: DhcpPort) -> bool:
+        """Have the port be answered as it is now; false: it waits for its network."""
+        network = self._networks.get(port.network)
+        if network is not None:
+            text = json.dumps({"mac": port.mac, "offers": offers(port, network, self._lease)})
+            file = self._home / str(port.network) / f"{id}.json"
+            _unlink(file, but=port.mac)
+            _write(file, text)
+            _link(file, port.mac)
+        self._ports[id] = port
+        return network is not None
+
+    def _forget(self, id: PortId) -> None:
+        self._ports.pop(id, None)
+        for file in self._home.glob(f"*/{id}.json"):
+            _unlink(file)
+            file.unlink()
+
+
+def _process(network: NetworkId) -> ProcessKey:
+    return ProcessKey("tiny-dhcp", str(network))
+
+
+def _listens(pid: int) -> bool:
+    return ":0043 " in Path(f"/proc/{pid}/net/udp").read_text()
+
+
+def _write(file: Path, text: str) -> None:
+    """All of it or nothing; whoever reads sees the former text or the new one."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
+
+
+def _link(file: Path, mac: str) -> None:
+    new = file.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    new.symlink_to(file.name)
+    new.replace(file.with_name(str(mac)))
+
+
+def _unlink(file: Path, but: str = "") -> None:
+    """Remove the link to a port's file, unless it is the right one or somebody else has it now."""
+    if not file.exists():
+        return
+    link = file.with_name(json.loads(file.read_text())["mac"])
+    if link.name != but and link.is_symlink() and os.readlink(link) == file.name:
+        link.unlink()

@@ -1,0 +1,130 @@
+"""The second DHCP driver, installed as its README says: its suite, its types, its mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+
+from netfw.testing.lab import sandbox
+
+ROOT = Path(__file__).parents[1]
+SAMPLE = ROOT / "samples" / "dhcp_driver"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the sample is installed."""
+    sandbox.require()
+    home = tmp_path_factory.mktemp("tiny-dhcp")
+    unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", ".*_cache")
+    shutil.copytree(SAMPLE, home / "checkout", ignore=unwanted)
+    offline = ("--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
+    install = ("pip", "install", *offline, "--no-build-isolation", "--target", home / "site")
+    done = run(*install, home / "checkout", path=home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return home / "site"
+
+
+def run(module: str, *arguments: str | Path, path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=SAMPLE,
+        env={**os.environ, "PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def pytest_in(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the sample's own tests with the driver that is in *path*."""
+    return run("pytest", "-p", "no:cacheprovider", "-q", *arguments, path=path)
+
+
+@pytest.mark.spec("DRV-10", "DRV-13")
+def test_netfw_finds_it_and_says_what_it_needs(site: Path) -> None:
+    done = run("netfw.cli.main", "drivers", "show", "tiny-dhcp", "--json", path=site)
+    assert done.returncode == 0, done.stderr
+    (shown,) = json.loads(done.stdout)
+    assert (shown["distribution"], shown["interface"]) == ("tiny-dhcp", "DhcpDriver")
+    assert "this host has no InterfaceDriver" in shown["health"]
+    assert [option["name"] for option in shown["options"]] == ["directory", "lease"]
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.spec("DRV-03", "DRV-30")
+def test_its_own_tests_pass_with_plain_pytest(site: Path) -> None:
+    done = pytest_in(site)
+    assert done.returncode == 0, done.stdout
+    skipped = set(re.findall(r"does not declare the capability '(\S+)'", done.stdout))
+    assert skipped == {"plan", "dhcpv6"}
+
+
+def test_its_types_are_checked_against_netfw(site: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path), "--follow-imports=silent"],
+        cwd=SAMPLE,
+        env={**os.environ, "MYPYPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@frozen
+class Mistake:
+    """This instead of that; and who notices."""
+
+    file: str
+    right: str
+    wrong: str
+    noticed_by: str
+
+
+MISTAKES = {
+    "leaves the old MAC": Mistake(
+        "driver.py",
+        "_unlink(file, but=port.mac)",
+        "pass",
+        "test_a_port_with_another_mac_is_known_by_that_alone",
+    ),
+    "answers for other servers": Mistake(
+        "server.py",
+        "not in (None, *servers.values())",
+        "== b'nobody'",
+        "test_strangers_and_questions_to_others_get_no_answer",
+    ),
+    "never says no": Mistake(
+        "server.py",
+        "if kind == ACK and wanted != address:",
+        "if False:",
+        "test_who_comes_back_with_a_strange_address_is_refused",
+    ),
+    "does not tell of deaths": Mistake(
+        "driver.py",
+        "            self._sink(ProcessDied(",
+        "            print(ProcessDied(",
+        "test_a_server_that_dies_is_told_and_comes_back",
+    ),
+}
+
+
+@pytest.mark.spec("DRV-30")
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_driver_with_a_mistake_is_refused(site: Path, tmp_path: Path, mistake: Mistake) -> None:
+    shutil.copytree(site, tmp_path / "site")
+    file = tmp_path / "site" / "tiny_dhcp" / mistake.file
+    assert file.read_text().count(mistake.right) == 1
+    file.write_text(file.read_text().replace(mistake.right, mistake.wrong))
+    done = pytest_in(tmp_path / "site", "-k", mistake.noticed_by)
+    assert done.returncode == 1, done.stdout
+    assert mistake.noticed_by in done.stdout
