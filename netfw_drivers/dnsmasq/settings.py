@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ STATE_PATH = "/var/lib/netfw"
 """Where ``$state_path`` leads in a program that reads no configuration."""
 INFINITE = -1
 LEASE_LIMIT = 1 << 24
+_SHORTEST_LEASE = 120
+"""dnsmasq makes this of any shorter one."""
 
 OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.StrOpt(
@@ -116,8 +119,11 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
     :raises ConfigError: they contradict each other; the text says what to change.
     """
     lease = options["dhcp_lease_duration"]
-    if lease != INFINITE and lease < 120:
-        raise ConfigError("dhcp_lease_duration: less than 120 seconds; -1 is for ever")
+    if lease != INFINITE and lease < _SHORTEST_LEASE:
+        raise ConfigError(
+            f"dhcp_lease_duration: less than {_SHORTEST_LEASE} seconds; -1 is for ever"
+        )
+    _check_times(options["dhcp_renewal_time"], options["dhcp_rebinding_time"], lease)
     return Settings(
         confs=_path(options, "dhcp_confs") or Path(STATE_PATH, "dhcp"),
         lease=lease,
@@ -133,6 +139,17 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
         command=options["dnsmasq_command"],
         user=options["dnsmasq_user"],
     )
+
+
+def _check_times(renewal: int, rebinding: int, lease: int) -> None:
+    """Clients renew, then ask anybody, then are without an address."""
+    named = {"dhcp_renewal_time": renewal, "dhcp_rebinding_time": rebinding}
+    given = [(name, seconds) for name, seconds in named.items() if seconds]
+    if lease != INFINITE:
+        given.append(("dhcp_lease_duration", lease))
+    for (first, before), (second, after) in pairwise(given):
+        if before >= after:
+            raise ConfigError(f"{first}: {before} seconds are not less than {second}, {after}")
 
 
 def _path(options: Mapping[str, Any], name: str) -> Path | None:
