@@ -177,14 +177,15 @@ _RENDER: dict[Kind, Callable[[str, int], Rendered]] = {
 def check_domain(name: str) -> None:
     """Refuse what is no DNS name for dnsmasq.
 
-    :raises ValueError: it is none, or looks like an internationalised one that dnsmasq decodes.
+    :raises ValueError: it is none, or one that dnsmasq would take for an internationalised one,
+        as it does if there is a capital letter in it.
     """
     if not name:
         raise ValueError("is empty")
     check_dns_name(name)
-    for label in name.removesuffix(".").split("."):
-        if label[2:4] == "--":
-            raise ValueError(f"has a label with -- in third place: {shown(name)}")
+    labels = name.removesuffix(".").split(".")
+    if name != name.lower() and any(label[2:4] == "--" for label in labels):
+        raise ValueError(f"has -- in third place and a capital letter: {shown(name)}")
 
 
 def render_client_id(value: str) -> str:

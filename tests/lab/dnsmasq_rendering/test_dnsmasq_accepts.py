@@ -20,7 +20,7 @@ LETTERS = (
 WORDS = (
     "10.0.0.1", "10.0.0.0/24", "2001:db8::1", "[2001:db8::1]", "::", "tag:x", "option:router",
     "set:y", "encap:1", "vendor:x", "vi-encap:3", "option6:23", "1", "ff:ff", "a", "ignore",
-    "infinite", "12h", "xn--a", "ab--c", "conf-file=/x", "dhcp-script=/x",
+    "infinite", "12h", "xn--a", "ab--c", "Ab--c", "Web", "conf-file=/x", "dhcp-script=/x",
 )  # fmt: skip
 CODES = {
     4: ("3", "26", "2", "43", "58", "67", "119", "120", "121", "128", "224", "249", "255"),
