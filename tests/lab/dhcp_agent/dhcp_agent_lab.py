@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from uuid import UUID
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.dhcp_client import Udhcpc
 from netfw.testing.lab.host import Host
+from netfw.testing.lab.ini import ini
 from netfw.testing.lab.instance import Instance, Plug
 
 NETWORK = str(UUID(int=1))
@@ -94,6 +96,35 @@ class Site:
     def remove(self, number: int) -> None:
         self.content["ports"] = [p for p in self.content["ports"] if p["id"] != port_id(number)]
 
+    def network(self, number: int) -> str:
+        """Another network that is served; its id."""
+        id, name = str(UUID(int=number)), f"net{number}"
+        content, host = self.content, self.host.name
+        content["networks"].append({"id": id, "name": name, "network_type": "local"})
+        content["subnets"].append({"name": name, "network": name, "cidr": f"10.{number}.0.0/24"})
+        content["ports"].append(
+            {"name": name, "id": str(UUID(int=(number << 96) + 1)), "network": name, "host": host,
+             "mac_address": f"fa:16:3e:00:03:{number:02x}", "device_owner": "network:dhcp",
+             "fixed_ips": [f"10.{number}.0.2"], "port_security_enabled": False}
+        )  # fmt: skip
+        content["assignments"].append({"service": "dhcp", "host": host, "network": name})
+        return id
+
+    def plan(self) -> Any:
+        """What the agent would do."""
+        self.dhcp.directory.mkdir(exist_ok=True)
+        self.dhcp.conf.write_text(ini(self.dhcp.options))
+        words = ["netfw.cli.main", "plan", "--agent", "dhcp", "--config-file"]
+        return self.host.attempt([sys.executable, "-m", *words, str(self.dhcp.conf)])
+
+    def answer(self, client: Udhcpc) -> str:
+        """What the metadata proxy answers in the instance of *client*; empty: nothing."""
+        client.instance.run(["ip", "route", "replace", "169.254.169.254", "via", "10.0.0.2"])
+        url = "http://169.254.169.254/latest"
+        words = ["curl", "-s", "-m", "2", "-o", "/dev/null", "-w", "%{http_code}", url]
+        done = client.instance.attempt(words)
+        return done.output if done.status == 0 else ""
+
     def instance(self, number: int) -> Instance:
         """The instance of a port, without an address."""
         plug = Plug(
@@ -114,15 +145,15 @@ class Site:
         self.wiring.start()
         self.dhcp.start()
 
-    def pid(self) -> int | None:
-        """Of the dnsmasq that serves the network."""
+    def pid(self, network: str = NETWORK) -> int | None:
+        """Of the dnsmasq that serves a network."""
         for directory in Path("/proc").iterdir():
             if directory.name.isdecimal():
                 try:
                     words = (directory / "cmdline").read_bytes()
                 except OSError:
                     continue
-                if words.startswith(b"dnsmasq") and NETWORK.encode() in words:
+                if words.startswith(b"dnsmasq") and network.encode() in words:
                     return int(directory.name)
         return None
 

@@ -2,7 +2,8 @@
 
 import os
 import signal
-from ipaddress import IPv4Address, ip_address
+import time
+from ipaddress import IPv4Address, ip_address, ip_network
 
 import pytest
 from dhcp_agent_lab import NAMESPACE, NETWORK, port_id, until
@@ -109,3 +110,80 @@ def test_a_file_without_a_servers_port_is_told_what_to_write(site):
     site.dhcp.begin()
     status = site.dhcp.wait_for(lambda status: bool(status.get("degraded")))
     assert "give network" in status["degraded"][f"network {NETWORK}"]
+
+
+@pytest.mark.spec("DHCP-03")
+def test_a_port_that_can_not_be_served_is_alone_with_that(site):
+    site.port(11)
+    site.port(12, extra_dhcp_opts=[{"opt_name": "no-such-option", "opt_value": "1"}])
+    site.write()
+    client = site.client(11)
+    site.wiring.start()
+    site.dhcp.begin()
+    status = site.dhcp.wait_for(lambda status: bool(status.get("degraded")))
+    assert set(status["degraded"]) == {f"port {port_id(12)}"}
+    assert client.lease().ip == IPv4Address("10.0.0.11")
+    until(lambda: _ready(site.said()) == {port_id(11)})
+    site.port(12)
+    site.write()
+    site.dhcp.wait_for(lambda status: status["ready"])
+    assert site.client(12).lease().ip == IPv4Address("10.0.0.12")
+
+
+@pytest.mark.spec("DHCP-04", "DHCP-09", "DHCP-49")
+def test_killed_again_and_again_while_it_begins_it_ends_with_all_networks_served(site):
+    site.port(11)
+    site.write()
+    client = site.client(11)
+    site.start()
+    lease, pid = client.lease(), site.pid()
+    more = [site.network(number) for number in range(2, 8)]
+    site.write()
+    site.dhcp.kill()
+    for pause in (0.8, 0.9, 1.0, 1.1, 1.2, 1.4):
+        site.dhcp.begin()
+        time.sleep(pause)
+        site.dhcp.kill()
+    site.dhcp.start()
+    assert site.pid() == pid
+    assert client.renew().ip == lease.ip
+    assert len({site.pid(network) for network in more} - {None}) == len(more)
+    assert site.plan().status == 0
+
+
+@pytest.mark.spec("DRV-40")
+def test_what_it_would_do_is_said_and_done(site):
+    site.port(11)
+    site.write()
+    site.wiring.start()
+    said = site.plan()
+    assert said.status == 3
+    assert NAMESPACE in said.output
+    assert NAMESPACE not in site.host.run(["ip", "netns", "list"])
+    site.dhcp.start()
+    assert site.plan().status == 0, site.plan().output
+
+
+@pytest.mark.spec("DHCP-26", "DHCP-60", "DHCP-61")
+def test_isolated_instances_find_a_metadata_proxy_while_no_router_leads_them(site):
+    site.dhcp.options["agent"]["enable_isolated_metadata"] = "true"
+    site.dhcp.options["haproxy"] = {"metadata_proxy_syslog": ""}
+    site.port(11)
+    site.write()
+    client = site.client(11)
+    site.start()
+    lease = client.lease()
+    service = ip_network("169.254.169.254/32")
+    assert service in {route.destination for route in lease.routes}
+    assert "503" in site.answer(client)  # of the proxy: no metadata agent is there
+    site.port(1, device_owner="network:router_interface", device_id=NETWORK)
+    site.write()
+    until(lambda: not site.answer(client))
+    assert service not in {route.destination for route in client.lease().routes}
+    site.remove(1)
+    site.write()
+    until(lambda: "503" in site.answer(client))
+    site.content["assignments"] = []
+    site.write()
+    until(lambda: NAMESPACE not in site.host.run(["ip", "netns", "list"]))
+    site.dhcp.wait_for(lambda status: status["ready"])
