@@ -1,9 +1,9 @@
 """DHCP options as people write them, for drivers that speak DHCP themselves.  Pure.
 
-An option is said by its number, or by the name that operators know.  Its value is text: one value,
-or several with commas between them, of the form that the option has.  A number that is in no table
-takes what the text looks like: addresses, octets (``01:ff``), a whole number, or else the text.
-IPv4 only.
+An option is said by its number or name (``netfw.drivers.dhcp_option_table``).  Its value is text:
+one value, or several with commas between them, of the form that the option has.  One of no certain
+form takes what the text looks like: addresses, octets (``01:ff``), a whole number, or else the
+text.  IPv4 only.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from netfw.errors import InvalidInput, nearest
+from netfw.drivers.dhcp_option_table import CLIENT_ID, Kind, find_option
+from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.route import Route
 from netfw.model.text import check_dhcp_option_name, check_dhcp_option_value, check_dns_name
 
-SERVER_ADDRESS: Final = 255
-"""No option on the wire, but the address in the message's header from which a client boots."""
 IPXE: Final = "ipxe"
 """The tag of options for clients that boot by iPXE, and say so by option 175."""
 
@@ -78,81 +77,17 @@ def _as_it_looks(text: str) -> bytes:
         return _text(text)
 
 
-_NUMBERED: Final[Mapping[Form, Mapping[str, int]]] = {
-    _addresses: {
-        "netmask": 1,
-        "router": 3,
-        "dns-server": 6,
-        "log-server": 7,
-        "lpr-server": 9,
-        "swap-server": 16,
-        "policy-filter": 21,
-        "router-solicitation": 32,
-        "static-route": 33,
-        "nis-server": 41,
-        "ntp-server": 42,
-        "netbios-ns": 44,
-        "netbios-dd": 45,
-        "x-windows-fs": 48,
-        "x-windows-dm": 49,
-        "mobile-ip-home": 68,
-        "smtp-server": 69,
-        "pop3-server": 70,
-        "nntp-server": 71,
-        "irc-server": 74,
-        "tftp-server-address": 150,
-        "server-ip-address": 255,
-    },
-    _whole(1): {
-        "ip-forward-enable": 19,
-        "non-local-source-routing": 20,
-        "default-ttl": 23,
-        "all-subnets-local": 27,
-        "router-discovery": 31,
-        "trailer-encapsulation": 34,
-        "ethernet-encap": 36,
-        "tcp-ttl": 37,
-        "netbios-nodetype": 46,
-    },
-    _whole(2): {
-        "boot-file-size": 13,
-        "max-datagram-reassembly": 22,
-        "mtu": 26,
-    },
-    _whole(4): {
-        "time-offset": 2,
-        "arp-timeout": 35,
-        "tcp-keepalive": 38,
-        "T1": 58,
-        "T2": 59,
-        "ipv6-only": 108,
-    },
-    _text: {
-        "domain-name": 15,
-        "root-path": 17,
-        "extension-path": 18,
-        "nis-domain": 40,
-        "netbios-scope": 47,
-        "vendor-class": 60,
-        "tftp-server": 66,
-        "bootfile-name": 67,
-        "user-class": 77,
-        "posix-timezone": 100,
-        "tzdb-timezone": 101,
-    },
-    _domains: {
-        "domain-search": 119,
-    },
-    _routes: {
-        "classless-static-route": 121,
-    },
+_FORMS: Final[Mapping[Kind, Form]] = {
+    Kind.ADDRESSES: _addresses,
+    Kind.ROUTES: _routes,
+    Kind.BYTE: _whole(1),
+    Kind.SHORT: _whole(2),
+    Kind.LONG: _whole(4),
+    Kind.TIME: _whole(4),
+    Kind.DOMAINS: _domains,
+    Kind.TEXT: _text,
 }
-NUMBERS: Final[Mapping[str, int]] = {
-    name: number for named in _NUMBERED.values() for name, number in named.items()
-}
-_FORMS: Final[Mapping[int, Form]] = {
-    number: form for form, named in _NUMBERED.items() for number in named.values()
-} | {249: _routes}
+"""All else is as it looks."""
 
 
 def check_options(options: Sequence[DhcpOption]) -> None:
@@ -164,7 +99,7 @@ def check_options(options: Sequence[DhcpOption]) -> None:
     for at, option in enumerate(options):
         try:
             _check(option)
-            if option.ip_version == 4:
+            if _is_told(option):
                 _conditions(option)
                 option_value(option)
         except InvalidInput as exc:
@@ -179,41 +114,35 @@ def options_for(options: Iterable[DhcpOption], *, ipxe: bool) -> dict[int, bytes
 
     :raises InvalidInput: see :func:`check_options`.
     """
-    return {
-        option_number(option): option_value(option)
+    return dict(
+        option_value(option)
         for option in sorted(options, key=lambda option: len(option.tags))
-        if option.ip_version == 4 and _conditions(option) <= {ipxe}
-    }
+        if _is_told(option) and _conditions(option) <= {ipxe}
+    )
 
 
-def option_number(option: DhcpOption) -> int:
-    """The number of an option, whatever it was called.
+def option_value(option: DhcpOption) -> tuple[int, bytes]:
+    """The number of an option and its value as it is sent; empty: it is not to be sent.
 
-    :raises InvalidInput: nobody knows that name, or there is no such number.
+    :raises InvalidInput: nobody knows it by that name, or the value is none for it.
     """
-    if not option.code.isdigit():
-        if option.code in NUMBERS:
-            return NUMBERS[option.code]
-        hint = nearest(option.code, NUMBERS)
-        raise InvalidInput({"name": f"{option.code!r} is no option{hint}: say its number"})
-    if not 0 < int(option.code) < SERVER_ADDRESS:
-        raise InvalidInput({"name": f"{option.code} is no option's number (1 to 254)"})
-    return int(option.code)
-
-
-def option_value(option: DhcpOption) -> bytes:
-    """The value of an option as it is sent; empty: the option is not to be sent.
-
-    :raises InvalidInput: it is none for that option.
-    """
-    form = _FORMS.get(option_number(option), _as_it_looks)
     try:
+        found = find_option(4, option.code)
+    except ValueError as exc:
+        raise InvalidInput({"name": str(exc)}) from exc
+    try:
+        form = _FORMS.get(found.kind, _as_it_looks)
         value = form(option.value) if option.value else b""
     except (ValueError, OverflowError) as exc:
         raise InvalidInput({"value": f"{option.value!r} is none for {option.code}: {exc}"}) from exc
     if len(value) > _LONGEST:
         raise InvalidInput({"value": f"longer than {_LONGEST} octets"})
-    return value
+    return found.code, value
+
+
+def _is_told(option: DhcpOption) -> bool:
+    """Whether it goes to clients: a client's identifier is no option for him."""
+    return option.ip_version == 4 and option.code.lower() not in CLIENT_ID[4]
 
 
 def _check(option: DhcpOption) -> None:

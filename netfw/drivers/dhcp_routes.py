@@ -27,27 +27,34 @@ def told_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
     whoever is told any does not look at the gateway (RFC 3442).
 
     Those are the subnet's own, and where it has none to the same: to other subnets on its link, to
-    the metadata service where it is reached through the server, and to a gateway outside.
+    the metadata service where it is reached through the server, and to a gateway outside, which
+    comes first.
     """
-    found: dict[object, Route] = {}
-    for route in (*subnet.host_routes, *_needed(network, subnet)):
-        if route.destination != _EVERYWHERE:
-            found.setdefault(route.destination, route)
+    found = {each.destination: each for each in (*_outside(network, subnet), *subnet.host_routes)}
+    found.pop(_EVERYWHERE, None)
+    for route in (*_beside(network, subnet), *_metadata(network, subnet)):
+        found.setdefault(route.destination, route)
     gateway = told_gateway(subnet)
     default = () if gateway is None else (Route(destination=_EVERYWHERE, nexthop=gateway),)
     return (*found.values(), *default) if found else ()
 
 
-def _needed(network: DhcpNetwork, subnet: Subnet) -> Iterator[Route]:
-    beside = [
-        other.cidr
-        for other in network.subnets
-        if other.id != subnet.id and other.ip_version == 4 and other.segment_id == subnet.segment_id
-    ]
-    yield from (Route(destination=block, nexthop=ON_LINK) for block in beside)
+def _beside(network: DhcpNetwork, subnet: Subnet) -> Iterator[Route]:
+    """To other subnets on the same link."""
+    for other in sorted(network.subnets, key=lambda each: int(each.cidr.network_address)):
+        same_link = other.segment_id == subnet.segment_id
+        if other.id != subnet.id and other.ip_version == 4 and same_link:
+            yield Route(destination=other.cidr, nexthop=ON_LINK)
+
+
+def _metadata(network: DhcpNetwork, subnet: Subnet) -> Iterator[Route]:
     own = [each.ip for each in network.server.addresses if each.ip in subnet.cidr]
     if own and subnet.id in network.metadata_for:
         yield Route(destination=METADATA_ADDRESSES[4].network, nexthop=own[0])
+
+
+def _outside(network: DhcpNetwork, subnet: Subnet) -> Iterator[Route]:
     gateway = told_gateway(subnet)
-    if gateway is not None and not any(gateway in block for block in (subnet.cidr, *beside)):
+    near = (subnet.cidr, *(each.destination for each in _beside(network, subnet)))
+    if gateway is not None and not any(gateway in block for block in near):
         yield Route(destination=IPv4Network(int(gateway)), nexthop=ON_LINK)

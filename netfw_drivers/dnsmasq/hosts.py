@@ -25,13 +25,13 @@ from collections.abc import Iterator, Mapping
 from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
+from netfw.drivers.dhcp_option_table import CLIENT_ID
 from netfw.errors import InvalidInput
 from netfw.model.address import Mac
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw_drivers.dnsmasq.modes import Mode, served
 from netfw_drivers.dnsmasq.names import name_of
-from netfw_drivers.dnsmasq.option_table import CLIENT_ID
 from netfw_drivers.dnsmasq.option_values import render_client_id
 from netfw_drivers.dnsmasq.settings import Settings
 

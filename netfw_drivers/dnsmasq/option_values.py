@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from netfw.drivers.dhcp_option_table import Kind, Option
 from netfw.model.address import IpAddress, as_address, as_network
 from netfw.model.text import check_dns_name, shown
-from netfw_drivers.dnsmasq.option_table import Kind, Option
 
 LENGTH = {4: 255, 6: 800}
 """Bytes of an option's value at most; DHCPv6 allows more, but dnsmasq takes what is beyond the

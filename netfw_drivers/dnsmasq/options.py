@@ -7,25 +7,22 @@ two by the same tags the one it reads last: lines with more tags come behind tho
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from ipaddress import ip_network
 
 from attrs import frozen
 
-from netfw.drivers.dhcp import METADATA_ADDRESSES, DhcpNetwork, DhcpPort
+from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
+from netfw.drivers.dhcp_option_table import CLIENT_ID, find_option
+from netfw.drivers.dhcp_routes import told_gateway, told_routes
 from netfw.errors import InvalidInput
-from netfw.model.address import IpAddress
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import PortId
 from netfw.model.subnet import Subnet
 from netfw.model.text import check_dhcp_option_name
 from netfw_drivers.dnsmasq.modes import Mode, served, subnet_tag
 from netfw_drivers.dnsmasq.names import domain_of
-from netfw_drivers.dnsmasq.option_table import CLIENT_ID, find_option
 from netfw_drivers.dnsmasq.option_values import render_value
 from netfw_drivers.dnsmasq.settings import Settings
 
-_EVERYWHERE = ip_network("0.0.0.0/0")
-_ON_LINK = "0.0.0.0"
 _ROUTER, _DNS, _ROUTES, _ROUTES_TOO, _T1, _T2, _DOMAIN = 3, 6, 121, 249, 58, 59, 15
 _DNS6, _SEARCH6 = 23, 24
 _BY_ITSELF = {4: frozenset({_ROUTER, _DNS, _DOMAIN}), 6: frozenset({_DNS6})}
@@ -146,10 +143,10 @@ def _line(tags: Iterable[str], version: int, code: int, value: str) -> str:
 
 
 def _values4(subnet: Subnet, network: DhcpNetwork, settings: Settings) -> Values:
-    gateway = _gateway(subnet)
-    routes = ",".join(_routes(subnet, gateway, network))
+    told = told_routes(network, subnet)
+    routes = ",".join(f"{route.destination},{route.nexthop}" for route in told)
     values = {
-        _ROUTER: str(gateway or ""),
+        _ROUTER: str(told_gateway(subnet) or ""),
         _DNS: _name_servers(subnet, network),
     }
     if routes:
@@ -177,46 +174,6 @@ def _values6(subnet: Subnet, mode: Mode, network: DhcpNetwork, settings: Setting
     if domain and (mode.gives_addresses or mode.gives_options):
         values[_SEARCH6] = domain
     return values
-
-
-def _gateway(subnet: Subnet) -> IpAddress | None:
-    """The subnet's, or else where its host routes lead to everywhere."""
-    asked = (route.nexthop for route in subnet.host_routes if route.destination == _EVERYWHERE)
-    return subnet.gateway or next(asked, None)
-
-
-def _routes(subnet: Subnet, gateway: IpAddress | None, network: DhcpNetwork) -> Iterator[str]:
-    """All routes, or none: whoever is told these does not look at the router."""
-    routes = {
-        str(route.destination): str(route.nexthop)
-        for route in subnet.host_routes
-        if route.destination != _EVERYWHERE
-    }
-    for other in _beside(subnet, network):
-        routes.setdefault(str(other.cidr), _ON_LINK)
-    server = _own_address(subnet, network)
-    if subnet.id in network.metadata_for and server is not None:
-        routes.setdefault(str(METADATA_ADDRESSES[4]), str(server))
-    outside = gateway is not None and gateway not in subnet.cidr
-    if outside and not any(gateway in other.cidr for other in _beside(subnet, network)):
-        routes = {f"{gateway}/32": _ON_LINK, **routes}
-    if routes and gateway is not None:
-        routes[str(_EVERYWHERE)] = str(gateway)
-    yield from (f"{destination},{nexthop}" for destination, nexthop in routes.items())
-
-
-def _beside(subnet: Subnet, network: DhcpNetwork) -> Iterator[Subnet]:
-    """Other IPv4 subnets on the same link."""
-    for other in sorted(network.subnets, key=lambda other: (other.ip_version, other.cidr)):
-        same_link = other.segment_id == subnet.segment_id
-        if other.id != subnet.id and other.ip_version == 4 and same_link:
-            yield other
-
-
-def _own_address(subnet: Subnet, network: DhcpNetwork) -> IpAddress | None:
-    """The server's address on *subnet*."""
-    addresses = (interface.ip for interface in network.server.addresses)
-    return next((address for address in addresses if address in subnet.cidr), None)
 
 
 def _name_servers(subnet: Subnet, network: DhcpNetwork) -> str:

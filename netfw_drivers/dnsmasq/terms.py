@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from ipaddress import ip_interface
+from collections.abc import Callable
 
 from attrs import frozen
 
@@ -11,14 +10,12 @@ from netfw.drivers.dhcp import DhcpNetwork, DhcpPlace, ServerPort
 from netfw.errors import InvalidInput
 from netfw.linux.process.program import OnDeath, Program
 from netfw.linux.station.values import Station
-from netfw.model.address import IpAddress, IpInterface
 from netfw.model.device import dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.files import Files
 from netfw_drivers.dnsmasq.rendering import NetworkText
 from netfw_drivers.dnsmasq.settings import Settings
 
-METADATA = {4: ip_interface("169.254.169.254/32"), 6: ip_interface("fe80::a9fe:a9fe/128")}
 ADDRESSES = "NETFW_ADDRESSES"
 """Environment variable of the process: what it listens at, which its command line does not say."""
 
@@ -50,8 +47,8 @@ class Terms:
                 device=place.device,
                 mac=network.server.mac,
                 mtu=network.mtu,
-                addresses=(*network.server.addresses, *_metadata(network)),
-                gateways=tuple(_gateways(network)),
+                addresses=network.addresses,
+                gateways=network.gateways,
                 fill_checksums=True,
             )
         except ValueError as error:
@@ -67,17 +64,3 @@ class Terms:
             pid_file=self.files(id).pid,
             on_death=self.on_death,
         )
-
-
-def _metadata(network: DhcpNetwork) -> Iterator[IpInterface]:
-    """The metadata service's own addresses, of the families that the network has."""
-    if network.metadata_for:
-        families = {4, *(subnet.ip_version for subnet in network.subnets)}
-        yield from (METADATA[family] for family in sorted(families))
-
-
-def _gateways(network: DhcpNetwork) -> Iterator[IpAddress]:
-    """Of each family the gateway of the first subnet that is served and has one."""
-    for family in (4, 6):
-        served = (s for s in network.subnets if s.enable_dhcp and s.ip_version == family)
-        yield from [subnet.gateway for subnet in served if subnet.gateway is not None][:1]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from netfw.drivers.dhcp_option_table import find_option
 from netfw_drivers.dnsmasq.names import check_name
-from netfw_drivers.dnsmasq.option_table import find_option
 from netfw_drivers.dnsmasq.option_values import render_client_id, render_value
 
 GOLDEN = sorted((Path(__file__).parents[2] / "unit/dnsmasq/golden").iterdir())

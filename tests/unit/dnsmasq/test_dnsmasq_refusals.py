@@ -23,11 +23,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from netfw.drivers.dhcp import DhcpPlace
+from netfw.drivers.dhcp_option_table import find_option
 from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.route import Route
 from netfw_drivers.dnsmasq.hosts import ignore_line, is_tagged
-from netfw_drivers.dnsmasq.option_table import find_option
 from netfw_drivers.dnsmasq.rendering import PortText, needs_reload, render_network, render_port
 
 HOSTILE = (

@@ -1,4 +1,7 @@
-"""The options of DHCP and DHCPv6: what dnsmasq calls them, and what their values are.  Pure."""
+"""The options of DHCP and DHCPv6: by which names operators know them, and what their values are.
+
+The names are those of dnsmasq, which the API has always taken.  Pure.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class Kind(enum.Enum):
 
 @frozen
 class Option:
-    """One option, as dnsmasq knows it."""
+    """One option."""
 
     code: int
     kind: Kind = Kind.FREE
