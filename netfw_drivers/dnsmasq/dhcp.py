@@ -27,8 +27,8 @@ from netfw.drivers.process_events import ProcessDied
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import Conflict, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
-from netfw.linux.files import read_file, why_not_writable
-from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Supervisor, why_missing
+from netfw.linux.files import why_not_writable
+from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Running, Supervisor, why_missing
 from netfw.linux.process import ProcessDied as Died
 from netfw.linux.station import Stations
 from netfw.model.device import dhcp_namespace
@@ -39,6 +39,7 @@ from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
 from netfw_drivers.dnsmasq.plan import plan_dhcp
 from netfw_drivers.dnsmasq.rendering import render_network
 from netfw_drivers.dnsmasq.settings import OPTIONS, Settings, settings_from
+from netfw_drivers.dnsmasq.settled import read_settled
 from netfw_drivers.dnsmasq.steps import SERVICE, PutNetwork, process_key
 from netfw_drivers.dnsmasq.terms import Terms
 from netfw_drivers.dnsmasq.workshop import Workshop
@@ -215,8 +216,10 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
 
     def _look(self, id: NetworkId, looking: bool, *, leases: bool) -> FoundNetwork:
         namespace = dhcp_namespace(id)
-        shelf, digest = self._book.shelf(id), self._running(id, namespace)
-        lease_file = self._terms.files(id).leases
+        running = self._processes().running(process_key(id))
+        digest = running.digest if running is not None and _is_in(namespace, running) else None
+        shelf, lease_file = self._book.shelf(id), self._terms.files(id).leases
+        pid = running.pid if running is not None else None
         return FoundNetwork(
             shelf=shelf,
             told=self._book.told(id),
@@ -224,17 +227,8 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             station=self._stations.observe(namespace) if looking else None,
             process=digest,
             stray=digest is None and self._processes().pid_path(process_key(id)).exists(),
-            leases=(read_file(lease_file) or "") if leases and shelf.there else "",
+            leases=read_settled(lease_file, pid) if leases and shelf.there else "",
         )
-
-    def _running(self, id: NetworkId, namespace: str) -> str | None:
-        """The digest of what runs for a network, where it should."""
-        running = self._processes().running(process_key(id))
-        try:
-            here = running is not None and running.namespace == netns.identity(namespace)
-        except NotFound:
-            here = False
-        return running.digest if running is not None and here else None
 
     def _remember(self, update: Update[DhcpKey, DhcpValue], outcome: Outcome[DhcpKey]) -> None:
         """What is wanted, for the ports and networks that come later."""
@@ -308,3 +302,11 @@ def _put_networks(plan: Plan) -> Iterator[NetworkKey]:
 def _owners(refusal: OperationRefused) -> frozenset[DhcpKey]:
     operations = (each for each in refusal.reasons if isinstance(each, Operation))
     return frozenset(cast(DhcpKey, owner) for each in operations for owner in each.owners)
+
+
+def _is_in(namespace: str, running: Running) -> bool:
+    """Whether it runs in the namespace that has the name now."""
+    try:
+        return running.namespace == netns.identity(namespace)
+    except NotFound:
+        return False

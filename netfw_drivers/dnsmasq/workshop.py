@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, assert_never, cast
 
 from netfw.errors import NetfwError, OperationRefused
@@ -24,6 +24,7 @@ from netfw_drivers.dnsmasq.book import Book
 from netfw_drivers.dnsmasq.entries import find_leases, render_leases, without_leases
 from netfw_drivers.dnsmasq.files import Files
 from netfw_drivers.dnsmasq.settings import INFINITE, Settings
+from netfw_drivers.dnsmasq.settled import read_settled
 from netfw_drivers.dnsmasq.steps import (
     DropPort,
     FileStep,
@@ -191,18 +192,17 @@ class Workshop:
             if not done.ok:
                 raise OperationRefused({operation: done.said})
         deadline = time.monotonic() + PATIENCE
-        while left := dict(_unreleased(steps)):
+        while left := dict(self._unreleased(steps)):
             if time.monotonic() > deadline:
                 raise OperationRefused(left)
             time.sleep(_GLANCE)
 
-
-def _unreleased(steps: dict[Operation, ReleaseLease]) -> Iterator[tuple[object, str]]:
-    first = next(iter(steps.values()))
-    text = read_file(first.files.leases) or ""
-    for operation, step in steps.items():
-        if step.lease in find_leases(text, [step.lease.address]):
-            yield operation, f"dnsmasq keeps the lease for {step.lease.holder}; is it well?"
+    def _unreleased(self, steps: Mapping[Operation, ReleaseLease]) -> Iterator[tuple[object, str]]:
+        files = next(iter(steps.values())).files
+        text = read_settled(files.leases, self._supervisor().pid(process_key(files.network)))
+        for operation, step in steps.items():
+            if step.lease in find_leases(text, [step.lease.address]):
+                yield operation, f"dnsmasq keeps the lease for {step.lease.holder}; is it well?"
 
 
 def _all(stage: Stage, why: str) -> dict[object, str]:

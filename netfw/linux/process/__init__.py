@@ -2,6 +2,7 @@
 
 from netfw.linux.process.command import Finished, run_command, why_missing
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
+from netfw.linux.process.identity import is_asleep
 from netfw.linux.process.keeper import Process, Running
 from netfw.linux.process.program import Backoff, OnDeath, Patience, ProcessKey, Program
 from netfw.linux.process.supervisor import Supervisor
@@ -19,6 +20,7 @@ __all__ = [
     "RespawnFailed",
     "Running",
     "Supervisor",
+    "is_asleep",
     "run_command",
     "why_missing",
 ]

@@ -182,6 +182,14 @@ def _is_remains(expected: Identity) -> bool:
         return False
 
 
+def is_asleep(pid: int) -> bool:
+    """Whether a process waits for something to happen; one that is not there does, too."""
+    try:
+        return stat(pid)[0] not in "RD"
+    except OSError:
+        return True
+
+
 def boot() -> str:
     """Which run of the machine this is."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from dnsmasq_host import DnsmasqHost
 
 from netfw.testing.lab.openvswitch import PrivateOvs
+from netfw.testing.lab.place import Place
 
 
 @pytest.fixture
@@ -18,6 +19,10 @@ def host(ovs: PrivateOvs, tmp_path: Path) -> Iterator[DnsmasqHost]:
 
 
 @pytest.fixture
-def again(host: DnsmasqHost) -> Callable[[], None]:
-    """The agent is killed, and another one is started."""
-    return host.restart
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system with little room."""
+    directory = tmp_path / "small"
+    directory.mkdir()
+    Place().run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(directory)])
+    yield directory
+    Place().run(["umount", "--lazy", str(directory)])

@@ -8,8 +8,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
+from attrs import evolve
+
 from netfw.drivers.dhcp import DhcpKey
 from netfw.drivers.events import Event
+from netfw.linux import netns
 from netfw.linux.process import OnDeath
 from netfw.model.address import Mac
 from netfw.model.device import device_name
@@ -17,14 +20,15 @@ from netfw.model.ids import NetworkId
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.plan import Outcome, Plan, Update
 from netfw.testing.conformance.dhcp_world import Net, Tenant, wanted
-from netfw.testing.lab.dhcp_client import Udhcpc
-from netfw.testing.lab.dhcp_lease import Lease
+from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc
+from netfw.testing.lab.dhcp_lease import Lease, Lease6
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.place import KINDS, Place
 from netfw_drivers.dnsmasq.dhcp import DnsmasqDhcpDriver
 from netfw_drivers.dnsmasq.files import Files
 from netfw_drivers.dnsmasq.settings import Settings
+from netfw_drivers.dnsmasq.settled import read_settled
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 
 BRIDGE = "br-int"
@@ -65,6 +69,10 @@ class DnsmasqHost:
         driver.watch(self.events.append)
         return driver
 
+    def make_driver_at(self, confs: Path, settings: Settings | None = None) -> DnsmasqDhcpDriver:
+        """A driver of its own that keeps its files elsewhere."""
+        return DnsmasqDhcpDriver(self.interface, settings or evolve(self.settings, confs=confs))
+
     def restart(self, on_death: OnDeath = OnDeath.RESPAWN) -> None:
         """The agent is killed, and another one started; what runs goes on."""
         self.driver.close()
@@ -89,24 +97,39 @@ class DnsmasqHost:
         """What a client in the instance gets that comes up now."""
         return self.client(tenant).lease(patience)
 
+    def lease6(self, tenant: Tenant) -> Lease6 | None:
+        """What a client in the instance gets that asks for IPv6 addresses."""
+        client = Dhclient6(self.instance(tenant))
+        self._stack.callback(client.close)
+        return client.lease()
+
     def client(self, tenant: Tenant) -> Udhcpc:
         if tenant.mac not in self._clients:
-            number = next(self._numbers)
-            instance = Instance(f"vm{number}", self._place, self.ovs)
-            instance.open()
-            self._stack.callback(instance.close)
-            tag = self._vlan(tenant.value.network)
-            instance.plug(
-                Plug(bridge=BRIDGE, device=f"vm{number}", mac=str(tenant.mac), tag=tag, mtu=1450)
-            )
-            self._clients[tenant.mac] = Udhcpc(instance)
+            self._clients[tenant.mac] = Udhcpc(self.instance(tenant))
         return self._clients[tenant.mac]
+
+    def instance(self, tenant: Tenant) -> Instance:
+        """A new one that is plugged into the port's network."""
+        number = next(self._numbers)
+        instance = Instance(f"vm{number}", self._place, self.ovs)
+        instance.open()
+        self._stack.callback(netns.delete, instance.name)
+        self._stack.callback(instance.close)
+        tag = self._vlan(tenant.value.network)
+        instance.plug(
+            Plug(bridge=BRIDGE, device=f"vm{number}", mac=str(tenant.mac), tag=tag, mtu=1450)
+        )
+        return instance
 
     def files(self, net: Net) -> Files:
         return Files(self.settings.confs, net.id)
 
     def pid(self, net: Net) -> int:
         return int(self.files(net).pid.read_text())
+
+    def leases(self, net: Net) -> str:
+        """The lease file, when dnsmasq is not just writing it."""
+        return read_settled(self.files(net).leases, self.pid(net))
 
     def stamps(self, net: Net) -> dict[str, tuple[int, int]]:
         """When each file was written last, but for what dnsmasq writes itself."""
