@@ -101,7 +101,7 @@ def check_options(options: Sequence[DhcpOption]) -> None:
             _check(option)
             if _is_told(option):
                 _conditions(option)
-                option_value(option)
+                _coded(option)
         except InvalidInput as exc:
             faults = {f"options[{at}].{name}": why for name, why in exc.faults.items()}
             raise InvalidInput(faults) from exc
@@ -115,17 +115,21 @@ def options_for(options: Iterable[DhcpOption], *, ipxe: bool) -> dict[int, bytes
     :raises InvalidInput: see :func:`check_options`.
     """
     return dict(
-        option_value(option)
+        _coded(option)
         for option in sorted(options, key=lambda option: len(option.tags))
         if _is_told(option) and _conditions(option) <= {ipxe}
     )
 
 
-def option_value(option: DhcpOption) -> tuple[int, bytes]:
-    """The number of an option and its value as it is sent; empty: it is not to be sent.
+def option_value(option: DhcpOption) -> bytes:
+    """The value of an option as it is sent; empty: it is not to be sent.
 
     :raises InvalidInput: nobody knows it by that name, or the value is none for it.
     """
+    return _coded(option)[1]
+
+
+def _coded(option: DhcpOption) -> tuple[int, bytes]:
     try:
         found = find_option(4, option.code)
     except ValueError as exc:

@@ -39,7 +39,8 @@ def option(name: str, value: str = "") -> DhcpOption:
 def test_an_option_has_a_number_and_a_value_of_its_form(
     name: str, value: str, number: int, coded: str
 ) -> None:
-    assert option_value(option(name, value)) == (number, bytes.fromhex(coded))
+    assert option_value(option(name, value)) == bytes.fromhex(coded)
+    assert options_for([option(name, value)], ipxe=False) == {number: bytes.fromhex(coded)}
 
 
 @pytest.mark.parametrize(
