@@ -5,13 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from attrs import frozen
 
 G = TypeVar("G", bound=Hashable)
 O = TypeVar("O")  # noqa: E741 - an order
 R = TypeVar("R")
+
+
+TOGETHER: Final = 0.25
+"""Seconds within which results are collected together while many more are to come."""
 
 
 @frozen
@@ -28,7 +32,8 @@ class Crew(Generic[G, O, R]):
     Orders of one group are carried out one after the other; those of different groups at the same
     time.  One that comes while an older of its group still waits is joined with it by *join*, so
     that nothing outdated is done.  Urgent ones go first.  *work* does not raise; *finished* is
-    called, from any thread, when there is something to collect that was not told of yet.
+    called, from any thread, when there is something to collect: at once, unless so many orders
+    wait that it is better collected together with what comes next.
     """
 
     def __init__(
@@ -44,6 +49,7 @@ class Crew(Generic[G, O, R]):
         self._patient: dict[G, O] = {}
         self._running: set[G] = set()
         self._reports: list[Report[O, R]] = []
+        self._told_at, self._is_told = 0.0, False
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._closed = False
@@ -91,6 +97,7 @@ class Crew(Generic[G, O, R]):
         """What was carried out since this was last asked, in order."""
         with self._news:
             reports, self._reports = self._reports, []
+            self._is_told = False
             return reports
 
     def close(self, seconds: float = 10.0) -> None:
@@ -108,11 +115,20 @@ class Crew(Generic[G, O, R]):
             result = self._work(order)
             with self._news:
                 self._running.discard(group)
-                first = not self._reports
                 self._reports.append(Report(order, result))
+                tell = self._is_worth_telling()
                 self._news.notify_all()
-            if first:
+            if tell:
                 self._finished()
+
+    def _is_worth_telling(self) -> bool:
+        """Whether to say that there is something to collect; if not, another one will."""
+        now = time.monotonic()
+        many = len(self._urgent) + len(self._patient) > self._size
+        if self._is_told or (many and now - self._told_at < TOGETHER):
+            return False
+        self._told_at, self._is_told = now, True
+        return True
 
     def _take(self) -> tuple[G, O] | None:
         """The next order; ``None``: there will be none."""
