@@ -66,14 +66,15 @@ class MetadataParts:
         self._conf = conf
         settings = _settings(conf)
         with ExitStack() as stack:
-            host = stack.enter_context(LocalHost())
-            self.source = source_of(conf, host, stack)
+            self.host = stack.enter_context(LocalHost())
+            self.source = source_of(conf, self.host, stack)
             self._liveness = Liveness(
                 _liveness_path(conf), settings.socket, lambda: conf[GROUP].liveness_interval
             )
             self._relay = Relay(
                 Directory(self.source.ask, _keeping(conf)),
                 _policy(conf),
+                share=max(1, settings.workers // 2),
                 probe=self._liveness.word,
                 alive=self._liveness.note,
             )

@@ -99,7 +99,8 @@ SERVING = (
         min=1,
         max=1000,
         help="Requests that are passed on at the same time.  Each has a thread, of one process: a "
-        "thread mostly waits for the service, so there may be many more than cores.",
+        "thread mostly waits for the service, so there may be many more than cores.  One instance "
+        "gets half of them at most.",
     ),
     cfg.IntOpt(
         "metadata_backlog",

@@ -48,6 +48,7 @@ class MetadataAgent(Work[str]):
         self._liveness.start()
 
     def learn(self, change: Change) -> frozenset[str]:
+        self._relay.directory.believe()
         return frozenset()
 
     def look(self) -> frozenset[str]:

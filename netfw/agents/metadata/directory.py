@@ -71,6 +71,10 @@ class Directory:
             raise Refusal(answer.status, answer.word, str(answer), answer.headers)
         return answer
 
+    def believe(self) -> None:
+        """The source has answered something else meanwhile: all may ask it again."""
+        self._note("")
+
     def _answer(self, request: FindPorts) -> Answer:
         with self._lock:
             kept = self._kept.get(request)

@@ -20,6 +20,9 @@ from netfw.agents.metadata.relay import PROBE
 
 LOG = logging.getLogger(__name__)
 
+_PATIENCE = 1.0
+"""Seconds that the end of the agent waits for an answer of its own."""
+
 
 class Liveness:
     """Keeps the file young while requests at the socket are answered.
@@ -42,13 +45,16 @@ class Liveness:
 
     def close(self) -> None:
         """The agent ends on purpose: there is no file of one that does not live."""
+        begun = self._thread.is_alive()
         self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        if begun:
+            self._thread.join(_PATIENCE)
             self._file.unlink(missing_ok=True)
 
     def note(self) -> None:
         """Write the time; called by a worker."""
+        if self._stopped.is_set():
+            return
         temporary = self._file.with_name(f".{self._file.name}.{os.getpid()}")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,8 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -22,7 +23,8 @@ from netfw.agents.metadata.directory import Directory
 from netfw.agents.metadata.link import Answered, Asking
 from netfw.agents.metadata.outgoing import Headers, outgoing, returning
 from netfw.agents.metadata.upstream import Upstream
-from netfw.http.refusal import Refusal, plain
+from netfw.drivers.requests import FindPorts
+from netfw.http.refusal import Refusal, busy, plain
 
 LOG = logging.getLogger(__name__)
 
@@ -47,8 +49,9 @@ class Policy:
 class Relay:
     """Passes requests on, in any number of threads.
 
-    A request with the *probe* word comes from the agent itself: *alive* is called, in the thread
-    that would have passed it on.
+    Who asks gets *share* threads at most at the same time, so that one guest can not keep all
+    others waiting.  A request with the *probe* word comes from the agent itself: *alive* is called,
+    in the thread that would have passed it on.
     """
 
     def __init__(
@@ -56,12 +59,15 @@ class Relay:
         directory: Directory,
         policy: Policy,
         *,
+        share: int = 16,
         probe: str = "",
         alive: Callable[[], None] = lambda: None,
     ) -> None:
         self.directory, self.policy = directory, policy
+        self._share = share
         self._probe, self._alive = probe, alive
         self._lock = threading.Lock()
+        self._under_way: Counter[FindPorts] = Counter()
         self._answers: Counter[str] = Counter()
 
     def counts(self) -> Mapping[str, int]:
@@ -113,15 +119,31 @@ class Relay:
             allowed = {"Allow": ", ".join(sorted(METHODS))}
             raise Refusal(405, "HTTPMethodNotAllowed", "that method is not passed on", allowed)
         body = _body(environ)
-        instance = self.directory.find(request)
-        policy = self.policy
-        asking = Asking(
-            method=environ["REQUEST_METHOD"],
-            target=environ["REQUEST_URI"],
-            headers=outgoing(headers, request.address, instance, policy.secret),
-            body=body,
-        )
-        return policy.upstream.ask(asking)
+        with self._taking_part(request):
+            instance = self.directory.find(request)
+            policy = self.policy
+            asking = Asking(
+                method=environ["REQUEST_METHOD"],
+                target=environ["REQUEST_URI"],
+                headers=outgoing(headers, request.address, instance, policy.secret),
+                body=body,
+            )
+            return policy.upstream.ask(asking)
+
+    @contextmanager
+    def _taking_part(self, request: FindPorts) -> Iterator[None]:
+        """:raises Refusal: who asks has as many requests under way as he may."""
+        with self._lock:
+            if self._under_way[request] >= self._share:
+                raise busy()
+            self._under_way[request] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way[request] -= 1
+                if not self._under_way[request]:
+                    del self._under_way[request]
 
 
 def _headers(environ: Mapping[str, Any]) -> dict[str, str]:

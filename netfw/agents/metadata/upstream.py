@@ -127,12 +127,19 @@ class Upstream:
         except BaseException:
             link.close()
             raise
-        with self._lock:
-            if usable and not self._closed and len(self._idle) < self._spare:
-                self._idle.append(link)
-                return answered
-        link.close()
+        if not (usable and self._kept(link)):
+            link.close()
         return answered
+
+    def _kept(self, link: Link) -> bool:
+        """Keep *link* for others, and let go of those that nobody wanted."""
+        with self._lock:
+            if self._closed or len(self._idle) >= self._spare:
+                return False
+            self._idle.append(link)
+            while link.idle_since - self._idle[0].idle_since > _IDLE:
+                self._idle.popleft().close()
+        return True
 
     def _used(self) -> Link | None:
         """A connection that was used before, the youngest first."""

@@ -316,7 +316,7 @@ def test_who_comes_when_all_is_full_is_told_at_once(
     release = threading.Event()
     service.behave = lambda _: Said(body=b"%d" % release.wait(30))
     with ThreadPoolExecutor(20) as pool:
-        waiting = [pool.submit(agent.ask) for _ in range(20)]
+        waiting = [pool.submit(agent.ask, of=address_of(FIRST + each)) for each in range(20)]
         until(lambda: sum(each.done() for each in waiting) >= 10)
         release.set()
         answers = [each.result() for each in waiting]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import resource
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
-from metadata_world import FIRST, NETWORK, Agent, address, instance
-from recording_service import RecordingService, Said
+from metadata_world import FIRST, NETWORK, Agent, address, instance, until
+from recording_service import RecordingService, Said, Seen
 
 Make = Callable[..., Agent]
 
@@ -148,11 +150,33 @@ def test_a_guest_that_does_not_read_keeps_nobody_waiting(
     deaf = [agent.dial() for _ in range(2)]
     for client in deaf:
         client.sendall(ASK + b"\r\n")
+    other = address(FIRST + 1)
     for _ in range(5):
-        assert agent.ask("/small").body == b"x" * 10
-    assert len(agent.ask("/mine").body) == 8_000_000
+        assert agent.ask("/small", of=other).body == b"x" * 10
+    assert len(agent.ask("/mine", of=other).body) == 8_000_000
     for client in deaf:
         client.close()
+
+
+@pytest.mark.spec("MD-04")
+def test_one_guest_can_not_keep_all_others_waiting(
+    make_agent: Make, service: RecordingService
+) -> None:
+    agent = make_agent(service.port, metadata={"metadata_workers": 4})
+    agent.start()
+    release = threading.Event()
+    mine = address(FIRST)
+
+    def behave(seen: Seen) -> Said:
+        return Said(body=b"%d" % (seen.values("X-Forwarded-For") != [mine] or release.wait(30)))
+
+    service.behave = behave
+    with ThreadPoolExecutor(20) as pool:
+        greedy = [pool.submit(agent.ask, of=mine) for _ in range(20)]
+        until(lambda: sum(each.done() for each in greedy) == 18)
+        assert agent.ask(of=address(FIRST + 1)).status == 200
+        release.set()
+        assert sorted(each.result().status for each in greedy) == [200] * 2 + [503] * 18
 
 
 def test_guests_that_hang_up_leave_nothing_behind(
@@ -164,5 +188,5 @@ def test_guests_that_hang_up_leave_nothing_behind(
             client.sendall(ASK + b"\r\n")
     for _ in range(50):
         lasting_agent.dial().close()
-    assert lasting_agent.ask().status == 200
+    assert lasting_agent.ask(of=address(FIRST + 1)).status == 200
     assert "Traceback" not in lasting_agent.log.read_text()

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from metadata_world import FIRST, NETWORK, SECRET, Agent, until
+from metadata_world import FIRST, NETWORK, SECRET, Agent, address, until
 from recording_service import RecordingService, Said
 
 Make = Callable[..., Agent]
@@ -121,7 +121,7 @@ def test_an_agent_whose_workers_all_hang_is_seen_by_its_liveness_file(
     release = threading.Event()
     service.behave = lambda _: Said(body=b"%d" % release.wait(30))
     with ThreadPoolExecutor(2) as pool:
-        asking = [pool.submit(agent.ask) for _ in range(2)]
+        asking = [pool.submit(agent.ask, of=address(FIRST + each)) for each in range(2)]
         until(lambda: len(service.seen) == 2)
         before = agent.alive.read_text()
         time.sleep(1)
