@@ -10,6 +10,7 @@ from netfw.model.subnet import Subnet
 from netfw_drivers.dnsmasq.files import Files
 from netfw_drivers.dnsmasq.modes import Mode, served, subnet_tag
 from netfw_drivers.dnsmasq.names import domain_of
+from netfw_drivers.dnsmasq.options import network_opts
 from netfw_drivers.dnsmasq.settings import INFINITE, Settings
 
 _IPV6_MTU = 1280
@@ -26,7 +27,7 @@ def command_line(
         *_paths(Files(settings.confs, id)),
         *_listening(place, settings),
         *_serving(network, settings),
-        *_announcing(network, place),
+        *_announcing(network, place, settings),
         *_naming(network, settings),
         *_logging(Files(settings.confs, id), settings),
     )
@@ -88,17 +89,21 @@ def _range(subnet: Subnet, mode: Mode, settings: Settings) -> str:
     return f"--dhcp-range=set:{subnet_tag(subnet)},{start},{mode.word},{size},{lease}"
 
 
-def _announcing(network: DhcpNetwork, place: DhcpPlace) -> Iterator[str]:
+def _announcing(network: DhcpNetwork, place: DhcpPlace, settings: Settings) -> Iterator[str]:
     """Prefixes are announced by somebody who is no router: his announcement lasts 0 seconds.
 
-    Ranges of addresses are announced all or none: there is no word for one of them.
+    Ranges of addresses are announced all or none: there is no word for one of them.  Where nothing
+    is done but announcing, dnsmasq reads no file of options.
     """
-    modes = [mode for _, mode in served(network.subnets) if mode.announces]
-    if any(mode.gives_addresses for mode in modes):
+    modes = [mode for _, mode in served(network.subnets)]
+    if any(mode.announces and mode.gives_addresses for mode in modes):
         yield "--enable-ra"
-    if modes:
+    if any(mode.announces for mode in modes):
         mtu = network.mtu if network.mtu >= _IPV6_MTU else "off"
         yield f"--ra-param={place.device},mtu:{mtu},0,0"
+    if not any(mode.gives_addresses or mode.gives_options for mode in modes):
+        for line in network_opts(network, settings).splitlines():
+            yield f"--dhcp-option={line}"
 
 
 def _naming(network: DhcpNetwork, settings: Settings) -> Iterator[str]:

@@ -18,7 +18,7 @@ from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import PortId
 from netfw.model.subnet import Subnet
 from netfw.model.text import check_dhcp_option_name
-from netfw_drivers.dnsmasq.modes import Mode, served, subnet_tag
+from netfw_drivers.dnsmasq.modes import served, subnet_tag
 from netfw_drivers.dnsmasq.names import domain_of
 from netfw_drivers.dnsmasq.option_values import render_value
 from netfw_drivers.dnsmasq.settings import Settings
@@ -54,12 +54,12 @@ def network_opts(network: DhcpNetwork, settings: Settings) -> str:
     :raises InvalidInput: one has no such value; the field is named.
     """
     lines: list[str] = []
-    for subnet, mode in served(network.subnets):
+    for subnet, _ in served(network.subnets):
         version, tag = subnet.ip_version, subnet_tag(subnet)
         if version == 4:
             values = _values4(subnet, network, settings)
         else:
-            values = _values6(subnet, mode, network, settings)
+            values = _values6(subnet, network, settings)
         asked = [*_asked(network.options, version)]
         plain = values | {each.code: each.value for each in asked if not each.tags}
         lines += (
@@ -168,10 +168,10 @@ def _check_routes(position: int, routes: str) -> None:
         ) from exc
 
 
-def _values6(subnet: Subnet, mode: Mode, network: DhcpNetwork, settings: Settings) -> Values:
+def _values6(subnet: Subnet, network: DhcpNetwork, settings: Settings) -> Values:
     values = {_DNS6: _name_servers(subnet, network)}
     domain = domain_of(network, settings)
-    if domain and (mode.gives_addresses or mode.gives_options):
+    if domain:
         values[_SEARCH6] = domain
     return values
 

@@ -13,8 +13,8 @@ from typing import Any, Self, cast
 from netfw.drivers.dhcp import DhcpPlace
 from netfw.model.address import Mac
 from netfw.testing.conformance.dhcp_world import Net, Tenant
-from netfw.testing.lab.dhcp_client import Dhclient6, DhcpClient, Udhcpc
-from netfw.testing.lab.dhcp_lease import Lease, Lease6
+from netfw.testing.lab.dhcp_client import Dhclient6, DhcpClient, Udhcpc, solicit
+from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.place import KINDS, Place
 from netfw_drivers.dnsmasq.files import Files
@@ -150,6 +150,10 @@ class Rig:
         client = Dhclient6(self._guest, stateless=stateless)
         self._clients.append(client)
         return client.lease(PATIENCE)
+
+    def announcement(self, mac: Mac) -> Announcement | None:
+        self._become(mac)
+        return solicit(self._guest, PATIENCE)
 
     def _become(self, mac: Mac) -> None:
         for client in self._clients:

@@ -10,8 +10,8 @@ from dnsmasq_rig import Rig
 
 from netfw.drivers.dhcp_options import option_value
 from netfw.model.dhcp_option import DhcpOption
-from netfw.model.subnet import Ipv6Mode
-from netfw.testing.conformance.dhcp_world import a_net, a_subnet, a_subnet6
+from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw.testing.conformance.dhcp_world import MTU, a_net, a_subnet, a_subnet6
 from netfw_drivers.dnsmasq.hosts import ignore_line
 from netfw_drivers.dnsmasq.rendering import render_port
 
@@ -170,3 +170,19 @@ def test_dnsmasq_dies_of_a_reload_after_it_answered_a_port_with_options(tmp_path
         assert rig.lease(special.mac) is not None
         rig.reload()
         rig.await_(lambda: not rig.lives, "dnsmasq lives")
+
+
+@pytest.mark.spec("DHCP-45")
+@pytest.mark.parametrize("beside", [(), (a_subnet(),)], ids=["alone", "beside-ipv4"])
+def test_with_slaac_the_subnet_s_own_name_servers_are_announced(
+    tmp_path: Path, beside: tuple[Subnet, ...]
+) -> None:
+    """Where dnsmasq does nothing else, it reads no file of options."""
+    slaac = a_subnet6(Ipv6Mode.SLAAC)
+    net = a_net(*beside, slaac)
+    with Rig(tmp_path, net) as rig:
+        said = rig.announcement(net.tenant().mac)
+    assert said is not None
+    assert (said.managed, said.other, said.lifetime, said.mtu) == (False, False, 0, MTU)
+    assert said.prefixes == {slaac.cidr: True}
+    assert (said.dns, said.search) == (slaac.dns_nameservers, ("example.org",))
