@@ -37,6 +37,8 @@ class RecordingAgent:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.connections = 0
+        """How many there were so far."""
         self._lock = threading.Lock()
         self._arrived: list[Arrival] = []
         self._socket = socket.socket(socket.AF_UNIX)
@@ -68,6 +70,7 @@ class RecordingAgent:
                 connection, _ = self._socket.accept()
             except OSError:
                 return  # closed
+            self.connections += 1
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
