@@ -117,6 +117,11 @@ class Loop(Generic[K]):
             self._told.wait_for(lambda: self._ended or condition(self._status), timeout)
             return condition(self._status)
 
+    def wait_for_end(self, timeout: float) -> bool:
+        """Wait until it has ended; whether it has, in time."""
+        with self._told:
+            return self._told.wait_for(lambda: self._ended, timeout)
+
     # The loop's own thread.
 
     def run(self) -> None:

@@ -19,7 +19,9 @@ from netfw.cli.agent_run import run_loop
 from netfw.cli.config_arguments import add_file_arguments, file_arguments
 from netfw.cli.process import Orders, run
 from netfw.conf.reading import Groups
+from netfw.drivers.host import LocalHost
 from netfw.drivers.state_source import StateSource
+from netfw.drivers.transport import Transport
 from netfw.errors import AgentMustEnd, ConfigError
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ LOG = logging.getLogger(__name__)
 class Parts(Protocol):
     """An agent, put together; as text it says of what."""
 
+    host: LocalHost
     source: StateSource
 
     @property
@@ -82,6 +85,7 @@ class Program:
                     parts.timing,
                     status=parts.status_path(),
                     orders=orders,
+                    let_go=parts.host.driver(Transport).close,
                     within=within,
                 )
             except AgentMustEnd as exc:

@@ -15,6 +15,9 @@ from netfw.agents.work import Work
 from netfw.cli.process import Orders
 from netfw.drivers.state_source import StateSource
 
+PATIENCE = 2.0
+"""Seconds that an agent which is to end has for what it is doing, and for its last reports."""
+
 
 def run_loop(
     source: StateSource,
@@ -23,21 +26,24 @@ def run_loop(
     *,
     status: Path,
     orders: Orders,
+    let_go: Callable[[], None],
     within: float | None = None,
 ) -> int:
     """Run an agent as *orders* say, or until it is ready *within* so many seconds; its status.
 
     One that only becomes ready leaves the status file alone: it is that of an agent that stays.
+    *let_go* has whoever waits for the source wait no longer: an agent that is to end does not do
+    so for a server that is away.
 
     :raises ConfigError: the host contradicts the configuration.
     """
     if within is not None:
         loop = Loop(source, work, timing)
-        _obey(orders, loop)
+        _obey(orders, loop, let_go)
         return _become_ready(loop, within)
     publish = StatusFile(status)
     loop = Loop(source, work, timing, publish=publish)
-    _obey(orders, loop)
+    _obey(orders, loop, let_go)
     try:
         loop.run()
     finally:
@@ -62,7 +68,7 @@ def _obstacles(status: AgentStatus) -> Iterator[tuple[str, str]]:
         yield what, f"waits: {reason}"
 
 
-def _obey(orders: Orders, loop: Loop[Any]) -> None:
+def _obey(orders: Orders, loop: Loop[Any], let_go: Callable[[], None]) -> None:
     """Have *loop* end when it is to, and take new options at once, after whoever did so before."""
     others = orders.on_reload
 
@@ -75,5 +81,7 @@ def _obey(orders: Orders, loop: Loop[Any]) -> None:
     def end() -> None:
         orders.stop.wait()
         loop.stop()
+        if not loop.wait_for_end(PATIENCE):
+            let_go()
 
     threading.Thread(target=end, daemon=True).start()

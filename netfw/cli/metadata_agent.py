@@ -14,6 +14,7 @@ from netfw.cli.agent_run import run_loop
 from netfw.cli.config_arguments import add_file_arguments, file_arguments
 from netfw.cli.metadata_parts import PROGRAM, MetadataParts, metadata_groups
 from netfw.cli.process import Orders, run
+from netfw.drivers.transport import Transport
 from netfw.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,7 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             LOG.info("%s %s begins: %s", PROGRAM, version("netfw"), parts)
             orders.on_reload = parts.reload
             run_loop(
-                parts.source, parts.agent, parts.timing, status=parts.status_path(), orders=orders
+                parts.source,
+                parts.agent,
+                parts.timing,
+                status=parts.status_path(),
+                orders=orders,
+                let_go=parts.host.driver(Transport).close,
             )
         LOG.info("%s has ended", PROGRAM)
 
