@@ -132,10 +132,10 @@ def a_cloud(options: Groups | None = None) -> Iterator[Cloud]:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="netfw-demo-")))
         directory.chmod(0o755)  # dnsmasq reads its files as a user who may do nothing else
         server = PrivateNetfw(directory / "server", options, port=PORT)
+        stack.callback(server.stop)
         hosts = [ServedHost(h, directory / h.name, server.messages) for h in lab.hosts.values()]
         for each in hosts:
             stack.callback(each.end)
-        stack.callback(server.stop)
         yield Cloud(server, hosts, _client(server.url))
 
 

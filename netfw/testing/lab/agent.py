@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -67,7 +68,12 @@ class PrivateAgent:
         (self.directory / "status.json").unlink(missing_ok=True)
         argv = [sys.executable, "-m", self._module, "--config-file", str(self.conf)]
         with self.log.open("ab") as log:
-            self.process = self.host.spawn(argv, stdout=log, stderr=subprocess.STDOUT)
+            self.process = self.host.spawn(
+                argv,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+            )
 
     def start(self) -> float:
         """Start it and wait until it is ready; the seconds that took.
@@ -95,7 +101,10 @@ class PrivateAgent:
         return status
 
     def stop(self) -> int:
-        """Tell it to end, and wait; its exit status."""
+        """Tell it to end, and wait; its exit status.
+
+        :raises BackendBroken: it does not, and was killed; with what each of its threads did.
+        """
         return self._end(signal.SIGTERM)
 
     def kill(self) -> int:
@@ -107,4 +116,11 @@ class PrivateAgent:
         if process is None:
             return 0
         process.send_signal(number)
-        return process.wait(END_SECONDS)
+        try:
+            return process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)
+            process.wait()
+            said = self.log.read_text(errors="replace")[-6000:]
+            what = f"{self._module} on {self.host.name} did not end in {END_SECONDS:g} s: {said}"
+            raise BackendBroken(what) from None
