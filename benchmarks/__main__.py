@@ -37,6 +37,7 @@ SUITES = {
         "server_api",
         "server_agents",
     ),
+    "metadata": ("metadata_relay",),
 }
 RESULTS = Path(__file__).parent / "results"
 

@@ -1,0 +1,184 @@
+"""Metadata: requests of an instance through a real proxy and the agent, with its port known."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from uuid import UUID
+
+from benchmarks.figure import Figure
+from benchmarks.load import Client, Load, run
+from benchmarks.server_limits import cpu, resident
+from netfw.drivers.host import LocalHost
+from netfw.drivers.keys import NetworkKey
+from netfw.drivers.loader import create
+from netfw.drivers.metadata import MetadataDriver, MetadataProxy
+from netfw.linux.netns import run_in
+from netfw.model.ids import NetworkId
+from netfw.plan import Update
+from netfw.testing.conformance.metadata_lab import GuestRoom
+from netfw.testing.lab.ini import ini
+
+NETWORK = NetworkId(UUID(int=7001))
+GUEST = "10.9.8.5"
+CLIENTS = 8
+SECONDS = 4.0
+TARGET = 2.0
+"""Milliseconds; 500 requests a second."""
+BODY = b"x" * 500
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s" % (
+    len(BODY),
+    BODY,
+)
+TOPOLOGY = f"""
+hosts: {{host1: {{}}}}
+networks: [{{id: {NETWORK}, name: blue, network_type: local}}]
+subnets: [{{name: blue4, network: blue, cidr: 10.9.8.0/24}}]
+ports: [{{name: guest, network: blue, host: host1, device_id: guest-1, fixed_ips: [{GUEST}]}}]
+"""
+
+
+def figures() -> Iterator[Figure]:
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="bench-", dir="/run"))
+        stack.callback(shutil.rmtree, folder)
+        folder.chmod(0o755)
+        port = stack.enter_context(_service())
+        agent, door = stack.enter_context(_agent(folder, port))
+        room = stack.enter_context(_proxy(folder, door))
+        raw = 1 / _load(f"http://127.0.0.1:{port}").rate
+        identity = {"X-Forwarded-For": GUEST, "X-Neutron-Network-ID": str(NETWORK)}
+        alone = _load(f"unix:{door}", identity)
+        yield _each("metadata: a request through the agent alone", alone, raw)
+        used = cpu(agent)
+        whole = run_in(f"{room.name}-guest", _load, "http://169.254.169.254:80")
+        used = (cpu(agent) - used) / len(whole.times)
+        print(f"    the agent: {used * 1000:.2f} ms of CPU each")
+        yield _each("metadata: a request through proxy and agent", whole, raw)
+        yield Figure(
+            name="metadata: memory of the agent",
+            measured=resident(agent),
+            target=100.0,
+            raw_seconds=0.0,
+            own_seconds=0.0,
+            unit="MB",
+        )
+
+
+def _each(name: str, load: Load, raw: float) -> Figure:
+    each = 1 / load.rate
+    return Figure(
+        name=name,
+        measured=each * 1000,
+        target=TARGET,
+        raw_seconds=raw,
+        own_seconds=each,
+        unit="ms",
+    )
+
+
+def _load(url: str, headers: dict[str, str] | None = None) -> Load:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+    request = f"GET /latest/meta-data/ HTTP/1.1\r\nHost: a\r\n{lines}\r\n".encode()
+
+    def make(_: Client, number: int) -> bytes:
+        return request
+
+    found = run(url, make, clients=CLIENTS, seconds=SECONDS)
+    print(f"    {CLIENTS} clients: {found}")
+    if set(found.statuses) != {200}:
+        raise RuntimeError(f"not all were answered: {found}")
+    return found
+
+
+class _Service(asyncio.Protocol):
+    """The metadata service: one answer for everything, at little cost."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport, self._held = transport, b""
+
+    def data_received(self, data: bytes) -> None:
+        self._held += data
+        while b"\r\n\r\n" in self._held:
+            _, _, self._held = self._held.partition(b"\r\n\r\n")
+            self._transport.write(ANSWER)
+
+
+def _serve(listening: socket.socket) -> None:
+    async def serve() -> None:
+        server = await asyncio.get_running_loop().create_server(_Service, sock=listening)
+        await server.serve_forever()
+
+    asyncio.run(serve())
+
+
+@contextmanager
+def _service() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
+        process = multiprocessing.get_context("fork").Process(target=_serve, args=(listening,))
+        process.start()
+        yield int(listening.getsockname()[1])
+        process.terminate()
+        process.join()
+
+
+@contextmanager
+def _agent(folder: Path, port: int) -> Iterator[tuple[int, Path]]:
+    """The agent's pid, and its socket."""
+    door, topology, conf = folder / "door", folder / "topology.yaml", folder / "agent.conf"
+    topology.write_text(TOPOLOGY)
+    conf.write_text(
+        ini(
+            {
+                "DEFAULT": {"host": "host1", "state_path": folder},
+                "file": {"path": topology, "settle": 0},
+                "metadata": {
+                    "nova_metadata_port": port,
+                    "metadata_proxy_shared_secret": "secret",
+                    "metadata_proxy_socket": door,
+                    "metadata_proxy_socket_mode": "all",
+                },
+            }
+        )
+    )
+    argv = [sys.executable, "-m", "netfw.cli.metadata_agent", "--config-file", str(conf)]
+    with (folder / "agent.log").open("wb") as log:
+        process = subprocess.Popen(argv, stderr=log)
+    ready = folder / "status" / "netfw-metadata-agent.json"
+    while not ready.exists() or '"ready": true' not in ready.read_text():
+        if process.poll() is not None:
+            raise RuntimeError((folder / "agent.log").read_text())
+        time.sleep(0.05)
+    yield process.pid, door
+    process.terminate()
+    process.wait()
+
+
+@contextmanager
+def _proxy(folder: Path, door: Path) -> Iterator[GuestRoom]:
+    room = GuestRoom("meta", "tap-meta")
+    values = {
+        "metadata_proxy_socket": str(door),
+        "metadata_proxy_confs": str(folder / "confs"),
+        "metadata_proxy_syslog": "",
+    }
+    driver = create(MetadataDriver, "haproxy", values, LocalHost())
+    proxy = MetadataProxy(netns="meta", addresses=(ip_address("169.254.169.254"),))
+    outcome = driver.converge(Update(put={NetworkKey(NETWORK): proxy}))
+    if not outcome.ok:
+        raise RuntimeError(str(outcome))
+    yield room
+    driver.gc(())
+    driver.close()
+    room.remove()
