@@ -35,11 +35,14 @@ class _Called(Udhcpc):
 
 
 class Rig:
-    """``with Rig(directory, net) as rig``: dnsmasq runs, and knows no port."""
+    """``with Rig(directory, net) as rig``: dnsmasq runs, and knows no port.
 
-    def __init__(self, directory: Path, net: Net) -> None:
+    *settings* may have the fabric route: the instance is then behind a device beside the server's.
+    """
+
+    def __init__(self, directory: Path, net: Net, **settings: Any) -> None:
         self.net = net
-        self.settings = Settings(confs=directory, user="root")
+        self.settings = Settings(**{"confs": directory, "user": "root"} | settings)
         self.files = Files(directory, net.id)
         self._text = render_network(net.id, net.value, PLACE, self.settings)
         here = {kind: os.open(f"/proc/self/ns/{kind}", os.O_RDONLY) for kind in KINDS}
@@ -51,12 +54,17 @@ class Rig:
 
     def __enter__(self) -> Self:
         Path("/run/netns").mkdir(exist_ok=True)
-        self._host.ip("link add tap0 type veth peer name eth0")
-        for instance, device in ((self.server, "tap0"), (self._guest, "eth0")):
+        near = "tap0" if self.settings.bridged else "tap1"
+        self._host.ip(f"link add {near} type veth peer name eth0")
+        for instance, device in ((self.server, near), (self._guest, "eth0")):
             instance.open()
             instance.take(device)
             instance.run(["sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0"])
             instance.run(["sysctl", "-qw", f"net.ipv6.conf.{device}.accept_dad=0"])
+        if not self.settings.bridged:
+            self.server.configure(())
+            self.server.place.ip("link add tap0 type veth peer name behind", "link set behind up")
+            self.server.device = "tap0"
         self.server.configure(self.net.value.server.addresses)
         self._guest.configure(())
         for directory in (self.files.host, self.files.addn_hosts, self.files.opts):
@@ -92,6 +100,12 @@ class Rig:
     def lives(self) -> bool:
         assert self._process is not None
         return self._process.poll() is None
+
+    @property
+    def user(self) -> int:
+        """The number of the user that it runs as."""
+        assert self._process is not None
+        return Path(f"/proc/{self._process.pid}").stat().st_uid
 
     def reload(self) -> None:
         """Have it read all files anew; back when it did, or died of it."""

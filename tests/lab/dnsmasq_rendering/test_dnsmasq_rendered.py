@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -186,3 +187,32 @@ def test_with_slaac_the_subnet_s_own_name_servers_are_announced(
     assert (said.managed, said.other, said.lifetime, said.mtu) == (False, False, 0, MTU)
     assert said.prefixes == {slaac.cidr: True}
     assert (said.dns, said.search) == (slaac.dns_nameservers, ("example.org",))
+
+
+@pytest.mark.spec("DHCP-45")
+def test_in_a_fabric_that_routes_instances_behind_other_devices_are_served(tmp_path: Path) -> None:
+    net = a_net()
+    tenant = net.tenant()
+    with Rig(tmp_path, net, bridged=False) as rig:
+        rig.put(tenant)
+        lease = rig.lease(tenant.mac)
+    assert lease is not None
+    assert lease.ip == tenant.ip
+
+
+@pytest.mark.spec("DHCP-40", "DHCP-46")
+def test_dnsmasq_reads_files_and_gives_leases_back_as_a_user_without_rights() -> None:
+    """That is its own user, unless an operator names one."""
+    net = a_net()
+    tenant, heir = net.tenant(20), net.tenant(30)
+    directory = Path(tempfile.mkdtemp(dir="/run"))
+    directory.chmod(0o755)
+    with Rig(directory, net, user=None) as rig:
+        assert rig.user != 0
+        rig.put(tenant)
+        assert rig.lease(tenant.mac) is not None
+        rig.server.run(["dhcp_release", "tap0", str(tenant.ip), str(tenant.mac)])
+        rig.await_(lambda: str(tenant.ip) not in rig.files.leases.read_text(), "lease is kept")
+        rig.put(heir)
+        rig.reload()
+        assert rig.lease(heir.mac) is not None
