@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from netfw.drivers.dhcp_option_table import CLIENT_ID, Kind, find_option
+from netfw.drivers.dhcp_option_table import CLIENT_ID, Kind, Option, find_option
 from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.route import Route
@@ -25,6 +25,9 @@ IPXE: Final = "ipxe"
 Form = Callable[[str], bytes]
 
 _OCTETS = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2})+")
+_NUMBER = re.compile(r"-?[0-9]+")
+_TIME = re.compile(r"([0-9]{1,9})([smhdw]?)")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _LONGEST = 255
 
 
@@ -33,7 +36,19 @@ def _addresses(text: str) -> bytes:
 
 
 def _whole(octets: int) -> Form:
-    return lambda text: int(text).to_bytes(octets)
+    def form(text: str) -> bytes:
+        if not _NUMBER.fullmatch(text):
+            raise ValueError("not a whole number")
+        return int(text).to_bytes(octets, signed=text.startswith("-"))
+
+    return form
+
+
+def _time(text: str) -> bytes:
+    found = _TIME.fullmatch(text.lower())
+    if not found:
+        raise ValueError("not a time such as 3600, 60m or 12h")
+    return (int(found[1]) * _SECONDS[found[2]]).to_bytes(4)
 
 
 def _text(text: str) -> bytes:
@@ -43,6 +58,8 @@ def _text(text: str) -> bytes:
 def _domains(text: str) -> bytes:
     coded = b""
     for name in (each.strip().removesuffix(".") for each in text.split(",")):
+        if not name:
+            raise ValueError("an empty name")
         check_dns_name(name)
         coded += b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
         coded += b"\0"
@@ -83,11 +100,24 @@ _FORMS: Final[Mapping[Kind, Form]] = {
     Kind.BYTE: _whole(1),
     Kind.SHORT: _whole(2),
     Kind.LONG: _whole(4),
-    Kind.TIME: _whole(4),
+    Kind.TIME: _time,
     Kind.DOMAINS: _domains,
     Kind.TEXT: _text,
 }
 """All else is as it looks."""
+
+
+def check_option(option: DhcpOption) -> None:
+    """Refuse an option that no driver could tell a client, for whoever asks for one.
+
+    Of an IPv6 option the name alone is looked at, and of tags nothing: a driver may know more.
+
+    :raises InvalidInput: naming its ``name`` or ``value``.
+    """
+    if _is_told(option):
+        _coded(option)
+    elif option.code.lower() not in CLIENT_ID[option.ip_version]:
+        _found(option)
 
 
 def check_options(options: Sequence[DhcpOption]) -> None:
@@ -130,10 +160,7 @@ def option_value(option: DhcpOption) -> bytes:
 
 
 def _coded(option: DhcpOption) -> tuple[int, bytes]:
-    try:
-        found = find_option(4, option.code)
-    except ValueError as exc:
-        raise InvalidInput({"name": str(exc)}) from exc
+    found = _found(option)
     try:
         form = _FORMS.get(found.kind, _as_it_looks)
         value = form(option.value) if option.value else b""
@@ -142,6 +169,13 @@ def _coded(option: DhcpOption) -> tuple[int, bytes]:
     if len(value) > _LONGEST:
         raise InvalidInput({"value": f"longer than {_LONGEST} octets"})
     return found.code, value
+
+
+def _found(option: DhcpOption) -> Option:
+    try:
+        return find_option(option.ip_version, option.code)
+    except ValueError as exc:
+        raise InvalidInput({"name": str(exc)}) from exc
 
 
 def _is_told(option: DhcpOption) -> bool:

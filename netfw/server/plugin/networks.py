@@ -20,6 +20,7 @@ from netfw.server.db.resources import Row
 from netfw.server.plugin.agents import DHCP_AGENT
 from netfw.server.plugin.extensions import Extensions
 from netfw.server.plugin.keeper import Moment, StoredKeeper
+from netfw.server.plugin.port_rules import check_dhcp_options
 from netfw.server.plugin.segment_types import PREFIX, SegmentTypes
 from netfw.server.plugin.serving import add_zones
 from netfw.server.plugin.unit import Unit
@@ -216,6 +217,8 @@ def _check(unit: Unit, before: Network | None, after: Network) -> None:
         faults["vlan_transparent"] = "no driver of this server carries the VLANs of instances"
     if faults:
         raise InvalidInput(faults)
+    if before is None or after.dhcp_options != before.dhcp_options:
+        check_dhcp_options(after.dhcp_options)
     if after.is_default and not (before and before.is_default):
         of: Mapping[str, tuple[bool, ...]] = {"is_default": (True,), "router:external": (True,)}
         for row in unit.tx.resources.find(Kind.NETWORK, Query(filters=of, limit=1)):

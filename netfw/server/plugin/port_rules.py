@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
+from netfw.drivers.dhcp_options import check_option
 from netfw.errors import Conflict, Forbidden, InvalidInput
 from netfw.model.address import Mac
 from netfw.model.binding import VifType
@@ -93,9 +94,26 @@ def dhcp_options(
         if entry.get("opt_value") is None:
             version = int(entry.get("ip_version") or 4)
             kept.pop((str(entry.get("opt_name")), version), None)
-    for option in _parsed(_OPTIONS, "extra_dhcp_opts", said):
-        kept[option.name, option.ip_version] = option
+    new = tuple(_parsed(_OPTIONS, "extra_dhcp_opts", said))
+    check_dhcp_options(new)
+    kept |= {(option.name, option.ip_version): option for option in new}
     return tuple(kept.values())
+
+
+def check_dhcp_options(options: Iterable[DhcpOption]) -> None:
+    """Refuse options that nobody could tell a client.
+
+    :raises InvalidInput: naming each.
+    """
+    faults: dict[str, str] = {}
+    for at, option in enumerate(options):
+        try:
+            check_option(option)
+        except InvalidInput as exc:
+            where = f"extra_dhcp_opts[{at}]"
+            faults |= {f"{where}.opt_{field}": why for field, why in exc.faults.items()}
+    if faults:
+        raise InvalidInput(faults)
 
 
 def check_security(before: Port | None, port: Port, groups: bool, pairs: bool) -> None:

@@ -67,6 +67,25 @@ def test_a_name_of_an_option_is_no_syntax(client: Client, name: str) -> None:
     refused(client, "ports", f"{OPTION}.opt_name", network_id=network, extra_dhcp_opts=options)
 
 
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("opt_name", {"opt_name": "boot-file", "opt_value": "x"}),
+        ("opt_name", {"opt_name": "54", "opt_value": "10.0.0.1"}),
+        ("opt_name", {"opt_name": "router", "opt_value": "fd00::1", "ip_version": 6}),
+        ("opt_value", {"opt_name": "mtu", "opt_value": "large"}),
+        ("opt_value", {"opt_name": "tag:ipxe,dns-server", "opt_value": "one.example"}),
+    ],
+)
+def test_what_no_client_could_be_told_is_refused(
+    client: Client, field: str, options: dict[str, Any]
+) -> None:
+    asked = [option(), options]
+    network = client.network()["id"]
+    refused(client, "networks", f"{OPTION}.{field}", extra_dhcp_opts=asked)
+    refused(client, "ports", f"{OPTION}.{field}", network_id=network, extra_dhcp_opts=asked)
+
+
 @pytest.mark.spec("DHCP-48")
 @pytest.mark.parametrize("name", HOSTILE_DNS)
 def test_a_dns_name_is_no_syntax(client: Client, name: str) -> None:

@@ -258,19 +258,19 @@ def test_dhcp_options_are_added_replaced_and_removed_one_by_one(
         return {"opt_name": name, "opt_value": value, "ip_version": version}
 
     port = world.create(
-        network, extra_dhcp_opts=[option("bootfile-name", "a"), option("server-ip-address", None)]
+        network, extra_dhcp_opts=[option("domain-search", "a"), option("server-ip-address", None)]
     )
-    assert port["extra_dhcp_opts"] == [option("bootfile-name", "a")]
+    assert port["extra_dhcp_opts"] == [option("domain-search", "a")]
     both = world.update(
-        port, extra_dhcp_opts=[option("tftp-server", "10.0.0.9"), option("bootfile-name", "b", 6)]
+        port, extra_dhcp_opts=[option("tftp-server", "10.0.0.9"), option("domain-search", "b", 6)]
     )
     assert len(both["extra_dhcp_opts"]) == 3
     left = world.update(
-        port, extra_dhcp_opts=[option("bootfile-name", None), option("tftp-server", "10.0.0.8")]
+        port, extra_dhcp_opts=[option("domain-search", None), option("tftp-server", "10.0.0.8")]
     )
     assert left["extra_dhcp_opts"] == [
         option("tftp-server", "10.0.0.8"),
-        option("bootfile-name", "b", 6),
+        option("domain-search", "b", 6),
     ]
     with pytest.raises(InvalidInput, match=r"extra_dhcp_opts\[0\]"):
         world.update(port, extra_dhcp_opts=[option("bad name\n", "x")])
