@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from netfw.cli.agent_run import run_loop
 from netfw.cli.config_arguments import add_file_arguments, file_arguments
-from netfw.cli.metadata_parts import PROGRAM, MetadataParts, metadata_groups
 from netfw.cli.process import Orders, run
+from netfw.conf.metadata_agent import PROGRAM
 from netfw.drivers.transport import Transport
 from netfw.errors import ConfigError
 
@@ -33,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     files = file_arguments(parser.parse_args(argv))
 
     def serve(conf: ConfigOpts, orders: Orders) -> None:
+        from netfw.cli.metadata_parts import MetadataParts
+
         with MetadataParts(conf) as parts:
             LOG.info("%s %s begins: %s", PROGRAM, version("netfw"), parts)
             orders.on_reload = parts.reload
@@ -47,8 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         LOG.info("%s has ended", PROGRAM)
 
     try:
+        from netfw.cli.metadata_parts import metadata_groups
+
         _allow_files()
         return run(PROGRAM, files, serve, metadata_groups(files))
+    except ModuleNotFoundError as exc:
+        print(f"{PROGRAM}: {exc.name} is missing: pip install 'netfw[metadata]'", file=sys.stderr)
+        return 2
     except ConfigError as exc:
         print(f"{PROGRAM}: {exc}", file=sys.stderr)
         return 2

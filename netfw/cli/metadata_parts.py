@@ -26,7 +26,7 @@ from netfw.cli.driver_conf import driver_options, groups_of
 from netfw.conf import core, metadata_agent
 from netfw.conf.agent import COMMON
 from netfw.conf.agent import GROUP as AGENT_GROUP
-from netfw.conf.metadata_agent import GROUP, OWN
+from netfw.conf.metadata_agent import GROUP, OWN, PROGRAM
 from netfw.conf.reading import Groups
 from netfw.drivers.host import LocalHost
 from netfw.errors import ConfigError
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-PROGRAM = "netfw-metadata-agent"
 LOOK_EVERY = 5.0
 """Seconds between two looks at the socket."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
+PROGRAM = "netfw-metadata-agent"
 GROUP = "metadata"
 
 SERVICE = (
