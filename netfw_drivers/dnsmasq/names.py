@@ -39,8 +39,11 @@ def name_of(port: DhcpPort, address: IpAddress, network: DhcpNetwork, settings: 
 
 
 def made_up(address: IpAddress) -> str:
-    """The host name of an address that has none."""
-    return "host-" + address.exploded.replace(".", "-").replace(":", "-")
+    """The host name of an address that has none: the address in full."""
+    if address.version == 4:
+        return "host-" + str(address).replace(".", "-")
+    digits = address.packed.hex("-", 2)
+    return f"host-{digits}"
 
 
 def check_name(full: str) -> None:
@@ -56,6 +59,8 @@ def check_name(full: str) -> None:
 
 
 def _is_address(text: str) -> bool:
+    if not text[-1:].isdigit():
+        return False
     try:
         IPv4Address(text)
     except ValueError:

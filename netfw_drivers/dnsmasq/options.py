@@ -54,13 +54,14 @@ def network_opts(network: DhcpNetwork, settings: Settings) -> str:
     :raises InvalidInput: one has no such value; the field is named.
     """
     lines: list[str] = []
+    asked_for = {version: [*_asked(network.options, version)] for version in (4, 6)}
     for subnet, _ in served(network.subnets):
         version, tag = subnet.ip_version, subnet_tag(subnet)
         if version == 4:
             values = _values4(subnet, network, settings)
         else:
             values = _values6(subnet, network, settings)
-        asked = [*_asked(network.options, version)]
+        asked = asked_for[version]
         plain = values | {each.code: each.value for each in asked if not each.tags}
         lines += (
             _line((tag, *_unless(version, code)), version, code, value)

@@ -151,6 +151,13 @@ def test_an_option_is_not_left_out_for_some_clients_or_if_all_need_it() -> None:
     }  # fmt: skip
 
 
+def test_options_of_a_network_are_refused_though_no_subnet_is_told_them() -> None:
+    bad = evolve(PLAIN, options=(option("dns-server", "10.0.0.1", 6),))
+    with pytest.raises(InvalidInput) as caught:
+        render_network(NETWORK, bad, PLACE, SETTINGS)
+    assert set(caught.value.faults) == {"options[0].value"}
+
+
 def test_more_routes_than_fit_are_refused() -> None:
     routes = [Route(destination=f"192.0.{n}.0/24", nexthop="10.4.0.9") for n in range(40)]
     with pytest.raises(InvalidInput) as caught:
