@@ -1,12 +1,8 @@
-"""DHCP drivers that break one promise each, and the suite for each of them.
-
-The file has no name that pytest looks for: `test_broken_dhcp` runs it.
-"""
+"""DHCP drivers that break one promise each; `test_broken_dhcp` has the suite refuse them."""
 
 import broken_dhcp_leases
 from attrs import evolve
 from imaginary_dhcp import GoodDhcp
-from imaginary_dhcp_ground import ImaginaryDhcpConformance
 
 from netfw.drivers.dhcp import DhcpDriver, DhcpPlace
 from netfw.plan import Outcome
@@ -255,8 +251,3 @@ DRIVERS = {
     for name, driver in (*vars(broken_dhcp_leases).items(), *list(globals().items()))
     if isinstance(driver, type) and issubclass(driver, GoodDhcp)
 }
-SUITES = {
-    f"Test{name}": type(f"Test{name}", (ImaginaryDhcpConformance,), {"KIND": driver})
-    for name, driver in DRIVERS.items()
-}
-globals().update(SUITES)

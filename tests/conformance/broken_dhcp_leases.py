@@ -150,6 +150,51 @@ class KnowsOptionsByNameOnly(GoodDhcp):
 
 
 @breaks(DhcpDriver, 1)
+class TellsTheEmpty(GoodDhcp):
+    """An option without a value leaves what it was to leave out."""
+
+    def options(self, port, network, version):
+        known = super().options(port, network, version)
+        return {number: value for number, value in known.items() if value}
+
+
+@breaks(DhcpDriver, 1)
+class TakesNameAndNumberForTwo(GoodDhcp):
+    """An option that is called otherwise by the network is not the port's."""
+
+    def options(self, port, network, version):
+        names = {option.name for option in port.options}
+        known = super().options(port, network, version)
+        common = super().options(evolve(port, options=()), network, version)
+        kept = super().options(evolve(port, options=()), _without(network, names), version)
+        return {**known, **{n: common[n] for n in kept}}
+
+
+@breaks(DhcpDriver, 1)
+class NamesAddressZero(GoodDhcp):
+    def name_servers(self, subnet, ours):
+        return subnet.dns_nameservers or ours
+
+
+@breaks(DhcpDriver, 1)
+class KnowsNoIpxe(GoodDhcp):
+    """All clients boot alike."""
+
+    def booting(self, port, network, pairs):
+        self.boots = "!ipxe"
+        return self.entry_leases(port, network, pairs)
+
+
+@breaks(DhcpDriver, 1, 4)
+class BelievesInClientIds(GoodDhcp):
+    """Who calls itself otherwise is somebody else."""
+
+    def __init__(self, machine):
+        super().__init__(machine)
+        machine.open_to.add("ids")
+
+
+@breaks(DhcpDriver, 1)
 class ServesEverySubnet(GoodDhcp):
     """Also those that are not to be served."""
 
@@ -225,3 +270,7 @@ class BelongsToItsThread(GoodDhcp):
         if threading.get_ident() != self.thread:
             return Outcome(failed={key: NetfwError("not from here") for key in update})
         return super().converge(update)
+
+
+def _without(network, names):
+    return evolve(network, options=tuple(o for o in network.options if o.name not in names))

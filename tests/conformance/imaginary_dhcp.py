@@ -1,4 +1,4 @@
-"""Hosts of the mind that serve DHCP, and a driver for them that keeps every promise.
+"""A DHCP driver for hosts of the mind that keeps every promise.
 
 The broken drivers differ from this one in as little as it takes to break one promise.  What a
 driver writes to its machine is what clients are told; the machine itself knows who has which lease.
@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address
-from itertools import count
-from threading import RLock
 
-from attrs import define, evolve, field
+from attrs import evolve
+from imaginary_dhcp_machine import Entry, Machine, Serving
 
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.dhcp import DhcpDriver, DhcpNetwork, DhcpPlace, DhcpPort
 from netfw.drivers.events import Sink
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.process_events import ProcessDied
-from netfw.errors import BackendUnavailable, Conflict, InvalidInput, NetfwError
-from netfw.model.address import IpAddress, IpInterface, Mac
+from netfw.errors import Conflict, InvalidInput, NetfwError
+from netfw.model.address import IpAddress, IpInterface
 from netfw.model.device import dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.route import Route
@@ -29,77 +27,23 @@ from netfw.plan import Outcome, Update
 from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
 
 METADATA = "169.254.169.254/32"
-NAMES = {"bootfile-name": 67, "tftp-server": 66, "ntp-server": 42, "dns-server": 6, "mtu": 26}
+NAMES = {
+    "router": 3,
+    "dns-server": 6,
+    "mtu": 26,
+    "ntp-server": 42,
+    "tftp-server": 66,
+    "bootfile-name": 67,
+}
 NAMES6 = {"bootfile-url": 59, "dns-server": 23}
-
-
-@define
-class Entry:
-    """What a server tells the client of one port."""
-
-    mac: Mac
-    leases: tuple[Lease, ...] = ()
-    lease6: Lease6 | None = None
-
-
-@define
-class Serving:
-    """A network as a machine has it."""
-
-    value: DhcpNetwork
-    addresses: frozenset[IpInterface]
-    gateways: frozenset[IpAddress]
-    process: int
-    alive: bool = True
-    announcement: Announcement | None = None
-    entries: dict[PortId, Entry] = field(factory=dict)
-    leases: dict[IpAddress, Mac] = field(factory=dict)
-    """Who has what; lives in the process."""
-
-
-@define
-class Machine:
-    """One host.  ``files`` are the ports and networks that it knows, and what was written."""
-
-    online: bool = True
-    nets: dict[NetworkId, Serving] = field(factory=dict)
-    ports: dict[PortId, DhcpPort] = field(factory=dict)
-    stored: dict[NetworkId, dict[IpAddress, Mac]] = field(factory=dict)
-    """Leases as they are on disk."""
-    texts: dict[object, str] = field(factory=dict)
-    left: set[str] = field(factory=set)
-    """What nobody cleaned up."""
-    foreign: set[PortId] = field(factory=set)
-    sinks: list[Sink] = field(factory=list)
-    open_to: set[str] = field(factory=set)
-    """Holes that a broken driver leaves."""
-    pids: Iterator[int] = field(factory=lambda: count(100))
-    lock: RLock = field(factory=RLock)
-
-    def answer(self) -> None:
-        if not self.online:
-            raise BackendUnavailable("the switch is off")
-
-    def entries(self, network: NetworkId, mac: Mac) -> Iterator[tuple[Serving, Entry]]:
-        """What whoever has *mac* on *network* is told."""
-        for id, serving in self.nets.items():
-            if (id == network or "networks" in self.open_to) and serving.alive:
-                found = [entry for entry in serving.entries.values() if entry.mac == mac]
-                if not found and "strangers" in self.open_to:
-                    found = [evolve(entry, mac=mac) for entry in serving.entries.values()]
-                yield from ((serving, entry) for entry in found)
-
-    def kill(self, network: NetworkId) -> None:
-        serving = self.nets[network]
-        serving.alive, serving.process = False, 0
-        for sink in self.sinks:
-            sink(ProcessDied("it was killed", {NetworkKey(network)}))
 
 
 class GoodDhcp(DhcpDriver):
     """Keeps every promise."""
 
     CAPABILITIES = (Capability.WATCH, Capability.DHCPV6)
+    boots = "!ipxe"
+    """How the client boots whose options are told."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -276,12 +220,26 @@ class GoodDhcp(DhcpDriver):
         pairs = [
             (subnets[f.subnet_id], f.address) for f in port.fixed_ips if f.subnet_id in subnets
         ]
-        leases = tuple(
+        return Entry(
+            mac=port.mac,
+            leases=self.entry_leases(port, network, pairs),
+            ipxe=self.booting(port, network, pairs),
+            lease6=self.lease6(port, network, pairs),
+        )
+
+    def booting(self, port: DhcpPort, network: DhcpNetwork, pairs) -> tuple[Lease, ...]:
+        """What a client is told that boots by iPXE."""
+        self.boots = "ipxe"
+        leases = self.entry_leases(port, network, pairs)
+        del self.boots
+        return leases
+
+    def entry_leases(self, port: DhcpPort, network: DhcpNetwork, pairs) -> tuple[Lease, ...]:
+        return tuple(
             self.lease(port, network, subnet, address)
             for subnet, address in pairs
             if subnet.enable_dhcp and isinstance(address, IPv4Address)
         )
-        return Entry(mac=port.mac, leases=leases, lease6=self.lease6(port, network, pairs))
 
     def lease(
         self, port: DhcpPort, network: DhcpNetwork, subnet: Subnet, address: IPv4Address
@@ -293,13 +251,17 @@ class GoodDhcp(DhcpDriver):
             server=own,
             seconds=86400,
             gateways=(subnet.gateway,) if subnet.gateway is not None else (),
-            dns=subnet.dns_nameservers or (own, *servers),
+            dns=self.name_servers(subnet, (own, *servers)),
             routes=frozenset(self.routes(network, subnet, own)),
             mtu=network.mtu,
             domain=port.domain or network.dns_domain,
             hostname=port.hostname or f"host-{str(address).replace('.', '-')}",
         )
         return self.with_options(plain, self.options(port, network, 4))
+
+    def name_servers(self, subnet: Subnet, ours: tuple[IpAddress, ...]) -> tuple[IpAddress, ...]:
+        told = subnet.dns_nameservers or ours
+        return () if told == (IPv4Address(0),) else told
 
     def routes(self, network: DhcpNetwork, subnet: Subnet, own: IpAddress) -> Iterator[Route]:
         others = (other for other in network.subnets if other.id != subnet.id)
@@ -310,18 +272,26 @@ class GoodDhcp(DhcpDriver):
             yield Route(destination=METADATA, nexthop=own)
         if subnet.gateway is not None:
             yield Route(destination="0.0.0.0/0", nexthop=subnet.gateway)
+            if subnet.gateway not in subnet.cidr:
+                yield Route(destination=f"{subnet.gateway}/32", nexthop="0.0.0.0")
 
     def options(self, port: DhcpPort, network: DhcpNetwork, version: int) -> dict[int, str]:
         names = NAMES if version == 4 else NAMES6
-        both = (*network.options, *port.options)
         return {
-            int(names.get(option.name, option.name)): option.value
-            for option in both
-            if option.ip_version == version
+            names.get(option.code, _number(option.code)): option.value
+            for option in (*network.options, *port.options)
+            if option.ip_version == version and not set(option.tags) - {self.boots}
         }
 
     def with_options(self, lease: Lease, options: Mapping[int, str]) -> Lease:
-        rest = dict(options)
+        empty = {number for number, value in options.items() if not value}
+        rest = {number: value for number, value in options.items() if value}
+        lease = evolve(
+            lease,
+            mtu=None if 26 in empty else lease.mtu,
+            gateways=() if 3 in empty else lease.gateways,
+            dns=() if 6 in empty else lease.dns,
+        )
         if 26 in rest:
             lease = evolve(lease, mtu=int(rest.pop(26)))
         if 6 in rest:
@@ -376,7 +346,13 @@ def _of_options(options):
     return found
 
 
+def _number(code: str) -> int:
+    """0 for what nobody knows; who checks it beforehand never gets here."""
+    return int(code) if code.isdigit() else 0
+
+
 def check_known(name: str) -> None:
     check_dhcp_option_name(name)
+    name = name.rpartition(",")[2]
     if name not in {*NAMES, *NAMES6} and not name.isdigit():
         raise ValueError(f"no option is called {name}")

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from ipaddress import IPv6Address, IPv6Network
 from typing import ClassVar
 
-import pytest
 from attrs import evolve
-from imaginary_dhcp import GoodDhcp, Machine
+from imaginary_dhcp import GoodDhcp
+from imaginary_dhcp_machine import Machine
 
 from netfw.drivers.dhcp import DhcpDriver
 from netfw.model.address import eui64
-from netfw.testing.conformance.dhcp import DhcpDriverConformance
 from netfw.testing.conformance.dhcp_ground import DhcpGround, FoundServer, Guest
+from netfw.testing.conformance.dhcp_leases import CLIENT_ID, IPXE
 from netfw.testing.lab.dhcp_lease import Lease, Lease6
 
 
@@ -25,15 +25,17 @@ class ImaginaryGuest(Guest):
         self.booted: Lease | None = None
         self.has6: Lease6 | None = None
 
-    def offers(self):
+    def offers(self, said=None):
         for machine in self.machines:
             for serving, entry in machine.entries(self.network, self.mac):
-                for lease in entry.leases:
+                for lease in entry.ipxe if said and IPXE in said else entry.leases:
                     if serving.leases.get(lease.ip, self.mac) == self.mac:
                         yield serving, lease
 
-    def ask(self, asked):
-        for serving, lease in self.offers():
+    def ask(self, said=None):
+        if "ids" in self.machines[0].open_to and said and CLIENT_ID in said:
+            return None
+        for serving, lease in self.offers(said):
             serving.leases[lease.ip] = self.mac
             return evolve(lease, options=dict(lease.options))
         return None
@@ -45,8 +47,8 @@ class ImaginaryGuest(Guest):
                 return lease
         return None
 
-    def lease(self, asked=(), *, hoped=True):
-        self.has = self.ask(asked)
+    def lease(self, asked=(), *, said=None, hoped=True):
+        self.has = self.ask(said)
         return self.has
 
     def renew(self):
@@ -68,7 +70,7 @@ class ImaginaryGuest(Guest):
                     if lease.ip == self.booted.ip and "forgetful" not in machine.open_to:
                         serving.leases.setdefault(lease.ip, self.mac)
             return self.ask_again(self.booted)
-        self.booted = self.ask(asked)
+        self.booted = self.ask()
         return self.booted
 
     def announcement(self, *, hoped=True):
@@ -189,14 +191,3 @@ def lines(machine: Machine) -> Iterator[str]:
     yield from (f"port {id}" for id in machine.ports)
     yield from (f"leases of {id}" for id in machine.stored)
     yield from machine.left
-
-
-class ImaginaryDhcpConformance(DhcpDriverConformance):
-    """The suite of one driver."""
-
-    KIND: ClassVar[type[GoodDhcp]]
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def shared_ground(cls) -> ImaginaryGround:
-        return ImaginaryGround(cls.KIND)

@@ -77,9 +77,9 @@ class DhcpChangesConformance(DhcpSuite):
         for value in ("first", "second"):
             own = (DhcpOption(name=str(PRIVATE), value=value),)
             self.bring(driver, tenant.but(options=own))
-            assert self.renewed(guest).options[PRIVATE] == value.encode()
+            assert self.renewed(guest).options.get(PRIVATE) == value.encode()
         self.bring(driver, tenant)
-        assert self.renewed(guest).options[PRIVATE] == b"for-all"
+        assert self.renewed(guest).options.get(PRIVATE) == b"for-all"
 
     @proves(DhcpDriver, 1, 3)
     def test_a_port_gets_another_address_and_its_old_one_is_free(self, driver: DhcpDriver) -> None:

@@ -11,7 +11,9 @@ from attrs import evolve
 
 from netfw.drivers.base import Capability
 from netfw.drivers.dhcp import DhcpDriver
+from netfw.model.route import Route
 from netfw.plan import Update
+from netfw.testing.conformance.dhcp_leases import ON_LINK
 from netfw.testing.conformance.dhcp_suite import Deaths, DhcpSuite, MakeDriver
 from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, wanted
 from netfw.testing.conformance.promises import proves
@@ -137,7 +139,9 @@ class DhcpConstancyConformance(DhcpSuite):
         tenant = net.tenant()
         self.bring(driver, net, tenant)
         self.assert_device(net, IPv4Address("198.51.100.1"))
-        assert self.leased(tenant)[1].gateways == (IPv4Address("198.51.100.1"),)
+        lease = self.leased(tenant)[1]
+        assert lease.gateways == (IPv4Address("198.51.100.1"),)
+        assert Route(destination="198.51.100.1/32", nexthop=ON_LINK) in lease.routes
         within = net.with_subnet(0, gateway=net.subnets[0].cidr[1])
         self.bring(driver, within)
         self.assert_device(within, within.subnets[0].gateway)

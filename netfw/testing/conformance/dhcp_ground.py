@@ -39,12 +39,19 @@ class FoundServer:
 class Guest(ABC):
     """An instance that is plugged into a network, and its client.
 
-    *asked* are options that it asks for by number, beside the usual ones.  ``None`` for a lease:
-    refused, or no answer; with *hoped* false that is expected and found out without much waiting.
+    *asked* are options that it asks for by number, beside the usual ones, and *said* are those that
+    it sends.  ``None`` for a lease: refused, or no answer; with *hoped* false that is expected and
+    found out without much waiting.
     """
 
     @abstractmethod
-    def lease(self, asked: Collection[int] = (), *, hoped: bool = True) -> Lease | None:
+    def lease(
+        self,
+        asked: Collection[int] = (),
+        *,
+        said: Mapping[int, bytes] | None = None,
+        hoped: bool = True,
+    ) -> Lease | None:
         """Ask as one who just came."""
 
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from ipaddress import IPv6Address, IPv6Network
 from pathlib import Path
 from typing import TypeVar
@@ -38,9 +38,15 @@ class LabGuest(Guest):
         self._clients: dict[str, DhcpClient[Lease] | DhcpClient[Lease6]] = {}
         instance.call(_listen_to_routers)
 
-    def lease(self, asked: Collection[int] = (), *, hoped: bool = True) -> Lease | None:
+    def lease(
+        self,
+        asked: Collection[int] = (),
+        *,
+        said: Mapping[int, bytes] | None = None,
+        hoped: bool = True,
+    ) -> Lease | None:
         self._ready()
-        client = self._new("udhcpc", Udhcpc(self.instance, asked))
+        client = self._new("udhcpc", Udhcpc(self.instance, asked, said=said))
         return client.lease(self._patience if hoped else IMPATIENCE)
 
     def renew(self) -> Lease | None:

@@ -21,18 +21,14 @@ BOOT_FILE_URL = 59
 class DhcpIpv6Conformance(DhcpSuite):
     """Who gives an instance its IPv6 addresses, and what else it is told."""
 
-    @pytest.fixture
-    def driver6(self, driver: DhcpDriver) -> DhcpDriver:
-        self.require(driver, Capability.DHCPV6)
-        return driver
-
     @proves(DhcpDriver, 1, 9)
     def test_with_stateful_dhcpv6_a_port_gets_its_address_and_the_rest(
-        self, driver6: DhcpDriver
+        self, driver: DhcpDriver
     ) -> None:
+        self.require(driver, Capability.DHCPV6)
         net = a_net(a_subnet6(Ipv6Mode.STATEFUL))
         tenants = [net.tenant(20), net.tenant(30)]
-        self.bring(driver6, net, *tenants)
+        self.bring(driver, net, *tenants)
         said = self.announced(tenants[0])
         (subnet,) = net.subnets
         assert (said.managed, said.mtu) == (True, MTU)
@@ -44,20 +40,22 @@ class DhcpIpv6Conformance(DhcpSuite):
             assert lease.search == ("example.org",)
 
     @proves(DhcpDriver, 1, 9)
-    def test_a_stranger_gets_no_ipv6_address(self, driver6: DhcpDriver) -> None:
+    def test_a_stranger_gets_no_ipv6_address(self, driver: DhcpDriver) -> None:
+        self.require(driver, Capability.DHCPV6)
         net = a_net(a_subnet6(Ipv6Mode.STATEFUL))
         tenant, stranger = net.tenant(20), net.tenant(30)
-        self.bring(driver6, net, tenant)
+        self.bring(driver, net, tenant)
         assert self.guest(stranger).lease6(hoped=False) is None
         assert self.leased6(tenant).addresses == (tenant.ip6,)
 
     @proves(DhcpDriver, 1, 9)
     def test_with_stateless_dhcpv6_a_port_makes_its_address_and_is_told_the_rest(
-        self, driver6: DhcpDriver
+        self, driver: DhcpDriver
     ) -> None:
+        self.require(driver, Capability.DHCPV6)
         net = a_net(a_subnet6(Ipv6Mode.STATELESS))
         tenant = net.tenant()
-        self.bring(driver6, net, tenant)
+        self.bring(driver, net, tenant)
         said = self.announced(tenant)
         (subnet,) = net.subnets
         assert (said.managed, said.other) == (False, True)
@@ -70,10 +68,11 @@ class DhcpIpv6Conformance(DhcpSuite):
         )  # fmt: skip
 
     @proves(DhcpDriver, 1, 9)
-    def test_with_slaac_alone_a_port_makes_its_address(self, driver6: DhcpDriver) -> None:
+    def test_with_slaac_alone_a_port_makes_its_address(self, driver: DhcpDriver) -> None:
+        self.require(driver, Capability.DHCPV6)
         net = a_net(a_subnet6(Ipv6Mode.SLAAC))
         tenant = net.tenant()
-        self.bring(driver6, net, tenant)
+        self.bring(driver, net, tenant)
         said = self.announced(tenant)
         (subnet,) = net.subnets
         assert (said.managed, said.mtu) == (False, MTU)
@@ -81,19 +80,21 @@ class DhcpIpv6Conformance(DhcpSuite):
         assert tenant.ip6 in self.guest(tenant).made_addresses(tenant.ip6)
 
     @proves(DhcpDriver, 1, 9)
-    def test_where_somebody_else_announces_we_do_not(self, driver6: DhcpDriver) -> None:
+    def test_where_somebody_else_announces_we_do_not(self, driver: DhcpDriver) -> None:
         """Without ``ipv6_ra_mode`` an external router does."""
+        self.require(driver, Capability.DHCPV6)
         net = a_net(a_subnet6(Ipv6Mode.STATEFUL, ipv6_ra_mode=None))
         tenant = net.tenant()
-        self.bring(driver6, net, tenant)
+        self.bring(driver, net, tenant)
         assert self.leased6(tenant).addresses == (tenant.ip6,)
         assert self.guest(tenant).announcement(hoped=False) is None
 
     @proves(DhcpDriver, 1, 9)
     @pytest.mark.parametrize("mode", [Ipv6Mode.STATEFUL, Ipv6Mode.STATELESS])
     def test_ipv6_options_are_told_and_those_of_the_port_win(
-        self, driver6: DhcpDriver, mode: Ipv6Mode
+        self, driver: DhcpDriver, mode: Ipv6Mode
     ) -> None:
+        self.require(driver, Capability.DHCPV6)
         common = DhcpOption(name="bootfile-url", value="http://common/", ip_version=6)
         own = (
             DhcpOption(name="bootfile-url", value="http://own/", ip_version=6),
@@ -101,7 +102,7 @@ class DhcpIpv6Conformance(DhcpSuite):
         )
         net = a_net(a_subnet6(mode), options=(common,))
         special, plain = net.tenant(20, options=own), net.tenant(30)
-        self.bring(driver6, net, special, plain)
+        self.bring(driver, net, special, plain)
         stateless = mode is Ipv6Mode.STATELESS
         got = self.leased6(special, stateless=stateless)
         assert got.options.get(BOOT_FILE_URL) == b"http://own/"
@@ -112,11 +113,12 @@ class DhcpIpv6Conformance(DhcpSuite):
 
     @proves(DhcpDriver, 1, 9)
     @pytest.mark.parametrize("mode", [Ipv6Mode.STATEFUL, Ipv6Mode.STATELESS])
-    def test_a_port_gets_both_families(self, driver6: DhcpDriver, mode: Ipv6Mode) -> None:
+    def test_a_port_gets_both_families(self, driver: DhcpDriver, mode: Ipv6Mode) -> None:
+        self.require(driver, Capability.DHCPV6)
         net = a_net(a_subnet(), a_subnet6(mode))
         own = (DhcpOption(name="bootfile-url", value="http://own/", ip_version=6),)
         tenant = net.tenant(20, on=(0, 1), options=own)
-        self.bring(driver6, net, tenant)
+        self.bring(driver, net, tenant)
         assert self.leased(tenant)[1].ip == tenant.ip
         stateless = mode is Ipv6Mode.STATELESS
         lease = self.leased6(tenant, stateless=stateless)
@@ -124,17 +126,18 @@ class DhcpIpv6Conformance(DhcpSuite):
         assert lease.options.get(BOOT_FILE_URL) == b"http://own/"
 
     @proves(DhcpDriver, 3, 9)
-    def test_an_ipv6_address_is_free_at_once(self, driver6: DhcpDriver) -> None:
+    def test_an_ipv6_address_is_free_at_once(self, driver: DhcpDriver) -> None:
+        self.require(driver, Capability.DHCPV6)
         net = a_net(a_subnet6(Ipv6Mode.STATEFUL))
         tenant, heir = net.tenant(20), net.tenant(20)
-        self.bring(driver6, net, tenant)
+        self.bring(driver, net, tenant)
         self.leased6(tenant)
         guest = self.guest(tenant)
         guest.release6()
         assert self.leased6(tenant).addresses == (tenant.ip6,)
         guest.leave()
-        self.drop(driver6, tenant)
-        self.bring(driver6, heir)
+        self.drop(driver, tenant)
+        self.bring(driver, heir)
         assert self.leased6(heir).addresses == (heir.ip6,)
 
     @proves(DhcpDriver, 4, 9)
@@ -150,11 +153,10 @@ class DhcpIpv6Conformance(DhcpSuite):
         assert self.guest(tenant).renew6() == before
 
     @proves(DhcpDriver, 6, 9)
-    def test_the_device_has_addresses_and_routes_of_both_families(
-        self, driver6: DhcpDriver
-    ) -> None:
+    def test_the_device_has_addresses_and_routes_of_both_families(self, driver: DhcpDriver) -> None:
+        self.require(driver, Capability.DHCPV6)
         net = a_net(a_subnet(), a_subnet6(Ipv6Mode.STATEFUL))
-        self.bring(driver6, net)
+        self.bring(driver, net)
         found = self.server(net)
         assert found.addresses == set(net.value.server.addresses)
         assert found.gateways == {subnet.gateway for subnet in net.subnets}

@@ -25,6 +25,7 @@ from netfw.testing.conformance.promises import proves
 METADATA = "169.254.169.254/32"
 ON_LINK = "0.0.0.0"
 BOOT_FILE, TFTP, NTP, PRIVATE = 67, 66, 42, 224
+CLIENT_ID, IPXE = 61, 175
 
 
 class DhcpLeasesConformance(DhcpSuite):
@@ -57,6 +58,20 @@ class DhcpLeasesConformance(DhcpSuite):
         other = guest.boot()
         assert other is not None
         assert evolve(other, options={}) == evolve(lease, options={})
+
+    @proves(DhcpDriver, 1, 4)
+    def test_a_port_is_known_by_its_mac_whatever_its_client_calls_itself(
+        self, driver: DhcpDriver
+    ) -> None:
+        """Firmware, installer and operating system of one instance have ids of their own."""
+        net = a_net()
+        tenant = net.tenant()
+        self.bring(driver, net, tenant)
+        guest, before = self.leased(tenant)
+        for name in (b"\xff\0\0\0\1\0\3\0\1", b"\0firmware"):
+            assert guest.lease(said={CLIENT_ID: name}) == before
+        guest.leave()
+        assert guest.lease() == before
 
     @proves(DhcpDriver, 1)
     def test_every_port_gets_its_own_address_and_strangers_get_none(
@@ -204,6 +219,62 @@ class DhcpLeasesConformance(DhcpSuite):
         assert lease.gateways == (net.subnets[0].gateway,)
         lease = self.leased(plain)[1]
         assert (lease.mtu, lease.dns) == (MTU, net.subnets[0].dns_nameservers)
+
+    @proves(DhcpDriver, 1)
+    def test_an_option_without_a_value_is_not_told(self, driver: DhcpDriver) -> None:
+        net = a_net(options=(DhcpOption(name="bootfile-name", value="common.img"),))
+        names = ("bootfile-name", "router", "dns-server")
+        empty = tuple(DhcpOption(name=name, value="") for name in names)
+        special, plain = net.tenant(20, options=empty), net.tenant(30)
+        self.bring(driver, net, special, plain)
+        _, lease = self.leased(special)
+        assert (lease.options.get(BOOT_FILE), lease.gateways, lease.dns) == (None, (), ())
+        _, lease = self.leased(plain)
+        (subnet,) = net.subnets
+        assert lease.options.get(BOOT_FILE) == b"common.img"
+        assert (lease.gateways, lease.dns) == ((subnet.gateway,), subnet.dns_nameservers)
+
+    @proves(DhcpDriver, 1)
+    def test_an_option_is_one_by_its_name_and_by_its_number(self, driver: DhcpDriver) -> None:
+        net = a_net(
+            options=(
+                DhcpOption(name="bootfile-name", value="common.img"),
+                DhcpOption(name=str(NTP), value="192.0.2.7"),
+            )
+        )
+        own = (
+            DhcpOption(name=str(BOOT_FILE), value="own.img"),
+            DhcpOption(name="ntp-server", value="192.0.2.8"),
+        )
+        tenant = net.tenant(options=own)
+        self.bring(driver, net, tenant)
+        _, lease = self.leased(tenant)
+        assert lease.options.get(BOOT_FILE) == b"own.img"
+        assert lease.options.get(NTP) == IPv4Address("192.0.2.8").packed
+
+    @proves(DhcpDriver, 1)
+    def test_a_subnet_whose_name_server_is_zero_has_none(self, driver: DhcpDriver) -> None:
+        net = a_net(a_subnet(dns_nameservers=("0.0.0.0",)))
+        tenant = net.tenant()
+        self.bring(driver, net, tenant)
+        assert self.leased(tenant)[1].dns == ()
+
+    @proves(DhcpDriver, 1)
+    def test_who_boots_by_ipxe_is_told_what_is_for_ipxe(self, driver: DhcpDriver) -> None:
+        net = a_net()
+        own = (
+            DhcpOption(name="tag:ipxe,bootfile-name", value="http://boot/script"),
+            DhcpOption(name="tag:!ipxe,bootfile-name", value="loader.bin"),
+        )
+        tenant = net.tenant(options=own)
+        self.bring(driver, net, tenant)
+        guest = self.guest(tenant)
+        first = guest.lease()
+        assert first is not None
+        assert first.options.get(BOOT_FILE) == b"loader.bin"
+        then = guest.lease(said={IPXE: b"\1"})
+        assert then is not None
+        assert then.options.get(BOOT_FILE) == b"http://boot/script"
 
     @proves(DhcpDriver, 1)
     def test_several_subnets_are_told_apart_and_one_without_dhcp_gives_nothing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -67,20 +68,26 @@ class DhcpSuite:
 
     @pytest.fixture
     def make_driver(self, shared_ground: DhcpGround, blank: frozenset[str]) -> Iterator[MakeDriver]:
-        self.ground, self._servers = shared_ground, {}
+        with self.drivers(shared_ground, blank) as make:
+            yield make
+
+    @contextmanager
+    def drivers(self, ground: DhcpGround, blank: frozenset[str]) -> Iterator[MakeDriver]:
+        """What makes drivers; in the end nothing is left of what they made."""
+        self.ground, self._servers = ground, {}
         working: dict[bool, DhcpDriver] = {}
 
         def make(second: bool = False) -> DhcpDriver:
             if second in working:  # one at a time works on a host
-                shared_ground.killed(working[second])
-            working[second] = shared_ground.make_driver(second)
+                ground.killed(working[second])
+            working[second] = ground.make_driver(second)
             return working[second]
 
         yield make
         for driver in working.values():
-            shared_ground.killed(driver)
-        shared_ground.dismiss()
-        left = emptied(shared_ground) - blank
+            ground.killed(driver)
+        ground.dismiss()
+        left = emptied(ground) - blank
         assert not left, f"left behind: {sorted(left)}"
 
     @pytest.fixture

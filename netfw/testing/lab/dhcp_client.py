@@ -24,8 +24,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
+from netfw.errors import BackendBroken
 from netfw.testing.lab.dhcp_lease import (
     OPTION_NUMBER,
     Announcement,
@@ -45,6 +46,8 @@ ASKED = frozenset({1, 3, 6, 12, 15, 26, 28, 42, 66, 67, 121, 150, 249})
 """Options that every client asks for."""
 ASKED6 = frozenset({59})
 """Beside name servers and search list."""
+
+_PACKAGES = {"udhcpc": "udhcpc", "dhclient": "isc-dhcp-client", "rdisc6": "ndisc6"}
 
 L = TypeVar("L", bound=Lease | Lease6)
 Said = Mapping[str, str]
@@ -67,11 +70,17 @@ esac
 
 
 class DhcpClient(ABC, Generic[L]):
-    """One client of one instance; ``asked`` are options that it asks for by number."""
+    """One client of one instance; ``asked`` are options that it asks for by number.
+
+    :raises BackendBroken: its program is not installed.
+    """
+
+    PROGRAM: ClassVar[str]
 
     def __init__(
         self, instance: Instance, asked: Collection[int] = (), patience: float = PATIENCE
     ) -> None:
+        _require(self.PROGRAM)
         self.instance = instance
         self.patience = patience
         self._asked = frozenset(asked)
@@ -172,13 +181,30 @@ class DhcpClient(ABC, Generic[L]):
 
 
 class Udhcpc(DhcpClient[Lease]):
-    """``udhcpc`` of BusyBox; one more try each second."""
+    """``udhcpc`` of BusyBox; one more try each second.
+
+    ``said`` are options that it sends, by number; another client id (61) for example.
+    """
+
+    PROGRAM = "udhcpc"
+
+    def __init__(
+        self,
+        instance: Instance,
+        asked: Collection[int] = (),
+        patience: float = PATIENCE,
+        *,
+        said: Mapping[int, bytes] | None = None,
+    ) -> None:
+        super().__init__(instance, asked, patience)
+        self._said = dict(said or {})
 
     def _command(self) -> list[str]:
         asked = (word for number in sorted(self._asked | ASKED) for word in ("-O", str(number)))
+        said = (w for n, value in self._said.items() for w in ("-x", f"{n:#04x}:{value.hex()}"))
         every_second = ["-t", "100", "-T", "1", "-A", "1"]
-        return ["udhcpc", "-f", "-i", _device(self.instance), "-s", str(self._script),
-                *every_second, *asked]  # fmt: skip
+        return [self.PROGRAM, "-f", "-i", _device(self.instance), "-s", str(self._script),
+                *every_second, *asked, *said]  # fmt: skip
 
     def _lease_of(self, said: Said) -> Lease | None:
         return lease_of_udhcpc(said) if said["event"] in ("bound", "renew") else None
@@ -202,8 +228,9 @@ class Udhcpc(DhcpClient[Lease]):
 class Dhclient(DhcpClient[L]):
     """``dhclient`` of ISC.  It renews by coming back with what it remembers, as after a boot."""
 
-    FAMILY: str
-    REASONS: frozenset[str]
+    PROGRAM = "dhclient"
+    FAMILY: ClassVar[str]
+    REASONS: ClassVar[frozenset[str]]
 
     def _command(self) -> list[str]:
         (self._directory / "conf").write_text(self._configuration())
@@ -213,7 +240,7 @@ class Dhclient(DhcpClient[L]):
         files = {"-cf": "conf", "-lf": "leases", "-pf": "pid"}
         paths = [word for flag, name in files.items() for word in (flag, self._path(name))]
         script = ["-sf", str(self._script), "-e", f"EVENTS={self._fifo}"]
-        return ["dhclient", self.FAMILY, *paths, *script]
+        return [self.PROGRAM, self.FAMILY, *paths, *script]
 
     def _path(self, name: str) -> str:
         return str(self._directory / name)
@@ -280,7 +307,11 @@ class Dhclient6(Dhclient[Lease6]):
 
 
 def solicit(instance: Instance, patience: float = PATIENCE) -> Announcement | None:
-    """Ask for a router advertisement; ``None``: nobody sent one in *patience* seconds."""
+    """Ask for a router advertisement; ``None``: nobody sent one in *patience* seconds.
+
+    :raises BackendBroken: ``rdisc6`` is not installed.
+    """
+    _require("rdisc6")
     tries = max(1, round(patience))
     wait = str(round(1000 * patience / tries))
     said = instance.attempt(
@@ -296,6 +327,11 @@ def _asking(space: str, numbers: Iterable[int], named: str) -> str:
         f"option {name} code {n} = array of unsigned integer 8;\n" for n, name in names.items()
     )
     return "".join(definitions) + f"request {', '.join([named, *names.values()])};\n"
+
+
+def _require(program: str) -> None:
+    if shutil.which(program, path=search_path()) is None:
+        raise BackendBroken(f"not installed: {program} (apt install {_PACKAGES[program]})")
 
 
 def _device(instance: Instance) -> str:

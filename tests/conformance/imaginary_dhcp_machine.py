@@ -1,0 +1,82 @@
+"""Hosts of the mind that serve DHCP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from threading import RLock
+
+from attrs import define, evolve, field
+
+from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
+from netfw.drivers.events import Sink
+from netfw.drivers.keys import NetworkKey
+from netfw.drivers.process_events import ProcessDied
+from netfw.errors import BackendUnavailable
+from netfw.model.address import IpAddress, IpInterface, Mac
+from netfw.model.ids import NetworkId, PortId
+from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
+
+
+@define
+class Entry:
+    """What a server tells the client of one port."""
+
+    mac: Mac
+    leases: tuple[Lease, ...] = ()
+    ipxe: tuple[Lease, ...] = ()
+    lease6: Lease6 | None = None
+
+
+@define
+class Serving:
+    """A network as a machine has it."""
+
+    value: DhcpNetwork
+    addresses: frozenset[IpInterface]
+    gateways: frozenset[IpAddress]
+    process: int
+    alive: bool = True
+    announcement: Announcement | None = None
+    entries: dict[PortId, Entry] = field(factory=dict)
+    leases: dict[IpAddress, Mac] = field(factory=dict)
+    """Who has what; lives in the process."""
+
+
+@define
+class Machine:
+    """One host.  ``files`` are the ports and networks that it knows, and what was written."""
+
+    online: bool = True
+    nets: dict[NetworkId, Serving] = field(factory=dict)
+    ports: dict[PortId, DhcpPort] = field(factory=dict)
+    stored: dict[NetworkId, dict[IpAddress, Mac]] = field(factory=dict)
+    """Leases as they are on disk."""
+    texts: dict[object, str] = field(factory=dict)
+    left: set[str] = field(factory=set)
+    """What nobody cleaned up."""
+    foreign: set[PortId] = field(factory=set)
+    sinks: list[Sink] = field(factory=list)
+    open_to: set[str] = field(factory=set)
+    """Holes that a broken driver leaves."""
+    pids: Iterator[int] = field(factory=lambda: count(100))
+    lock: RLock = field(factory=RLock)
+
+    def answer(self) -> None:
+        if not self.online:
+            raise BackendUnavailable("the switch is off")
+
+    def entries(self, network: NetworkId, mac: Mac) -> Iterator[tuple[Serving, Entry]]:
+        """What whoever has *mac* on *network* is told."""
+        for id, serving in self.nets.items():
+            if (id == network or "networks" in self.open_to) and serving.alive:
+                found = [entry for entry in serving.entries.values() if entry.mac == mac]
+                if not found and "strangers" in self.open_to:
+                    found = [evolve(entry, mac=mac) for entry in serving.entries.values()]
+                yield from ((serving, entry) for entry in found)
+
+    def kill(self, network: NetworkId) -> None:
+        serving = self.nets[network]
+        serving.alive, serving.process = False, 0
+        for sink in self.sinks:
+            sink(ProcessDied("it was killed", {NetworkKey(network)}))
