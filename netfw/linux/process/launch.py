@@ -25,7 +25,7 @@ from netfw.linux.process.identity import MARK, Handle, Identity, boot, hold, obs
 from netfw.linux.process.program import Patience, ProcessKey, Program
 
 _TAIL = 2000
-_GLANCE = 0.005
+_GLANCE = 0.01
 """How often to look whether a program is ready, in seconds."""
 _DEFAULTS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
