@@ -97,30 +97,39 @@ class Book:
 
     def tell_network(self, network: NetworkId, value: DhcpNetwork | None) -> None:
         self._told.setdefault(network, _Told()).network = value
+        self._tidy(network)
 
     def tell_port(self, port: PortId, value: DhcpPort | None) -> None:
         home = self._told_home.pop(port, None)
         if home is not None and (value is None or value.network != home):
             self._told[home].ports.pop(port, None)
+            self._tidy(home)
         if value is not None:
             self._told.setdefault(value.network, _Told()).ports[port] = value
             self._told_home[port] = value.network
 
+    def _tidy(self, network: NetworkId) -> None:
+        """Keep nothing of a network of which nothing is wanted."""
+        if self._told[network] == _Told():
+            del self._told[network]
+
     def forget_told(self, keep: Container[DhcpKey]) -> None:
         """Nothing else is wanted than what *keep* has."""
         for network in [id for id in self._told if NetworkKey(id) not in keep]:
-            self._told[network].network = None
+            self.tell_network(network, None)
         for port in [id for id in self._told_home if PortKey(id) not in keep]:
             self.tell_port(port, None)
 
     def wait(self, ports: Iterable[PortId]) -> None:
         """These ports wait for their network."""
-        self._waiting.update(ports)
+        with self._lock:
+            self._waiting.update(ports)
 
     def waiting_no_more(self, network: NetworkId) -> frozenset[DhcpKey]:
         """Those that waited for *network*, which is served now."""
-        mine = {port for port in self._waiting if self._told_home.get(port) == network}
-        self._waiting -= mine
+        with self._lock:
+            mine = {port for port in self._waiting if self._told_home.get(port) == network}
+            self._waiting -= mine
         return frozenset(map(PortKey, mine))
 
 

@@ -83,7 +83,7 @@ class DnsmasqHost:
         outcome = self.driver.converge(Update(put=wanted(*things)))
         for thing in things:
             if isinstance(thing, Net) and thing.key in outcome.done:
-                self._admit(thing)
+                self.admit(thing)
         return outcome
 
     def drop(self, *things: Net | Tenant) -> Outcome[DhcpKey]:
@@ -140,7 +140,8 @@ class DnsmasqHost:
                 found[os.path.join(where, name)] = (status.st_ino, status.st_mtime_ns)
         return {path: stamp for path, stamp in found.items() if not path.endswith("/leases")}
 
-    def _admit(self, net: Net) -> None:
+    def admit(self, net: Net) -> None:
+        """Do the switch's part: let the server's traffic pass."""
         device = device_name("tap", net.value.server.id)
         self.ovs.vsctl("set", "port", device, f"tag={self._vlan(net.id)}")
 
