@@ -37,6 +37,7 @@ SUITES = {
         "server_api",
         "server_agents",
     ),
+    "dhcp": ("dhcp_driver",),
     "metadata": ("metadata_relay",),
 }
 RESULTS = Path(__file__).parent / "results"

