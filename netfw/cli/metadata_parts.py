@@ -115,6 +115,7 @@ class MetadataParts:
         former, self._relay.policy = self._relay.policy, policy
         former.upstream.close()
         self._relay.directory.keeping = _keeping(self._conf)
+        self.agent.settings = _settings(self._conf)
         LOG.info("the metadata service is %s", _service(self._conf))
 
     def _forget_service(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import logging
+import select
 import socket
 import threading
 import time
@@ -206,6 +207,15 @@ class Connection(cheroot_server.HTTPConnection):
         with suppress(OSError, ValueError):
             super().close()
 
+    def is_abandoned(self) -> bool:
+        """Whether the client is gone, and nobody will read an answer.
+
+        On a unix socket; one that only sends no more is still there.  On TCP nobody can tell.
+        """
+        looking = select.poll()
+        looking.register(self.socket, 0)
+        return bool(looking.poll(0))
+
     def hang_up(self) -> None:
         """Wake whoever waits for the client."""
         try:
@@ -226,13 +236,14 @@ class Connection(cheroot_server.HTTPConnection):
 
 
 class Gateway(wsgi.Gateway_10):
-    """Calls the application, and tells it whose process is at the other end."""
+    """Calls the application, and tells it whose process is at the other end, and if it is there."""
 
     def respond(self) -> None:
         """Have the application answer."""
         credentials = _credentials(self.req.conn)
         if credentials is not None:
             self.env["netfw.peer_credentials"] = credentials
+        self.env["netfw.is_abandoned"] = self.req.conn.is_abandoned
         super().respond()
 
     def write(self, chunk: bytes) -> None:

@@ -119,6 +119,8 @@ class Relay:
             allowed = {"Allow": ", ".join(sorted(METHODS))}
             raise Refusal(405, "HTTPMethodNotAllowed", "that method is not passed on", allowed)
         body = _body(environ)
+        if environ["netfw.is_abandoned"]():
+            raise busy()  # after so long in the queue that nobody waits for it any more
         with self._taking_part(request):
             instance = self.directory.find(request)
             policy = self.policy

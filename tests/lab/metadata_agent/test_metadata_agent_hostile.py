@@ -190,3 +190,23 @@ def test_guests_that_hang_up_leave_nothing_behind(
         lasting_agent.dial().close()
     assert lasting_agent.ask(of=address(FIRST + 1)).status == 200
     assert "Traceback" not in lasting_agent.log.read_text()
+
+
+def test_who_has_gone_while_he_waited_costs_the_service_nothing(
+    make_agent: Make, service: RecordingService
+) -> None:
+    agent = make_agent(service.port, metadata={"metadata_workers": 1})
+    agent.start()
+    release = threading.Event()
+    service.behave = lambda _: Said(body=b"%d" % release.wait(30))
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(agent.ask)
+        until(lambda: service.seen)
+        for number in range(50):
+            with agent.dial() as client:
+                client.sendall(ASK.replace(b"/mine", b"/%d" % number) + b"\r\n")
+        release.set()
+        assert first.result().status == 200
+    half = say(agent, ASK.replace(b"/mine", b"/half") + b"\r\n")
+    assert half.startswith(b"HTTP/1.1 200")
+    assert [seen.target for seen in service.seen] == ["/latest/meta-data/", "/half"]
