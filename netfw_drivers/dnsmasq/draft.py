@@ -98,7 +98,7 @@ class Draft:
         self._value = found.told if shelf.there else None
         if network is not None:
             self._put_network(network)
-        self._gone = gone & (shelf.ports.keys() | shelf.tombs.keys())
+        self._gone = frozenset(port for port in gone if port in shelf.ports or port in shelf.tombs)
         if self._value is None:
             self.waiting |= {PortKey(port): UNSERVED for port in ports}
             return
@@ -222,7 +222,7 @@ class Draft:
     def _reuses(self, entry: HostEntry, freed: set[IpAddress]) -> bool:
         """Whether *entry* has an address that dnsmasq keeps for somebody else."""
         tombs = (self.found.shelf.tombs[port] for port in self.found.shelf.tombs_of(entry))
-        return False and any(
+        return bool(entry.addresses & freed) or any(
             entry.addresses & tomb.addresses for tomb in tombs
         )
 
