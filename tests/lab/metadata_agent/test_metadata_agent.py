@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -273,7 +272,6 @@ def test_a_service_may_ask_for_the_certificate_of_the_agent(
     shown = authority.vouch_for("strict-service", "IP:127.0.0.1")
     mine = authority.vouch_for("agent")
     context = serving_context(shown.certificate, shown.key, authority.certificate)
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
     with RecordingService(context=context) as service:
         tls = {"nova_metadata_protocol": "https", "auth_ca_cert": authority.certificate}
         agent = make_agent(service.port, metadata=tls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -85,6 +86,22 @@ def test_who_is_being_answered_when_the_agent_ends_gets_his_answer(
         until(lambda: service.seen)
         assert agent.end() == 0
         assert asking.result().status == 200
+
+
+def test_a_service_that_hangs_does_not_keep_the_agent_from_ending(
+    agent: Agent, service: RecordingService
+) -> None:
+    release = threading.Event()
+    service.behave = lambda _: Said(body=b"%d" % release.wait(60))
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(_try, agent)
+        until(lambda: service.seen)
+        began = time.monotonic()
+        assert agent.end() == 0
+        assert time.monotonic() - began < 20
+        release.set()
+        assert asking.result() in (0, 502)
+    assert not agent.socket.exists()
 
 
 @pytest.mark.spec("MD-08")
@@ -184,7 +201,7 @@ def test_while_nothing_is_known_instances_are_told_to_come_again(
 def _try(agent: Agent) -> int:
     try:
         return agent.ask().status
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return 0
 
 

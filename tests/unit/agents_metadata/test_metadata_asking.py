@@ -9,6 +9,8 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from netfw.agents.metadata.announce import Identity, MetadataSettings, announce, socket_mode
 from netfw.agents.metadata.asking import asked
@@ -188,3 +190,18 @@ def test_the_state_report_has_what_operators_know_and_no_secret() -> None:
         "metadata_workers": 32,
     }
     assert (dict(beat.counts), beat.start) == ({"requests": 3}, True)
+
+
+@given(
+    st.sampled_from(["x-instance-id", "x-tenant-id", "x-instance-id-signature", "x-forwarded-for"]),
+    st.lists(st.booleans(), min_size=24, max_size=24),
+    st.lists(st.booleans(), min_size=24, max_size=24),
+)
+def test_no_spelling_of_a_claim_passes(name: str, upper: list[bool], under: list[bool]) -> None:
+    letters = [
+        "_" if letter == "-" and dashed else letter.upper() if shouted else letter
+        for letter, shouted, dashed in zip(name, upper, under, strict=False)
+    ]
+    said = outgoing({"".join(letters): "forged"}, ME, INSTANCE, "secret")
+    assert "forged" not in [value for _, value in said]
+    assert len(said) == 4
