@@ -1,13 +1,16 @@
 """The dnsmasq driver keeps the contract, with real clients on a real switch."""
 
 from collections.abc import Iterator
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
 
 from netfw.drivers.base import Host
 from netfw.testing.conformance.dhcp import DhcpDriverConformance
+from netfw.testing.conformance.dhcp_guest import LabGuest
 from netfw.testing.conformance.dhcp_lab import LabGround
+from netfw.testing.conformance.dhcp_world import a_net
 from netfw_drivers.dnsmasq.dhcp import DnsmasqDhcpDriver
 
 
@@ -19,10 +22,33 @@ class DnsmasqGround(LabGround):
         return DnsmasqDhcpDriver.from_conf({**options, "dhcp_confs": str(directory)}, host)
 
 
-@pytest.mark.spec("DHCP-41", "DHCP-43", "DHCP-44", "DHCP-45", "DHCP-46", "DHCP-48", "DHCP-49")
+@pytest.mark.spec(
+    "DHCP-26", "DHCP-27", "DHCP-41", "DHCP-43", "DHCP-45", "DHCP-46", "DHCP-47", "DHCP-48",
+    "DHCP-49",
+)  # fmt: skip
 class TestDnsmasq(DhcpDriverConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def shared_ground(cls) -> Iterator[DnsmasqGround]:
         with DnsmasqGround() as ground:
             yield ground
+
+    @pytest.mark.spec("DHCP-42")
+    def test_instances_are_found_by_name_while_they_are_there(self, driver: DnsmasqDhcpDriver):
+        net = a_net()
+        named, nameless = net.tenant(20, hostname="web1"), net.tenant(30)
+        self.bring(driver, net, named, nameless)
+        guest, lease = self.leased(named)
+        unnamed = "host-" + str(nameless.ip).replace(".", "-")
+        addresses = {"web1": named.ip, f"{unnamed}.example.org": nameless.ip}
+        for name, address in {**addresses, "web1.example.org": named.ip}.items():
+            assert str(address) in asked(guest, name, lease.server), name
+        assert "web1.example.org" in asked(guest, str(named.ip), lease.server)
+        self.drop(driver, nameless)
+        assert str(nameless.ip) not in asked(guest, f"{unnamed}.example.org", lease.server)
+
+
+def asked(guest: LabGuest, name: str, server: IPv4Address) -> str:
+    """What the server of names answers, without what it says of itself."""
+    said = guest.instance.attempt(["busybox", "nslookup", name, str(server)], timeout=20)
+    return said.output.split("\n\n", 1)[-1]
