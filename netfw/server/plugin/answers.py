@@ -9,6 +9,7 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from attrs import frozen
 
+from netfw.drivers.interest import Service
 from netfw.drivers.query import Body, Query
 from netfw.drivers.requests import (
     EnabledServices,
@@ -66,7 +67,7 @@ class Answers:
         """The port from which a host serves a network.
 
         :raises NotFound: the network or a subnet of it does not exist.
-        :raises Conflict: a subnet has no address left.
+        :raises Conflict: a subnet has no address left, or others serve the network.
         """
         device = dhcp_device_id(request.host, request.network)
 
@@ -152,6 +153,7 @@ class Answers:
 
 def _make_dhcp_port(unit: Unit, request: EnsureDhcpPort, device: str) -> PortId:
     network = unit.network(request.network, lock=True)
+    _check_server(unit, request)
     _check_subnets(unit, request)
     own = _first(_ports(unit.tx, network.id, DHCP_OWNER, device))
     port = own or _first(_ports(unit.tx, network.id, DHCP_OWNER, RESERVED_DHCP_DEVICE))
@@ -208,6 +210,17 @@ def _make_port(
     made = keeper.make(unit, [body])
     unit.count("port", made, unasked=True)
     return made[0].id
+
+
+def _check_server(unit: Unit, request: EnsureDhcpPort) -> None:
+    """Whoever was believed dead may not know yet that others have his network, and his port."""
+    served = unit.tx.assignments.of([Ref(Kind.NETWORK, request.network)])
+    hosts = {each.host for each in served if each.service is Service.DHCP}
+    if hosts and request.host not in hosts:
+        raise Conflict(
+            f"network {request.network} is with the DHCP agent on {', '.join(sorted(hosts))}, and "
+            f"not on {request.host}"
+        )
 
 
 def _check_subnets(unit: Unit, request: EnsureDhcpPort) -> None:

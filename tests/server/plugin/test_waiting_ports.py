@@ -14,6 +14,7 @@ from scheduled_cloud import DHCP, OVS, Cloud
 from netfw.drivers.interest import Service
 from netfw.drivers.reports import StatusReport
 from netfw.drivers.requests import EnsureDhcpPort
+from netfw.errors import Conflict
 from netfw.messaging.answers import RESERVED_DHCP_DEVICE
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.resource import Kind, Ref
@@ -189,6 +190,9 @@ def test_whoever_serves_next_has_the_port_of_whoever_served_before(
         assert shown["binding:host_id"] == "d1", "it keeps its networks"
         return
     assert (shown["device_id"], shown["binding:host_id"]) == (RESERVED_DHCP_DEVICE, "")
+    if end is not be_relieved:
+        with pytest.raises(Conflict, match="is with the DHCP agent on d2, and not on d1"):
+            answers.ensure_dhcp_port(EnsureDhcpPort(host="d1", **asked))
     adopted = answers.ensure_dhcp_port(EnsureDhcpPort(host="d2", **asked))
     assert (adopted.id, adopted.mac, adopted.fixed_ips) == (port.id, port.mac, port.fixed_ips)
     assert adopted.binding.host == "d2"
