@@ -17,7 +17,8 @@ from netfw.linux.files import (
     read_file,
     remove_directory,
 )
-from netfw.linux.process import Supervisor, run_command
+from netfw.linux.inotify import ADVICE, allow_more_instances
+from netfw.linux.process import Program, Supervisor, run_command
 from netfw.model.ids import NetworkId
 from netfw.plan import Operation, Stage
 from netfw_drivers.dnsmasq.book import Book
@@ -46,22 +47,27 @@ from netfw_drivers.dnsmasq.steps import (
 PATIENCE = 2.0
 """Seconds within which dnsmasq has written down that a lease was given back."""
 _GLANCE = 0.002
-_SCARCE = "inotify"
-_ADVICE = "; each network needs one: sysctl -w fs.inotify.max_user_instances=4096"
+_SCARCE = "failed to create inotify"
 
 
 class Workshop:
     """Does what is planned, and keeps the *book* current with what was done.
 
     :param supervisor: gives the supervisor, which is made when it is first needed.
+    :param allow_more: has the kernel allow more programs that watch files; whether it did.
     """
 
     def __init__(
-        self, book: Book, supervisor: Callable[[], Supervisor], settings: Settings
+        self,
+        book: Book,
+        supervisor: Callable[[], Supervisor],
+        settings: Settings,
+        allow_more: Callable[[], bool] = allow_more_instances,
     ) -> None:
         self._book = book
         self._supervisor = supervisor
         self._settings = settings
+        self._allow_more = allow_more
 
     def carry_out(self, stage: Stage) -> None:
         """Carry out one stage.
@@ -87,8 +93,7 @@ class Workshop:
             known: dict[object, str] = {
                 key: why for key, why in refusal.reasons.items() if key in stage.operations
             }
-            said = f"{refusal}{_ADVICE}" if _SCARCE in str(refusal) else str(refusal)
-            raise OperationRefused(known or _all(stage, said)) from refusal
+            raise OperationRefused(known or _all(stage, str(refusal))) from refusal
         except NetfwError as error:
             raise OperationRefused(_all(stage, str(error))) from error
 
@@ -100,10 +105,22 @@ class Workshop:
             make_directory(read)  # one that comes later is never looked into
         if self._settings.log_directory is not None:
             make_directory(step.files.log(self._settings.log_directory).parent)
-        self._supervisor().start(process_key(network), step.program)
+        self._start(network, step.program)
         shelf = self._book.shelf(network)
         shelf.leases = True
         self._unmark(step.files)
+
+    def _start(self, network: NetworkId, program: Program) -> None:
+        """Start it; on a host with very many networks the kernel has to allow that first."""
+        key = process_key(network)
+        try:
+            self._supervisor().start(key, program)
+        except OperationRefused as refusal:
+            if _SCARCE not in str(refusal):
+                raise
+            if not self._allow_more():
+                raise OperationRefused({key: f"{refusal}: {ADVICE}"}) from refusal
+            self._supervisor().start(key, program)
 
     def _signal(self, files: Files) -> None:
         self._supervisor().signal(process_key(files.network), signal.SIGHUP)
@@ -133,7 +150,6 @@ class Workshop:
         try:
             change_files(tuple(by_change), files.directory)
         except OperationRefused as refusal:
-            self._book.forget(files.network)
             reasons: dict[object, str] = {
                 by_change[cast(FileChange, change)]: why for change, why in refusal.reasons.items()
             }

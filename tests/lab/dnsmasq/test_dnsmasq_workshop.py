@@ -1,0 +1,61 @@
+"""What is done when the kernel allows no more programs that watch files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from netfw.errors import OperationRefused
+from netfw.linux.inotify import allow_more_instances
+from netfw.linux.process import Program, Supervisor
+from netfw.model.device import device_name
+from netfw.model.ids import NetworkId
+from netfw.plan import Operation, Stage
+from netfw_drivers.dnsmasq.book import Book
+from netfw_drivers.dnsmasq.files import Files
+from netfw_drivers.dnsmasq.settings import Settings
+from netfw_drivers.dnsmasq.steps import RunServer, process_key
+from netfw_drivers.dnsmasq.terms import Terms
+from netfw_drivers.dnsmasq.workshop import Workshop
+
+SCRIPT = """#!/bin/sh
+[ "$(cat {limit})" -ge 4096 ] && exec sleep 60
+echo 'dnsmasq: failed to create inotify: Too many open files' >&2
+exit 5
+"""
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
+    with Supervisor(tmp_path / "processes", lambda event: None) as supervisor:
+        yield supervisor
+
+
+@pytest.mark.parametrize("may", [True, False])
+def test_the_limit_is_raised_once_or_the_operator_is_told_how(
+    tmp_path: Path, supervisor: Supervisor, may: bool
+) -> None:
+    limit = tmp_path / "limit"
+    limit.write_text("128\n")
+    command = tmp_path / "dnsmasq"
+    command.write_text(SCRIPT.format(limit=limit))
+    command.chmod(0o755)
+    settings = Settings(confs=tmp_path / "dhcp")
+    terms = Terms(settings=settings, device_name=lambda port: device_name("tap", port))
+    raised = limit if may else tmp_path / "absent"
+    workshop = Workshop(
+        Book(terms), lambda: supervisor, settings, lambda: allow_more_instances(limit=raised)
+    )
+    network = NetworkId(uuid4())
+    step = RunServer(Files(settings.confs, network), Program(argv=(str(command),)))
+    stage = Stage([Operation("dnsmasq", step.text, frozenset(), step)])
+    if may:
+        workshop.carry_out(stage)
+        assert supervisor.pid(process_key(network)) is not None
+        supervisor.stop(process_key(network))
+    else:
+        with pytest.raises(OperationRefused, match=r"inotify.*sysctl -w fs\.inotify"):
+            workshop.carry_out(stage)
