@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dhcp_cloud import DhcpNet, await_that, leased
-
-SCHEDULING = {"dhcp_agents_per_network": 2}
+from dhcp_cloud import DhcpNet, await_that, dhcp_agent, leased
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -13,15 +11,37 @@ pytestmark = [
 ]
 
 
+@pytest.fixture
+def pair(net: DhcpNet) -> DhcpNet:
+    """The network, served by both hosts."""
+    (place,) = await_that(net.places, "it is served")
+    (other,) = (host for host in net.cloud.hosts if host is not place)
+    net.cloud.network.add_dhcp_agent_to_network(dhcp_agent(net.cloud, other), net.network.id)
+    await_that(lambda: all(net.server_pid(host) for host in net.cloud.hosts), "both serve it")
+    return net
+
+
 @pytest.mark.spec("DHCP-43", "DHCP-49")
-def test_either_of_two_servers_gives_the_same_address(net: DhcpNet) -> None:
-    port, client, lease = net.boot(0)
-    await_that(lambda: len(net.places()) == 2, "both serve it")
-    assert len(lease.dns) == 2
-    for host in net.cloud.hosts:
+def test_either_of_two_servers_gives_the_same_address(pair: DhcpNet) -> None:
+    port, client, lease = pair.boot(0)
+    await_that(lambda: len(client.renew().dns) == 2, "both are name servers")
+    for host in pair.cloud.hosts:
         host.dhcp.kill()
-        net.kill_server(host)
-        again = leased(client, port)
-        assert again.ip == lease.ip
+        pair.kill_server(host)
+        assert leased(client, port).ip == lease.ip
         host.dhcp.start()
-        await_that(lambda host=host: net.server_pid(host), "it serves again")
+        await_that(lambda host=host: pair.server_pid(host), "it serves again")
+
+
+@pytest.mark.spec("DHCP-49")
+def test_one_of_two_may_go_without_anybody_noticing(pair: DhcpNet) -> None:
+    with pair.renewing(0) as one, pair.renewing(1) as two:
+        host = pair.cloud.hosts[0]
+        pair.cloud.network.remove_dhcp_agent_from_network(
+            dhcp_agent(pair.cloud, host), pair.network.id
+        )
+        await_that(lambda: host not in pair.places(), "it serves no longer")
+        assert len(pair.places()) == 1
+        for each in (one, two):
+            each.check()
+            assert each.longest_silence < 2

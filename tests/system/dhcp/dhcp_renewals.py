@@ -1,0 +1,107 @@
+"""A client that asks for its lease again many times a second, and counts what it is told."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import struct
+import threading
+import time
+from ipaddress import IPv4Address
+from types import TracebackType
+from typing import Self
+
+from netfw.testing.lab.instance import Instance
+
+EVERY = 0.1
+"""Seconds between two requests."""
+_COOKIE = bytes([99, 130, 83, 99])
+_REQUEST, _ACK, _NAK = 3, 5, 6
+_TYPE, _END = 53, 255
+
+
+class Renewals:
+    """Asks in the instance's place while its block runs, as a client does whose first server is
+    gone: by a request to everybody, which says what address it has."""
+
+    def __init__(self, instance: Instance, mac: str, address: IPv4Address) -> None:
+        self._mac, self._address = bytes.fromhex(mac.replace(":", "")), address
+        self._socket = instance.call(_open, instance.device or "")
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.refusals = 0
+        self.foreign: set[IPv4Address] = set()
+        """Addresses that it was told instead of its own."""
+        self.answers: list[float] = []
+        """When it was told that the address is its own."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self.await_answer()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stopped.set()
+        self._thread.join()
+        self._socket.close()
+
+    def await_answer(self, patience: float = 40.0) -> None:
+        """Wait until a request is answered that is made from now on."""
+        asked = time.monotonic() + EVERY
+        while not self.answers or self.answers[-1] < asked:
+            assert time.monotonic() < asked + patience, f"{self._address}: nobody renews it"
+            time.sleep(0.02)
+
+    def check(self) -> None:
+        """It still has its lease, and was never told otherwise."""
+        self.await_answer()
+        assert not self.refusals, f"{self._address} was refused"
+        assert not self.foreign, f"{self._address} was told to be {self.foreign}"
+
+    @property
+    def longest_silence(self) -> float:
+        """Seconds."""
+        return max(b - a for a, b in zip(self.answers, self.answers[1:], strict=False))
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            number = random.getrandbits(32)
+            with contextlib.suppress(OSError):  # the device may be without a carrier
+                self._socket.sendto(self._request(number), ("255.255.255.255", 67))
+            until = time.monotonic() + EVERY
+            while (left := until - time.monotonic()) > 0:
+                self._socket.settimeout(left)
+                with contextlib.suppress(OSError):
+                    self._take(self._socket.recv(2000), number)
+
+    def _request(self, number: int) -> bytes:
+        head = struct.pack("!4BIHH4s12x16s192x", 1, 1, 6, 0, number, 0, 0,
+                           self._address.packed, self._mac)  # fmt: skip
+        return head + _COOKIE + bytes([_TYPE, 1, _REQUEST, _END])
+
+    def _take(self, packet: bytes, number: int) -> None:
+        if len(packet) < 243 or struct.unpack_from("!I", packet, 4) != (number,):
+            return
+        kind = packet[packet.index(bytes([_TYPE, 1]), 240) + 2]
+        told = IPv4Address(packet[16:20])
+        if kind == _NAK:
+            self.refusals += 1
+        elif kind == _ACK and told != self._address:
+            self.foreign.add(told)
+        elif kind == _ACK:
+            self.answers.append(time.monotonic())
+
+
+def _open(device: str) -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+    made.bind(("0.0.0.0", 68))
+    return made
