@@ -66,9 +66,13 @@ class _Changed:
     """A port whose files are to be written."""
 
     text: PortText
-    entry: HostEntry
     value: DhcpPort
     owner: DhcpKey
+
+    @property
+    def entry(self) -> HostEntry:
+        """Whom the new text is about; found out only where that matters."""
+        return read_host(self.text.host)
 
 
 @define(kw_only=True)
@@ -171,8 +175,7 @@ class Draft:
                 self.refused[owner] = error
             return
         if text != self.found.shelf.ports.get(port):
-            entry = read_host(text.host)
-            self._changed[port] = _Changed(text=text, entry=entry, value=value, owner=owner)
+            self._changed[port] = _Changed(text=text, value=value, owner=owner)
 
     def _is_starting(self) -> bool:
         return self._program is not None and self._digest != self.found.process
@@ -248,8 +251,8 @@ class Draft:
         for port in self._exhumed(anew):
             yield RemoveTomb(files, port), self._owner
         if self._is_starting() and not shelf.leases:
-            entries = tuple(self._entries())
-            yield FillLeases(files, entries if len(entries) <= FEW else ()), self._owner
+            few = len(shelf.ports) + len(self._changed) <= FEW
+            yield FillLeases(files, tuple(self._entries()) if few else ()), self._owner
 
     def _is_network_changed(self) -> bool:
         shelf, text, value = self.found.shelf, self._text, self._value
@@ -263,7 +266,7 @@ class Draft:
     def _exhumed(self, anew: bool) -> list[PortId]:
         """Tombstones that are of no use, or would be in the way of who has the MAC address now."""
         tombs = self.found.shelf.tombs
-        if anew:
+        if anew or not tombs:
             return list(tombs)
         put = (changed.entry for changed in self._changed.values())
         hit = {port for entry in put for port in self.found.shelf.tombs_of(entry)}

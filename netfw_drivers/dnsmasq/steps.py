@@ -47,6 +47,11 @@ def _folders(files: Files) -> tuple[str, str, str]:
     return str(files.opts), str(files.addn_hosts), str(files.host)
 
 
+def _paths(files: Files, port: PortId) -> tuple[str, str, str]:
+    name, (opts, names, host) = str(port), _folders(files)
+    return f"{opts}/{name}", f"{names}/{name}", f"{host}/{name}"
+
+
 @frozen
 class MarkReload:
     """Note that dnsmasq has to be told, before anything is changed that it must be told of."""
@@ -98,7 +103,7 @@ class PutPort:
 
     def changes(self) -> Sequence[FileChange]:
         """Options and names first: who is answered is answered with all of them."""
-        opts, names, host = (f"{folder}/{self.port}" for folder in _folders(self.files))
+        opts, names, host = _paths(self.files, self.port)
         former = self.former or PortText()
         found: list[FileChange] = []
         for path, text, before in (
@@ -128,7 +133,7 @@ class DropPort:
 
     def changes(self) -> Sequence[FileChange]:
         tomb = (WriteFile(str(tomb_of(self.files, self.port)), self.tomb),) if self.tomb else ()
-        opts, names, host = (f"{folder}/{self.port}" for folder in _folders(self.files))
+        opts, names, host = _paths(self.files, self.port)
         return (*tomb, RemoveFile(host), RemoveFile(names), RemoveFile(opts))
 
 
