@@ -169,6 +169,10 @@ class ImaginaryGround(DhcpGround):
     def kill_server(self, network, server):
         self.machines[0].kill(network)
 
+    def restart_host(self):
+        for serving in self.machines[0].nets.values():
+            serving.alive, serving.process, serving.addresses = False, 0, frozenset()
+
     def vanish(self, network, value):
         GoodDhcp(self.machines[0]).drop_network(network)
 

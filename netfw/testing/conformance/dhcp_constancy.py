@@ -11,6 +11,7 @@ from attrs import evolve
 
 from netfw.drivers.base import Capability
 from netfw.drivers.dhcp import DhcpDriver
+from netfw.drivers.host_driver import HostDriver
 from netfw.model.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_leases import ON_LINK
@@ -111,6 +112,23 @@ class DhcpConstancyConformance(DhcpSuite):
         self.bring(successor, net, tenant)
         self.await_server(net, lambda found: found.listens)
         assert self.renewed(guest) == before
+
+    @proves(HostDriver, 6)
+    @proves(DhcpDriver, 4)
+    def test_a_host_that_was_started_again_serves_as_before(self, make_driver: MakeDriver) -> None:
+        first = make_driver()
+        net = a_net()
+        tenant = net.tenant()
+        self.bring(first, net, tenant)
+        guest, before = self.leased(tenant)
+        self.ground.killed(first)
+        self.ground.restart_host()
+        successor = make_driver()
+        self.know(net)
+        outcome = successor.converge(Update(put=wanted(net, tenant), complete=True))
+        assert outcome.ok, str(outcome)
+        assert self.renewed(guest) == before
+        self.assert_device(net, net.subnets[0].gateway)
 
     @proves(DhcpDriver, 6)
     def test_the_device_has_exactly_the_addresses_and_routes_that_are_asked_for(

@@ -150,6 +150,10 @@ class DhcpGround(ABC):
         """Kill the processes that serve *network*, as a crash would."""
 
     @abstractmethod
+    def restart_host(self) -> None:
+        """The host was started again: processes, namespaces and devices are gone, files are not."""
+
+    @abstractmethod
     def vanish(self, network: NetworkId, value: DhcpNetwork) -> None:
         """Remove what the driver made for *network*, not through the driver."""
 

@@ -190,6 +190,14 @@ class LabGround(DhcpGround):
     def kill_server(self, network: NetworkId, server: ServerPort) -> None:
         self._sites[0].kill_processes_in(self._namespace(server))
 
+    def restart_host(self) -> None:
+        site = self._sites[0]
+        for netns in site.namespaces():
+            site.kill_processes_in(netns)
+            site.ip("netns", "delete", netns)
+        site.ovs.stop_switch()
+        site.ovs.start_switch()
+
     def vanish(self, network: NetworkId, value: DhcpNetwork) -> None:
         self._sites[0].forget(str(network), value.server.id)
 

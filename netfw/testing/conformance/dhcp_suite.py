@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -51,6 +51,7 @@ class DhcpSuite:
     has to leave it as it was.
     """
 
+    HOOKS: ClassVar[tuple[str, ...]] = ("shared_ground",)
     ground: DhcpGround
     _servers: dict[NetworkId, ServerPort]
 
