@@ -169,7 +169,9 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         outcome = super().converge(update)
         self._remember(update, outcome)
         lost = dict(self._keep_watch(outcome.done & update.put.keys()))
-        lost |= {key: self._conflicts.pop(key, error) for key, error in outcome.failed.items()}
+        lost |= {key: self._conflicts.get(key, error) for key, error in outcome.failed.items()}
+        for key in (*update, *outcome.failed):
+            self._conflicts.pop(key, None)
         self._wake(update, outcome)
         return evolve(outcome, done=outcome.done - lost.keys(), failed=lost)
 

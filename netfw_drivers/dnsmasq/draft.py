@@ -212,7 +212,8 @@ class Draft:
     def _contradicts(self) -> bool:
         """Whether dnsmasq remembers something else than the files are going to say."""
         shelf = self.found.shelf
-        if shelf.reload or len(self._changed) > MANY or len(shelf.tombs) > MANY:
+        many = len(self._changed) + len(self._gone) > MANY or len(shelf.tombs) > MANY
+        if shelf.reload or many:
             return True
         if self._text is not None and self._text.opts != shelf.opts:
             return True

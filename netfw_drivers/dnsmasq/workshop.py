@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, assert_never, cast
 
 from netfw.errors import NetfwError, OperationRefused
+from netfw.linux import netns
 from netfw.linux.files import (
     FileChange,
     RemoveFile,
@@ -203,10 +204,12 @@ class Workshop:
     def _release(self, stage: Stage) -> None:
         """Give leases back, and see that they are gone from the lease file."""
         steps = {operation: cast(ReleaseLease, operation.payload) for operation in stage.operations}
-        for operation, step in steps.items():
-            done = run_command(step.lease.release(step.device), namespace=step.netns)
-            if not done.ok:
-                raise OperationRefused({operation: done.said})
+        first = next(iter(steps.values()))
+        with netns.worker(first.netns) as there:
+            for operation, step in steps.items():
+                done = there.run(run_command, step.lease.release(step.device))
+                if not done.ok:
+                    raise OperationRefused({operation: done.said})
         deadline = time.monotonic() + PATIENCE
         while left := dict(self._unreleased(steps)):
             if time.monotonic() > deadline:

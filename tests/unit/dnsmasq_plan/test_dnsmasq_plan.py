@@ -12,7 +12,8 @@ from netfw.errors import InvalidInput
 from netfw.linux.files import RemoveFile, WriteFile
 from netfw.model.dhcp_option import DhcpOption
 from netfw.plan import Update
-from netfw.testing.conformance.dhcp_world import Net, a_net, wanted
+from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, wanted
+from netfw_drivers.dnsmasq.draft import MANY
 from netfw_drivers.dnsmasq.entries import (
     HostEntry,
     Lease,
@@ -265,6 +266,18 @@ def test_a_port_moves_from_network_to_network() -> None:
     )
     steps = {o.backend: type(o.payload) for o in planned(observed, moved)}
     assert steps == {f"files/{net.id}": DropPort, f"files/{other.id}": PutPort}
+
+
+def test_very_many_changes_are_told_in_one_go() -> None:
+    """dnsmasq's queue of changed files is bounded."""
+    net = a_net(a_subnet(cidr="10.0.0.0/16", gateway=None))
+    few, many = ([net.tenant(10 + at) for at in range(count)] for count in (MANY, MANY + 1))
+    assert SignalServer not in stages(planned(found_network(net), *few))
+    assert stages(planned(found_network(net), *many))[-1] is SignalServer
+    dropped = planned(found_network(net, *many), drop=many)
+    assert stages(dropped)[-1] is SignalServer
+    drops = [o.payload for o in dropped if isinstance(o.payload, DropPort)]
+    assert {drop.tomb for drop in drops} == {None}
 
 
 def test_who_is_in_a_file_is_read_back() -> None:
