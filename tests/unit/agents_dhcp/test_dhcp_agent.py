@@ -150,6 +150,29 @@ def test_what_fails_is_a_matter_of_its_network_or_port_alone():
     assert found.served() == {1: {11, 12}, 2: {11}}
 
 
+def test_ports_that_waited_for_their_network_come_with_it():
+    found = World(*CLOUD, ONE)
+    found.machine.refused[NetworkKey(NET.id)] = "no"
+    found.until(lambda status: status.degraded)
+    for _ in range(5):
+        found.turn(after=8.0)
+    assert found.loop.status.waiting == {f"port {ONE.id}": "its network"}
+    found.machine.refused.clear()
+    found.machine.tell(KeysChanged("it can be had now", {NetworkKey(NET.id)}))
+    found.turn(after=1.0)  # long before the port itself would be tried again
+    found.ready()
+    assert found.status_of(ONE) is Status.ACTIVE
+
+
+def test_what_is_gone_when_the_source_is_read_from_the_beginning_goes():
+    found = world()
+    found.loop._replica.forget()
+    found.source.commit(remove=(assigned(NET), ref(THREE)))
+    found.ready()
+    assert found.served() == {2: set()}
+    assert len(found.machine.held) == 1
+
+
 def test_a_source_that_does_not_answer_keeps_nobody_from_what_is_served():
     found = world()
     found.source.away = True
