@@ -8,6 +8,7 @@ what was ordered.  So a network that takes long keeps nobody waiting but itself.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from attrs import frozen
@@ -31,7 +32,7 @@ from netfw.drivers.metadata import MetadataDriver
 from netfw.drivers.process_events import ProcessDied
 from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.state_source import StateSource
-from netfw.errors import AgentMustEnd, NetfwError
+from netfw.errors import AgentMustEnd, BackendUnavailable, NetfwError
 from netfw.model.ids import NetworkId
 from netfw.plan import Outcome
 
@@ -91,6 +92,7 @@ class DhcpAgent(Work[AgentKey]):
         )
         self._leads = settings.metadata != MetadataRules()
         self._sweep_is_due = self._reread_is_due = False
+        self._finish_by: float | None = None
         self._faults: Mapping[str, str] = {}
 
     @property
@@ -181,9 +183,9 @@ class DhcpAgent(Work[AgentKey]):
         for order in self._crew.recall():
             self._ledger.recall(order)
         if self._crew.busy:
-            return Outcome(waiting={LEFTOVERS: "the end of what is being served"})
+            return self._let_finish()
         self._collect()
-        self._sweep_is_due = False
+        self._sweep_is_due, self._finish_by = False, None
         try:
             if self._reread_is_due:
                 self._serving.reread()
@@ -193,6 +195,17 @@ class DhcpAgent(Work[AgentKey]):
             return Outcome(failed={LEFTOVERS: exc})
         self._ledger.demand(gone)  # so that their ports are given back
         return Outcome(done=frozenset({LEFTOVERS}))
+
+    def _let_finish(self) -> Outcome[AgentKey]:
+        """Order nothing for a moment, so that what is at work ends; not longer."""
+        now = time.monotonic()
+        if self._finish_by is None:
+            self._finish_by = now + self._settings.pause
+        if now < self._finish_by:
+            return Outcome(waiting={LEFTOVERS: "the end of what is being served"})
+        self._sweep_is_due, self._finish_by = False, None
+        late = BackendUnavailable("it can not be removed beside a network that takes long")
+        return Outcome(failed={LEFTOVERS: late})
 
     def _give(self, orders: Iterable[Order]) -> frozenset[DhcpKey]:
         """Have *orders* carried out, and wait a moment for them; their keys."""

@@ -25,6 +25,8 @@ class DhcpSettings:
     """Networks that are worked on at the same time."""
     patience: float = 0.1
     """Seconds that a pass waits for what it ordered; what takes longer is told of later."""
+    pause: float = 1.0
+    """Seconds for which nothing is begun, so that what was left behind is removed alone."""
     gateways: bool = False
     """The host's fabric routes: serve from the gateways' addresses."""
     metadata: MetadataRules = field(factory=MetadataRules)

@@ -266,6 +266,24 @@ def test_a_complete_pass_waits_for_what_is_at_work_and_comes_alone():
     }  # fmt: skip
 
 
+def test_leftovers_wait_for_a_network_that_takes_very_long_and_nobody_waits_for_them():
+    found = world(patience=0.0, pause=0.0)
+    gate = found.dhcp.gates[NET.id] = threading.Event()
+    calls = len(found.dhcp.calls)
+    found.source.put(port(13, NET))
+    found.turn()
+    found.until_called(calls + 1)
+    stray = NetworkKey(server_port(1, NET).id)
+    found.machine.held[stray] = "old"
+    found.loop.resync()
+    found.source.put(port(12, OTHER))
+    status = found.until(lambda status: 12 in found.served()[2])
+    assert "takes long" in status.degraded["what was left behind"]
+    gate.set()
+    found.ready(pace=1.0)
+    assert stray not in found.machine.held
+
+
 def test_a_restart_changes_nothing():
     found = world()
     found.turn()
