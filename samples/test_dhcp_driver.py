@@ -9,11 +9,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 from attrs import frozen
 
 from netfw.testing.lab import sandbox
+from netfw.testing.lab.agent import PrivateAgent
+from netfw.testing.lab.dhcp_client import Udhcpc
+from netfw.testing.lab.instance import Plug
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "samples" / "dhcp_driver"
@@ -78,6 +83,63 @@ def test_its_types_are_checked_against_netfw(site: Path, tmp_path: Path) -> None
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+NETWORK, SERVER, PORT = (str(UUID(int=number)) for number in (1, 2, 3))
+MAC = "fa:16:3e:00:00:03"
+
+
+def topology(host: str) -> dict[str, Any]:
+    """A network with an instance, served by DHCP on the same host."""
+    here = {"network": "net", "host": host, "port_security_enabled": False}
+    server = {"id": SERVER, "mac_address": "fa:16:3e:00:00:02", "fixed_ips": ["10.0.0.2"], **here}
+    return {
+        "hosts": {host: {}},
+        "networks": [{"id": NETWORK, "name": "net", "network_type": "local"}],
+        "subnets": [{"name": "sub", "network": "net", "cidr": "10.0.0.0/24"}],
+        "ports": [
+            {"name": "server", "device_owner": "network:dhcp", **server},
+            {"name": "vm", "id": PORT, "mac_address": MAC, "fixed_ips": ["10.0.0.3"], **here},
+        ],
+        "assignments": [{"service": "dhcp", "host": host, "network": "net"}],
+    }
+
+
+@pytest.mark.spec("DRV-33")
+def test_the_dhcp_agent_serves_by_it(
+    site: Path, make_lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over a restart, too: the process that serves goes on."""
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    (host,) = make_lab(hosts=1, bridges=["br-int"]).hosts.values()
+    file, home = tmp_path / "topology.json", tmp_path / "tiny"
+    file.write_text(json.dumps(topology(host.name)))
+    options = {
+        "file": {"path": file, "status_path": tmp_path / "said", "poll": 0.05, "settle": 0},
+        "openvswitch": {"datapath_type": "netdev", "ovsdb_connection": host.ovs.remote},
+    }
+    chosen = {"agent": {"dhcp_driver": "tiny-dhcp"}, "tiny-dhcp": {"directory": home}}
+    wiring = PrivateAgent(host, tmp_path / "l2", "netfw.cli.ovs_agent", options)
+    agent = PrivateAgent(host, tmp_path / "dhcp", "netfw.cli.dhcp_agent", {**options, **chosen})
+    ids = {"iface-id": PORT, "attached-mac": MAC}
+    plug = Plug(bridge="br-int", device="tap3", mac=MAC, external_ids=ids)
+    client = Udhcpc(host.instance("vm", plug), patience=30.0)
+    try:
+        wiring.start()
+        agent.start()
+        lease = client.lease()
+        assert (str(lease.ip), str(lease.server)) == ("10.0.0.3", "10.0.0.2")
+        records = {path.name: path.read_bytes() for path in (home / "processes").rglob("*.pid")}
+        agent.kill()
+        assert client.renew() == lease
+        agent.start()
+        assert client.renew() == lease
+        again = {path.name: path.read_bytes() for path in (home / "processes").rglob("*.pid")}
+        assert again == records != {}, "the server was started again"
+    finally:
+        client.close()
+        agent.kill()
+        wiring.kill()
 
 
 @frozen
