@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref
 from netfw.model.subnet import Subnet
 from netfw.server.db.assignments import AssignmentRows
+from netfw.server.db.database import View
 from netfw.server.plugin.abandonment import Abandonment, changed
 from netfw.server.plugin.agents import DHCP_AGENT
 from netfw.server.plugin.backbone import Backbone
@@ -31,8 +32,9 @@ LOG = logging.getLogger(__name__)
 class DhcpScheduler:
     """A network gets its agents with its first subnet that has DHCP, and keeps them.
 
-    A network that a dead agent serves goes to others that are alive, with the port and so the
-    addresses of the dead one's server.
+    A network of an agent that died or was switched off goes to others, with the port and so the
+    addresses of its server.  Where there are no others, that of a dead one stays with it; one that
+    is switched off serves nothing.
     """
 
     agent_type: ClassVar[str] = DHCP_AGENT
@@ -62,11 +64,12 @@ class DhcpScheduler:
                 pass
 
     def mend(self) -> int:
-        """Take networks from dead agents, and give agents to networks that have too few.
+        """Take networks from agents that are dead or off, and give agents to those with too few.
 
         Each network is a transaction of its own.  Returns how many there were to change.
         """
         changed = sum(map(self._move, self._abandoned()))
+        changed += sum(map(self._withdraw, self.backbone.read(self._withdrawn_from)))
         wanted = self.backbone.settings.dhcp_agents_per_network
 
         def unserved() -> tuple[UUID, ...]:
@@ -108,27 +111,45 @@ class DhcpScheduler:
         wanted = self.backbone.settings.allow_automatic_dhcp_failover
         return self.abandonment.found() if wanted else ()
 
-    def _move(self, network: UUID) -> bool:
-        return changed(self.backbone, lambda unit: self._moved(unit, NetworkId(network)))
+    def _withdrawn_from(self, view: View) -> tuple[UUID, ...]:
+        """The networks of agents that are switched off."""
+        off = sorted(self.serving.switched_off(view))
+        return tuple(id for host in off for id in self.serving.at(view, host))
 
-    def _moved(self, unit: Unit, id: NetworkId) -> bool:
-        """Replace the dead agents of a network by as many that are alive, if there are any."""
+    def _move(self, network: UUID) -> bool:
+        def moved(unit: Unit) -> bool:
+            dead = self.serving.dead(unit.tx)
+            return self._replaced(unit, NetworkId(network), dead, "dead", anyway=False)
+
+        return changed(self.backbone, moved)
+
+    def _withdraw(self, network: UUID) -> bool:
+        def withdrawn(unit: Unit) -> bool:
+            off = self.serving.switched_off(unit.tx)
+            return self._replaced(unit, NetworkId(network), off, "switched off", anyway=True)
+
+        return changed(self.backbone, withdrawn)
+
+    def _replaced(
+        self, unit: Unit, id: NetworkId, unwanted: Collection[str], why: str, *, anyway: bool
+    ) -> bool:
+        """Replace the agents on *unwanted* hosts by as many others; *anyway*: or by nobody."""
         network, target = unit.network(id, lock=True), Ref(Kind.NETWORK, id)
         serving = self.serving.hosts(unit.tx, target)
-        dead = sorted(serving & self.serving.dead(unit.tx))
-        settings = self.backbone.settings
-        spare = max(0, len(serving) - settings.dhcp_agents_per_network)
+        gone = sorted(serving.intersection(unwanted))
+        spare = max(0, len(serving) - self.backbone.settings.dhcp_agents_per_network)
         fresh = self.serving.fill(
             unit,
             target,
-            lambda _: len(serving) + len(dead) - spare,
+            lambda _: len(serving) + len(gone) - spare,
             zones=network.availability_zone_hints,
         )
-        if not fresh and serving <= set(dead):
-            return False
-        gone = dead[: len(fresh) + spare]
+        if not anyway:
+            if not fresh and serving <= set(gone):
+                return False
+            gone = gone[: len(fresh) + spare]
         for host in gone:
-            LOG.warning("network %s is taken from the dead DHCP agent on %s", id, host)
+            LOG.warning("network %s is taken from the DHCP agent on %s, which is %s", id, host, why)
             self.reserve_port(unit, id, host)
             self.serving.relieve(unit, target, host)
         return bool(gone)

@@ -46,6 +46,10 @@ class ServingAgents:
         """The hosts of those that are dead."""
         return frozenset(agent.host for agent in self.known(moment) if not agent.alive)
 
+    def switched_off(self, moment: Moment) -> frozenset[str]:
+        """The hosts of those that people switched off."""
+        return frozenset(agent.host for agent in self.known(moment) if not agent.admin_up)
+
     def hosts(self, moment: Moment, target: Ref) -> frozenset[str]:
         """Those that serve *target*."""
         found = AssignmentRows(moment.connection).of([target])

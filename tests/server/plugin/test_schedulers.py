@@ -85,6 +85,26 @@ def test_a_dead_agents_networks_go_to_others_with_the_addresses_of_its_port(make
     assert cloud.hosts(network["id"]) == ["b"]
 
 
+@pytest.mark.spec("ML2-10", "DHCP-06")
+def test_an_agent_that_is_switched_off_serves_nothing_until_it_is_on(make: Make) -> None:
+    cloud = make(allow_automatic_dhcp_failover=False)
+    cloud.agents(DHCP, "a", "b")
+    network, one = cloud.network(), cloud.agent("a", DHCP)
+    assert cloud.hosts(network) == ["a"]
+    plugin = cloud.calls.plugin
+    plugin.update(ADMIN, "agent", one, {"admin_state_up": False})
+    assert cloud.hosts(network) == ["b"]
+    plugin.update(ADMIN, "agent", one, {"admin_state_up": True})
+    assert cloud.hosts(network) == ["b"], "who serves goes on"
+    plugin.create(ADMIN, "dhcp_network", [{"agent_id": one, "network_id": network}])
+    plugin.update(ADMIN, "agent", one, {"admin_state_up": False})
+    assert cloud.hosts(network) == ["b"], "one is enough"
+    plugin.update(ADMIN, "agent", cloud.agent("b", DHCP), {"admin_state_up": False})
+    assert cloud.hosts(network) == [], "off is off, even where there is nobody else"
+    plugin.update(ADMIN, "agent", one, {"admin_state_up": True})
+    assert cloud.hosts(network) == ["a"]
+
+
 @pytest.mark.spec("ML2-10")
 def test_without_failover_networks_stay(make: Make) -> None:
     cloud = make(allow_automatic_dhcp_failover=False)
