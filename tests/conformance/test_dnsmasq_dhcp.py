@@ -8,6 +8,7 @@ import pytest
 
 from netfw.drivers.base import Host
 from netfw.testing.conformance.dhcp import DhcpDriverConformance
+from netfw.testing.conformance.dhcp_constancy import DhcpConstancyConformance
 from netfw.testing.conformance.dhcp_guest import LabGuest
 from netfw.testing.conformance.dhcp_lab import LabGround
 from netfw.testing.conformance.dhcp_world import a_net
@@ -46,6 +47,19 @@ class TestDnsmasq(DhcpDriverConformance):
         assert "web1.example.org" in asked(guest, str(named.ip), lease.server)
         self.drop(driver, nameless)
         assert str(nameless.ip) not in asked(guest, f"{unnamed}.example.org", lease.server)
+
+
+class VethGround(DnsmasqGround):
+    use_veth = True
+
+
+@pytest.mark.spec("DHCP-22", "DHCP-23", "DHCP-26", "DHCP-27", "DHCP-49")
+class TestDnsmasqOnVethPairs(DhcpConstancyConformance):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_ground(cls) -> Iterator[VethGround]:
+        with VethGround() as ground:
+            yield ground
 
 
 def asked(guest: LabGuest, name: str, server: IPv4Address) -> str:

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from netfw.drivers import loader
 from netfw.drivers.base import DriverInfo, Host
@@ -87,6 +87,9 @@ class LabGround(DhcpGround):
     Networks are VLANs of one bridge, which the ground sets: it does what a switch driver would.
     """
 
+    use_veth: ClassVar[bool] = False
+    """Servers are plugged by veth pairs, and not by internal ports of the switch."""
+
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._sites: list[Site] = []
@@ -104,10 +107,13 @@ class LabGround(DhcpGround):
 
     def make_interface(self, host: Host, ovs: PrivateOvs) -> InterfaceDriver:
         """What plugs the server's port: that of Open vSwitch, unless you say otherwise."""
-        options = {"ovsdb_connection": ovs.remote, "ovsdb_timeout": ANSWER}
-        return loader.create(
-            InterfaceDriver, "openvswitch", {**options, "integration_bridge": BRIDGE}, host
-        )
+        options = {
+            "ovsdb_connection": ovs.remote,
+            "ovsdb_timeout": ANSWER,
+            "integration_bridge": BRIDGE,
+            "ovs_use_veth": self.use_veth,
+        }
+        return loader.create(InterfaceDriver, "openvswitch", options, host)
 
     def __enter__(self) -> Self:
         sandbox.require()
@@ -251,7 +257,9 @@ class LabGround(DhcpGround):
 
     def _pull_out(self, network: NetworkId, value: DhcpNetwork) -> None:
         site = self._sites[0]
-        site.ovs.vsctl("del-port", site.rows()[str(value.server.id)])
+        row = site.rows()[str(value.server.id)]
+        site.ovs.vsctl("del-port", row)
+        site.place.attempt(["ip", "link", "delete", row])  # a veth outlives its port
 
     def _namespace(self, server: ServerPort) -> str:
         found = self._sites[0].find(server.id)
