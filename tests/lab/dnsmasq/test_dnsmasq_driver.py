@@ -401,3 +401,39 @@ def test_the_plan_reads_like_what_an_operator_would_do(host: DnsmasqHost) -> Non
 
 def test_dropping_what_nobody_has_is_nothing(host: DnsmasqHost) -> None:
     assert host.driver.converge(Update(drop=frozenset({NetworkKey(NetworkId(uuid4()))}))).ok
+
+
+def test_what_is_logged_is_where_the_operator_wants_it(host: DnsmasqHost, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    host.settings = evolve(host.settings, log_directory=logs)
+    host.restart()
+    net = a_net()
+    port = net.tenant()
+    assert host.put(net, port).ok
+    assert host.lease(port) is not None
+    until(lambda: f"DHCPACK({device_name('tap', net.value.server.id)})" in said(logs))
+    assert host.drop(net).ok
+    assert not list(logs.iterdir())
+
+
+def said(directory: Path) -> str:
+    return "".join(path.read_text() for path in directory.rglob("*") if path.is_file())
+
+
+def test_a_dnsmasq_that_does_not_start_says_why_and_leaves_nothing(
+    host: DnsmasqHost, tmp_path: Path
+) -> None:
+    further = tmp_path / "further.conf"
+    further.write_text("no-such-option\n")
+    host.settings = evolve(host.settings, config_file=further)
+    host.restart()
+    net = a_net()
+    port = net.tenant()
+    outcome = host.put(net, port)
+    assert outcome.failed.keys() == {net.key}
+    assert outcome.waiting.keys() == {port.key}
+    assert "bad option" in str(outcome.failed[net.key])
+    assert not host.driver.held()
+    assert not host.interface.held()
+    further.write_text("")
+    assert host.put(net, port).ok
