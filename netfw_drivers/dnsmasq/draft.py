@@ -217,11 +217,11 @@ class Draft:
             return True
         if self._text is not None and self._text.opts != shelf.opts:
             return True
+        if any(needs_reload(shelf.ports.get(p), new.text) for p, new in self._changed.items()):
+            return True
         freed = {a for port in self._gone for a in shelf.entry(port).addresses}
-        return any(
-            needs_reload(shelf.ports.get(port), changed.text) or self._reuses(changed.entry, freed)
-            for port, changed in self._changed.items()
-        )
+        remembers = bool(freed or shelf.tombs)
+        return remembers and any(self._reuses(new.entry, freed) for new in self._changed.values())
 
     def _reuses(self, entry: HostEntry, freed: set[IpAddress]) -> bool:
         """Whether *entry* has an address that dnsmasq keeps for somebody else."""
@@ -234,8 +234,9 @@ class Draft:
         """Changes of files; dnsmasq reads those that it needs no telling for in this order."""
         files, shelf = self._files, self.found.shelf
         anew = reload is not None or not self.found.process or self._is_starting()
-        if reload not in (None, shelf.reload):
-            yield MarkReload(files, reload), self._owner
+        mark = Reload.RESTART if self._is_starting() and self.found.process else reload
+        if mark is not None and mark is not shelf.reload:
+            yield MarkReload(files, mark), self._owner
         if self._text is not None and self._value is not None and self._is_network_changed():
             put = PutNetwork(files=files, wanted=self._text, value=self._value)
             yield put, self._owner
