@@ -1,0 +1,47 @@
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netfw.testing.lab.dhcp_client import Udhcpc
+from netfw.testing.lab.host import Host
+from netfw.testing.lab.instance import Plug
+
+PROGRAM = Path(__file__).with_name("lease.py")
+DIRECTORY = "/run/mine"  # the host's own
+MAC = "fa:16:3e:00:00:11"
+PORT = "00000000-0000-0000-0000-000000000065"
+
+
+def run(word: str, host: Host) -> str:
+    return host.run([sys.executable, str(PROGRAM), word, host.ovs.remote, DIRECTORY])
+
+
+@pytest.mark.spec("DRV-20")
+def test_an_instance_gets_its_lease_after_the_program_has_ended(make_lab: Any) -> None:
+    (host,) = make_lab(hosts=1, bridges=["br-int"]).hosts.values()
+    ids = {"iface-id": PORT, "attached-mac": MAC}
+    plug = Plug(bridge="br-int", device="tap-web", mac=MAC, external_ids=ids)
+    instance = host.instance("web", plug)
+    for _ in range(2):  # twice is once
+        said = run("serve", host)
+        assert f"port {PORT}" in said
+        assert "tap-web" in said
+    client = Udhcpc(instance)
+    lease = client.lease()
+    client.close()
+    assert lease is not None
+    assert (str(lease.ip), lease.mtu, lease.hostname) == ("10.0.0.11", 1450, "web")
+    assert [str(each) for each in (*lease.gateways, *lease.dns)] == ["10.0.0.1", "192.0.2.53"]
+    assert "It serves nothing: True" in run("stop", host)
+    assert host.ovs.vsctl("list-ports", "br-int").split() == ["tap-web"]
+    assert host.run(["find", f"{DIRECTORY}/dhcp", "-name", "*-*"]) == ""
+    assert "qdhcp" not in host.run(["ip", "netns"])
+
+
+def test_the_program_says_how_it_is_called() -> None:
+    done = subprocess.run([sys.executable, PROGRAM], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "python lease.py serve" in done.stderr
