@@ -178,7 +178,12 @@ def dhcp_port(port: Port) -> DhcpPort | None:
 
 
 def _name(port: Port) -> tuple[str, str]:
-    """Host name and domain that all addresses of a port share; empty: each has its own."""
+    """Host name and domain that all addresses of a port share; empty: each has its own.
+
+    A source that assigns no names, such as a file, may say how a port is called all the same.
+    """
+    if not port.dns_assignment:
+        return port.dns_name, port.dns_domain
     hostnames = {each.hostname for each in port.dns_assignment}
     domains = {
         each.fqdn.removesuffix(".").partition(".")[2] for each in port.dns_assignment if each.fqdn

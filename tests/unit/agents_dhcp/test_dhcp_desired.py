@@ -60,6 +60,12 @@ def test_a_port_brings_its_name_options_and_addresses():
     assert value.hostname == ""
 
 
+def test_a_port_to_which_no_names_are_assigned_is_called_as_it_says():
+    named = evolve(ONE, dns_name="web", dns_domain="example.org.")
+    value = desired(NET, SUBNET, named).ports[ONE.id]
+    assert (value.hostname, value.domain) == ("web", "example.org.")
+
+
 @pytest.mark.spec("DHCP-20")
 def test_the_servers_port_is_taken_from_the_source_when_it_is_as_it_should_be():
     second = evolve(subnet(NET, 7), enable_dhcp=True)
