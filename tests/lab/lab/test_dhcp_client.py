@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from netfw.errors import BackendBroken
 from netfw.model.route import Route
 from netfw.testing.lab.dhcp_client import Dhclient4, Dhclient6, Udhcpc, solicit
 from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
@@ -182,7 +183,15 @@ def test_an_announcement_is_read(lab: Lab, guest: Instance):
     assert solicit(guest, patience=0.3) is None
 
 
-def test_files_are_gone_with_the_client(guest: Instance):
-    before = set(Path(tempfile.gettempdir()).iterdir())
-    Udhcpc(guest).close()
-    assert set(Path(tempfile.gettempdir()).iterdir()) <= before
+def test_files_are_gone_with_the_client(guest: Instance, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    client = Udhcpc(guest)
+    assert list(tmp_path.iterdir())
+    client.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_client_that_is_not_installed_is_named(guest: Instance, monkeypatch):
+    monkeypatch.setattr("netfw.testing.lab.dhcp_client.search_path", lambda: "/nowhere")
+    with pytest.raises(BackendBroken, match=r"not installed: udhcpc \(apt install udhcpc"):
+        Udhcpc(guest)
