@@ -136,9 +136,10 @@ def _why(error: OSError) -> str:
 
 def _make_directories(paths: Iterable[Path]) -> None:
     for path in sorted(paths):
-        if not path.is_dir():
-            path.mkdir(_DIRECTORY, parents=True, exist_ok=True)
-            path.chmod(_DIRECTORY)
+        for each in (*reversed(path.parents), path) if not path.is_dir() else ():
+            if not each.is_dir():
+                each.mkdir(_DIRECTORY, exist_ok=True)
+                each.chmod(_DIRECTORY)
 
 
 def _write(path: str, content: str) -> None:

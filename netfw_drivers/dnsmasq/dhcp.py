@@ -34,6 +34,7 @@ from netfw.linux.station import Stations
 from netfw.model.device import dhcp_namespace
 from netfw.model.ids import NetworkId
 from netfw.plan import Operation, Outcome, Plan, Stage, Update
+from netfw_drivers.dnsmasq.access import why_unreachable
 from netfw_drivers.dnsmasq.book import Book, id_of
 from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
 from netfw_drivers.dnsmasq.plan import plan_dhcp
@@ -110,7 +111,8 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         missing = map(why_missing, (self._settings.command, "dhcp_release", "dhcp_release6"))
         confs = why_not_writable(self._settings.confs)
         advice = f"{confs}: correct dhcp_confs, or run as a user who may" if confs else None
-        return tuple(fault for fault in (*missing, advice) if fault is not None)
+        closed = why_unreachable(self._settings.confs, self._settings.user)
+        return tuple(fault for fault in (*missing, advice, closed) if fault is not None)
 
     def close(self) -> None:
         with self._lock:

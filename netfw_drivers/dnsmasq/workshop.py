@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, assert_never, cast
 
-from netfw.errors import NetfwError, OperationRefused
+from netfw.errors import BackendBroken, NetfwError, OperationRefused
 from netfw.linux import netns
 from netfw.linux.files import (
     FileChange,
@@ -22,6 +22,7 @@ from netfw.linux.inotify import ADVICE, allow_more_instances
 from netfw.linux.process import Program, Supervisor, run_command
 from netfw.model.ids import NetworkId
 from netfw.plan import Operation, Stage
+from netfw_drivers.dnsmasq.access import why_unreachable
 from netfw_drivers.dnsmasq.book import Book
 from netfw_drivers.dnsmasq.entries import find_leases, render_leases, without_leases
 from netfw_drivers.dnsmasq.files import Files
@@ -104,6 +105,8 @@ class Workshop:
             self._supervisor().stop(process_key(network))
         for read in (step.files.host, step.files.addn_hosts, step.files.opts):
             make_directory(read)  # one that comes later is never looked into
+            if why := why_unreachable(read, self._settings.user):
+                raise BackendBroken(why)
         if self._settings.log_directory is not None:
             make_directory(step.files.log(self._settings.log_directory).parent)
         self._start(network, step.program)

@@ -13,6 +13,7 @@ from pathlib import Path
 from attrs import frozen
 
 from netfw.errors import InvalidInput
+from netfw.linux.files import make_directory
 from netfw.linux.process.identity import Handle, hold_marked, mark_of, marked
 from netfw.linux.process.program import ProcessKey, Program
 
@@ -77,7 +78,7 @@ class Orphans:
         return self._found
 
     def _head(self) -> str:
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self._directory)
         status = self._directory.stat()
         return f"{status.st_dev}:{status.st_ino}:"
 

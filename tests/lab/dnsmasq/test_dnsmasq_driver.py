@@ -31,7 +31,6 @@ from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import a_net, a_subnet, a_subnet6, wanted
 from netfw.testing.conformance.effort import effort_of
-from netfw_drivers.dnsmasq.settings import Settings
 
 PATIENCE = 10.0
 
@@ -376,7 +375,7 @@ def test_a_place_is_where_the_device_is(host: DnsmasqHost) -> None:
 def test_what_the_host_lacks_is_said_with_what_to_do(host: DnsmasqHost, tmp_path: Path) -> None:
     assert host.driver.faults() == ()
     (tmp_path / "file").write_text("")
-    settings = Settings(confs=tmp_path / "file" / "dhcp", command="dnsmasq-of-nobody")
+    settings = evolve(host.settings, confs=tmp_path / "file" / "dhcp", command="dnsmasq-of-nobody")
     command, confs = host.make_driver_at(settings.confs, settings=settings).faults()
     assert "dnsmasq-of-nobody" in command
     assert "install it" in command
