@@ -149,7 +149,13 @@ class DhcpIpv6Conformance(DhcpSuite):
         self.bring(first, net, tenant)
         before = self.leased6(tenant)
         self.ground.killed(first)
-        self.bring(make_driver(), net, tenant)
+        successor = make_driver()
+        self.bring(successor, net, tenant)
+        assert self.guest(tenant).renew6() == before
+        former = self.server(net).processes
+        self.ground.kill_server(net.id, net.value.server)
+        self.bring(successor, net, tenant)
+        self.await_server(net, lambda found: found.listens and found.processes != former)
         assert self.guest(tenant).renew6() == before
 
     @proves(DhcpDriver, 6, 9)

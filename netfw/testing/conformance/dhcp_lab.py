@@ -280,6 +280,7 @@ class LabGround(DhcpGround):
         instance = Instance(name, site.place, site.ovs)
         site.others.add(name)
         instance.open()
+        self._stack.callback(site.ip, "netns", "delete", name)
         self._stack.callback(instance.close)
         instance.plug(Plug(bridge=BRIDGE, device=name))
         return instance

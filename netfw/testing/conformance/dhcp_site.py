@@ -29,7 +29,7 @@ T = TypeVar("T")
 BRIDGE = "br-int"
 DEAD = 4095
 METADATA6 = ip_address("fe80::a9fe:a9fe")
-_DHCP = 67
+_SERVERS = {"udp": 67, "udp6": 547}
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-")
 
 
@@ -179,9 +179,17 @@ def _is_metadata(address: IpInterface) -> bool:
 
 def _listens() -> bool:
     """Whether somebody in this namespace waits for clients, by a socket of whatever kind."""
-    bound = Path("/proc/thread-self/net/udp").read_text().splitlines()[1:]
-    ports = {int(line.split()[1].rpartition(":")[2], 16) for line in bound}
-    return _DHCP in ports or len(Path("/proc/thread-self/net/packet").read_text().splitlines()) > 1
+    if _sockets("packet"):
+        return True
+    return any(
+        line.split()[1].endswith(f":{port:04X}")
+        for kind, port in _SERVERS.items()
+        for line in _sockets(kind)
+    )
+
+
+def _sockets(kind: str) -> list[str]:
+    return Path("/proc/thread-self/net", kind).read_text().splitlines()[1:]
 
 
 def _pids() -> list[int]:
