@@ -50,7 +50,7 @@ from netfw_drivers.dnsmasq.terms import Terms
 
 UNSERVED = "its network is not served on this host yet"
 MANY = 1000
-"""From how many files on dnsmasq is told to read all: its queue of single ones is bounded."""
+"""From how many ports on they are told in one go: dnsmasq's queue of single files is bounded."""
 
 FEW = 200
 """For how many ports at most the first lease file is filled.  Each lease makes each later port more
@@ -193,7 +193,10 @@ class Draft:
         return SignalServer(self._files) if reload is not None else None
 
     def _reload(self) -> Reload | None:
-        """How dnsmasq, if it goes on, is to be told what contradicts what it remembers."""
+        """How dnsmasq, if it goes on, is to be told what contradicts what it remembers.
+
+        With very many ports a start takes less time than a signal, within which nobody is answered.
+        """
         shelf = self.found.shelf
         if self._is_starting() or self.found.process is None or self._value is None:
             return None
@@ -202,7 +205,7 @@ class Draft:
         former = (shelf.tagged, *(tomb.tagged for tomb in shelf.tombs.values()))
         now = (changed.entry.tagged for changed in self._changed.values())
         tagged = shelf.reload is Reload.RESTART or any(former) or any(now)
-        return Reload.RESTART if tagged else Reload.SIGNAL
+        return Reload.RESTART if tagged or len(shelf.ports) > MANY else Reload.SIGNAL
 
     def _program_of(self, network: DhcpNetwork) -> Program:
         place = self.terms.place(self.id, network.server)
