@@ -43,7 +43,7 @@ def test_the_limit_is_raised_once_or_the_operator_is_told_how(
     command = tmp_path / "dnsmasq"
     command.write_text(SCRIPT.format(limit=limit))
     command.chmod(0o755)
-    settings = Settings(confs=tmp_path / "dhcp")
+    settings = Settings(confs=tmp_path / "dhcp", user="root")
     terms = Terms(settings=settings, device_name=lambda port: device_name("tap", port))
     raised = limit if may else tmp_path / "absent"
     workshop = Workshop(
