@@ -93,7 +93,7 @@ class LabGround(DhcpGround):
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._sites: list[Site] = []
-        self._hosts: dict[int, LocalHost] = {}
+        self._hosts: list[tuple[DhcpDriver, LocalHost]] = []
         self._vlans: dict[NetworkId, int] = {}
         self._servers: dict[str, int] = {}
         self._guests: dict[tuple[NetworkId, Mac], LabGuest] = {}
@@ -116,22 +116,27 @@ class LabGround(DhcpGround):
         return loader.create(InterfaceDriver, "openvswitch", options, host)
 
     def __enter__(self) -> Self:
+        """Start the switch.
+
+        :raises BackendBroken: something is missing on this machine; the message says what to do.
+        """
         sandbox.require()
-        home = Path(tempfile.mkdtemp(prefix="dhcp-", dir="/run"))
-        home.chmod(0o755)
-        self._stack.callback(shutil.rmtree, home, ignore_errors=True)
-        place = _here()
-        self._stack.callback(place.close)
-        ovs = PrivateOvs(home / "ovs")
-        self._stack.callback(ovs.stop)
-        ovs.start(*bridge_setup(BRIDGE))
-        self._home = home
-        self._sites.append(Site("host", place, ovs, home / "files"))
+        with ExitStack() as stack:
+            self._home = Path(tempfile.mkdtemp(prefix="dhcp-", dir="/run"))
+            self._home.chmod(0o755)
+            stack.callback(shutil.rmtree, self._home, ignore_errors=True)
+            place = _here()
+            stack.callback(place.close)
+            ovs = PrivateOvs(self._home / "ovs")
+            stack.callback(ovs.stop)
+            ovs.start(*bridge_setup(BRIDGE))
+            self._sites.append(Site("host", place, ovs, self._home / "files"))
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.dismiss()
-        for host in self._hosts.values():
+        for _driver, host in self._hosts:
             host.close()
         self._stack.close()
 
@@ -146,14 +151,15 @@ class LabGround(DhcpGround):
         driver = self.make_dhcp(host, site.directory)
         if second:
             driver = Elsewhere(driver, site.place)
-        self._hosts[id(driver)] = host
+        self._hosts.append((driver, host))
         return driver
 
     def killed(self, driver: DhcpDriver) -> None:
         driver.close()
-        host = self._hosts.pop(id(driver), None)
-        if host is not None:
-            host.close()
+        for known, host in self._hosts:
+            if known is driver:
+                host.close()
+        self._hosts = [(known, host) for known, host in self._hosts if known is not driver]
 
     def know(self, network: NetworkId, server: ServerPort) -> None:
         self._servers[str(server.id)] = self._vlan(network)
@@ -286,7 +292,7 @@ class LabGround(DhcpGround):
         return instance
 
     def _wait_at_most(self, seconds: float) -> None:
-        for host in self._hosts.values():
+        for _driver, host in self._hosts:
             share_ovsdb(host, self._sites[0].ovs.remote, ANSWER).timeout = seconds
 
     def _second(self) -> Site:
