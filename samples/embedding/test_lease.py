@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,11 @@ from netfw.testing.lab.dhcp_client import Udhcpc
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Plug
 
+ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("lease.py")
 DIRECTORY = "/run/mine"  # the host's own
 MAC = "fa:16:3e:00:00:11"
+TAKEN = re.compile(r"<!-- (samples/embedding/\S+) -->\n```python\n(.*?)```", re.DOTALL)
 PORT = "00000000-0000-0000-0000-000000000065"
 
 
@@ -45,3 +48,10 @@ def test_the_program_says_how_it_is_called() -> None:
     done = subprocess.run([sys.executable, PROGRAM], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert "python lease.py serve" in done.stderr
+
+
+def test_the_page_has_lines_of_the_program() -> None:
+    blocks = TAKEN.findall((ROOT / "docs/embedding.md").read_text())
+    assert len(blocks) == 2
+    for name, block in blocks:
+        assert block in (ROOT / name).read_text()

@@ -51,8 +51,9 @@ def test_a_sample_survives_being_written_and_read(path: Path, tmp_path: Path) ->
     assert set(read_topology(copy).items) == set(topology.items)
 
 
-def test_the_example_of_the_manual_is_good(tmp_path: Path) -> None:
-    text = (ROOT / "docs/file-source.md").read_text()
+@pytest.mark.parametrize("page", ["file-source.md", "dhcp.md"])
+def test_the_example_of_the_manual_is_good(tmp_path: Path, page: str) -> None:
+    text = (ROOT / "docs" / page).read_text()
     examples = [part.split("```")[0] for part in text.split("```yaml\n")[1:]]
     assert examples
     for example in examples:
