@@ -54,11 +54,11 @@ class DhcpNetwork:
     @property
     def addresses(self) -> tuple[IpInterface, ...]:
         """All that the server's device has: the port's own, and where instances reach the metadata
-        service through it, that service's own of each family."""
+        service through it, that service's own of both families: link-local addresses are there
+        without a subnet.  A host without IPv6 leaves out what it can not have."""
         if not self.metadata_for:
             return self.server.addresses
-        families = {4, *(subnet.ip_version for subnet in self.subnets)}
-        return (*self.server.addresses, *(METADATA_ADDRESSES[each] for each in sorted(families)))
+        return (*self.server.addresses, *METADATA_ADDRESSES.values())
 
     @property
     def gateways(self) -> tuple[IpAddress, ...]:

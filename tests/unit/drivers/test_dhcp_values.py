@@ -35,7 +35,7 @@ def test_the_metadata_service_has_an_address_of_each_family_where_it_is_reached(
     assert network(four, six).addresses == OWN
     metadata = (ip_interface("169.254.169.254/32"), ip_interface("fe80::a9fe:a9fe/128"))
     wanted = frozenset({four.id})
-    assert network(four, metadata_for=wanted).addresses == (*OWN, metadata[0])
+    assert network(four, metadata_for=wanted).addresses == (*OWN, *metadata)
     assert network(four, six, metadata_for=wanted).addresses == (*OWN, *metadata)
 
 
