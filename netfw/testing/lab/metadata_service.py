@@ -37,10 +37,11 @@ class MetadataService:
         """
         self._record.parent.mkdir(parents=True, exist_ok=True)
         self._record.touch()
+        before = len(self.requests())
         words = [str(self.port), self.secret, str(self._record)]
         self._process = self.host.spawn([sys.executable, "-m", __name__, *words])
         deadline = time.monotonic() + START_SECONDS
-        while not self.requests():
+        while len(self.requests()) == before:
             if time.monotonic() > deadline or self._process.poll() is not None:
                 raise BackendBroken(f"the metadata service does not begin on {self.host.name}")
             time.sleep(0.02)
@@ -51,7 +52,7 @@ class MetadataService:
             self._process.wait()
 
     def requests(self) -> list[dict[str, Any]]:
-        """What was asked so far: path and headers; the first says that it has begun."""
+        """What was asked so far: path and headers; one each time that it has begun says so."""
         return [json.loads(line) for line in self._record.read_text().splitlines()]
 
 
