@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from urllib.error import HTTPError
 
 import pytest
 from dhcp_cloud import DhcpNet, address, await_that, leased
-from openstack.exceptions import BadRequestException
 
 from netfw.cli.demo.dhcp_chapter import fetch, use_routes
 from netfw.cli.demo.server_chapter import Cloud
+from netfw.testing.lab.instance import Instance
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -47,6 +48,15 @@ def test_a_port_is_not_active_before_it_can_get_its_address(net: DhcpNet) -> Non
     await_that(lambda: net.cloud.network.get_port(port.id).status == "ACTIVE")
 
 
+@pytest.mark.spec("DHCP-06", "DHCP-40")
+def test_a_network_that_was_served_before_it_had_ports_serves_its_first(net: DhcpNet) -> None:
+    (place,) = await_that(net.places, "it is served")
+    pid = await_that(lambda: net.server_pid(place), "by dnsmasq")
+    place.dhcp.wait_for(lambda status: bool(status["ready"]))
+    net.boot(0)
+    assert net.server_pid(place) == pid
+
+
 @pytest.mark.spec("DHCP-43", "DHCP-48")
 def test_what_the_api_says_is_what_the_client_hears(net: DhcpNet) -> None:
     options = [
@@ -63,48 +73,6 @@ def test_what_the_api_says_is_what_the_client_hears(net: DhcpNet) -> None:
     await_that(lambda: [str(each) for each in client.renew().dns] == ["192.0.2.53"])
 
 
-HOSTILE = [
-    {"opt_name": "tftp-server", "opt_value": "x\ndhcp-script=/tmp/evil"},
-    {"opt_name": "tftp-server", "opt_value": "x\rconf-file=/etc/shadow"},
-    {"opt_name": "tftp-server\nserver-ip-address", "opt_value": "10.0.0.1"},
-    {"opt_name": "bootfile-name", "opt_value": "a\x00b"},
-    {"opt_name": "bootfile-name", "opt_value": "a\u2028b"},
-    {"opt_name": "tag:!known,router", "opt_value": "10.0.0.66\n"},
-    {"opt_name": "dhcp-option=3", "opt_value": "10.0.0.66"},
-    {"opt_name": "router", "opt_value": "10.0.0.1", "ip_version": 5},
-]
-
-
-@pytest.mark.spec("DHCP-48")
-@pytest.mark.parametrize("option", HOSTILE, ids=lambda o: repr(o["opt_name"] + o["opt_value"]))
-def test_hostile_options_are_refused_by_the_api(cloud: Cloud, option: dict[str, object]) -> None:
-    network = cloud.network.create_network(name="hostile")
-    try:
-        with pytest.raises(BadRequestException, match="extra_dhcp_opts"):
-            cloud.network.create_port(network_id=network.id, extra_dhcp_opts=[option])
-        assert not list(cloud.network.ports(network_id=network.id))
-    finally:
-        cloud.network.delete_network(network.id)
-
-
-@pytest.mark.spec("DHCP-48")
-def test_a_port_with_an_option_that_can_not_be_said_harms_nobody_else(net: DhcpNet) -> None:
-    """What the API can not know to be wrong, the driver refuses for that port alone."""
-    odd = [{"opt_name": "router", "opt_value": "10.0.0.1,option:dns-server,6.6.6.6"}]
-    try:
-        net.port(0, extra_dhcp_opts=odd)
-    except BadRequestException:
-        pass  # heard even earlier
-    net.boot(0)
-    text = "".join(
-        path.read_text()
-        for place in net.places()
-        for path in net.files(place).rglob("*")
-        if path.is_file()
-    )
-    assert "6.6.6.6" not in text
-
-
 @pytest.mark.spec("DHCP-46")
 def test_an_address_that_was_given_back_is_given_to_the_next_at_once(net: DhcpNet) -> None:
     port, client, _ = net.boot(0)
@@ -117,7 +85,7 @@ def test_an_address_that_was_given_back_is_given_to_the_next_at_once(net: DhcpNe
 
 
 @pytest.mark.spec("DHCP-49", "DHCP-45")
-def test_ipv6_addresses_by_dhcp_and_by_announcement(net: DhcpNet) -> None:
+def test_ipv6_addresses_by_dhcp(net: DhcpNet) -> None:
     net.subnet(6, ipv6_address_mode="dhcpv6-stateful", ipv6_ra_mode="dhcpv6-stateful")
     port = net.port(1)
     instance = net.plug(port)
@@ -125,6 +93,20 @@ def test_ipv6_addresses_by_dhcp_and_by_announcement(net: DhcpNet) -> None:
     lease = net.client6(instance).lease()
     assert lease is not None
     assert {str(each) for each in lease.addresses} == wanted
+
+
+@pytest.mark.spec("DHCP-49", "DHCP-45")
+def test_ipv6_addresses_by_announcement_and_the_rest_by_dhcp(net: DhcpNet) -> None:
+    mode = "dhcpv6-stateless"
+    dns = f"fd00:{net.number:x}::53"
+    net.subnet(6, ipv6_address_mode=mode, ipv6_ra_mode=mode, dns_nameservers=[dns])
+    port = net.port(1)
+    instance = net.plug(port)
+    (wanted,) = (each["ip_address"] for each in port.fixed_ips if ":" in each["ip_address"])
+    await_that(lambda: wanted in instance.run(["ip", "-6", "address"]), "it made its address")
+    lease = net.client6(instance, stateless=True).lease()
+    assert lease is not None
+    assert [str(each) for each in lease.dns] == [dns]
 
 
 @pytest.mark.spec("DHCP-60", "MD-01", "MD-05", "MD-06", "MD-10")
@@ -150,6 +132,55 @@ def test_an_instance_on_an_isolated_network_gets_its_own_metadata(net: DhcpNet) 
         assert said["x-forwarded-for"] == address(port)
         assert said["x-tenant-id"] == (port.project_id or "")
         assert "vm-other" not in str(said)
+
+
+@pytest.mark.spec("DHCP-60", "MD-01", "MD-05", "MD-10")
+def test_metadata_is_there_by_ipv6_too_for_who_has_no_address_yet(net: DhcpNet) -> None:
+    port = net.port(1, device_id="vm-six")
+    instance = net.plug(port)
+    await_that(lambda: net.cloud.network.get_port(port.id).status == "ACTIVE")
+    told = await_that(lambda: _fetch6(instance), "the service answers")
+    assert told.split()[0] == "vm-six"
+    forged = {"X-Forwarded-For": "fe80::1", "X-Instance-ID": "vm-other"}
+    assert _fetch6(instance, forged) == told
+
+
+@pytest.mark.spec("DHCP-60", "MD-10")
+def test_metadata_waits_for_the_agents_and_the_service(net: DhcpNet) -> None:
+    """Who asks while one of them is away is told so, and is served when it is back."""
+    _, client, lease = net.boot(0, device_id="vm-mine")
+    (place,) = net.places()
+    use_routes(client.instance, lease)
+    answer = fetch(client.instance)
+    place.metadata.kill()
+    assert _refusal(client.instance) == 503
+    place.metadata.start()
+    assert fetch(client.instance) == answer
+    place.service.stop()
+    try:
+        assert _refusal(client.instance) in (502, 503)
+    finally:
+        place.service.start()
+    assert fetch(client.instance) == answer
+    place.dhcp.kill()  # whose proxy goes on
+    assert fetch(client.instance) == answer
+    place.dhcp.start()
+    assert fetch(client.instance) == answer
+
+
+def _refusal(instance: Instance) -> int:
+    with pytest.raises(HTTPError) as refused:
+        fetch(instance)
+    with refused.value as answer:
+        return answer.code
+
+
+def _fetch6(instance: Instance, headers: dict[str, str] | None = None) -> str:
+    """What the metadata service says at its link-local address; empty: nothing."""
+    asked = [word for item in (headers or {}).items() for word in ("-H", ": ".join(item))]
+    url = f"http://[fe80::a9fe:a9fe%25{instance.device}]/latest/meta-data/instance-id"
+    done = instance.attempt(["curl", "-sS", "--fail", "-g", "-m", "10", *asked, url])
+    return done.output if done.status == 0 else ""
 
 
 @pytest.mark.spec("DHCP-08", "MD-09")

@@ -1,0 +1,150 @@
+"""What is switched off, added and taken away by the API, and what instances see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Interface
+from typing import Any
+
+import pytest
+from dhcp_cloud import DhcpNet, address, await_that, dhcp_agent, leased
+
+from netfw.cli.demo.server_chapter import Cloud, ServedHost
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore::Warning:openstack"),
+]
+
+
+@pytest.mark.spec("DHCP-05", "DHCP-06", "DHCP-21")
+def test_a_second_subnet_is_served_beside_the_first_and_goes_again(net: DhcpNet) -> None:
+    with net.renewing(0) as renewals:
+        (place,) = net.places()
+        second = net.subnet(4, second=True)
+        port, client, lease = net.boot(1, fixed_ips=[{"subnet_id": second.id}])
+        assert lease.gateways == (IPv4Interface(second.gateway_ip).ip,)
+        (server,) = net.servers()
+        assert {fixed["subnet_id"] for fixed in server.fixed_ips} > {second.id}
+        assert client.renew() == lease
+        net.delete(port)
+        net.cloud.network.delete_subnet(second.id)
+        await_that(lambda: len(net.servers()[0].fixed_ips) == 1, "the server has one address less")
+        await_that(lambda: second.gateway_ip[:-1] not in _addresses(net, place), "on its device")
+        renewals.check()
+
+
+@pytest.mark.spec("DHCP-05", "DHCP-06")
+def test_dhcp_is_switched_off_and_on_for_a_subnet(net: DhcpNet) -> None:
+    port, client, _ = net.boot(0)
+    (subnet,) = net.cloud.network.subnets(network_id=net.network.id)
+    net.cloud.network.update_subnet(subnet.id, enable_dhcp=False)
+    await_that(lambda: not net.places(), "nobody serves it")
+    await_that(lambda: not net.servers(), "and its port is given back")
+    static = net.port(1)
+    net.plug(static)
+    await_that(lambda: net.cloud.network.get_port(static.id).status == "ACTIVE")
+    net.cloud.network.update_subnet(subnet.id, enable_dhcp=True)
+    leased(client, port)
+
+
+@pytest.mark.spec("DHCP-05", "DHCP-06")
+def test_a_network_is_switched_off_and_on(net: DhcpNet) -> None:
+    port, client, lease = net.boot(0)
+    net.cloud.network.update_network(net.network.id, admin_state_up=False)
+    await_that(lambda: not net.places(), "nobody serves it")
+    net.cloud.network.update_network(net.network.id, admin_state_up=True)
+    assert leased(client, port).ip == lease.ip
+
+
+@pytest.fixture
+def switched_on(cloud: Cloud) -> Iterator[None]:
+    """Agents that the test switches off are on again afterwards."""
+    yield
+    for host in cloud.hosts:
+        cloud.network.update_agent(dhcp_agent(cloud, host), admin_state_up=True)
+
+
+@pytest.mark.spec("DHCP-06")
+def test_an_agent_that_is_switched_off_gives_its_networks_to_another(
+    net: DhcpNet, switched_on: None
+) -> None:
+    with net.renewing(0) as one, net.renewing(1) as two:
+        (place,) = net.places()
+        (before,) = net.servers()
+        _switch(net, place, on=False)
+        (other,) = (host for host in net.cloud.hosts if host is not place)
+        await_that(lambda: net.places() == [other], "the other serves it")
+        (after,) = net.servers()
+        assert (after.id, address(after)) == (before.id, address(before))
+        for each in (one, two):
+            each.check()
+
+
+@pytest.mark.spec("DHCP-06")
+def test_when_all_agents_are_switched_off_nobody_serves(net: DhcpNet, switched_on: None) -> None:
+    port, client, lease = net.boot(0)
+    for host in net.cloud.hosts:
+        _switch(net, host, on=False)
+    await_that(lambda: not net.places(), "nobody serves it")
+    _switch(net, net.cloud.hosts[1], on=True)
+    await_that(lambda: net.places() == [net.cloud.hosts[1]], "who is on serves it")
+    assert leased(client, port).ip == lease.ip
+
+
+@pytest.mark.spec("DHCP-46", "DHCP-06")
+def test_a_port_whose_address_changes_gets_the_new_one(net: DhcpNet) -> None:
+    port, client, _ = net.boot(0)
+    former = address(port)
+    wanted = f"10.{net.number}.0.77"
+    net.cloud.network.update_port(port.id, fixed_ips=[{"ip_address": wanted}])
+    await_that(lambda: (found := client.lease()) and str(found.ip) == wanted, "the new address")
+    other = net.port(1, fixed_ips=[{"ip_address": former}])
+    leased(net.client(other), other)
+
+
+@pytest.fixture
+def veths(cloud: Cloud) -> Iterator[None]:
+    """Both hosts have pairs of devices from now on, and afterwards as before."""
+    _use_veths(cloud, wanted=True)
+    yield
+    _use_veths(cloud, wanted=False)
+
+
+@pytest.mark.spec("DHCP-22", "DHCP-23")
+def test_networks_are_served_through_pairs_of_devices(net: DhcpNet, veths: None) -> None:
+    for host in (0, 1):
+        _, client, lease = net.boot(host)
+        assert client.renew() == lease
+    (place,) = net.places()
+    (server,) = net.servers()
+    inside = place.host.run(["ip", "netns", "exec", f"qdhcp-{net.network.id}", "ip", "link"])
+    assert f"ns-{server.id}"[:14] in inside
+    assert f"tap{server.id}"[:14] in place.host.ovs.vsctl("list-ports", "br-int")
+
+
+@pytest.mark.spec("DHCP-23", "DHCP-28")
+def test_a_host_changes_to_pairs_of_devices_and_back_without_a_lost_lease(net: DhcpNet) -> None:
+    with net.renewing(0) as one, net.renewing(1) as two:
+        for wanted in (True, False):
+            _use_veths(net.cloud, wanted=wanted)
+            for each in (one, two):
+                each.check()
+            port = net.port(0)
+            leased(net.client(port), port)
+
+
+def _use_veths(cloud: Cloud, *, wanted: bool) -> None:
+    for host in cloud.hosts:
+        host.dhcp.stop()
+        host.dhcp.options["openvswitch"]["ovs_use_veth"] = wanted
+        host.dhcp.start()
+
+
+def _switch(net: DhcpNet, host: ServedHost, *, on: bool) -> None:
+    net.cloud.network.update_agent(dhcp_agent(net.cloud, host), admin_state_up=on)
+
+
+def _addresses(net: DhcpNet, place: Any) -> str:
+    words = ["ip", "netns", "exec", f"qdhcp-{net.network.id}", "ip", "address"]
+    return str(place.host.run(words))
