@@ -39,7 +39,7 @@ class Book:
         self._homes: dict[PortId, NetworkId] | None = None
         self._told: dict[NetworkId, _Told] = {}
         self._told_home: dict[PortId, NetworkId] = {}
-        self._waiting: set[PortId] = set()
+        self._waiting: dict[NetworkId, set[PortId]] = {}
 
     def on_disk(self) -> frozenset[NetworkId]:
         """The networks that have a directory now."""
@@ -103,6 +103,7 @@ class Book:
         home = self._told_home.pop(port, None)
         if home is not None and (value is None or value.network != home):
             self._told[home].ports.pop(port, None)
+            self._waiting.get(home, set()).discard(port)
             self._tidy(home)
         if value is not None:
             self._told.setdefault(value.network, _Told()).ports[port] = value
@@ -121,16 +122,16 @@ class Book:
             self.tell_port(port, None)
 
     def wait(self, ports: Iterable[PortId]) -> None:
-        """These ports wait for their network."""
+        """These ports, of which was told, wait for their network or for others on it."""
         with self._lock:
-            self._waiting.update(ports)
+            for port in ports:
+                self._waiting.setdefault(self._told_home[port], set()).add(port)
 
     def waiting_no_more(self, network: NetworkId) -> frozenset[DhcpKey]:
-        """Those that waited for *network*, which is served now."""
+        """Those that waited on *network*, which is served and may have changed."""
         with self._lock:
-            mine = {port for port in self._waiting if self._told_home.get(port) == network}
-            self._waiting -= mine
-        return frozenset(map(PortKey, mine))
+            mine = self._waiting.pop(network, set())
+        return frozenset(PortKey(port) for port in mine if self._told_home.get(port) == network)
 
 
 def read_shelf(files: Files) -> Shelf:

@@ -46,6 +46,7 @@ from netfw_drivers.dnsmasq.terms import Terms
 from netfw_drivers.dnsmasq.workshop import Workshop
 
 PREFIX = "qdhcp-"
+GIVEN_UP = "somebody has given up addresses"
 _CAPABILITIES = (Capability.PLAN, Capability.WATCH, Capability.DHCPV6)
 _PROCESSES = (
     cfg.StrOpt(
@@ -168,13 +169,17 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
 
     def converge(self, update: Update[DhcpKey, DhcpValue]) -> Outcome[DhcpKey]:
         """As every reconciler; and what runs as it should is watched from now on."""
+        homes = self._book.homes()
+        former: dict[DhcpKey, NetworkId] = {
+            key: homes[key.port] for key in update if isinstance(key, PortKey) and key.port in homes
+        }
         outcome = super().converge(update)
         self._remember(update, outcome)
         lost = dict(self._keep_watch(outcome.done & update.put.keys()))
         lost |= {key: self._conflicts.get(key, error) for key, error in outcome.failed.items()}
         for key in (*update, *outcome.failed):
             self._conflicts.pop(key, None)
-        self._wake(update, outcome)
+        self._wake(update, outcome, {former[key] for key in outcome.done & former.keys()})
         return evolve(outcome, done=outcome.done - lost.keys(), failed=lost)
 
     def _carry_out(self, stage: Stage) -> None:
@@ -262,17 +267,26 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             else:
                 self._watched.add(key.network)
 
-    def _wake(self, update: Update[DhcpKey, DhcpValue], outcome: Outcome[DhcpKey]) -> None:
-        """Tell of ports that waited for a network that is served now."""
+    def _wake(
+        self,
+        update: Update[DhcpKey, DhcpValue],
+        outcome: Outcome[DhcpKey],
+        touched: set[NetworkId],
+    ) -> None:
+        """Tell of ports that waited for a network that is served now, or, on those *touched*, for
+        what somebody has given up."""
         for key in update.drop:
             if isinstance(key, NetworkKey):
                 self._watched.discard(key.network)
-        for key in outcome.done & update.put.keys():
-            if isinstance(key, NetworkKey):
-                served = self._book.waiting_no_more(key.network)
-                woken = served - update.put.keys()
-                if woken:
-                    self._tell(KeysChanged("their network is served now", woken))
+        served = {
+            key.network for key in outcome.done & update.put.keys() if isinstance(key, NetworkKey)
+        }
+        touched |= self._book.told_networks() if update.complete else set()
+        for network in served | {id for id in touched if self._book.shelf(id).there}:
+            woken = self._book.waiting_no_more(network) - update.put.keys()
+            if woken:
+                why = "their network is served now" if network in served else GIVEN_UP
+                self._tell(KeysChanged(why, woken))
         self._book.wait(key.port for key in outcome.waiting if isinstance(key, PortKey))
 
     def _processes(self) -> Supervisor:

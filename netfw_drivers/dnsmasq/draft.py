@@ -12,13 +12,13 @@ from netfw.errors import InvalidInput, NetfwError
 from netfw.linux.process.program import Program
 from netfw.linux.station.plan import plan_station
 from netfw.linux.station.values import FoundStation
-from netfw.model.address import IpAddress
 from netfw.model.device import dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
 from netfw.plan import Operation, Stage
 from netfw_drivers.dnsmasq.entries import (
     HostEntry,
     Lease,
+    claims,
     find_leases,
     read_host,
     read_leases,
@@ -47,6 +47,7 @@ from netfw_drivers.dnsmasq.steps import (
     Step,
 )
 from netfw_drivers.dnsmasq.terms import Terms
+from netfw_drivers.dnsmasq.turns import who_waits
 
 UNSERVED = "its network is not served on this host yet"
 MANY = 1000
@@ -68,6 +69,8 @@ class _Changed:
     text: PortText
     value: DhcpPort
     owner: DhcpKey
+    words: frozenset[str]
+    """The MAC and IP addresses that it is about."""
 
     @property
     def entry(self) -> HostEntry:
@@ -110,6 +113,7 @@ class Draft:
             self._put_port(port, value, self._owner)
         for port, value in ports.items():
             self._put_port(port, value, PortKey(port))
+        self._hold_back()
 
     def stages(self) -> Iterator[Stage]:
         """What was gathered, in the order in which it is to be done."""
@@ -175,7 +179,16 @@ class Draft:
                 self.refused[owner] = error
             return
         if text != self.found.shelf.ports.get(port):
-            self._changed[port] = _Changed(text=text, value=value, owner=owner)
+            self._changed[port] = _Changed(
+                text=text, value=value, owner=owner, words=claims(text.host)
+            )
+
+    def _hold_back(self) -> None:
+        """Let those wait who want what somebody else still has; they stay as they are."""
+        wanted = {port: new.words for port, new in self._changed.items()}
+        for port, why in who_waits(wanted, self.found.shelf.owner_of, self._gone).items():
+            if self._changed.pop(port).owner == PortKey(port):
+                self.waiting[PortKey(port)] = why
 
     def _is_starting(self) -> bool:
         return self._program is not None and self._digest != self.found.process
@@ -222,15 +235,10 @@ class Draft:
             return True
         if any(needs_reload(shelf.ports.get(p), new.text) for p, new in self._changed.items()):
             return True
-        freed = {a for port in self._gone for a in shelf.entry(port).addresses}
-        remembers = bool(freed or shelf.tombs)
-        return remembers and any(self._reuses(new.entry, freed) for new in self._changed.values())
-
-    def _reuses(self, entry: HostEntry, freed: set[IpAddress]) -> bool:
-        """Whether *entry* has an address that dnsmasq keeps for somebody else."""
-        tombs = (self.found.shelf.tombs[port] for port in self.found.shelf.tombs_of(entry))
-        return bool(entry.addresses & freed) or any(
-            entry.addresses & tomb.addresses for tomb in tombs
+        freed = {word for port in self._gone for word in shelf.entry(port).words}
+        return any(
+            port in shelf.tombs or shelf.is_buried(new.words) or new.words & freed
+            for port, new in self._changed.items()
         )
 
     def _file_steps(self, reload: Reload | None) -> Iterator[tuple[Step, DhcpKey]]:
@@ -253,7 +261,7 @@ class Draft:
             entry = shelf.entry(port)
             tomb = None if anew or not entry.macs else render_tombstone(entry)
             yield DropPort(files=files, port=port, tomb=tomb, entry=entry), PortKey(port)
-        for port in self._exhumed(anew):
+        for port in shelf.tombs if anew else ():
             yield RemoveTomb(files, port), self._owner
         if self._is_starting() and not shelf.leases:
             few = len(shelf.ports) + len(self._changed) <= FEW
@@ -267,15 +275,6 @@ class Draft:
             or (shelf.opts, shelf.interface, shelf.server)
             != (text.opts, text.interface, value.server.id)
         )
-
-    def _exhumed(self, anew: bool) -> list[PortId]:
-        """Tombstones that are of no use, or would be in the way of who has the MAC address now."""
-        tombs = self.found.shelf.tombs
-        if anew or not tombs:
-            return list(tombs)
-        put = (changed.entry for changed in self._changed.values())
-        hit = {port for entry in put for port in self.found.shelf.tombs_of(entry)}
-        return [port for port in tombs if port in hit or port in self._changed] if hit else []
 
     def _entries(self) -> Iterator[HostEntry]:
         """Everybody who will be served."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 
@@ -20,11 +21,30 @@ class HostEntry:
     tagged: bool = False
     """dnsmasq can not be told of changes any more once it has answered it: see ``is_tagged``."""
 
+    @property
+    def words(self) -> frozenset[str]:
+        """Its addresses of both kinds, as they are written."""
+        return frozenset((*self.macs, *map(str, self.addresses)))
+
 
 NOBODY = HostEntry(frozenset(), frozenset())
 _TAGGED = "# had,set:"
 _MAC_LENGTH = len("00:00:00:00:00:00")
 _HEX = frozenset("0123456789abcdefABCDEF:")
+_CLAIM = re.compile(
+    r"^(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?=,)"
+    r"|(?<=,)[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+(?=,|$)"
+    r"|(?<=,\[)[0-9a-f:.]+(?=\](?:,|$))",
+    re.MULTILINE,
+)
+
+
+def claims(host: str) -> frozenset[str]:
+    """The MAC and IP addresses that a port's file in ``host`` is about, as they are written there.
+
+    Costs a fraction of :func:`read_host`.
+    """
+    return frozenset(_CLAIM.findall(host))
 
 
 def read_host(text: str) -> HostEntry:

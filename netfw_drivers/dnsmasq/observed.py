@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.linux.station.values import FoundStation
 from netfw.model.ids import NetworkId, PortId
-from netfw_drivers.dnsmasq.entries import NOBODY, HostEntry, read_host
+from netfw_drivers.dnsmasq.entries import NOBODY, HostEntry, claims, read_host
 from netfw_drivers.dnsmasq.hosts import is_tagged
 from netfw_drivers.dnsmasq.rendering import PortText
 
@@ -41,32 +41,48 @@ class Shelf:
     """Those after whose answer dnsmasq would die of being told."""
     tombs: dict[PortId, HostEntry] = field(factory=dict)
     """Ports that are gone, and that dnsmasq still remembers."""
-    _buried: dict[object, PortId] = field(factory=dict)
+    _owners: dict[str, PortId] = field(factory=dict)
+    """Of MAC and IP addresses in files of ports."""
+    _buried: dict[str, PortId] = field(factory=dict)
+    """The same of tombstones."""
 
     def put(self, port: PortId, text: PortText) -> None:
+        former = self.ports.get(port)
         self.ports[port] = text
-        self.tagged.discard(port)
+        if former is not None and former.host == text.host:
+            return
+        self._disown(port, former)
+        for word in claims(text.host):
+            self._owners[word] = port
         if is_tagged(text.host):
             self.tagged.add(port)
 
     def drop(self, port: PortId) -> None:
-        del self.ports[port]
+        self._disown(port, self.ports.pop(port))
+
+    def _disown(self, port: PortId, former: PortText | None) -> None:
         self.tagged.discard(port)
+        for word in claims(former.host) if former is not None else ():
+            if self._owners.get(word) == port:
+                del self._owners[word]
 
     def bury(self, port: PortId, entry: HostEntry) -> None:
         self.tombs[port] = entry
-        self._buried |= dict.fromkeys((*entry.macs, *entry.addresses), port)
+        self._buried |= dict.fromkeys(entry.words, port)
 
     def exhume(self, port: PortId) -> None:
-        entry = self.tombs.pop(port, None)
-        for word in (*entry.macs, *entry.addresses) if entry else ():
+        entry = self.tombs.pop(port, NOBODY)
+        for word in entry.words:
             if self._buried.get(word) == port:
                 del self._buried[word]
 
-    def tombs_of(self, entry: HostEntry) -> frozenset[PortId]:
-        """The tombs of ports that had a MAC or an address of *entry*."""
-        words: Iterable[object] = (*entry.macs, *entry.addresses)
-        return frozenset(self._buried[word] for word in words if word in self._buried)
+    def owner_of(self, word: str) -> PortId | None:
+        """The port whose file has this MAC or IP address."""
+        return self._owners.get(word)
+
+    def is_buried(self, words: Iterable[str]) -> bool:
+        """Whether a port that is gone had one of these MAC and IP addresses."""
+        return any(word in self._buried for word in words)
 
     def entry(self, port: PortId) -> HostEntry:
         """Whom the file of *port* is about."""

@@ -137,11 +137,17 @@ def test_an_address_that_dnsmasq_remembers_is_reused_by_reading_everything_anew(
     assert stages(together) == [MarkReload, PutPort, DropPort, SignalServer]
 
 
-def test_a_mac_address_that_comes_back_only_needs_its_tombstone_removed() -> None:
+def test_a_tombstone_that_is_in_the_way_goes_by_reading_everything_anew() -> None:
+    """dnsmasq remembers more of who is gone than is in the way: his addresses and his tags."""
     net = a_net()
-    former = net.tenant(20)
+    former, special = net.tenant(20), net.tenant(20, options=NTP)
+    for tomb, told in ((former, SignalServer), (special, RunServer)):
+        for heir in (net.tenant(30, mac=tomb.mac), evolve(net.tenant(30), port=tomb.port)):
+            steps = stages(planned(found_network(net, tombs=[tomb]), heir))
+            assert steps == [MarkReload, PutPort, RemoveTomb, told]
     heir = net.tenant(30, mac=former.mac)
-    assert stages(planned(found_network(net, tombs=[former]), heir)) == [PutPort, RemoveTomb]
+    together = planned(found_network(net, former), heir, drop=[former])
+    assert stages(together) == [MarkReload, PutPort, DropPort, SignalServer]
 
 
 def test_a_changed_port_gives_back_what_it_lost_and_keeps_the_rest() -> None:

@@ -1,0 +1,48 @@
+"""Who has to wait for his addresses until somebody else has given them up.  Pure.
+
+dnsmasq gives an address to whom it read first, and refuses the line of anybody else for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+
+from netfw.model.ids import PortId
+
+Claims = Mapping[PortId, frozenset[str]]
+"""MAC and IP addresses that ports are to have."""
+
+
+def who_waits(
+    wanted: Claims, owner_of: Callable[[str], PortId | None], gone: Container[PortId]
+) -> dict[PortId, str]:
+    """Those of *wanted* who can not have something yet, and what.
+
+    Several may pass on what they have among them.  Who waits keeps what he has, so that others may
+    have to wait in turn.
+
+    :param owner_of: the port that has an address now.
+    :param gone: ports that give up everything.
+    """
+    waiting: dict[PortId, str] = {}
+    going = dict(wanted)
+    while late := dict(_late(going, owner_of, gone)):
+        waiting |= late
+        going = {port: words for port, words in going.items() if port not in late}
+    return waiting
+
+
+def _late(
+    going: Claims, owner_of: Callable[[str], PortId | None], gone: Container[PortId]
+) -> list[tuple[PortId, str]]:
+    claimed: dict[str, PortId] = {}
+    late = []
+    for port, words in going.items():
+        for word in words:
+            holder = owner_of(word)
+            if holder is None or holder in gone or word not in going.get(holder, (word,)):
+                holder = claimed.setdefault(word, port)
+            if holder != port:
+                late.append((port, f"{word} is still of port {holder}"))
+                break
+    return late

@@ -1,0 +1,87 @@
+"""Who has to wait until somebody else has given up an address."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from dhcp_scene import TERMS, found_network, planned, stages
+
+from netfw.model.dhcp_option import DhcpOption
+from netfw.model.subnet import Ipv6Mode
+from netfw.testing.conformance.dhcp_world import Tenant, a_net, a_subnet, a_subnet6
+from netfw_drivers.dnsmasq.entries import claims, read_host
+from netfw_drivers.dnsmasq.rendering import render_port
+from netfw_drivers.dnsmasq.steps import PutPort
+
+
+def moved(port: Tenant, to: Tenant) -> Tenant:
+    return port.but(fixed_ips=to.value.fixed_ips)
+
+
+def test_who_wants_what_another_has_waits_and_says_for_whom() -> None:
+    net = a_net()
+    keeper, other = net.tenant(20), net.tenant(30)
+    observed = found_network(net, keeper, other)
+    late, same_mac = net.tenant(20), net.tenant(40, mac=keeper.mac)
+    plan = planned(observed, late, same_mac, moved(other, keeper))
+    assert not plan
+    assert plan.waiting == {
+        late.key: f"{late.ip} is still of port {keeper.port}",
+        same_mac.key: f"{keeper.mac} is still of port {keeper.port}",
+        other.key: f"{keeper.ip} is still of port {keeper.port}",
+    }
+
+
+def test_who_has_it_goes_before_who_wants_it_whatever_the_order() -> None:
+    net = a_net()
+    keeper, late = net.tenant(20), net.tenant(20)
+    observed = found_network(net, keeper)
+    for order in ([late, keeper.but(hostname="a")], [keeper.but(hostname="a"), late]):
+        plan = planned(observed, *order)
+        assert plan.waiting.keys() == {late.key}
+        assert PutPort in stages(plan)
+    first, second = net.tenant(50), net.tenant(50)
+    assert planned(observed, first, second).waiting.keys() == {second.key}
+
+
+def test_addresses_are_passed_on_within_one_update() -> None:
+    net = a_net()
+    one, two, three = net.tenant(20), net.tenant(21), net.tenant(22)
+    observed = found_network(net, one, two, three)
+    turned = [moved(one, two), moved(two, three), moved(three, one)]
+    assert not planned(observed, *turned).waiting
+    assert not planned(observed, moved(one, two), drop=[two]).waiting
+
+
+def test_who_waits_for_somebody_who_waits_waits_too() -> None:
+    net = a_net()
+    one, two, three = net.tenant(20), net.tenant(21), net.tenant(22)
+    observed = found_network(net, one, two, three)
+    plan = planned(observed, moved(one, two), moved(two, three))
+    assert not plan
+    assert plan.waiting.keys() == {one.key, two.key}
+    refused = two.but(fixed_ips=net.tenant(23).value.fixed_ips, hostname="a\nb")
+    plan = planned(observed, moved(one, two), refused)
+    assert plan.waiting.keys() == {one.key}
+
+
+def test_a_changed_network_hands_nobody_what_another_has() -> None:
+    net = a_net()
+    keeper, late = net.tenant(20), net.tenant(20)
+    observed = found_network(net, keeper)
+    (found,) = observed.networks.values()
+    waited = {keeper.port: keeper.value, late.port: late.value}
+    observed = evolve(observed, networks={net.id: evolve(found, ports=waited)})
+    plan = planned(observed, net.but(dns_domain="a.org"))
+    assert [o.payload.port for o in plan if isinstance(o.payload, PutPort)] == [keeper.port]
+
+
+def test_the_addresses_in_a_file_are_read_alike_in_both_ways() -> None:
+    net = a_net(a_subnet(), a_subnet6(Ipv6Mode.STATEFUL), a_subnet())
+    options = (
+        DhcpOption(name="client-id", value="01:02:03:04:05:06:07"),
+        DhcpOption(name="42", value="10.0.0.9"),
+    )
+    for hostname in ("", "10.0.0.7.example", "cafe", "fa-16.3.4.5"):
+        port = net.tenant(20, on=(0, 1, 2), hostname=hostname, options=options)
+        host = render_port(port.port, port.value, net.value, TERMS.settings).host
+        assert claims(host) == read_host(host).words == {port.mac, *map(str, port.addresses)}
