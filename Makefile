@@ -11,7 +11,7 @@ ON_SQLITE := tests/server
 SERVER_LABS := $(wildcard tests/lab/server_*) tests/lab/transport
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit server lint types imports lab conformance conformance-values conformance-real lab-server system system-server system-l2 tempest fuzz samples spec docs bench clean packages
+.PHONY: help demo test unit server lint types imports lab conformance conformance-values conformance-real lab-server system system-server system-dhcp system-l2 tempest fuzz samples spec docs bench clean packages
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -20,9 +20,9 @@ help: ## this text
 demo: packages $(READY) ## see netfw at work: two hosts, two instances, a ping; touches nothing of this machine
 	@$(BIN)/netfw demo
 
-test: packages $(READY) ## everything: lint, types, imports, unit, server, conformance, lab, system, system-l2, samples, docs
+test: packages $(READY) ## everything: lint, types, imports, unit, server, conformance, lab, system, samples, docs
 	@$(BIN)/python tools/steps.py lint,types,imports,docs unit server \
-	    conformance-values conformance-real,lab,lab-server system,system-server system-l2 samples
+	    conformance-values conformance-real,lab,lab-server system,system-server,system-dhcp system-l2 samples
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)
@@ -66,11 +66,15 @@ conformance-real: packages $(READY)
 
 system: packages $(READY) ## netfw as a user meets it: commands, demo, packaging
 	$(call STEP,system tests)
-	@$(PYTEST) -q tests/system --ignore tests/system/l2 --ignore tests/system/server
+	@$(PYTEST) -q tests/system $(addprefix --ignore tests/system/,l2 server dhcp)
 
 system-server: packages $(READY) ## a real server with real clients and agents: openstack, openstacksdk, two hosts
 	$(call STEP,server with clients and agents)
 	@$(PYTEST) -q --sandbox tests/system/server
+
+system-dhcp: packages $(READY) ## from a call of the API to a lease and metadata on two hosts, under faults: about three minutes
+	$(call STEP,DHCP and metadata on two hosts)
+	@$(PYTEST) -q --sandbox tests/system/dhcp
 
 system-l2: packages $(READY) ## the L2 agent on three hosts, under faults: real packets, about four minutes
 	$(call STEP,L2 agent on three hosts)

@@ -1,0 +1,169 @@
+"""The agents of two hosts on one file, without a server: the sample of the documentation."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+import yaml
+from dhcp_cloud import Clouds, await_that, start_all, stop_all
+from dhcp_renewals import Renewals
+
+from netfw.cli.demo.agent_chapter import reached
+from netfw.cli.demo.dhcp_chapter import fetch, use_routes
+from netfw.testing.lab.agent import PrivateAgent
+from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc
+from netfw.testing.lab.host import Host
+from netfw.testing.lab.ini import Groups
+from netfw.testing.lab.instance import Plug
+from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.metadata_service import MetadataService
+
+pytestmark = pytest.mark.timeout(300)
+
+SAMPLE = Path(__file__).parents[3] / "samples" / "topologies" / "dhcp.yaml"
+SECRET = "of the service"
+
+
+class FileHost:
+    """A host whose agents read a file."""
+
+    def __init__(self, host: Host, directory: Path, topology: Path) -> None:
+        self.host, self.directory = host, directory
+        door = directory / "metadata.sock"
+        asking: Groups = {"agent": {"state_source": "file"}, "file": {"path": topology}}
+        switch: dict[str, object] = {"ovsdb_connection": host.ovs.remote}
+        wiring = {"datapath_type": "netdev", "local_ip": host.address.ip, "tunnel_types": "vxlan"}
+        self.wiring = PrivateAgent(
+            host,
+            directory / "l2",
+            "netfw.cli.ovs_agent",
+            {**asking, "openvswitch": switch | wiring},
+        )
+        self.dhcp = PrivateAgent(
+            host,
+            directory / "dhcp",
+            "netfw.cli.dhcp_agent",
+            {
+                "agent": {**asking["agent"], "enable_isolated_metadata": True},
+                "file": asking["file"],
+                "openvswitch": switch,
+                "haproxy": {"metadata_proxy_socket": door},
+            },
+        )
+        own = {"metadata_proxy_socket": door, "metadata_proxy_shared_secret": SECRET}
+        self.metadata = PrivateAgent(
+            host, directory / "metadata", "netfw.cli.metadata_agent", {**asking, "metadata": own}
+        )
+        self.service = MetadataService(host, directory, SECRET)
+
+    @property
+    def agents(self) -> tuple[PrivateAgent, ...]:
+        return self.wiring, self.dhcp, self.metadata
+
+
+class FileSite:
+    """Two such hosts, their file, and the clients of instances."""
+
+    def __init__(self, lab: Lab, directory: Path) -> None:
+        self.path = directory / "topology.yaml"
+        self.content: dict[str, Any] = yaml.safe_load(SAMPLE.read_text())
+        for host in lab.hosts.values():
+            self.content["hosts"][host.name]["local_ip"] = str(host.address.ip)
+        for number, port in enumerate(self.content["ports"], 1):
+            port |= {"id": str(UUID(int=number)), "device_id": f"vm-{port['name']}"}
+        self.write()
+        self.hosts = {
+            name: FileHost(host, directory / name, self.path) for name, host in lab.hosts.items()
+        }
+        self.stack = ExitStack()
+
+    def write(self) -> None:
+        temporary = self.path.with_suffix(".new")
+        temporary.write_text(yaml.safe_dump(self.content))
+        temporary.rename(self.path)
+
+    def port(self, name: str) -> dict[str, Any]:
+        return next(port for port in self.content["ports"] if port["name"] == name)
+
+    def boot(self, name: str) -> Udhcpc:
+        """An instance that knows nothing, behind a port of the file."""
+        port = self.port(name)
+        plug = Plug(
+            bridge="br-int",
+            device=f"tap-{name}",
+            mac=port["mac_address"],
+            mtu=1450,
+            external_ids={"iface-id": port["id"], "attached-mac": port["mac_address"]},
+        )
+        instance = self.hosts[port["host"]].host.instance(name, plug)
+        client = Udhcpc(instance, patience=40)
+        self.stack.callback(client.close)
+        return client
+
+
+@pytest.fixture
+def site(clouds: Clouds) -> Iterator[FileSite]:
+    clouds.close()
+    with Lab(hosts=2) as lab, tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        made = FileSite(lab, Path(name))
+        for host in made.hosts.values():
+            host.directory.mkdir()
+            host.service.start()
+        agents = [agent for host in made.hosts.values() for agent in host.agents]
+        start_all(*agents)
+        try:
+            yield made
+        finally:
+            made.stack.close()
+            stop_all(*agents)
+        for agent in agents:
+            assert "Traceback" not in agent.log.read_text()
+
+
+@pytest.mark.spec("DHCP-01", "DHCP-05", "DHCP-49", "DHCP-60", "MD-01", "MD-10")
+def test_instances_of_a_file_get_all_that_it_says(site: FileSite) -> None:
+    clients = {name: site.boot(name) for name in ("web1", "web2")}
+    for number, (name, client) in enumerate(clients.items(), 11):
+        lease = client.lease()
+        assert lease is not None
+        assert str(lease.ip) == f"10.0.0.{number}"
+        assert [str(each) for each in lease.dns] == ["192.0.2.53"]
+        assert "198.51.100.0/24" in {str(route.destination) for route in lease.routes}
+        use_routes(client.instance, lease)
+        assert fetch(client.instance) == f"vm-{name} 10.0.0.{number}\n"
+        site.stack.callback((six := Dhclient6(client.instance, patience=40)).close)
+        lease6 = six.lease()
+        assert lease6 is not None
+        assert {str(each) for each in lease6.addresses} == {f"2001:db8:1::{number}"}
+    assert reached(clients["web1"].instance, "10.0.0.12")
+    _check_hand_over(site, clients["web2"])
+
+
+def _check_hand_over(site: FileSite, client: Udhcpc) -> None:
+    """The file gives the network to the other host, and nobody loses a lease."""
+    one, two = site.hosts.values()
+    mac = site.port("web2")["mac_address"]
+    lease = client.renew()
+    assert lease is not None
+    with Renewals(client.instance, mac, lease.ip) as renewals:
+        one.dhcp.kill()
+        one.dhcp.start()
+        renewals.check()
+        assert renewals.longest_silence < 3
+        site.port("blue-dhcp")["host"] = two.host.name
+        site.content["assignments"][0]["host"] = two.host.name
+        site.write()
+        await_that(lambda: _namespaces(two) and not _namespaces(one), "it is handed over")
+        renewals.check()
+    assert client.renew() == lease
+
+
+def _namespaces(host: FileHost) -> list[str]:
+    return [name for name in host.host.run(["ip", "netns"]).split() if name.startswith("qdhcp-")]
