@@ -37,7 +37,11 @@ SUITES = {
         "server_api",
         "server_agents",
     ),
-    "dhcp": ("dhcp_driver",),
+    "dhcp": (
+        "dhcp_driver",
+        "dhcp_agent",
+        "dhcp_restart",
+    ),
     "metadata": ("metadata_relay",),
 }
 RESULTS = Path(__file__).parent / "results"

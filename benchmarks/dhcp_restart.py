@@ -1,0 +1,118 @@
+"""DHCP: a restart of the agent with many networks, against what no restart can do without.
+
+That is: a process that imports the same modules and reads the same snapshot from the server.  The
+agent's clock runs from its start until it says that it is ready.  No dnsmasq may be ended or
+started meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from benchmarks.dhcp_agent import memory
+from benchmarks.dhcp_rig import Rig, many_watchers, rig
+from benchmarks.figure import Figure, ratio
+from benchmarks.l2_rig import run_alone, seconds, until
+from benchmarks.server_limits import resident
+
+NETWORKS = 200
+PORTS = 5
+ROUNDS = 3
+TARGET = 3.0
+_LIST = """
+import json, sys
+from netfw.cli.dhcp_agent import main
+status = main(sys.argv[2:])
+names = [name for name, module in sys.modules.items() if module and name != "__main__"]
+open(sys.argv[1], "w").write(json.dumps(names))
+sys.exit(status)
+"""
+_LEAST = """
+import importlib, json, sys
+names = json.load(open(sys.argv[1]))
+if "eventlet" not in names:
+    sys.modules["eventlet"] = None
+for name in ["netfw.cli.dhcp_agent", *names]:
+    try:
+        importlib.import_module(name)
+    except (ImportError, AttributeError):
+        pass
+from netfw.drivers.host import LocalHost
+from netfw.drivers.interest import Interest, Service
+from netfw.drivers.loader import create
+from netfw.drivers.transport import Transport
+from netfw.messaging.remote import RemoteSource
+transport = create(Transport, "local", {"connect": sys.argv[2]}, LocalHost())
+source = RemoteSource(transport)
+assert sum(len(page.put) for page in source.snapshot(Interest(sys.argv[3], {Service.DHCP})))
+source.close()
+transport.close()
+"""
+
+
+def figures(networks: int = NETWORKS) -> Iterator[Figure]:
+    """The figures of this file."""
+    with many_watchers(networks * 2), rig() as found:
+        _serve(found, networks)
+        modules = _modules(found)
+        before = found.servers()
+        raw, own = [], []
+        for _ in range(ROUNDS):
+            found.dhcp.stop()
+            raw.append(seconds(partial(_least, found, modules)))
+            own.append(found.dhcp.start())
+        touched = before.items() ^ found.servers().items()
+        used = resident(found.dhcp.pid)
+    print(f"    load of the machine: {os.getloadavg()[0]:.1f}")
+    name = f"dhcp: restart with {networks} networks"
+    yield ratio(f"{name} until ready", own=min(own), raw=min(raw), target=TARGET)
+    yield Figure(
+        name=f"{name}, dnsmasq touched",
+        measured=len(touched),
+        target=0,
+        raw_seconds=0.0,
+        own_seconds=0.0,
+        unit="",
+    )
+    yield memory(f"with {networks} networks", used)
+
+
+def _serve(found: Rig, networks: int) -> None:
+    began = time.monotonic()
+    for number in range(networks):
+        found.ports(found.network(number + 1), PORTS)
+    made = time.monotonic()
+    until(lambda: len(found.servers()) == networks, "every network being served", 0.1)
+    found.dhcp.wait_for(lambda status: bool(status.get("ready")))
+    print(
+        f"    {networks} networks: made by the API in {made - began:.1f} s, "
+        f"all served {time.monotonic() - made:.1f} s later",
+        flush=True,
+    )
+
+
+def _modules(found: Rig) -> Path:
+    """A file with the names of all modules that the agent has imported when it is ready."""
+    path = found.dhcp.directory / "modules.json"
+    found.dhcp.stop()
+    arguments = ["--config-file", str(found.dhcp.conf), "--once"]
+    process = found.host.spawn([sys.executable, "-c", _LIST, str(path), *arguments])
+    if process.wait():
+        raise RuntimeError(f"the agent ended with {process.returncode}")
+    return path
+
+
+def _least(found: Rig, modules: Path) -> None:
+    where = f"unix:{found.api.messages}"
+    argv = [sys.executable, "-c", _LEAST, str(modules), where, found.host.name]
+    subprocess.run(argv, check=True)
+
+
+if __name__ == "__main__":
+    run_alone("benchmarks.dhcp_restart", partial(figures, *map(int, sys.argv[1:])))
