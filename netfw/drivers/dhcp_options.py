@@ -17,7 +17,12 @@ from netfw.drivers.dhcp_option_table import CLIENT_ID, Kind, Option, find_option
 from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.route import Route
-from netfw.model.text import check_dhcp_option_name, check_dhcp_option_value, check_dns_name
+from netfw.model.text import (
+    check_dhcp_option_name,
+    check_dhcp_option_value,
+    check_dns_name,
+    shown,
+)
 
 IPXE: Final = "ipxe"
 """The tag of options for clients that boot by iPXE, and say so by option 175."""
@@ -27,6 +32,9 @@ Form = Callable[[str], bytes]
 _OCTETS = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2})+")
 _NUMBER = re.compile(r"-?[0-9]+")
 _TIME = re.compile(r"([0-9]{1,9})([smhdw]?)")
+_IDENTIFIER = re.compile(r"[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2})+|[A-Za-z0-9_.@+=/-]+")
+_NEVER_EMPTY: Final = {4: frozenset({1, 26, 28}), 6: frozenset[int]()}
+"""Options that nobody is without: netmask, MTU and broadcast address."""
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _LONGEST = 255
 
@@ -110,14 +118,53 @@ _FORMS: Final[Mapping[Kind, Form]] = {
 def check_option(option: DhcpOption) -> None:
     """Refuse an option that no driver could tell a client, for whoever asks for one.
 
-    Of an IPv6 option the name alone is looked at, and of tags nothing: a driver may know more.
+    Of what an IPv6 option says nothing is looked at, and of tags nothing: a driver may know more.
 
     :raises InvalidInput: naming its ``name`` or ``value``.
     """
-    if _is_told(option):
+    if option.code.lower() in CLIENT_ID[option.ip_version]:
+        _refuse("value", check_client_id, option.value)
+        return
+    found = _found(option)
+    if not option.value:
+        _refuse("value", lambda _: check_left_out(option, found), option.value)
+    if option.ip_version == 4 and not is_of_other_family(option, found):
         _coded(option)
-    elif option.code.lower() not in CLIENT_ID[option.ip_version]:
-        _found(option)
+
+
+def check_client_id(value: str) -> None:
+    """Refuse what can not be the identifier that a client says, in words or octets.
+
+    :raises ValueError: it is none, or more than one word.
+    """
+    if not _IDENTIFIER.fullmatch(value) or len(value) > _LONGEST:
+        raise ValueError(
+            f"is neither bytes in hexadecimal such as 01:0a:ff nor one word: {shown(value)}"
+        )
+
+
+def check_left_out(option: DhcpOption, found: Option) -> None:
+    """Refuse to leave an option out, as an empty value asks, where that can not be.
+
+    :raises ValueError: everybody must be told one, or only some are to be without it.
+    """
+    if option.tags:
+        raise ValueError("is empty; an option is left out for all clients or for none")
+    if found.code in _NEVER_EMPTY[option.ip_version]:
+        raise ValueError("is empty; everybody has to be told one")
+
+
+def is_of_other_family(option: DhcpOption, found: Option) -> bool:
+    """Whether it asks to tell IPv4 clients IPv6 addresses alone, which says nothing to them.
+
+    The API has always taken such, as those who ask leave out for which family they do.
+    """
+    if option.ip_version != 4 or found.kind is not Kind.ADDRESSES:
+        return False
+    try:
+        return all(ipaddress.IPv6Address(each.strip()) for each in option.value.split(","))
+    except ValueError:
+        return False
 
 
 def check_options(options: Sequence[DhcpOption]) -> None:
@@ -179,17 +226,22 @@ def _found(option: DhcpOption) -> Option:
 
 
 def _is_told(option: DhcpOption) -> bool:
-    """Whether it goes to clients: a client's identifier is no option for him."""
-    return option.ip_version == 4 and option.code.lower() not in CLIENT_ID[4]
+    """Whether it goes to IPv4 clients: a client's identifier is no option for him."""
+    if option.ip_version != 4 or option.code.lower() in CLIENT_ID[4]:
+        return False
+    return not is_of_other_family(option, _found(option))
 
 
 def _check(option: DhcpOption) -> None:
-    checks = {"name": check_dhcp_option_name, "value": check_dhcp_option_value}
-    for name, check in checks.items():
-        try:
-            check(getattr(option, name))
-        except ValueError as exc:
-            raise InvalidInput({name: str(exc)}) from exc
+    _refuse("name", check_dhcp_option_name, option.name)
+    _refuse("value", check_dhcp_option_value, option.value)
+
+
+def _refuse(field: str, check: Callable[[str], None], text: str) -> None:
+    try:
+        check(text)
+    except ValueError as exc:
+        raise InvalidInput({field: str(exc)}) from exc
 
 
 def _conditions(option: DhcpOption) -> frozenset[bool]:

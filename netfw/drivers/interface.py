@@ -9,11 +9,10 @@ from typing import ClassVar
 from attrs import field, frozen
 
 from netfw.drivers.host_driver import HostDriver
-from netfw.model.address import Mac
+from netfw.model.address import NO_MAC, Mac
 from netfw.model.device import check_device_name, check_namespace_name, device_name
 from netfw.model.ids import PortId
 
-NO_MAC = "00:00:00:00:00:00"
 MTU = (68, 65535)
 
 

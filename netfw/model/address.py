@@ -25,6 +25,10 @@ _LINK_LOCAL = ipaddress.IPv6Network("fe80::/64")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 
+NO_MAC = "00:00:00:00:00:00"
+"""The address of nobody, which devices without one have."""
+
+
 class Mac(str):
     """A unicast MAC address in lower-case colon form."""
 

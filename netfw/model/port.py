@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator
 
 from attrs import field, frozen
 
-from netfw.model.address import IpAddress, IpNetwork, Mac, as_address, as_network, maybe_mac
+from netfw.model.address import (
+    NO_MAC,
+    IpAddress,
+    IpNetwork,
+    Mac,
+    as_address,
+    as_network,
+    maybe_mac,
+)
 from netfw.model.binding import Binding
 from netfw.model.check import Fault, checked_by, repeated
 from netfw.model.dhcp_option import DhcpOption, repeated_options
@@ -86,6 +94,8 @@ class Port(Named):
     propagate_uplink_status: bool = False
 
     def _faults(self) -> Iterator[Fault]:
+        if self.mac == NO_MAC:
+            yield "mac", "is the address of nobody"
         for at in repeated(self.fixed_ips):
             yield f"fixed_ips[{at}]", "is there twice"
         for at in repeated(self.allowed_address_pairs):

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 
 from netfw.drivers.dhcp_option_table import Kind, Option
+from netfw.drivers.dhcp_options import check_client_id
 from netfw.model.address import IpAddress, as_address, as_network
 from netfw.model.text import check_dns_name, shown
 
@@ -18,8 +19,6 @@ LENGTH = {4: 255, 6: 800}
 """Bytes of an option's value at most; DHCPv6 allows more, but dnsmasq takes what is beyond the
 1024th byte of a line for another line."""
 _LINE_LENGTH = 900
-_NEVER_EMPTY = {4: frozenset({1, 26, 28}), 6: frozenset[int]()}
-"""Options that nobody is without: netmask, MTU and broadcast address."""
 _PRINTABLE = re.compile(r"[ -~]*")
 _BYTES = re.compile(r"[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2})+")
 _LIKE_BYTES = re.compile(r"[0-9a-fA-F:]*:[0-9a-fA-F:]*")
@@ -52,8 +51,6 @@ def render_value(option: Option, version: int, value: str) -> str:
     :raises ValueError: it is no value of that option, or dnsmasq would take it for another.
     """
     if not value:
-        if option.code in _NEVER_EMPTY[version]:
-            raise ValueError("is empty; everybody has to be told one")
         return ""
     check_line(value)
     text, size = _RENDER[option.kind](value, version)
@@ -194,10 +191,5 @@ def render_client_id(value: str) -> str:
     :raises ValueError: it is none, or would be more than one word.
     """
     check_line(value)
-    if _BYTES.fullmatch(value):
-        return value
-    if not value or len(value) > LENGTH[4] or not re.fullmatch(r"[A-Za-z0-9_.@+=/-]+", value):
-        raise ValueError(
-            f"is neither bytes in hexadecimal such as 01:0a:ff nor one word: {shown(value)}"
-        )
+    check_client_id(value)
     return value

@@ -12,6 +12,7 @@ from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.drivers.dhcp_option_table import CLIENT_ID, find_option
+from netfw.drivers.dhcp_options import check_left_out, is_of_other_family
 from netfw.drivers.dhcp_routes import told_gateway, told_routes
 from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
@@ -25,6 +26,8 @@ from netfw_drivers.dnsmasq.settings import Settings
 
 _ROUTER, _DNS, _ROUTES, _ROUTES_TOO, _T1, _T2, _DOMAIN = 3, 6, 121, 249, 58, 59, 15
 _DNS6, _SEARCH6 = 23, 24
+_MOST_SERVERS = 15
+"""Name servers that are told; a line of more IPv6 addresses could be too long."""
 _BY_ITSELF = {4: frozenset({_ROUTER, _DNS, _DOMAIN}), 6: frozenset({_DNS6})}
 """What dnsmasq tells by itself where no option says that there is none.  Other options must not be
 empty: of some (66, 67, T1, T2, 255) dnsmasq dies then, and others it sends empty."""
@@ -119,8 +122,10 @@ def _asked(options: Iterable[DhcpOption], version: int) -> Iterator[_Asked]:
                 continue
             found = find_option(version, option.code)
             field = f"options[{at}].value"
-            if option.tags and not option.value:
-                raise ValueError("is empty; an option is left out for all clients or for none")
+            if is_of_other_family(option, found):
+                continue
+            if not option.value:
+                check_left_out(option, found)
             yield _Asked(found.code, render_value(found, version, option.value), option.tags)
         except ValueError as exc:
             faults[field] = str(exc)
@@ -152,21 +157,11 @@ def _values4(subnet: Subnet, network: DhcpNetwork, settings: Settings) -> Values
     }
     if routes:
         values |= {_ROUTES: routes, _ROUTES_TOO: routes}
-        _check_routes(network.subnets.index(subnet), routes)
     if settings.renewal:
         values[_T1] = f"{settings.renewal}s"
     if settings.rebinding:
         values[_T2] = f"{settings.rebinding}s"
     return values
-
-
-def _check_routes(position: int, routes: str) -> None:
-    try:
-        render_value(find_option(4, str(_ROUTES)), 4, routes)
-    except ValueError as exc:
-        raise InvalidInput(
-            {f"subnets[{position}].host_routes": f"all routes for its instances: {exc}"}
-        ) from exc
 
 
 def _values6(subnet: Subnet, network: DhcpNetwork, settings: Settings) -> Values:
@@ -178,7 +173,10 @@ def _values6(subnet: Subnet, network: DhcpNetwork, settings: Settings) -> Values
 
 
 def _name_servers(subnet: Subnet, network: DhcpNetwork) -> str:
-    """The subnet's own; if it names none, all that serve it; none where it names address zero."""
+    """The subnet's own; if it names none, all that serve it; none where it names address zero.
+
+    Of very many the first ones: a client uses three.
+    """
     servers = list(subnet.dns_nameservers)
     if not servers:
         interfaces = (*network.server.addresses, *network.peers)
@@ -187,4 +185,4 @@ def _name_servers(subnet: Subnet, network: DhcpNetwork) -> str:
         servers = sorted(near or family, key=int)
     if any(server.is_unspecified for server in servers):
         return ""
-    return ",".join(str(s) if s.version == 4 else f"[{s}]" for s in servers)
+    return ",".join(str(s) if s.version == 4 else f"[{s}]" for s in servers[:_MOST_SERVERS])

@@ -75,6 +75,11 @@ def test_a_name_of_an_option_is_no_syntax(client: Client, name: str) -> None:
         ("opt_name", {"opt_name": "router", "opt_value": "fd00::1", "ip_version": 6}),
         ("opt_value", {"opt_name": "mtu", "opt_value": "large"}),
         ("opt_value", {"opt_name": "tag:ipxe,dns-server", "opt_value": "one.example"}),
+        ("opt_value", {"opt_name": "client-id", "opt_value": "a b"}),
+        ("opt_value", {"opt_name": "61", "opt_value": "a,b"}),
+        ("opt_value", {"opt_name": "client-id", "opt_value": ""}),
+        ("opt_value", {"opt_name": "netmask", "opt_value": ""}),
+        ("opt_value", {"opt_name": "tag:evil,bootfile-name", "opt_value": ""}),
     ],
 )
 def test_what_no_client_could_be_told_is_refused(
@@ -118,3 +123,15 @@ def test_values_that_clients_need_are_taken(client: Client, value: str) -> None:
 def test_an_option_of_a_network_is_there_once_and_has_a_value(client: Client) -> None:
     refused(client, "networks", OPTION, extra_dhcp_opts=[option(), option(value="y")])
     refused(client, "networks", OPTION, extra_dhcp_opts=[option(), option("66", None)])
+
+
+def test_an_ipv6_address_for_clients_of_no_family_is_taken(client: Client) -> None:
+    """Clients of the API leave out ``ip_version``, and have always been able to."""
+    asked = option("server-ip-address", "2015::badd")
+    port = client.make("ports", network_id=client.network()["id"], extra_dhcp_opts=[asked])
+    assert port["extra_dhcp_opts"] == [{**asked, "ip_version": 4}]
+
+
+def test_the_address_of_nobody_is_no_ports(client: Client) -> None:
+    network = client.network()["id"]
+    refused(client, "ports", "mac_address", network_id=network, mac_address="00:00:00:00:00:00")

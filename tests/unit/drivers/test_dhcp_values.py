@@ -10,6 +10,7 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpNetwork, ServerPort
+from netfw.drivers.dhcp_options import routes as coded_routes
 from netfw.drivers.dhcp_routes import told_gateway, told_routes
 from netfw.model.ids import NetworkId, PortId, SegmentId, SubnetId
 from netfw.model.route import Route
@@ -83,3 +84,18 @@ def test_instances_are_told_all_routes_or_none() -> None:
     assert told(bare) == set()
     assert told_gateway(bare) == ip_address("10.0.0.8")
     assert told(bare, near) == routes(("10.3.0.0/24", "0.0.0.0"), ("0.0.0.0/0", "10.0.0.8"))
+
+
+@pytest.mark.spec("DHCP-43")
+def test_of_more_routes_than_fit_those_that_nobody_asked_for_are_left_out_first() -> None:
+    """A network of many subnets is served all the same."""
+    own = [Route(destination=f"192.0.{n}.0/24", nexthop="10.0.0.9") for n in range(20)]
+    one = subnet(1, "10.0.0.0/24", "10.0.0.1", host_routes=tuple(own))
+    others = [subnet(n, f"10.{n}.0.0/24") for n in range(2, 42)]
+    told = told_routes(network(one, *others, metadata_for=frozenset({one.id})), one)
+    assert set(own) <= set(told)
+    assert str(told[-1].destination) == "0.0.0.0/0"
+    assert "169.254.169.254/32" in {str(each.destination) for each in told}
+    beside = [each for each in told if str(each.nexthop) == "0.0.0.0"]
+    assert 0 < len(beside) < len(others)
+    assert len(coded_routes(told)) <= 255

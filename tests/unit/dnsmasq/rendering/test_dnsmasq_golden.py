@@ -1,6 +1,6 @@
 """Every file and command line, as text in ``golden/``: read it there.
 
-``python tests/unit/dnsmasq/rendering/test_dnsmasq_golden.py`` writes all of them anew; read the difference.
+``python tests/unit/dnsmasq/rendering/test_dnsmasq_golden.py`` writes all anew; read the difference.
 """
 
 from __future__ import annotations
