@@ -109,6 +109,11 @@ class Book:
             self._told.setdefault(value.network, _Told()).ports[port] = value
             self._told_home[port] = value.network
 
+    def forget_port(self, port: PortId, network: NetworkId) -> None:
+        """*port* is not wanted on *network* any more as it was told."""
+        if self._told_home.get(port) == network:
+            self.tell_port(port, None)
+
     def _tidy(self, network: NetworkId) -> None:
         """Keep nothing of a network of which nothing is wanted."""
         if self._told[network] == _Told():

@@ -36,6 +36,7 @@ from netfw.model.ids import NetworkId
 from netfw.plan import Operation, Outcome, Plan, Stage, Update
 from netfw_drivers.dnsmasq.access import why_unreachable
 from netfw_drivers.dnsmasq.book import Book, id_of
+from netfw_drivers.dnsmasq.modes import why_not
 from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
 from netfw_drivers.dnsmasq.plan import plan_dhcp
 from netfw_drivers.dnsmasq.rendering import render_network
@@ -113,7 +114,10 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         confs = why_not_writable(self._settings.confs)
         advice = f"{confs}: correct dhcp_confs, or run as a user who may" if confs else None
         closed = why_unreachable(self._settings.confs, self._settings.user)
-        return tuple(fault for fault in (*missing, advice, closed) if fault is not None)
+        told = map(self._book.told, sorted(self._book.told_networks(), key=str))
+        unserved = (why_not(subnet) for network in told if network for subnet in network.subnets)
+        faults = (*missing, advice, closed, *unserved)
+        return tuple(fault for fault in faults if fault is not None)
 
     def close(self) -> None:
         with self._lock:

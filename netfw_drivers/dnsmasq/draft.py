@@ -177,17 +177,33 @@ class Draft:
         except InvalidInput as error:
             if owner == PortKey(port):
                 self.refused[owner] = error
+                self._gone |= {port} if self._loses(port, value) else frozenset()
             return
         if text != self.found.shelf.ports.get(port):
             self._changed[port] = _Changed(
                 text=text, value=value, owner=owner, words=claims(text.host)
             )
 
+    def _loses(self, port: PortId, value: DhcpPort) -> bool:
+        """Whether a port has what is not its own as *value*, and may be somebody else's.
+
+        If it can not be served as it is to be, it must not be served as it was.
+        """
+        former = self.found.shelf.ports.get(port)
+        own = {value.mac, *(str(fixed.address) for fixed in value.fixed_ips)}
+        return former is not None and bool(claims(former.host) - own)
+
     def _hold_back(self) -> None:
-        """Let those wait who want what somebody else still has; they stay as they are."""
-        wanted = {port: new.words for port, new in self._changed.items()}
-        for port, why in who_waits(wanted, self.found.shelf.owner_of, self._gone).items():
-            if self._changed.pop(port).owner == PortKey(port):
+        """Let those wait who want what somebody else still has."""
+        changed, owner_of = self._changed, self.found.shelf.owner_of
+
+        def loses(port: PortId) -> bool:
+            return self._loses(port, changed[port].value)
+
+        wanted = {port: new.words for port, new in changed.items()}
+        for port, why in who_waits(wanted, owner_of, loses, self._gone).items():
+            self._gone |= {port} if loses(port) else frozenset()
+            if changed.pop(port).owner == PortKey(port):
                 self.waiting[PortKey(port)] = why
 
     def _is_starting(self) -> bool:

@@ -38,6 +38,8 @@ from netfw_drivers.dnsmasq.settings import Settings
 _FIRST = "tag:!none"
 _ANY_CLIENT_ID = "id:*"
 _SET = ",set:"
+LINE_LENGTH = 1023
+"""Characters of a line at most: dnsmasq takes what is beyond for another line."""
 
 
 def host_lines(
@@ -46,7 +48,8 @@ def host_lines(
     """The file of a port; empty: nobody answers it.
 
     :param tags: those that its options need.
-    :raises InvalidInput: its identifier is none; the field is named.
+    :raises InvalidInput: its identifier is none, or it has more than a line has room for; the field
+        is named.
     """
     entry = _Entry(
         port=port,
@@ -56,7 +59,11 @@ def host_lines(
         tags=tuple(f"set:{tag}" for tag in tags),
         clients=_client_ids(port),
     )
-    return "".join(",".join(words) + "\n" for words in entry.lines())
+    lines = [",".join(words) for words in entry.lines()]
+    if any(len(line) > LINE_LENGTH for line in lines):
+        field = "options" if len(",".join(entry.tags)) > LINE_LENGTH // 2 else "fixed_ips"
+        raise InvalidInput({field: "are more than dnsmasq can read in a line: have fewer"})
+    return "".join(f"{line}\n" for line in lines)
 
 
 def ignore_line(mac: Mac | str) -> str:

@@ -9,13 +9,18 @@ from attrs import frozen
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPlace, DhcpPort
 from netfw.errors import InvalidInput
 from netfw.model.device import check_device_name
+from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.command import command_line
 from netfw_drivers.dnsmasq.hosts import host_lines
+from netfw_drivers.dnsmasq.modes import why_not
 from netfw_drivers.dnsmasq.names import check_name, name_of
 from netfw_drivers.dnsmasq.option_values import check_domain
 from netfw_drivers.dnsmasq.options import network_opts, port_opts
 from netfw_drivers.dnsmasq.settings import Settings
+
+MOST_OPTIONS = 256
+"""Of a port, and of a network for all of its ports."""
 
 
 @frozen(kw_only=True)
@@ -47,6 +52,7 @@ def render_network(
     :raises InvalidInput: a text in it would be more than one value; the faulty field is named.
     """
     _check("place.device", check_device_name, place.device)
+    _count(network.options)
     if network.dns_domain:
         _check("dns_domain", check_domain, network.dns_domain)
     return NetworkText(
@@ -59,8 +65,10 @@ def render_network(
 def render_port(id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Settings) -> PortText:
     """The files of a port.
 
-    :raises InvalidInput: a text in it would be more than one value; the faulty field is named.
+    :raises InvalidInput: a text in it would be more than one value, or it has more than dnsmasq can
+        read, or it can have no address at all; the faulty field is named.
     """
+    _count(port.options)
     if port.domain:
         _check("domain", check_domain, port.domain)
     if port.hostname:
@@ -73,6 +81,8 @@ def render_port(id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Sett
         names.append(" ".join(words) + "\n")
     opts = port_opts(id, port, network, settings)
     host = host_lines(port, network, settings, opts.tags)
+    if not host:
+        _refuse_unserved(port, network)
     return PortText(host=host, opts=opts.text if host else "", names="".join(names))
 
 
@@ -87,6 +97,23 @@ def needs_reload(before: PortText | None, after: PortText | None) -> bool:
     if before is None or after is None or not before.host:
         return False
     return (before.host, before.opts) != (after.host, after.opts)
+
+
+def _refuse_unserved(port: DhcpPort, network: DhcpNetwork) -> None:
+    """Refuse a port that asks here for its addresses, and that can have none of them."""
+    reasons = {subnet.id: why_not(subnet) for subnet in network.subnets}
+    faults = {
+        f"fixed_ips[{at}]": reason
+        for at, fixed in enumerate(port.fixed_ips)
+        if (reason := reasons.get(fixed.subnet_id)) is not None
+    }
+    if faults:
+        raise InvalidInput(faults)
+
+
+def _count(options: tuple[DhcpOption, ...]) -> None:
+    if len(options) > MOST_OPTIONS:
+        raise InvalidInput({"options": f"are {len(options)}; {MOST_OPTIONS} is the most"})
 
 
 def _check(field: str, check: Callable[[str], None], text: str) -> None:

@@ -5,7 +5,7 @@ dnsmasq gives an address to whom it read first, and refuses the line of anybody 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from netfw.model.ids import PortId
 
@@ -14,20 +14,25 @@ Claims = Mapping[PortId, frozenset[str]]
 
 
 def who_waits(
-    wanted: Claims, owner_of: Callable[[str], PortId | None], gone: Container[PortId]
+    wanted: Claims,
+    owner_of: Callable[[str], PortId | None],
+    gives_up: Callable[[PortId], bool],
+    gone: Iterable[PortId],
 ) -> dict[PortId, str]:
     """Those of *wanted* who can not have something yet, and what.
 
-    Several may pass on what they have among them.  Who waits keeps what he has, so that others may
-    have to wait in turn.
+    Several may pass on what they have among them, at once or one after the other: who waits and has
+    what is not his any more gives up everything, or two could wait for each other for ever.
 
     :param owner_of: the port that has an address now.
+    :param gives_up: whether a port of *wanted* has something that it is not to have.
     :param gone: ports that give up everything.
     """
     waiting: dict[PortId, str] = {}
-    going = dict(wanted)
-    while late := dict(_late(going, owner_of, gone)):
+    going, free = dict(wanted), set(gone)
+    while late := dict(_late(going, owner_of, free)):
         waiting |= late
+        free |= {port for port in late if gives_up(port)}
         going = {port: words for port, words in going.items() if port not in late}
     return waiting
 

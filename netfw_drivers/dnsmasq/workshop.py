@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from netfw_drivers.dnsmasq.access import why_unreachable
 from netfw_drivers.dnsmasq.book import Book
 from netfw_drivers.dnsmasq.entries import find_leases, render_leases, without_leases
 from netfw_drivers.dnsmasq.files import Files
+from netfw_drivers.dnsmasq.modes import why_not
 from netfw_drivers.dnsmasq.settings import INFINITE, Settings
 from netfw_drivers.dnsmasq.settled import read_settled
 from netfw_drivers.dnsmasq.steps import (
@@ -45,6 +47,8 @@ from netfw_drivers.dnsmasq.steps import (
     process_key,
     reload_of,
 )
+
+LOG = logging.getLogger(__name__)
 
 PATIENCE = 2.0
 """Seconds within which dnsmasq has written down that a lease was given back."""
@@ -185,12 +189,15 @@ class Workshop:
                 shelf.opts, shelf.interface = text.opts, text.interface
                 shelf.server = value.server.id
                 self._book.tell_network(network, value)
+                for why in filter(None, map(why_not, value.subnets)):
+                    LOG.warning("network %s: %s", network, why)
             case PutPort(port=port, wanted=wanted, value=told):
                 shelf.put(port, wanted)
                 self._book.has_files(port, network)
                 self._book.tell_port(port, told)
             case DropPort(port=port, tomb=tomb, entry=entry):
                 shelf.drop(port)
+                self._book.forget_port(port, network)
                 if tomb is None:
                     self._book.has_no_files(port)
                 else:

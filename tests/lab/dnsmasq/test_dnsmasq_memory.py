@@ -108,3 +108,36 @@ def test_two_ports_swap_their_addresses_in_one_update(host: DnsmasqHost) -> None
     swapped = one.but(fixed_ips=two.value.fixed_ips), two.but(fixed_ips=one.value.fixed_ips)
     assert host.put(*swapped).done == {one.key, two.key}
     assert all(gets_its_own(host, each) for each in swapped)
+
+
+@pytest.mark.spec("DHCP-46")
+def test_two_ports_swap_their_addresses_one_after_the_other(host: DnsmasqHost) -> None:
+    net = a_net()
+    one, two = net.tenant(20), net.tenant(21)
+    assert host.put(net, one, two).ok
+    assert gets_its_own(host, one)
+    assert gets_its_own(host, two)
+    swapped = one.but(fixed_ips=two.value.fixed_ips), two.but(fixed_ips=one.value.fixed_ips)
+    assert host.put(swapped[0]).waiting.keys() == {one.key}
+    assert host.lease(one, 1.5) is None
+    assert gets_its_own(host, two)
+    host.events.clear()
+    assert host.put(swapped[1]).done == {two.key}
+    assert [event.keys for event in host.events if isinstance(event, KeysChanged)] == [{one.key}]
+    assert host.put(swapped[0]).done == {one.key}
+    assert all(gets_its_own(host, each) for each in swapped)
+
+
+@pytest.mark.spec("DHCP-46")
+def test_a_port_that_is_refused_does_not_keep_an_address_that_it_lost(host: DnsmasqHost) -> None:
+    net = a_net()
+    port, heir = net.tenant(20), net.tenant(20)
+    assert host.put(net, port).ok
+    assert gets_its_own(host, port)
+    bad = (DhcpOption(name="42", value="nonsense"),)
+    outcome = host.put(port.but(fixed_ips=net.tenant(21).value.fixed_ips, options=bad))
+    assert outcome.failed.keys() == {port.key}
+    assert host.put(heir).ok
+    assert host.put(net.but(dns_domain="other.org")).ok
+    assert gets_its_own(host, heir)
+    assert host.lease(port, 1.5) is None

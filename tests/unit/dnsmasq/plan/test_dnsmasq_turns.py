@@ -10,7 +10,7 @@ from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.dhcp_world import Tenant, a_net, a_subnet, a_subnet6
 from netfw_drivers.dnsmasq.entries import claims, read_host
 from netfw_drivers.dnsmasq.rendering import render_port
-from netfw_drivers.dnsmasq.steps import PutPort
+from netfw_drivers.dnsmasq.steps import DropPort, MarkReload, PutPort, SignalServer
 
 
 def moved(port: Tenant, to: Tenant) -> Tenant:
@@ -22,7 +22,8 @@ def test_who_wants_what_another_has_waits_and_says_for_whom() -> None:
     keeper, other = net.tenant(20), net.tenant(30)
     observed = found_network(net, keeper, other)
     late, same_mac = net.tenant(20), net.tenant(40, mac=keeper.mac)
-    plan = planned(observed, late, same_mac, moved(other, keeper))
+    more = other.but(fixed_ips=other.value.fixed_ips + keeper.value.fixed_ips)
+    plan = planned(observed, late, same_mac, more)
     assert not plan
     assert plan.waiting == {
         late.key: f"{late.ip} is still of port {keeper.port}",
@@ -52,16 +53,33 @@ def test_addresses_are_passed_on_within_one_update() -> None:
     assert not planned(observed, moved(one, two), drop=[two]).waiting
 
 
-def test_who_waits_for_somebody_who_waits_waits_too() -> None:
+def test_who_waits_gives_up_what_is_not_its_own_any_more() -> None:
+    """Two that swap one after the other would wait for each other for ever."""
     net = a_net()
     one, two, three = net.tenant(20), net.tenant(21), net.tenant(22)
     observed = found_network(net, one, two, three)
     plan = planned(observed, moved(one, two), moved(two, three))
-    assert not plan
-    assert plan.waiting.keys() == {one.key, two.key}
-    refused = two.but(fixed_ips=net.tenant(23).value.fixed_ips, hostname="a\nb")
-    plan = planned(observed, moved(one, two), refused)
-    assert plan.waiting.keys() == {one.key}
+    assert plan.waiting.keys() == {two.key}
+    assert stages(plan) == [MarkReload, PutPort, DropPort, SignalServer]
+    assert stages(planned(observed, moved(one, two))) == [DropPort]
+    more = two.but(fixed_ips=two.value.fixed_ips + three.value.fixed_ips)
+    plan = planned(observed, more)
+    assert not plan.stages, "it keeps what is its own"
+    assert plan.waiting.keys() == {two.key}
+
+
+def test_who_is_refused_keeps_nothing_that_is_not_its_own_any_more() -> None:
+    net = a_net()
+    port, heir = net.tenant(20), net.tenant(20)
+    observed = found_network(net, port)
+    refused = port.but(fixed_ips=net.tenant(21).value.fixed_ips, hostname="a\nb")
+    plan = planned(observed, refused)
+    assert plan.refused.keys() == {port.key}
+    assert stages(plan) == [DropPort]
+    both = planned(observed, refused, heir)
+    assert not both.waiting
+    assert stages(both) == [MarkReload, PutPort, DropPort, SignalServer]
+    assert not planned(observed, port.but(hostname="a\nb")).stages, "it is served as it was"
 
 
 def test_a_changed_network_hands_nobody_what_another_has() -> None:
