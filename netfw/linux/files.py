@@ -60,6 +60,14 @@ def change_files(changes: Sequence[FileChange], scratch: Path) -> None:
     _move(changes, new, [f"{scratch}/.old-{number}" for number in range(len(changes))])
 
 
+def size_of(path: Path) -> int:
+    """Bytes of a file; 0: there is none, or it can not be looked at."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def read_file(path: Path) -> str | None:
     """The text of a file; ``None``: there is none, or it is not one of ours.
 

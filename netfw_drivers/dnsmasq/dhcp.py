@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Self, cast
 from uuid import UUID
 
@@ -27,7 +28,7 @@ from netfw.drivers.process_events import ProcessDied
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import Conflict, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
-from netfw.linux.files import why_not_writable
+from netfw.linux.files import size_of, why_not_writable
 from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Running, Supervisor, why_missing
 from netfw.linux.process import ProcessDied as Died
 from netfw.linux.station import Stations
@@ -38,11 +39,12 @@ from netfw_drivers.dnsmasq.access import why_unreachable
 from netfw_drivers.dnsmasq.book import Book, id_of
 from netfw_drivers.dnsmasq.modes import why_not
 from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
+from netfw_drivers.dnsmasq.pace import LEASE_BYTES
 from netfw_drivers.dnsmasq.plan import plan_dhcp
 from netfw_drivers.dnsmasq.rendering import render_network
 from netfw_drivers.dnsmasq.settings import OPTIONS, Settings, settings_from
 from netfw_drivers.dnsmasq.settled import read_settled
-from netfw_drivers.dnsmasq.steps import SERVICE, PutNetwork, process_key
+from netfw_drivers.dnsmasq.steps import SERVICE, PutNetwork, RunServer, StopServer, process_key
 from netfw_drivers.dnsmasq.terms import Terms
 from netfw_drivers.dnsmasq.workshop import Workshop
 
@@ -146,7 +148,8 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             return self._observed(dict.fromkeys(networks, True), leases=True)
         concerned = self._concerned(scope)
         known = any(isinstance(key, PortKey) and key.port in self._book.homes() for key in scope)
-        return self._observed(concerned, leases=known or scope.complete)
+        whole = any(isinstance(key, NetworkKey) for key in scope.put)
+        return self._observed(concerned, leases=known or whole or scope.complete)
 
     def observe_anew(self, update: Update[DhcpKey, DhcpValue]) -> Observed:
         """Other networks may be at work in other threads: theirs are left alone."""
@@ -160,7 +163,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         new = {key for key in _put_networks(plan) if not self._book.shelf(key.network).there}
-        for stage in plan.stages:
+        for number, stage in enumerate(plan.stages):
             try:
                 self._carry_out(stage)
             except OperationRefused as refusal:
@@ -168,6 +171,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
                 if isinstance(refusal.__cause__, Conflict):
                     self._conflicts |= dict.fromkeys(blamed, refusal.__cause__)
                 self._take_back(new & blamed)
+                self._resume(plan.stages[:number], plan.stages[number:])
                 raise
             checkpoint(stage)
 
@@ -197,6 +201,15 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         drop: Update[DhcpKey, DhcpValue] = Update(drop=frozenset(networks))
         for stage in self.plan(drop, self.observe(drop)).stages:
             self._carry_out(stage)
+
+    def _resume(self, done: Iterable[Stage], undone: Iterable[Stage]) -> None:
+        """Start what was ended for changes that came to nothing, with its files as they are."""
+        ended = {step.network for step in _steps(done) if isinstance(step, StopServer)}
+        for stage in undone:
+            for step in _steps([stage]):
+                if isinstance(step, RunServer) and step.files.network in ended:
+                    with suppress(OperationRefused):  # the next try finds that it is to be started
+                        self._carry_out(stage)
 
     def _concerned(self, scope: Update[DhcpKey, DhcpValue]) -> dict[NetworkId, bool]:
         """The networks that *scope* is about, and of which their namespace is, too."""
@@ -240,6 +253,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             station=self._stations.observe(namespace) if looking else None,
             process=digest,
             stray=digest is None and self._processes().pid_path(process_key(id)).exists(),
+            lease_count=size_of(lease_file) // LEASE_BYTES if shelf.there else 0,
             leases=read_settled(lease_file, pid) if leases and shelf.there else "",
         )
 
@@ -319,6 +333,10 @@ def _put_networks(plan: Plan) -> Iterator[NetworkKey]:
     for operation in plan:
         if isinstance(operation.payload, PutNetwork):
             yield NetworkKey(operation.payload.files.network)
+
+
+def _steps(stages: Iterable[Stage]) -> Iterator[object]:
+    return (operation.payload for stage in stages for operation in stage.operations)
 
 
 def _owners(refusal: OperationRefused) -> frozenset[DhcpKey]:

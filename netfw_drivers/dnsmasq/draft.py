@@ -25,7 +25,9 @@ from netfw_drivers.dnsmasq.entries import (
     render_tombstone,
 )
 from netfw_drivers.dnsmasq.files import Files
+from netfw_drivers.dnsmasq.modes import served
 from netfw_drivers.dnsmasq.observed import FoundNetwork, Reload
+from netfw_drivers.dnsmasq.pace import is_start_quicker
 from netfw_drivers.dnsmasq.rendering import (
     NetworkText,
     PortText,
@@ -45,6 +47,7 @@ from netfw_drivers.dnsmasq.steps import (
     RunServer,
     SignalServer,
     Step,
+    StopServer,
 )
 from netfw_drivers.dnsmasq.terms import Terms
 from netfw_drivers.dnsmasq.turns import who_waits
@@ -118,18 +121,28 @@ class Draft:
     def stages(self) -> Iterator[Stage]:
         """What was gathered, in the order in which it is to be done."""
         yield from self._station
-        leases = {lease.address: (lease, owner) for lease, owner in self._released()}.values()
-        reload = self._reload()
+        leases = {step.lease.address: (step, owner) for step, owner in self._released()}.values()
+        reload = self._reload() if self._is_asked() else None
+        if reload is Reload.RESTART and self._is_much():
+            yield from self._pause()
         steps = [*self._file_steps(reload)]
+        forget = tuple(step.lease for step, _ in leases)
         if leases and not self._will_run():
-            forget = ForgetLeases(self._files, tuple(lease for lease, _ in leases))
-            steps.append((forget, self._owner))
+            steps.append((ForgetLeases(self._files, forget), self._owner))
         if steps:
             yield self._stage("files", steps)
-        if run := self._running(reload):
+        if run := self._running(reload, forget):
             yield self._stage("dnsmasq", [(run, self._owner)])
-        if leases and self._will_run():
-            yield self._stage("leases", [(self._release(x), owner) for x, owner in leases])
+        heard = [(step, owner) for step, owner in leases if self._is_in_range(step.lease)]
+        if heard and self._will_run() and not isinstance(run, RunServer):
+            yield self._stage("leases", heard)
+
+    def _pause(self) -> Iterator[Stage]:
+        """Have dnsmasq end before it reads file by file what it is to read at its start."""
+        if self.found.shelf.reload is not Reload.RESTART:
+            yield self._stage("files", [(MarkReload(self._files, Reload.RESTART), self._owner)])
+        if self.found.process is not None:
+            yield self._stage("dnsmasq", [(StopServer(self.id), self._owner)])
 
     @property
     def _files(self) -> Files:
@@ -206,19 +219,23 @@ class Draft:
             if changed.pop(port).owner == PortKey(port):
                 self.waiting[PortKey(port)] = why
 
+    def _is_asked(self) -> bool:
+        """Whether anything is asked of the network at all, or it is to be left as it is."""
+        return bool(self._text is not None or self._changed or self._gone)
+
     def _is_starting(self) -> bool:
         return self._program is not None and self._digest != self.found.process
 
     def _will_run(self) -> bool:
         return self._is_starting() or self.found.process is not None
 
-    def _running(self, reload: Reload | None) -> Step | None:
+    def _running(self, reload: Reload | None, forget: tuple[Lease, ...]) -> Step | None:
         """What is to be done to the process."""
         if self._is_starting() and self._program is not None:
-            return RunServer(self._files, self._program)
+            return RunServer(self._files, self._program, forget=forget)
         if reload is Reload.RESTART and self._value is not None:
             program = self._program or self._program_of(self._value)
-            return RunServer(self._files, program, again=True)
+            return RunServer(self._files, program, again=True, forget=forget)
         return SignalServer(self._files) if reload is not None else None
 
     def _reload(self) -> Reload | None:
@@ -227,14 +244,24 @@ class Draft:
         With very many ports a start takes less time than a signal, within which nobody is answered.
         """
         shelf = self.found.shelf
-        if self._is_starting() or self.found.process is None or self._value is None:
+        if self._is_starting() or self._value is None:
             return None
+        if self.found.process is None:  # unless it was ended in order to be started
+            return Reload.RESTART if shelf.reload is Reload.RESTART else None
+        if self._is_much():
+            return Reload.RESTART
         if not self._contradicts():
             return None
         former = (shelf.tagged, *(tomb.tagged for tomb in shelf.tombs.values()))
         now = (changed.entry.tagged for changed in self._changed.values())
         tagged = shelf.reload is Reload.RESTART or any(former) or any(now)
         return Reload.RESTART if tagged or len(shelf.ports) > MANY else Reload.SIGNAL
+
+    def _is_much(self) -> bool:
+        """Whether so much is new that dnsmasq is better started with it."""
+        changed = len(self._changed) + len(self._gone)
+        ports = len(self.found.shelf.ports) + len(self._changed)
+        return changed > MANY or is_start_quicker(changed, ports, self.found.lease_count)
 
     def _program_of(self, network: DhcpNetwork) -> Program:
         place = self.terms.place(self.id, network.server)
@@ -244,8 +271,7 @@ class Draft:
     def _contradicts(self) -> bool:
         """Whether dnsmasq remembers something else than the files are going to say."""
         shelf = self.found.shelf
-        many = len(self._changed) + len(self._gone) > MANY or len(shelf.tombs) > MANY
-        if shelf.reload or many:
+        if shelf.reload or len(shelf.tombs) > MANY:
             return True
         if self._text is not None and self._text.opts != shelf.opts:
             return True
@@ -262,7 +288,8 @@ class Draft:
         files, shelf = self._files, self.found.shelf
         anew = reload is not None or not self.found.process or self._is_starting()
         mark = Reload.RESTART if self._is_starting() and self.found.process else reload
-        if mark is not None and mark is not shelf.reload:
+        marked = self._is_much() and reload is Reload.RESTART
+        if mark is not None and mark is not shelf.reload and not marked:
             yield MarkReload(files, mark), self._owner
         if self._text is not None and self._value is not None and self._is_network_changed():
             put = PutNetwork(files=files, wanted=self._text, value=self._value)
@@ -299,26 +326,28 @@ class Draft:
             yield shelf.entry(port)
         yield from (changed.entry for changed in self._changed.values())
 
-    def _released(self) -> Iterator[tuple[Lease, DhcpKey]]:
+    def _released(self) -> Iterator[tuple[ReleaseLease, DhcpKey]]:
         """Leases of who must not have them any more, each with whom it is given back for."""
         shelf, text = self.found.shelf, self.found.leases
         if not text:
             return
         for port in sorted(self._gone, key=str):
             former = shelf.tombs.get(port) or shelf.entry(port)
-            yield from ((lease, PortKey(port)) for lease in self._leases_of(former, former))
+            for lease in self._leases_of(former, former):
+                yield self._release(lease), PortKey(port)
         for port, changed in self._changed.items():
             if port in shelf.ports:
                 former, now = shelf.entry(port), changed.entry
                 lost = former.addresses - (now.addresses if former.macs == now.macs else set())
                 parted = HostEntry(former.macs, frozenset(lost))
-                yield from ((lease, changed.owner) for lease in self._leases_of(parted, former))
+                for lease in self._leases_of(parted, former):
+                    yield self._release(lease), changed.owner
         if self.all_leases:
             known = {address for entry in self._entries() for address in entry.addresses}
             known |= {address for port in self._gone for address in shelf.entry(port).addresses}
             for lease in read_leases(text):
                 if lease.address not in known:
-                    yield lease, self._owner
+                    yield self._release(lease, stray=True), self._owner
 
     def _leases_of(self, entry: HostEntry, former: HostEntry) -> Iterator[Lease]:
         """The leases that whoever was *former* has on the addresses of *entry*."""
@@ -326,21 +355,35 @@ class Draft:
             if lease.address.version == 6 or lease.holder in former.macs:
                 yield lease
 
-    def _release(self, lease: Lease) -> ReleaseLease:
+    def _is_in_range(self, lease: Lease) -> bool:
+        """Whether dnsmasq hears that *lease* is given back, as far as that is known."""
+        subnets = None if self._value is None else [each for each, _ in served(self._value.subnets)]
+        return subnets is None or any(lease.address in each.cidr for each in subnets)
+
+    def _release(self, lease: Lease, *, stray: bool = False) -> ReleaseLease:
         interface = self._text.interface if self._text else self.found.shelf.interface or ""
         return ReleaseLease(
             files=self._files,
             netns=dhcp_namespace(self.id),
             device=interface.strip(),
             lease=lease,
+            stray=stray,
         )
 
     def _stage(self, backend: str, steps: Iterable[tuple[Step, DhcpKey]]) -> Stage:
         """One stage; the lines of many steps are only made when somebody reads them."""
         return Stage(
-            Operation(f"{backend}/{self.id}", _saying(step), frozenset({owner}), step)
+            Operation(f"{backend}/{self.id}", _saying(step), self._owners(owner), step)
             for step, owner in steps
         )
+
+    def _owners(self, owner: DhcpKey) -> frozenset[DhcpKey]:
+        """Whom to degrade for *owner*: where nothing is asked of the network itself, those for whom
+        it is touched."""
+        causes = self._gone | self._changed.keys()
+        if owner != self._owner or self._text is not None or not causes:
+            return frozenset({owner})
+        return frozenset(map(PortKey, causes))
 
 
 def _saying(step: Step) -> Callable[[], str]:

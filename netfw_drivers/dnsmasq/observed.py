@@ -104,6 +104,8 @@ class FoundNetwork:
     """The digest of the program that runs, in the namespace that has the name; ``None``: none."""
     stray: bool = False
     """Something runs for the network elsewhere: in a namespace that lost its name."""
+    lease_count: int = 0
+    """Roughly."""
     leases: str = ""
     """The lease file, where ports are changed or dropped."""
 

@@ -28,6 +28,7 @@ from netfw_drivers.dnsmasq.book import Book
 from netfw_drivers.dnsmasq.entries import find_leases, render_leases, without_leases
 from netfw_drivers.dnsmasq.files import Files
 from netfw_drivers.dnsmasq.modes import why_not
+from netfw_drivers.dnsmasq.observed import Reload
 from netfw_drivers.dnsmasq.settings import INFINITE, Settings
 from netfw_drivers.dnsmasq.settled import read_settled
 from netfw_drivers.dnsmasq.steps import (
@@ -96,8 +97,9 @@ class Workshop:
                 case _:
                     self._change_files(stage)
         except OperationRefused as refusal:
+            own = frozenset(stage.operations)
             known: dict[object, str] = {
-                key: why for key, why in refusal.reasons.items() if key in stage.operations
+                key: why for key, why in refusal.reasons.items() if key in own
             }
             raise OperationRefused(known or _all(stage, str(refusal))) from refusal
         except NetfwError as error:
@@ -105,8 +107,10 @@ class Workshop:
 
     def _run(self, step: RunServer) -> None:
         network = step.files.network
-        if step.again:
+        if step.again or step.forget:
             self._supervisor().stop(process_key(network))
+        if step.forget:
+            change_files(self._changes(ForgetLeases(step.files, step.forget)), step.files.directory)
         for read in (step.files.host, step.files.addn_hosts, step.files.opts):
             make_directory(read)  # one that comes later is never looked into
             if why := why_unreachable(read, self._settings.user):
@@ -218,20 +222,26 @@ class Workshop:
         with netns.worker(first.netns) as there:
             for operation, step in steps.items():
                 done = there.run(run_command, step.lease.release(step.device))
-                if not done.ok:
+                if not done.ok and not step.stray:
                     raise OperationRefused({operation: done.said})
         deadline = time.monotonic() + PATIENCE
         while left := dict(self._unreleased(steps)):
             if time.monotonic() > deadline:
+                self._change_files(Stage([self._restart_later(first.files)]))
                 raise OperationRefused(left)
             time.sleep(_GLANCE)
+
+    def _restart_later(self, files: Files) -> Operation:
+        """Who does not hear is started again by whoever tries next."""
+        mark = MarkReload(files, Reload.RESTART)
+        return Operation(f"files/{files.network}", mark.text, frozenset(), mark)
 
     def _unreleased(self, steps: Mapping[Operation, ReleaseLease]) -> Iterator[tuple[object, str]]:
         files = next(iter(steps.values())).files
         text = read_settled(files.leases, self._supervisor().pid(process_key(files.network)))
         for operation, step in steps.items():
-            if step.lease in find_leases(text, [step.lease.address]):
-                yield operation, f"dnsmasq keeps the lease for {step.lease.holder}; is it well?"
+            if not step.stray and step.lease in find_leases(text, [step.lease.address]):
+                yield operation, f"dnsmasq keeps the lease for {step.lease.holder}: started again"
 
 
 def _all(stage: Stage, why: str) -> dict[object, str]:

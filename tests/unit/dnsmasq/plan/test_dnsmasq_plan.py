@@ -37,6 +37,7 @@ from netfw_drivers.dnsmasq.steps import (
     RemoveTomb,
     RunServer,
     SignalServer,
+    StopServer,
 )
 
 NTP = (DhcpOption(name="42", value="10.0.0.9"),)
@@ -274,16 +275,26 @@ def test_a_port_moves_from_network_to_network() -> None:
     assert steps == {f"files/{net.id}": DropPort, f"files/{other.id}": PutPort}
 
 
-def test_very_many_changes_are_told_in_one_go() -> None:
-    """dnsmasq's queue of changed files is bounded."""
+def test_very_many_changes_are_read_at_a_start_and_not_before() -> None:
+    """dnsmasq answers nobody while it reads file by file, and its queue of them is bounded."""
     net = a_net(a_subnet(cidr="10.0.0.0/16", gateway=None))
-    few, many = ([net.tenant(10 + at) for at in range(count)] for count in (MANY, MANY + 1))
-    assert SignalServer not in stages(planned(found_network(net), *few))
-    assert stages(planned(found_network(net), *many))[-1] is SignalServer
+    few, many = ([net.tenant(10 + at) for at in range(count)] for count in (20, MANY + 1))
+    assert set(stages(planned(found_network(net), *few))) == {PutPort}
+    found = stages(planned(found_network(net), *many))
+    assert found[:3] == [MarkReload, StopServer, PutPort]
+    assert found[-1] is RunServer
     dropped = planned(found_network(net, *many), drop=many)
-    assert stages(dropped)[-1] is RunServer, "which takes less time than a signal"
+    assert stages(dropped)[-1] is RunServer
     drops = [o.payload for o in dropped if isinstance(o.payload, DropPort)]
     assert {drop.tomb for drop in drops} == {None}
+
+
+def test_a_server_that_was_ended_in_order_to_be_started_is_started_by_the_next_change() -> None:
+    net = a_net()
+    ended = found_network(net, runs=False, reload=Reload.RESTART)
+    assert stages(planned(ended, net.tenant()))[-1] is RunServer
+    died = found_network(net, runs=False)
+    assert stages(planned(died, net.tenant())) == [PutPort]
 
 
 def test_who_is_in_a_file_is_read_back() -> None:
