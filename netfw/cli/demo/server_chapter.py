@@ -73,9 +73,9 @@ class ServedHost(AgentHost):
         self.service = MetadataService(host, directory, SECRET)
 
     def end(self) -> None:
-        """Stop all agents, and the metadata service."""
+        """End all agents, and the metadata service; nobody needs them any more."""
         for agent in (self.metadata, self.dhcp, self.agent):
-            agent.stop()
+            agent.kill()
         self.service.stop()
 
     def plug_port(self, port: Any, name: str = "", *, addressed: bool = True) -> Instance:

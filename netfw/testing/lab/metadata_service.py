@@ -6,6 +6,7 @@ and the address of whoever asks, refuses a wrong signature, and appends every re
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -88,7 +89,8 @@ def main(port: str, secret: str, record: str) -> None:
     with ThreadingHTTPServer(("127.0.0.1", int(port)), handler) as server:
         with Path(record).open("a") as said:
             said.write(json.dumps({"path": "begun", "headers": {}}) + "\n")
-        server.serve_forever()
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 if __name__ == "__main__":
