@@ -17,7 +17,7 @@ STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: packages $(READY) ## see netfw at work: two hosts, two instances, a ping; touches nothing of this machine
+demo: packages $(READY) ## see netfw at work: hosts, agents, a server, leases, metadata; touches nothing of this machine
 	@$(BIN)/netfw demo
 
 test: packages $(READY) ## everything: lint, types, imports, unit, server, conformance, lab, system, samples, docs
@@ -44,7 +44,7 @@ types: $(READY) ## mypy --strict on netfw and netfw_drivers
 
 imports: $(READY) ## who may import whom
 	$(call STEP,import contracts)
-	@$(BIN)/lint-imports --no-timing 2>/dev/null || $(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 lab: packages $(READY) ## toolboxes and the lab on real kernels and switches
 	$(call STEP,lab tests)
