@@ -184,6 +184,8 @@ class ReleaseLease:
     netns: str
     device: str
     lease: Lease
+    stray: bool = False
+    """It is nobody's: whether dnsmasq takes it back concerns nobody."""
 
     @property
     def text(self) -> str:
@@ -192,15 +194,21 @@ class ReleaseLease:
 
 @frozen
 class RunServer:
-    """Start dnsmasq; one that runs otherwise, or with *again* as it should, is ended before."""
+    """Start dnsmasq; one that runs otherwise, or with *again* as it should, is ended before.
+
+    Leases that are given back are taken out of its file meanwhile: it may hear nobody any more, or
+    serve their addresses no longer.
+    """
 
     files: Files
     program: Program = field(hash=False)
     again: bool = False
+    forget: tuple[Lease, ...] = ()
 
     @property
     def text(self) -> str:
-        return " ".join((*(["again:"] if self.again else []), *self.program.argv))
+        without = [f"without {each.address}:" for each in self.forget]
+        return " ".join((*(["again:"] if self.again else []), *without, *self.program.argv))
 
 
 @frozen

@@ -247,9 +247,11 @@ def test_a_dropped_network_goes_process_first_and_files_last() -> None:
 def test_what_a_complete_update_does_not_name_goes() -> None:
     net, other = a_net(), a_net()
     kept, gone = net.tenant(20), net.tenant(30)
+    stray = net.subnets[0].cidr[99]
+    leases = f"1 aa:bb:cc:00:00:01 {stray} * *\n1 aa:bb:cc:00:00:02 192.168.77.7 * *\n"
     observed = Observed(
         networks={
-            **found_network(net, kept, gone, leases="1 aa:bb:cc:00:00:01 10.9.9.9 * *\n").networks,
+            **found_network(net, kept, gone, leases=leases).networks,
             **found_network(other).networks,
         },
         homes={kept.port: net.id, gone.port: net.id},
@@ -257,10 +259,40 @@ def test_what_a_complete_update_does_not_name_goes() -> None:
     update: Update[Any, Any] = Update(complete=True, keep=frozenset({net.key, kept.key}))
     plan = plan_dhcp(update, observed, TERMS)
     owners = {owner for operation in plan for owner in operation.owners}
-    assert owners == {other.key, gone.key, net.key}
-    assert [o.text for o in plan if o.owners == {net.key}] == [
-        f"dhcp_release {TERMS.device_name(net.value.server.id)} 10.9.9.9 aa:bb:cc:00:00:01"
-    ]
+    assert owners == {other.key, gone.key}, "those kept are to blame for nothing"
+    (release,) = [o.text for o in plan if isinstance(o.payload, ReleaseLease)]
+    device = TERMS.device_name(net.value.server.id)
+    assert release == f"dhcp_release {device} {stray} aa:bb:cc:00:00:01"
+
+
+def test_a_network_that_is_kept_is_left_as_it_is() -> None:
+    net = a_net()
+    port = net.tenant()
+    observed = found_network(net, port, reload=Reload.RESTART)
+    kept = frozenset(wanted(net, port))
+    assert not plan_dhcp(Update(complete=True, keep=kept), observed, TERMS)
+
+
+def test_who_has_dnsmasq_told_is_to_blame_if_it_can_not_be() -> None:
+    net = a_net()
+    port, heir = net.tenant(20, options=NTP), net.tenant(20)
+    plan = planned(found_network(net, port), heir, drop=[port])
+    (run,) = [o for o in plan if isinstance(o.payload, RunServer)]
+    assert run.owners == {port.key, heir.key}
+
+
+def test_leases_are_forgotten_by_who_is_started() -> None:
+    net = a_net()
+    special = net.tenant(20, options=NTP)
+    moved = special.but(fixed_ips=net.tenant(21).value.fixed_ips)
+    plan = planned(found_network(net, special, leases=a_lease(special)), moved)
+    assert stages(plan) == [MarkReload, PutPort, RunServer]
+    (run,) = [o.payload for o in plan if isinstance(o.payload, RunServer)]
+    assert [lease.address for lease in run.forget] == [special.ip]
+    off = net.with_subnet(0, enable_dhcp=False)
+    plan = planned(found_network(net, special, leases=a_lease(special)), off)
+    (run,) = [o.payload for o in plan if isinstance(o.payload, RunServer)]
+    assert [lease.address for lease in run.forget] == [special.ip]
 
 
 def test_a_port_moves_from_network_to_network() -> None:
