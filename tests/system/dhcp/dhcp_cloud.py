@@ -140,7 +140,7 @@ class DhcpNet:
         """Delete a port, and take its device away."""
         _, host = self.ports.pop(port.id)
         host.unplug_port(port)
-        self.cloud.network.delete_port(port.id)
+        self.cloud.network.delete_port(port.id, ignore_missing=True)
 
     def plug(self, port: Any) -> Instance:
         _, host = self.ports[port.id]
@@ -231,3 +231,11 @@ def dhcp_agent(cloud: Cloud, host: ServedHost) -> Any:
     """The DHCP agent of a host, as the API has it."""
     found = cloud.network.agents(host=host.host.name, agent_type="DHCP agent")
     return next(iter(found))
+
+
+def fetch6(instance: Instance, headers: dict[str, str] | None = None) -> str:
+    """What the metadata service says at its link-local address; empty: nothing."""
+    asked = [word for item in (headers or {}).items() for word in ("-H", ": ".join(item))]
+    url = f"http://[fe80::a9fe:a9fe%25{instance.device}]/latest/meta-data/instance-id"
+    done = instance.attempt(["curl", "-sS", "--fail", "-g", "-m", "10", *asked, url])
+    return done.output if done.status == 0 else ""

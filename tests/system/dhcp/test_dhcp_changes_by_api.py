@@ -7,7 +7,15 @@ from ipaddress import IPv4Interface
 from typing import Any
 
 import pytest
-from dhcp_cloud import DhcpNet, address, await_that, dhcp_agent, leased
+from dhcp_cloud import (
+    DhcpNet,
+    address,
+    await_that,
+    dhcp_agent,
+    leased,
+    start_all,
+    stop_all,
+)
 
 from netfw.cli.demo.server_chapter import Cloud, ServedHost
 
@@ -93,6 +101,20 @@ def test_when_all_agents_are_switched_off_nobody_serves(net: DhcpNet, switched_o
 
 
 @pytest.mark.spec("DHCP-46", "DHCP-06")
+def test_who_has_no_port_any_more_is_answered_no_longer(net: DhcpNet) -> None:
+    with net.renewing(0) as gone, net.renewing(1) as other:
+        port, _ = next(iter(net.ports.values()))
+        net.cloud.network.delete_port(port.id)  # its device stays, and asks on
+        (place,) = net.places()
+        await_that(lambda: port.id not in net.served_ports(place), "it is forgotten")
+        other.check()
+        answers = len(gone.answers)
+        for _ in range(10):
+            other.await_answer()
+        assert len(gone.answers) == answers
+
+
+@pytest.mark.spec("DHCP-46", "DHCP-06")
 def test_a_port_whose_address_changes_gets_the_new_one(net: DhcpNet) -> None:
     port, client, _ = net.boot(0)
     former = address(port)
@@ -135,10 +157,11 @@ def test_a_host_changes_to_pairs_of_devices_and_back_without_a_lost_lease(net: D
 
 
 def _use_veths(cloud: Cloud, *, wanted: bool) -> None:
-    for host in cloud.hosts:
-        host.dhcp.stop()
-        host.dhcp.options["openvswitch"]["ovs_use_veth"] = wanted
-        host.dhcp.start()
+    agents = [host.dhcp for host in cloud.hosts]
+    stop_all(*agents)
+    for agent in agents:
+        agent.options["openvswitch"]["ovs_use_veth"] = wanted
+    start_all(*agents)
 
 
 def _switch(net: DhcpNet, host: ServedHost, *, on: bool) -> None:

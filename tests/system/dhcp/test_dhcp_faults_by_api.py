@@ -60,6 +60,16 @@ def test_a_server_that_died_while_no_agent_was_there_is_back_with_the_agent(net:
         renewals.check()
 
 
+@pytest.mark.spec("DHCP-23", "DHCP-49")
+def test_a_switch_that_is_restarted_costs_no_lease(net: DhcpNet) -> None:
+    """The devices of a switch in userspace go with it, also from namespaces."""
+    (place,) = await_that(net.places, "it is served")
+    other = 1 - net.cloud.hosts.index(place)
+    with net.renewing(other) as renewals:
+        place.host.restart_switch()
+        renewals.check()
+
+
 @pytest.mark.spec("DHCP-61")
 def test_a_killed_proxy_is_back(net: DhcpNet) -> None:
     net.boot(0)

@@ -6,7 +6,7 @@ import time
 from urllib.error import HTTPError
 
 import pytest
-from dhcp_cloud import DhcpNet, address, await_that, leased
+from dhcp_cloud import DhcpNet, address, await_that, fetch6, leased
 
 from netfw.cli.demo.dhcp_chapter import fetch, use_routes
 from netfw.cli.demo.server_chapter import Cloud
@@ -139,10 +139,10 @@ def test_metadata_is_there_by_ipv6_too_for_who_has_no_address_yet(net: DhcpNet) 
     port = net.port(1, device_id="vm-six")
     instance = net.plug(port)
     await_that(lambda: net.cloud.network.get_port(port.id).status == "ACTIVE")
-    told = await_that(lambda: _fetch6(instance), "the service answers")
+    told = await_that(lambda: fetch6(instance), "the service answers")
     assert told.split()[0] == "vm-six"
     forged = {"X-Forwarded-For": "fe80::1", "X-Instance-ID": "vm-other"}
-    assert _fetch6(instance, forged) == told
+    assert fetch6(instance, forged) == told
 
 
 @pytest.mark.spec("DHCP-60", "MD-10")
@@ -173,14 +173,6 @@ def _refusal(instance: Instance) -> int:
         fetch(instance)
     with refused.value as answer:
         return answer.code
-
-
-def _fetch6(instance: Instance, headers: dict[str, str] | None = None) -> str:
-    """What the metadata service says at its link-local address; empty: nothing."""
-    asked = [word for item in (headers or {}).items() for word in ("-H", ": ".join(item))]
-    url = f"http://[fe80::a9fe:a9fe%25{instance.device}]/latest/meta-data/instance-id"
-    done = instance.attempt(["curl", "-sS", "--fail", "-g", "-m", "10", *asked, url])
-    return done.output if done.status == 0 else ""
 
 
 @pytest.mark.spec("DHCP-08", "MD-09")

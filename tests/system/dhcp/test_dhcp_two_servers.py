@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dhcp_cloud import DhcpNet, await_that, dhcp_agent, leased
+from dhcp_cloud import DhcpNet, await_that, dhcp_agent, fetch6, leased
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -45,3 +45,19 @@ def test_one_of_two_may_go_without_anybody_noticing(pair: DhcpNet) -> None:
         for each in (one, two):
             each.check()
             assert each.longest_silence < 2
+
+
+@pytest.mark.spec("DHCP-26", "MD-10")
+def test_metadata_by_ipv6_outlives_either_of_two_servers(pair: DhcpNet) -> None:
+    """Both have the same link-local address, and each answers for it."""
+    instance = pair.plug(pair.port(0, device_id="vm-six"))
+    told = await_that(lambda: fetch6(instance), "it is there")
+    assert told.split()[0] == "vm-six"
+    for host in pair.cloud.hosts:
+        agent = dhcp_agent(pair.cloud, host)
+        pair.cloud.network.remove_dhcp_agent_from_network(agent, pair.network.id)
+        await_that(lambda host=host: host not in pair.places(), "it serves no longer")
+        instance.run(["ip", "-6", "neighbour", "flush", "dev", str(instance.device)])
+        assert await_that(lambda: fetch6(instance), "the other is found") == told
+        pair.cloud.network.add_dhcp_agent_to_network(agent, pair.network.id)
+        await_that(lambda host=host: pair.server_pid(host), "it serves again")
