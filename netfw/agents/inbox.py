@@ -34,12 +34,14 @@ class Inbox:
 
     def hint(self) -> None:
         """The source has news."""
-        self._hinted = True
+        with self._lock:
+            self._hinted = True
         self.news.set()
 
     def resync(self) -> None:
         """Compare everything."""
-        self._resync = True
+        with self._lock:
+            self._resync = True
         self.news.set()
 
     def event(self, event: Event) -> None:
@@ -56,7 +58,7 @@ class Inbox:
         """Everything that came in, once.  What comes in meanwhile is for the next time."""
         self.news.clear()
         with self._lock:
-            events, self._events = tuple(self._events), []
-        hinted, self._hinted = self._hinted, False
-        resync, self._resync = self._resync, False
-        return Heard(hinted, resync, events)
+            heard = Heard(self._hinted, self._resync, tuple(self._events))
+            self._hinted = self._resync = False
+            self._events = []
+        return heard

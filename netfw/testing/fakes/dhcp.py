@@ -38,6 +38,8 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
     def __init__(self, machine: Machine[DhcpKey, DhcpValue] | None = None) -> None:
         super().__init__(machine)
         self.gates: dict[NetworkId, threading.Event] = {}
+        self.at_gate: set[NetworkId] = set()
+        """The networks of which a call is held up."""
         self.calls: list[Update[DhcpKey, DhcpValue]] = []
         self.proxies: FakeMetadata | None = None
         self._lock = threading.Lock()
@@ -72,7 +74,9 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
         try:
             for network in networks:
                 if network in self.gates:
+                    self.at_gate.add(network)
                     assert self.gates[network].wait(30), "a test forgot to open a gate"
+                    self.at_gate.discard(network)
             with self._lock:
                 return super().converge(update)
         finally:
