@@ -178,18 +178,15 @@ def dhcp_port(port: Port) -> DhcpPort | None:
 
 
 def _name(port: Port) -> tuple[str, str]:
-    """Host name and domain that all addresses of a port share; empty: each has its own.
+    """Host name that all addresses of a port share, and a domain of its own; empty: none.
 
-    A source that assigns no names, such as a file, may say how a port is called all the same.
+    The domain of an assigned name is not looked at: where the port says none itself, it is its
+    network's, or what the source takes where neither says any.  The driver has its own word for
+    that, and were it another one, every port would be served options of its own.  A source that
+    assigns no names, such as a file, may say how a port is called all the same.
     """
-    if not port.dns_assignment:
-        return port.dns_name, port.dns_domain
-    hostnames = {each.hostname for each in port.dns_assignment}
-    domains = {
-        each.fqdn.removesuffix(".").partition(".")[2] for each in port.dns_assignment if each.fqdn
-    }
-    hostname = hostnames.pop() if len(hostnames) == 1 else ""
-    return hostname, domains.pop() if len(domains) == 1 else ""
+    hostnames = {each.hostname for each in port.dns_assignment} or {port.dns_name}
+    return hostnames.pop() if len(hostnames) == 1 else "", port.dns_domain
 
 
 def _answers(port: Port, request: EnsureDhcpPort) -> bool:

@@ -51,13 +51,21 @@ def test_whoever_has_an_address_is_served_but_the_servers_themselves():
 def test_a_port_brings_its_name_options_and_addresses():
     name = DnsAssignment(address=ONE.fixed_ips[0].address, hostname="web", fqdn="web.example.org.")
     option = DhcpOption(name="bootfile-name", value="x")
-    named = evolve(ONE, dns_assignment=(name,), dhcp_options=(option,))
+    named = evolve(ONE, dns_domain="example.org", dns_assignment=(name,), dhcp_options=(option,))
     value = desired(NET, SUBNET, named).ports[ONE.id]
     assert (value.hostname, value.domain, value.options) == ("web", "example.org", (option,))
     assert (value.network, value.mac, value.fixed_ips) == (NET.id, ONE.mac, ONE.fixed_ips)
     other = evolve(name, address=ip_address("10.1.0.99"), hostname="host-10-1-0-99")
     value = desired(NET, SUBNET, evolve(ONE, dns_assignment=(name, other))).ports[ONE.id]
     assert value.hostname == ""
+
+
+def test_a_port_that_says_no_domain_has_none_of_its_own_whatever_the_source_takes_for_it():
+    name = DnsAssignment(
+        address=ONE.fixed_ips[0].address, hostname="web", fqdn="web.openstacklocal."
+    )
+    value = desired(NET, SUBNET, evolve(ONE, dns_assignment=(name,))).ports[ONE.id]
+    assert (value.hostname, value.domain) == ("web", "")
 
 
 def test_a_port_to_which_no_names_are_assigned_is_called_as_it_says():
