@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import asdict, frozen
 
@@ -18,6 +19,10 @@ from netfw.errors import DriverError, NetfwError, NotFound, nearest
 
 if TYPE_CHECKING:
     from oslo_config.cfg import Opt
+
+
+STAND_INS: Final[Mapping[str, str]] = {"InterfaceDriver": "null", "Transport": "local"}
+"""Drivers that need nothing themselves, by the contract of which others need a driver."""
 
 
 @frozen(kw_only=True)
@@ -100,7 +105,9 @@ def _row(kind: type[Driver], found: Installed[Driver]) -> Row:
 
 def _try_out(kind: type[Driver], found: Installed[Driver]) -> tuple[Sequence[str], str]:
     """Capabilities and health of a driver with its default options; it does not get to work."""
-    with LocalHost() as host:
+    with ExitStack() as stack:
+        host = stack.enter_context(LocalHost())
+        _lend(host, kind, stack)
         try:
             driver = create(kind, found.name, {}, host)
         except DriverError as exc:
@@ -114,6 +121,18 @@ def _try_out(kind: type[Driver], found: Installed[Driver]) -> tuple[Sequence[str
             return (), f"a defect of the driver: {type(exc).__name__}: {exc}"
         finally:
             driver.close()
+
+
+def _lend(host: LocalHost, kind: type[Driver], stack: ExitStack) -> None:
+    """Offer drivers that are there on any machine: who works with one can be tried out."""
+    for contract in contracts.all_contracts():
+        name = STAND_INS.get(contract.__name__)
+        if name is None or contract is kind:
+            continue
+        with suppress(NetfwError):
+            driver = create(contract, name, {}, host)
+            stack.callback(driver.close)
+            host.add(driver)
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -25,6 +25,14 @@ def test_every_installed_driver_is_listed_with_where_it_comes_from() -> None:
 
 
 @pytest.mark.spec("DRV-13")
+def test_a_driver_that_works_with_another_one_says_what_it_can_do() -> None:
+    done = netfw("drivers", "show", "dnsmasq", "--json")
+    (row,) = json.loads(done.stdout)
+    assert "dhcpv6" in row["capabilities"]
+    assert "no InterfaceDriver" not in row["health"]
+
+
+@pytest.mark.spec("DRV-13")
 def test_the_table_has_a_line_for_each() -> None:
     lines = netfw("drivers").stdout.splitlines()
     assert lines[0].split() == [
