@@ -21,3 +21,5 @@ class Part:
     update: Update[Any, Any]
     refused: Mapping[Any, NetfwError] = field(factory=dict)
     """What the driver is not even asked for, as it can not have it."""
+    follows: Mapping[Any, Any] = field(factory=dict)
+    """Of keys that can be had after a key of an earlier part is done: which one."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import evolve
 
 from netfw.cli.config_arguments import add_file_arguments, file_arguments
-from netfw.errors import ConfigError, NotSupported
+from netfw.errors import ConfigError, NotFound, NotSupported
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
@@ -41,7 +41,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--agent",
         choices=sorted(PLANNERS),
         default="l2",
-        help="the agent whose files these are: netfw-ovs-agent (l2) or netfw-dhcp-agent (dhcp)",
+        help="the agent whose files these are: netfw-ovs-agent (l2, the default) or "
+        "netfw-dhcp-agent (dhcp); netfw-metadata-agent changes nothing on a host",
     )
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.set_defaults(func=show_plan)
@@ -80,7 +81,7 @@ def _dhcp_plans(files: Sequence[str]) -> dict[str, Plan]:
 
     with DhcpParts(_conf(PROGRAM, files, dhcp_groups(files))) as parts:
         parts.agent.learn(Replica(parts.source, parts.agent.interest).pull())
-        return {part.name: _plan(part) for part in parts.agent.everything()}
+        return plans_in_turn(parts.agent.everything())
 
 
 PLANNERS: Final[Mapping[str, Callable[[Sequence[str]], dict[str, Plan]]]] = {
@@ -115,6 +116,27 @@ def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
     stuck = frozenset(key for plan in plans.values() for key in (*plan.refused, *plan.waiting))
     held = evolve(switch, update=on_hold(switch.update, stuck))
     return {switch.name: _plan(held), **plans}
+
+
+def plans_in_turn(parts: Iterable[Part]) -> dict[str, Plan]:
+    """What each driver would do, where what one does makes room for what the next one does.
+
+    :raises BackendUnavailable: a machine does not answer.
+    :raises NotSupported: a driver can not say what it would do.
+    """
+    plans: dict[str, Plan] = {}
+    coming: set[Hashable] = set()
+    for part in parts:
+        plan = _plan(part)
+        later = {
+            key: f"what is done for {part.follows[key]} before"
+            for key, error in plan.refused.items()
+            if isinstance(error, NotFound) and part.follows.get(key) in coming
+        }
+        refused = {key: error for key, error in plan.refused.items() if key not in later}
+        plans[part.name] = evolve(plan, waiting={**plan.waiting, **later}, refused=refused)
+        coming |= {owner for operation in plan for owner in operation.owners}
+    return plans
 
 
 def on_hold(update: Update[Any, Any], keys: frozenset[Hashable]) -> Update[Any, Any]:

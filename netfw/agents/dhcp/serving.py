@@ -99,6 +99,7 @@ class Serving:
         """All that is wanted of each driver, as far as it can be said without asking."""
         put: dict[DhcpKey, DhcpValue] = {}
         proxies: dict[MetadataKey, MetadataProxy] = {}
+        homes: dict[MetadataKey, NetworkKey] = {}
         refused: dict[DhcpKey, NetfwError] = {}
         for id, wish in wishes.items():
             if wish.own is None:
@@ -108,11 +109,13 @@ class Serving:
             place = self._driver.place(id, wish.own)
             if wish.proxying is not None and wish.proxying.key is not None and place is not None:
                 proxies[wish.proxying.key] = wish.proxying.proxy(place)
+                homes[wish.proxying.key] = NetworkKey(id)
         put |= {PortKey(id): port for id, port in ports.items()}
         update = Update(put=put, complete=True, keep=frozenset(refused))
         yield Part("dhcp", self._driver, update, refused)
         if self._metadata is not None:
-            yield Part("metadata", self._metadata, Update(put=proxies, complete=True))
+            led = Update(put=proxies, complete=True)
+            yield Part("metadata", self._metadata, led, follows=homes)
 
     def _drivers(self) -> tuple[HostDriver[Any, Any], ...]:
         return (self._driver,) if self._metadata is None else (self._driver, self._metadata)

@@ -153,12 +153,16 @@ def test_killed_again_and_again_while_it_begins_it_ends_with_all_networks_served
 
 @pytest.mark.spec("DRV-40")
 def test_what_it_would_do_is_said_and_done(site):
+    site.dhcp.options["agent"]["enable_isolated_metadata"] = "true"
+    site.dhcp.options["haproxy"] = {"metadata_proxy_syslog": ""}
     site.port(11)
     site.write()
     site.wiring.start()
     said = site.plan()
     assert said.status == 3
     assert NAMESPACE in said.output
+    assert "waiting: network" in said.output
+    assert "refused" not in said.output, said.output  # the proxy's place is made before it
     assert NAMESPACE not in site.host.run(["ip", "netns", "list"])
     site.dhcp.start()
     assert site.plan().status == 0, site.plan().output
