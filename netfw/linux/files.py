@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import secrets
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -19,6 +21,8 @@ from attrs import frozen
 from netfw.errors import BackendBroken, BackendError, OperationRefused
 
 _FILE, _DIRECTORY = 0o644, 0o755
+_ASIDE = re.compile(r"\.(?:new|old)-(?:(\d+)-)?")
+"""How names in a scratch directory begin, with the pid of who uses them."""
 
 
 @frozen
@@ -42,22 +46,27 @@ FileChange = WriteFile | RemoveFile
 def change_files(changes: Sequence[FileChange], scratch: Path) -> None:
     """Carry out *changes* in order, all of them or none.
 
+    Several may use one scratch directory at the same time.
+
     :param scratch: a directory on the same file system, for what is not in its place yet; it is
-        made when it is not there, and so are the directories of the files.
+        made when it is not there, and so are the directories of the files.  It should have few
+        other files: it is looked through for what was left there by who was killed.
     :raises OperationRefused: none was carried out; who is at fault, as far as that is known, is
         named: a full disk concerns all of them, a file that can not be replaced itself alone.
     """
-    new = [f"{scratch}/.new-{number}" for number in range(len(changes))]
+    own = f"{os.getpid()}-{secrets.token_hex(4)}"
+    new = [f"{scratch}/.new-{own}-{number}" for number in range(len(changes))]
     try:
         folders = {os.path.dirname(c.path) for c in changes if isinstance(c, WriteFile)}
         _make_directories([scratch, *map(Path, folders)])
+        _forget(_left_behind(scratch))
         for change, beside in zip(changes, new, strict=True):
             if isinstance(change, WriteFile):
                 _write(beside, change.content)
     except OSError as error:
         _forget(new)
         raise OperationRefused(dict.fromkeys(changes, _why(error))) from error
-    _move(changes, new, [f"{scratch}/.old-{number}" for number in range(len(changes))])
+    _move(changes, new, [f"{scratch}/.old-{own}-{number}" for number in range(len(changes))])
 
 
 def size_of(path: Path) -> int:
@@ -150,8 +159,18 @@ def _make_directories(paths: Iterable[Path]) -> None:
                 each.chmod(_DIRECTORY)
 
 
+def _left_behind(scratch: Path) -> list[str]:
+    """What nobody who lives has in a scratch directory."""
+    aside = ((name, _ASIDE.match(name)) for name in os.listdir(scratch))
+    return [
+        f"{scratch}/{name}"
+        for name, found in aside
+        if found and not (found[1] and os.path.exists(f"/proc/{found[1]}"))
+    ]
+
+
 def _write(path: str, content: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE)
     try:
         os.fchmod(descriptor, _FILE)
         data = content.encode(errors="surrogateescape")
@@ -188,9 +207,6 @@ def _keep(path: str, kept: str) -> bool:
         os.link(path, kept)
     except FileNotFoundError:
         return False
-    except FileExistsError:  # from somebody who was killed
-        os.unlink(kept)
-        os.link(path, kept)
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -84,11 +85,30 @@ def test_what_can_not_be_written_at_all_concerns_everything(tmp_path: Path) -> N
 
 
 def test_what_somebody_left_who_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
-    for name in (".new-0", ".old-0"):
+    nobody = 2**22 + 1  # is above every pid
+    left = (".new-0", f".new-{nobody}-0a-0", f".old-{nobody}-0a-1")
+    at_work = f".new-{os.getpid()}-0a-0"
+    for name in (*left, at_work):
         (tmp_path / name).write_text("left")
     (tmp_path / "file").write_text("former")
     change_files([write(tmp_path / "file", "new")], tmp_path)
-    assert names(tmp_path) == ["file"]
+    assert names(tmp_path) == [at_work, "file"]
+
+
+def test_several_who_use_one_scratch_directory_never_mix_up_what_they_write(
+    tmp_path: Path,
+) -> None:
+    def work(name: str) -> list[str]:
+        wrong = []
+        for number in range(200):
+            path = tmp_path / "files" / f"{name}-{number}"
+            change_files([write(path, path.name * 50)], tmp_path)
+            if path.read_text() != path.name * 50:
+                wrong.append(path.name)
+        return wrong
+
+    with ThreadPoolExecutor(2) as pool:
+        assert [*pool.map(work, ("one", "two"))] == [[], []]
 
 
 def test_absence_is_an_answer(tmp_path: Path) -> None:
