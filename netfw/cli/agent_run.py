@@ -40,7 +40,7 @@ def run_loop(
     if within is not None:
         loop = Loop(source, work, timing)
         _obey(orders, loop, let_go)
-        return _become_ready(loop, within)
+        return _become_ready(loop, within, let_go)
     publish = StatusFile(status)
     loop = Loop(source, work, timing, publish=publish)
     _obey(orders, loop, let_go)
@@ -51,11 +51,13 @@ def run_loop(
     return 0
 
 
-def _become_ready(loop: Loop[Any], within: float) -> int:
+def _become_ready(loop: Loop[Any], within: float, let_go: Callable[[], None]) -> int:
     with running(loop):
         if loop.wait_for(lambda status: status.ready, within):
             return 0
-    for what, reason in _obstacles(loop.status):
+        obstacles = tuple(_obstacles(loop.status))
+        _end(loop, let_go)
+    for what, reason in obstacles or _obstacles(loop.status):
         print(f"{loop.status.binary}: {what}: {reason}", file=sys.stderr)
     return 1
 
@@ -80,8 +82,12 @@ def _obey(orders: Orders, loop: Loop[Any], let_go: Callable[[], None]) -> None:
 
     def end() -> None:
         orders.stop.wait()
-        loop.stop()
-        if not loop.wait_for_end(PATIENCE):
-            let_go()
+        _end(loop, let_go)
 
     threading.Thread(target=end, daemon=True).start()
+
+
+def _end(loop: Loop[Any], let_go: Callable[[], None]) -> None:
+    loop.stop()
+    if not loop.wait_for_end(PATIENCE):
+        let_go()

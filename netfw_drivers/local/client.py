@@ -253,6 +253,8 @@ class Client:
 
     async def _end(self) -> None:
         self._ended = True
+        unsent = [number for number, each in self._requests.items() if not each.sent]
+        self._fail(unsent, f"this transport was closed before a server answered: {self._why}")
         self._fail(self._requests, "this transport was closed")
         link = self._link
         if self._task is not None:

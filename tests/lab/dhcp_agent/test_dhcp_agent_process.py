@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from ipaddress import IPv4Address, ip_address, ip_network
 
@@ -191,3 +193,21 @@ def test_isolated_instances_find_a_metadata_proxy_while_no_router_leads_them(sit
     site.write()
     until(lambda: NAMESPACE not in site.host.run(["ip", "netns", "list"]))
     site.dhcp.wait_for(lambda status: status["ready"])
+
+
+def test_one_that_is_to_become_ready_ends_in_time_though_no_server_is_there(tmp_path):
+    conf = tmp_path / "agent.conf"
+    conf.write_text(
+        f"[DEFAULT]\nhost = here\nstate_path = {tmp_path}\n"
+        "[agent]\nstate_source = server\ninterface_driver = null\n"
+        f"[local]\nconnect = unix:{tmp_path}/nobody.sock\n"
+    )
+    words = ["--config-file", str(conf), "--once", "--timeout", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "netfw.cli.dhcp_agent", *words],
+        check=False, capture_output=True, text=True, timeout=20,
+    )  # fmt: skip
+    assert done.returncode == 1
+    said = [line for line in done.stderr.splitlines() if line.startswith("netfw-dhcp-agent: ")]
+    assert "nobody.sock" in said[0], done.stderr
+    assert "No such file" in said[0]
