@@ -233,10 +233,12 @@ class LabGround(DhcpGround):
         ovs.stop_switch()
         ovs.stop_database()
         self._wait_at_most(0.2)
-        yield
-        self._wait_at_most(ANSWER)
-        ovs.start_database()
-        ovs.start_switch()
+        try:
+            yield
+        finally:
+            self._wait_at_most(ANSWER)
+            ovs.start_database()
+            ovs.start_switch()
 
     def drifts(self) -> Mapping[str, Callable[[NetworkId, DhcpNetwork], None]]:
         def by(*change: str) -> Callable[[NetworkId, DhcpNetwork], None]:

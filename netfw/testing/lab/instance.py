@@ -203,6 +203,7 @@ class Instance:
 
 def _make_namespace(path: str) -> int:
     """A new namespace that *path* refers to; a descriptor of it.  Moves the calling thread."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
     syscalls.unshare(syscalls.CLONE_NEWNET)
     syscalls.mount("/proc/thread-self/ns/net", path, syscalls.MS_BIND)
