@@ -58,6 +58,8 @@ def figures(sizes: tuple[int, ...] = SIZES) -> Iterator[Figure]:
     small, large = few[min(sizes)], few[max(sizes)]
     name = f"dhcp: one port more at {max(sizes):,} over {min(sizes):,}"
     yield ratio(f"{name}, leased", own=large.wall, raw=small.wall, target=FLAT)
+    own, raw = (cost.wall - cost.dnsmasq for cost in (large, small))
+    yield ratio(f"{name}, but for dnsmasq's CPU", own=own, raw=raw, target=FLAT)
     yield ratio(f"{name}, CPU of the agent", own=large.agent, raw=small.agent, target=FLAT)
     yield memory(f"with {sum(sizes):,} ports", used)
 
