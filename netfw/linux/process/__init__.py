@@ -5,6 +5,7 @@ from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFai
 from netfw.linux.process.identity import is_asleep
 from netfw.linux.process.keeper import Process, Running
 from netfw.linux.process.program import Backoff, OnDeath, Patience, ProcessKey, Program
+from netfw.linux.process.stranded import end_stranded
 from netfw.linux.process.supervisor import Supervisor
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "RespawnFailed",
     "Running",
     "Supervisor",
+    "end_stranded",
     "is_asleep",
     "run_command",
     "why_missing",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from ipaddress import ip_network
 from typing import assert_never, cast
 
@@ -16,6 +17,7 @@ from netfw.linux.iptables import Family, Iptables, Tool
 from netfw.linux.iptables.mirror import Mirror, parse_save
 from netfw.linux.network import Network
 from netfw.linux.operations import DelLink
+from netfw.linux.process import end_stranded
 from netfw.linux.station.plan import (
     CHAIN_OWNER,
     CHECKSUMS,
@@ -124,7 +126,7 @@ class Stations:
             case MakeNamespace(name):
                 netns.ensure(name)
             case DeleteNamespace(name):
-                netns.delete(name)
+                _delete(name)
             case Plug(port, attachment):
                 self._converge(port, Update(put={port: attachment}))
             case Unplug(port):
@@ -193,6 +195,12 @@ class Stations:
 def _parameters(devices: Iterable[str]) -> list[str]:
     own = (device_settings(device) for device in devices if device != LOOPBACK)
     return [*SETTINGS, *(name for settings in own for name in settings)]
+
+
+def _delete(namespace: str) -> None:
+    with suppress(NotFound):  # what is left of a name goes all the same
+        end_stranded(namespace)
+    netns.delete(namespace)
 
 
 def _change_network(step: ChangeNetwork) -> None:

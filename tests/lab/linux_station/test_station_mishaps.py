@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
 import pytest
 from attrs import evolve
 from station_samples import (
@@ -18,6 +24,7 @@ from station_samples import (
 )
 
 from netfw.linux import netns
+from netfw.linux.process import ProcessKey, Program, Supervisor
 from netfw.linux.station import Stations, plan_removal
 
 
@@ -176,3 +183,35 @@ def test_a_port_whose_device_somebody_deleted_is_removed(interface, stations):
     remove(stations, wanted)
     assert interface.held() == frozenset()
     assert remove(stations, wanted) == []
+
+
+def test_processes_of_a_lost_supervisor_end_with_their_namespace_and_no_others(
+    interface, stations, tmp_path
+):
+    wanted = station(interface)
+    stations.make(wanted)
+    sleeper = Program(argv=("sleep", "1000"), namespace=wanted.netns)
+    with Supervisor(tmp_path / "lost", lambda event: None) as supervisor:
+        lost = supervisor.start(ProcessKey("sleeper", "lost"), sleeper).pid
+        outside = supervisor.start(
+            ProcessKey("sleeper", "outside"), Program(argv=("sleep", "1000"))
+        ).pid
+    shutil.rmtree(tmp_path / "lost")
+    foreign = subprocess.Popen(["ip", "netns", "exec", wanted.netns, "sleep", "1000"])
+    try:
+        stations.remove(wanted.netns, wanted.port)
+        assert not alive(lost)
+        assert alive(outside)
+        assert foreign.poll() is None
+    finally:
+        foreign.kill()
+        foreign.wait()
+        os.kill(outside, signal.SIGKILL)
+
+
+def alive(pid):
+    """Whether a process runs; one that nobody has buried yet does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
