@@ -104,7 +104,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         help="How many requests an address has in burst_window_duration.",
     ),
     cfg.StrOpt(
-        "check_child_processes_action",
+        "check_child_process_action",
         default="respawn",
         choices=["respawn", "exit"],
         help="What to do when a proxy dies: start it again, or let the agent end.",
@@ -168,7 +168,7 @@ def read_settings(options: Mapping[str, Any]) -> Settings:
         request_timeout=options["metadata_proxy_request_timeout"],
         answer_timeout=options["metadata_proxy_answer_timeout"],
         windows=_windows(options),
-        on_death=options["check_child_processes_action"],
+        on_death=options["check_child_process_action"],
     )
 
 

@@ -98,7 +98,7 @@ def test_somebody_who_takes_all_addresses_of_both_families_is_said(place):
 
 def test_death_is_fatal_where_the_operator_wants_so(place):
     events: queue.Queue = queue.Queue()
-    driver = place.driver(check_child_processes_action="exit")
+    driver = place.driver(check_child_process_action="exit")
     driver.watch(events.put)
     os.kill(put(place, driver), signal.SIGKILL)
     event = events.get(timeout=10)
