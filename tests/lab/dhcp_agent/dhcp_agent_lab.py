@@ -147,15 +147,22 @@ class Site:
 
     def pid(self, network: str = NETWORK) -> int | None:
         """Of the dnsmasq that serves a network."""
+        return next(iter(self.processes(network, (b"dnsmasq",))), None)
+
+    def processes(
+        self, network: str = NETWORK, names: tuple[bytes, ...] = (b"dnsmasq", b"haproxy")
+    ) -> set[int]:
+        """Of whatever runs for a network."""
+        found = set()
         for directory in Path("/proc").iterdir():
             if directory.name.isdecimal():
                 try:
                     words = (directory / "cmdline").read_bytes()
                 except OSError:
                     continue
-                if words.startswith(b"dnsmasq") and network.encode() in words:
-                    return int(directory.name)
-        return None
+                if words.startswith(names) and network.encode() in words:
+                    found.add(int(directory.name))
+        return found
 
     def said(self) -> dict[str, Any]:
         """What the DHCP agent reported."""

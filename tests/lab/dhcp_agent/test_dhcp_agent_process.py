@@ -1,6 +1,7 @@
 """netfw-dhcp-agent as a process: real clients get their leases, whatever happens to it."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -67,6 +68,24 @@ def test_what_is_no_longer_wanted_goes_also_when_nobody_was_there_to_see_it(site
     assert NAMESPACE not in site.host.run(["ip", "netns", "list"])
     assert site.pid() is None
     assert not (site.directory / "dhcp" / "dhcp" / NETWORK).exists()
+
+
+@pytest.mark.spec("DHCP-09")
+def test_whoever_lost_his_files_serves_anew_and_leaves_no_process_behind(site):
+    site.dhcp.options["agent"]["enable_isolated_metadata"] = "true"
+    site.dhcp.options["haproxy"] = {"metadata_proxy_syslog": ""}
+    site.port(11)
+    site.write()
+    client = site.client(11)
+    site.start()
+    lease, former = client.lease(), site.processes()
+    assert len(former) == 2
+    site.dhcp.kill()
+    shutil.rmtree(site.dhcp.directory)
+    site.dhcp.start()
+    assert len(site.processes()) == 2
+    assert former.isdisjoint(site.processes())
+    assert client.lease().ip == lease.ip
 
 
 @pytest.mark.spec("DHCP-47", "DHCP-49")
