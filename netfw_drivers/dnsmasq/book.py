@@ -18,6 +18,7 @@ from netfw_drivers.dnsmasq.observed import Reload, Shelf
 from netfw_drivers.dnsmasq.rendering import PortText
 from netfw_drivers.dnsmasq.steps import TOMB, reload_of, server_of, tomb_of
 from netfw_drivers.dnsmasq.terms import Terms
+from netfw_drivers.dnsmasq.watched import note_of
 
 
 @define
@@ -152,6 +153,7 @@ def read_shelf(files: Files) -> Shelf:
         server=PortId(server) if server else None,
         leases=files.leases.exists(),
         reload=_due(read_file(reload_of(files))),
+        watched=read_file(note_of(files)) or "",
     )
     for port in _listed(files):
         text = PortText(

@@ -46,6 +46,7 @@ from netfw_drivers.dnsmasq.settings import OPTIONS, Settings, settings_from
 from netfw_drivers.dnsmasq.settled import read_settled
 from netfw_drivers.dnsmasq.steps import SERVICE, PutNetwork, RunServer, StopServer, process_key
 from netfw_drivers.dnsmasq.terms import Terms
+from netfw_drivers.dnsmasq.watched import directories_there
 from netfw_drivers.dnsmasq.workshop import Workshop
 
 PREFIX = "qdhcp-"
@@ -244,14 +245,19 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         namespace = dhcp_namespace(id)
         running = self._processes().running(process_key(id))
         digest = running.digest if running is not None and _is_in(namespace, running) else None
-        shelf, lease_file = self._book.shelf(id), self._terms.files(id).leases
+        files = self._terms.files(id)
+        blind = digest is not None and self._book.shelf(id).watched != directories_there(files)
+        if blind:
+            self._book.forget(id)
+        shelf, lease_file = self._book.shelf(id), files.leases
         pid = running.pid if running is not None else None
         return FoundNetwork(
             shelf=shelf,
             told=self._book.told(id),
             ports=self._book.told_ports(id),
-            station=self._stations.observe(namespace) if looking else None,
+            station=self._stations.observe(namespace) if looking or blind else None,
             process=digest,
+            blind=blind,
             stray=digest is None and self._processes().pid_path(process_key(id)).exists(),
             lease_count=size_of(lease_file) // LEASE_BYTES if shelf.there else 0,
             leases=read_settled(lease_file, pid) if leases and shelf.there else "",

@@ -106,6 +106,8 @@ class Draft:
         """Have *ports* served, on *network* where one is given, and those *gone* no longer."""
         shelf, found = self.found.shelf, self.found
         self._value = found.told if shelf.there else None
+        if network is None and found.blind and (ports or gone):
+            network = found.told  # of its files some may be gone
         if network is not None:
             self._put_network(network)
         self._gone = frozenset(port for port in gone if port in shelf.ports or port in shelf.tombs)
@@ -248,7 +250,7 @@ class Draft:
             return None
         if self.found.process is None:  # unless it was ended in order to be started
             return Reload.RESTART if shelf.reload is Reload.RESTART else None
-        if self._is_much():
+        if self._is_much() or self.found.blind:
             return Reload.RESTART
         if not self._contradicts():
             return None
@@ -306,7 +308,7 @@ class Draft:
             yield DropPort(files=files, port=port, tomb=tomb, entry=entry), PortKey(port)
         for port in shelf.tombs if anew else ():
             yield RemoveTomb(files, port), self._owner
-        if self._is_starting() and not shelf.leases:
+        if (self._is_starting() or self.found.blind) and not shelf.leases:
             few = len(shelf.ports) + len(self._changed) <= FEW
             yield FillLeases(files, tuple(self._entries()) if few else ()), self._owner
 
@@ -380,10 +382,9 @@ class Draft:
     def _owners(self, owner: DhcpKey) -> frozenset[DhcpKey]:
         """Whom to degrade for *owner*: where nothing is asked of the network itself, those for whom
         it is touched."""
-        causes = self._gone | self._changed.keys()
-        if owner != self._owner or self._text is not None or not causes:
+        if owner != self._owner or self._text is not None or not (self._gone or self._changed):
             return frozenset({owner})
-        return frozenset(map(PortKey, causes))
+        return frozenset(map(PortKey, self._gone | self._changed.keys()))
 
 
 def _saying(step: Step) -> Callable[[], str]:

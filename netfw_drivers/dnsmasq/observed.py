@@ -36,6 +36,8 @@ class Shelf:
     """Whether there is a lease file."""
     reload: Reload | None = None
     """dnsmasq was not told yet that it knows more than the files say."""
+    watched: str = ""
+    """Which directories dnsmasq found when it was started."""
     ports: dict[PortId, PortText] = field(factory=dict)
     tagged: set[PortId] = field(factory=set)
     """Those after whose answer dnsmasq would die of being told."""
@@ -104,6 +106,8 @@ class FoundNetwork:
     """The digest of the program that runs, in the namespace that has the name; ``None``: none."""
     stray: bool = False
     """Something runs for the network elsewhere: in a namespace that lost its name."""
+    blind: bool = False
+    """It runs, and looks into directories that are not those which are there now."""
     lease_count: int = 0
     """Roughly."""
     leases: str = ""

@@ -48,6 +48,7 @@ from netfw_drivers.dnsmasq.steps import (
     process_key,
     reload_of,
 )
+from netfw_drivers.dnsmasq.watched import directories_there, marks_missing, note_of
 
 LOG = logging.getLogger(__name__)
 
@@ -117,10 +118,18 @@ class Workshop:
                 raise BackendBroken(why)
         if self._settings.log_directory is not None:
             make_directory(step.files.log(self._settings.log_directory).parent)
-        self._start(network, step.program)
         shelf = self._book.shelf(network)
+        shelf.watched = self._noted(step.files)
+        self._start(network, step.program)
         shelf.leases = True
         self._unmark(step.files)
+
+    def _noted(self, files: Files) -> str:
+        """Note which directories are there for who is started now."""
+        change_files(marks_missing(files), files.directory)
+        there = directories_there(files)
+        change_files([WriteFile(str(note_of(files)), there)], files.directory)
+        return there
 
     def _start(self, network: NetworkId, program: Program) -> None:
         """Start it; on a host with very many networks the kernel has to allow that first."""
