@@ -14,8 +14,9 @@ from netfw.model.subnet import Subnet
 
 ON_LINK: Final = IPv4Address("0.0.0.0")
 """The next hop of what is reached without one."""
-OPTION_LENGTH: Final = 255
-"""Octets of an option at most."""
+ROOM: Final = 200
+"""Octets of routes at most.  An option could have 255, but an answer to a client that does not say
+how much it takes has 576 in all, and servers leave out, without a word, what does not fit."""
 _EVERYWHERE: Final = IPv4Network("0.0.0.0/0")
 
 
@@ -31,7 +32,7 @@ def told_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
 
     Those are the subnet's own, and where it has none to the same: to other subnets on its link, to
     the metadata service where it is reached through the server, and to a gateway outside, which
-    comes first.  Of more than an option can hold, routes to other subnets are left out first, as
+    comes first.  Of more than an answer can hold, routes to other subnets are left out first, as
     nobody asked for them and the gateway knows the way, then the last of the subnet's own.
     """
     found = {each.destination: each for each in (*_outside(network, subnet), *subnet.host_routes)}
@@ -39,20 +40,20 @@ def told_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
     needed = [each for each in _metadata(network, subnet) if each.destination not in found]
     gateway = told_gateway(subnet)
     default = [] if gateway is None else [Route(destination=_EVERYWHERE, nexthop=gateway)]
-    room = OPTION_LENGTH - sum(map(_size, (*needed, *default)))
+    room = ROOM - sum(map(octets, (*needed, *default)))
     told = _fitting(found.values(), room)
     beside = [each for each in _beside(network, subnet) if each.destination not in found]
-    told += _fitting(beside, room - sum(map(_size, told))) + needed
+    told += _fitting(beside, room - sum(map(octets, told))) + needed
     return (*told, *default) if told else ()
 
 
 def _fitting(routes: Iterable[Route], room: int) -> list[Route]:
     """The first of them that are no more than *room* octets together."""
-    sizes = accumulate(map(_size, routes := list(routes)))
+    sizes = accumulate(map(octets, routes := list(routes)))
     return [route for route, size in zip(routes, sizes, strict=True) if size <= room]
 
 
-def _size(route: Route) -> int:
+def octets(route: Route) -> int:
     """Octets of a route as RFC 3442 writes it."""
     return 1 + (route.destination.prefixlen + 7) // 8 + 4
 

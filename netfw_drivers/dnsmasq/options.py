@@ -13,7 +13,7 @@ from attrs import frozen
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.drivers.dhcp_option_table import CLIENT_ID, find_option
 from netfw.drivers.dhcp_options import check_left_out, is_of_other_family
-from netfw.drivers.dhcp_routes import told_gateway, told_routes
+from netfw.drivers.dhcp_routes import octets, told_gateway, told_routes
 from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import PortId
@@ -26,6 +26,9 @@ from netfw_drivers.dnsmasq.settings import Settings
 
 _ROUTER, _DNS, _ROUTES, _ROUTES_TOO, _T1, _T2, _DOMAIN = 3, 6, 121, 249, 58, 59, 15
 _DNS6, _SEARCH6 = 23, 24
+_ROOM_FOR_TWO = 100
+"""Octets of routes that are told twice, as 249 to old clients of Microsoft: more would not fit into
+an answer twice, and dnsmasq then leaves out either."""
 _MOST_SERVERS = 15
 """Name servers that are told; a line of more IPv6 addresses could be too long."""
 _BY_ITSELF = {4: frozenset({_ROUTER, _DNS, _DOMAIN}), 6: frozenset({_DNS6})}
@@ -156,7 +159,9 @@ def _values4(subnet: Subnet, network: DhcpNetwork, settings: Settings) -> Values
         _DNS: _name_servers(subnet, network),
     }
     if routes:
-        values |= {_ROUTES: routes, _ROUTES_TOO: routes}
+        values[_ROUTES] = routes
+        if sum(map(octets, told)) <= _ROOM_FOR_TWO:
+            values[_ROUTES_TOO] = routes
     if settings.renewal:
         values[_T1] = f"{settings.renewal}s"
     if settings.rebinding:

@@ -1,0 +1,27 @@
+"""As many routes as the API takes reach a client that takes little and asks for them twice."""
+
+from __future__ import annotations
+
+import pytest
+from dnsmasq_host import DnsmasqHost
+
+from netfw.model.route import Route
+from netfw.testing.conformance.dhcp_world import a_net
+
+
+@pytest.mark.spec("DHCP-43")
+@pytest.mark.parametrize("count", [8, 15, 20])
+def test_all_routes_of_a_subnet_reach_the_client(host: DnsmasqHost, count: int) -> None:
+    net = a_net()
+    net = net.but(metadata_for=frozenset(subnet.id for subnet in net.subnets))
+    hop = str(net.subnets[0].cidr[3])
+    asked = [Route(destination=f"192.168.{n}.7/32", nexthop=hop) for n in range(count)]
+    net = net.with_subnet(0, host_routes=tuple(asked))
+    tenant = net.tenant(20)
+    assert host.put(net, tenant).ok
+    lease = host.lease(tenant)
+    assert lease is not None
+    assert set(asked) <= lease.routes
+    told = {str(route.destination) for route in lease.routes}
+    assert {"169.254.169.254/32", "0.0.0.0/0"} <= told
+    assert lease.dns
