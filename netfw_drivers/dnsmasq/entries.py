@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 
@@ -31,12 +30,8 @@ NOBODY = HostEntry(frozenset(), frozenset())
 _TAGGED = "# had,set:"
 _MAC_LENGTH = len("00:00:00:00:00:00")
 _HEX = frozenset("0123456789abcdefABCDEF:")
-_CLAIM = re.compile(
-    r"^(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?=,)"
-    r"|(?<=,)[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+(?=,|$)"
-    r"|(?<=,\[)[0-9a-f:.]+(?=\](?:,|$))",
-    re.MULTILINE,
-)
+_DIGITS = frozenset("0123456789")
+_SET = ",set:"
 
 
 def claims(host: str) -> frozenset[str]:
@@ -44,7 +39,13 @@ def claims(host: str) -> frozenset[str]:
 
     Costs a fraction of :func:`read_host`.
     """
-    return frozenset(_CLAIM.findall(host))
+    found: list[str] = []
+    for line in host.splitlines():
+        words = line.split(_SET, 1)[0].split(",")
+        six = [word[1:-1] for word in words if word[0] == "["]
+        four = words[-1:] if words[-1][0] in _DIGITS else ()
+        found += (words[0], *six, *four)
+    return frozenset(found)
 
 
 def read_host(text: str) -> HostEntry:

@@ -99,7 +99,13 @@ def test_the_addresses_in_a_file_are_read_alike_in_both_ways() -> None:
         DhcpOption(name="client-id", value="01:02:03:04:05:06:07"),
         DhcpOption(name="42", value="10.0.0.9"),
     )
-    for hostname in ("", "10.0.0.7.example", "cafe", "fa-16.3.4.5"):
-        port = net.tenant(20, on=(0, 1, 2), hostname=hostname, options=options)
+    for hostname, own in (
+        ("", ()),
+        ("10.0.0.7.example", options),
+        ("cafe", ()),
+        ("1.2.3", options),
+    ):
+        port = net.tenant(20, on=(0, 1, 2), hostname=hostname, domain="4.org", options=own)
         host = render_port(port.port, port.value, net.value, TERMS.settings).host
         assert claims(host) == read_host(host).words == {port.mac, *map(str, port.addresses)}
+    assert claims("") == frozenset()
