@@ -47,6 +47,8 @@ ASKED = frozenset({1, 3, 6, 12, 15, 26, 28, 42, 66, 67, 121, 150, 249})
 ASKED6 = frozenset({59})
 """Beside name servers and search list."""
 
+_LINK_SCOPE, _TENTATIVE = "20", 0x40
+
 _PACKAGES = {"udhcpc": "udhcpc", "dhclient": "isc-dhcp-client", "rdisc6": "ndisc6"}
 
 L = TypeVar("L", bound=Lease | Lease6)
@@ -304,6 +306,25 @@ class Dhclient6(Dhclient[Lease6]):
 
     def _lease_of(self, said: Said) -> Lease6 | None:
         return lease6_of_dhclient(said) if said["event"] in self.REASONS else None
+
+    def _begin(self, patience: float | None) -> Lease6 | None:
+        """It ends at once where the device has no address to ask from."""
+        until = time.monotonic() + self.patience
+        while not self.instance.call(_has_link_local, _device(self.instance)):
+            if time.monotonic() > until:
+                return None
+            time.sleep(0.01)
+        return super()._begin(patience)
+
+
+def _has_link_local(device: str) -> bool:
+    """Whether the device has a link-local address that can be used: the kernel makes it some time
+    after the device is up."""
+    for line in Path("/proc/thread-self/net/if_inet6").read_text().splitlines():
+        _, _, _, scope, flags, name = line.split()
+        if name == device and scope == _LINK_SCOPE and not int(flags, 16) & _TENTATIVE:
+            return True
+    return False
 
 
 def solicit(instance: Instance, patience: float = PATIENCE) -> Announcement | None:
