@@ -222,7 +222,7 @@ def address(port: Any) -> str:
 def leased(client: Udhcpc, port: Any) -> Lease:
     """The lease that it gets, which is for the port's own address."""
     lease = client.lease()
-    assert lease is not None, f"nobody gave {address(port)}"
+    assert lease is not None, f"nobody gave {address(port)}: {client.log()}"
     assert str(lease.ip) == address(port)
     return lease
 

@@ -90,8 +90,8 @@ def test_ipv6_addresses_by_dhcp(net: DhcpNet) -> None:
     port = net.port(1)
     instance = net.plug(port)
     wanted = {fixed["ip_address"] for fixed in port.fixed_ips if ":" in fixed["ip_address"]}
-    lease = net.client6(instance).lease()
-    assert lease is not None
+    lease = (client := net.client6(instance)).lease()
+    assert lease is not None, client.log()
     assert {str(each) for each in lease.addresses} == wanted
 
 
@@ -104,8 +104,8 @@ def test_ipv6_addresses_by_announcement_and_the_rest_by_dhcp(net: DhcpNet) -> No
     instance = net.plug(port)
     (wanted,) = (each["ip_address"] for each in port.fixed_ips if ":" in each["ip_address"])
     await_that(lambda: wanted in instance.run(["ip", "-6", "address"]), "it made its address")
-    lease = net.client6(instance, stateless=True).lease()
-    assert lease is not None
+    lease = (client := net.client6(instance, stateless=True)).lease()
+    assert lease is not None, client.log()
     assert [str(each) for each in lease.dns] == [dns]
 
 
