@@ -18,7 +18,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from netfw.errors import BackendBroken, BackendError, OperationRefused
+from netfw.errors import BackendBroken, BackendError, BackendUnavailable, OperationRefused
 
 _FILE, _DIRECTORY = 0o644, 0o755
 _ASIDE = re.compile(r"\.(?:new|old)-(?:(\d+)-)?")
@@ -143,6 +143,8 @@ def why_not_writable(path: Path) -> str | None:
 
 def file_trouble(error: OSError) -> BackendError:
     """The error to raise when the machine refused to read or write a file."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return BackendUnavailable(f"{error.filename}: {error.strerror}")
     return BackendBroken(_why(error))
 
 

@@ -32,6 +32,7 @@ from netfw.linux.files import size_of, why_not_writable
 from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Running, Supervisor, why_missing
 from netfw.linux.process import ProcessDied as Died
 from netfw.linux.station import Stations
+from netfw.linux.tenure import Tenure
 from netfw.model.device import dhcp_namespace
 from netfw.model.ids import NetworkId
 from netfw.plan import Operation, Outcome, Plan, Stage, Update
@@ -93,6 +94,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         self._book = Book(self._terms)
         self._workshop = Workshop(self._book, self._processes, settings)
         self._lock = threading.Lock()
+        self._tenure = Tenure(settings.confs, "dhcp_confs", begin=self._begin, tell=self._tell)
         self._supervisor: Supervisor | None = None
         self._watched: set[NetworkId] = set()
         self._sinks: list[Sink] = []
@@ -123,12 +125,9 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         return tuple(fault for fault in faults if fault is not None)
 
     def close(self) -> None:
-        with self._lock:
-            supervisor, self._supervisor = self._supervisor, None
-            self._watched.clear()
-            self._sinks.clear()
-        if supervisor is not None:
-            supervisor.close()
+        self._sinks.clear()
+        self._begin()
+        self._tenure.end()
 
     def watch(self, sink: Sink) -> None:
         self._sinks.append(sink)
@@ -163,6 +162,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         return plan_dhcp(update, observed, self._terms)
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
+        self._tenure.take()
         new = {key for key in _put_networks(plan) if not self._book.shelf(key.network).there}
         for number, stage in enumerate(plan.stages):
             try:
@@ -177,7 +177,11 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             checkpoint(stage)
 
     def converge(self, update: Update[DhcpKey, DhcpValue]) -> Outcome[DhcpKey]:
-        """As every reconciler; and what runs as it should is watched from now on."""
+        """As every reconciler; and what runs as it should is watched from now on.
+
+        :raises BackendTaken: another driver is at work in ``dhcp_confs``; `FeedLost` follows.
+        """
+        self._tenure.take()
         homes = self._book.homes()
         former: dict[DhcpKey, NetworkId] = {
             key: homes[key.port] for key in update if isinstance(key, PortKey) and key.port in homes
@@ -312,6 +316,15 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
                 why = "their network is served now" if network in served else GIVEN_UP
                 self._tell(KeysChanged(why, woken))
         self._book.wait(key.port for key in outcome.waiting if isinstance(key, PortKey))
+
+    def _begin(self) -> None:
+        """Begin anew: what was read and is watched so far may have been another driver's."""
+        with self._lock:
+            supervisor, self._supervisor = self._supervisor, None
+            self._watched.clear()
+        if supervisor is not None:
+            supervisor.close()
+        self._book.forget_all()
 
     def _processes(self) -> Supervisor:
         with self._lock:

@@ -25,6 +25,7 @@ from netfw.linux.failure import translate
 from netfw.linux.listening import listeners, listeners_of, sockets_of
 from netfw.linux.process import OnDeath, ProcessKey, RespawnFailed, Supervisor
 from netfw.linux.process import ProcessDied as SupervisedDied
+from netfw.linux.tenure import Tenure
 from netfw.model.ids import NetworkId, RouterId
 from netfw.plan import Operation, Outcome, Plan, Update
 from netfw_drivers.haproxy.account import first_group
@@ -64,6 +65,9 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
     def __init__(self, settings: Settings) -> None:
         self._chosen = settings
         self._lock = threading.Lock()
+        self._tenure = Tenure(
+            settings.directory, "metadata_proxy_confs", begin=self._begin, tell=self._tell
+        )
         self._made: Supervisor | None = None
         self._sinks: tuple[Sink, ...] = ()
 
@@ -83,9 +87,9 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
 
     def close(self) -> None:
         with self._lock:
-            made, self._made, self._sinks = self._made, None, ()
-        if made is not None:
-            made.close()
+            self._sinks = ()
+        self._begin()
+        self._tenure.end()
 
     def held(self) -> frozenset[MetadataKey]:
         return frozenset(_keys(map(_named, self._supervisor.held())))
@@ -107,13 +111,19 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         return plan_proxies(update, observed)
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
+        self._tenure.take()
         for stage in plan.stages:
             for operation in stage.operations:
                 self._carry_out(operation)
             checkpoint(stage)
 
     def converge(self, update: Update[MetadataKey, MetadataProxy]) -> Outcome[MetadataKey]:
-        """As every reconciler; what ran already is watched over from now on too."""
+        """As every reconciler; what ran already is watched over from now on too.
+
+        :raises BackendTaken: another driver is at work in ``metadata_proxy_confs``; `FeedLost`
+            follows.
+        """
+        self._tenure.take()
         outcome = super().converge(update)
         lost: dict[MetadataKey, NetfwError] = {}
         for key in outcome.done & update.put.keys():
@@ -122,6 +132,13 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
             except (OperationRefused, NotFound) as error:
                 lost[key] = error  # it ended just now, and can not be started again
         return evolve(outcome, done=outcome.done - lost.keys(), failed={**outcome.failed, **lost})
+
+    def _begin(self) -> None:
+        """Begin anew: what is watched so far may have been another driver's."""
+        with self._lock:
+            made, self._made = self._made, None
+        if made is not None:
+            made.close()
 
     @property
     def _supervisor(self) -> Supervisor:

@@ -12,7 +12,7 @@ import pytest
 
 from netfw.drivers.base import Capability
 from netfw.drivers.host_driver import HostDriver
-from netfw.errors import BackendUnavailable, Conflict
+from netfw.errors import BackendTaken, BackendUnavailable, Conflict
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.promises import proves, proves_raise
 
@@ -314,13 +314,19 @@ class HostDriverConformance(Generic[K, V]):
     def test_two_driver_objects_work_on_one_host_at_once(
         self, make_driver: Callable[[], HostDriver[K, V]]
     ) -> None:
+        """Or one of them says that it waits, and works when the other is closed."""
         things = list(self.examples(6).items())
         drivers = make_driver(), make_driver()
         outcomes: list[Outcome[K]] = []
+        late: dict[HostDriver[K, V], list[tuple[K, V]]] = {}
 
         def work(driver: HostDriver[K, V], mine: list[tuple[K, V]]) -> None:
-            for key, value in mine:
-                outcomes.append(driver.converge(Update(put={key: value})))
+            for number, (key, value) in enumerate(mine):
+                try:
+                    outcomes.append(driver.converge(Update(put={key: value})))
+                except BackendTaken:
+                    late[driver] = mine[number:]
+                    return
 
         threads = [
             threading.Thread(target=work, args=(driver, things[number::2]))
@@ -330,6 +336,12 @@ class HostDriverConformance(Generic[K, V]):
             thread.start()
         for thread in threads:
             thread.join()
+        assert len(late) < len(drivers), "each waits for the other"
+        for driver, rest in late.items():
+            for other in drivers:
+                if other is not driver:
+                    other.close()
+            work(driver, rest)
         assert [outcome.failed for outcome in outcomes] == [{}] * len(things)
         self.assert_so(dict(things))
         for driver in drivers:

@@ -267,6 +267,7 @@ def test_whatever_is_left_of_a_network_is_found_and_removed(host: DnsmasqHost) -
     assert observe(pid) is None
     assert filed.value.server.id not in host.interface.held()
     assert {path.name for path in host.settings.confs.iterdir()} == {
+        "holder",
         "of-somebody-else",
         "processes",
     }

@@ -12,9 +12,9 @@ import pytest
 from attrs import evolve
 from haproxy_place import ONE_USER, HaproxyPlace, eventually, status
 
-from netfw.drivers.events import KeysChanged
+from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.process_events import ProcessDied
-from netfw.errors import BackendBroken, ConfigError, OperationRefused
+from netfw.errors import BackendBroken, BackendTaken, ConfigError, OperationRefused
 from netfw.linux.netns import run_in
 from netfw.plan import Update
 from netfw.testing.conformance.metadata_requests import request
@@ -33,7 +33,9 @@ def test_the_next_agent_takes_over_what_runs_and_restarts_it_for_another_option(
     first = place.driver()
     pid = put(place, first)
     first.close()
-    assert put(place, place.driver()) == pid
+    second = place.driver()
+    assert put(place, second) == pid
+    second.close()
     assert put(place, place.driver(metadata_proxy_maxconn=99)) != pid
     assert status(place.ask()) == b"200"
 
@@ -62,6 +64,22 @@ def test_two_agents_with_directories_of_their_own_leave_each_other_alone(place):
     assert place.pids() == {pid}
 
 
+def test_a_second_driver_touches_nothing_until_the_first_has_ended(place):
+    first, second = place.driver(), place.driver(metadata_proxy_maxconn=99)
+    events: queue.Queue = queue.Queue()
+    second.watch(events.put)
+    pid = put(place, first)
+    for update in (Update(put={place.key: place.proxy}), Update(complete=True)):
+        assert second.plan(update, second.observe(None)), "who only looks needs no right"
+        with pytest.raises(BackendTaken, match=rf"process {os.getpid()} .*metadata_proxy_confs"):
+            second.converge(update)
+    assert second.held() == {place.key}
+    assert place.pids() == {pid}
+    first.close()
+    assert isinstance(events.get(timeout=10), FeedLost)
+    assert put(place, second) != pid
+
+
 def test_what_is_left_of_a_dead_agent_s_dead_proxy_is_removed(place):
     first = place.driver()
     pid = put(place, first)
@@ -76,7 +94,7 @@ def test_what_is_left_of_a_dead_agent_s_dead_proxy_is_removed(place):
     assert second.held() == frozenset()
     second.gc(())
     left = [path for path in (place.directory / "confs").rglob("*") if path.is_file()]
-    assert [path.name for path in left] == ["notes of a person.txt"]
+    assert {path.name for path in left} == {"notes of a person.txt", "holder"}
 
 
 def test_somebody_who_takes_all_addresses_of_both_families_is_said(place):

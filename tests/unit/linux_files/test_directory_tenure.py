@@ -1,0 +1,81 @@
+"""One of several works in a directory; the others wait until it has ended."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from netfw.drivers.events import Event, FeedLost
+from netfw.errors import BackendTaken
+from netfw.linux.tenure import Tenure
+
+HOLDER = """
+import sys
+from pathlib import Path
+from netfw.linux.tenure import Tenure
+Tenure(Path(sys.argv[1]), "confs", begin=lambda: None, tell=print).take()
+print("has it", flush=True)
+sys.stdin.read()
+"""
+
+
+class Applicant:
+    def __init__(self, directory: Path) -> None:
+        self.heard: queue.Queue[Event] = queue.Queue()
+        self.begun = 0
+        self.tenure = Tenure(directory, "confs", begin=self._begin, tell=self.heard.put)
+
+    def _begin(self) -> None:
+        self.begun += 1
+
+
+def test_the_second_is_told_who_has_it_and_hears_when_it_is_his_turn(tmp_path: Path) -> None:
+    first, second = Applicant(tmp_path / "made"), Applicant(tmp_path / "made")
+    first.tenure.take()
+    first.tenure.take()
+    with pytest.raises(BackendTaken, match=rf"process {os.getpid()} works in .*its own confs"):
+        second.tenure.take()
+    assert (first.begun, second.begun) == (1, 0)
+    first.tenure.end()
+    assert isinstance(second.heard.get(timeout=10), FeedLost)
+    with pytest.raises(BackendTaken):
+        first.tenure.take()  # the second has it since it heard
+    second.tenure.take()
+    assert second.begun == 1
+    second.tenure.end()
+    first.tenure.end()
+    assert first.heard.empty()
+
+
+def test_who_is_killed_has_it_no_longer(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "has it\n"
+        waiting = Applicant(tmp_path)
+        with pytest.raises(BackendTaken, match=f"process {holder.pid} "):
+            waiting.tenure.take()
+        holder.kill()
+    assert isinstance(waiting.heard.get(timeout=10), FeedLost)
+    waiting.tenure.take()
+    waiting.tenure.end()
+
+
+def test_a_directory_that_was_removed_is_held_again_without_beginning_anew(tmp_path: Path) -> None:
+    first, second = Applicant(tmp_path / "made"), Applicant(tmp_path / "made")
+    first.tenure.take()
+    shutil.rmtree(tmp_path / "made")
+    first.tenure.take()
+    assert first.begun == 1
+    with pytest.raises(BackendTaken):
+        second.tenure.take()
+    second.tenure.end()
+    first.tenure.end()
