@@ -34,7 +34,7 @@ from netfw.drivers.metadata import MetadataDriver
 from netfw.drivers.process_events import ProcessDied
 from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.state_source import StateSource
-from netfw.errors import AgentMustEnd, BackendUnavailable, NetfwError
+from netfw.errors import AgentMustEnd, BackendTaken, BackendUnavailable, NetfwError
 from netfw.model.ids import NetworkId, PortId
 from netfw.plan import Outcome
 
@@ -131,15 +131,16 @@ class DhcpAgent(Work[AgentKey]):
         return frozenset()  # the drivers hold nothing that the source does not know of
 
     def hear(self, events: Sequence[Event]) -> frozenset[AgentKey]:
+        stirred = frozenset[DhcpKey]()
         for event in events:
             if isinstance(event, ProcessDied):
                 if event.fatal:
                     raise AgentMustEnd(event.reason)
                 LOG.warning("%s", event.reason)
             if isinstance(event, KeysChanged):
-                self._ledger.demand(self._concerned(event.keys))
+                stirred |= self._ledger.stir(self._concerned(event.keys))
         self._collect()
-        return self._ledger.news | ({LEFTOVERS} if self._sweep_is_due else frozenset())
+        return self._ledger.news | stirred | ({LEFTOVERS} if self._sweep_is_due else frozenset())
 
     def converge(self, task: Task[AgentKey]) -> Passed[AgentKey]:
         self._collect()
@@ -198,6 +199,9 @@ class DhcpAgent(Work[AgentKey]):
                 self._serving.reread()
                 self._reread_is_due = False
             gone = self._serving.sweep(self._desired.wishes, self._desired.ports)
+        except BackendTaken:
+            self._sweep_is_due = True
+            raise  # and what is to be served, and said of ports, is another agent's, too
         except NetfwError as exc:
             return Outcome(failed={LEFTOVERS: exc})
         self._ledger.demand(gone)  # so that their ports are given back
