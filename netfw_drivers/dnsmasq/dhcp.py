@@ -29,6 +29,7 @@ from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import Conflict, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
 from netfw.linux.files import size_of, why_not_writable
+from netfw.linux.inotify import why_scarce
 from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Running, Supervisor, why_missing
 from netfw.linux.process import ProcessDied as Died
 from netfw.linux.station import Stations
@@ -121,7 +122,8 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         closed = why_unreachable(self._settings.confs, self._settings.user)
         told = map(self._book.told, sorted(self._book.told_networks(), key=str))
         unserved = (why_not(subnet) for network in told if network for subnet in network.subnets)
-        faults = (*missing, advice, closed, *unserved)
+        scarce = None if confs else why_scarce(len(self._book.on_disk()))
+        faults = (*missing, advice, closed, scarce, *unserved)
         return tuple(fault for fault in faults if fault is not None)
 
     def close(self) -> None:
