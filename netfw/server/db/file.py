@@ -10,7 +10,8 @@ from sqlalchemy import URL
 
 from netfw.errors import ConfigError
 
-DIRECTORY_MODE, FILE_MODE = 0o750, 0o640
+DIRECTORY_MODE, FILE_MODE = 0o751, 0o640
+"""Others may pass: dnsmasq, which is nobody, has its files below the same state_path."""
 
 
 def make_file(url: URL, named_by: str) -> None:

@@ -18,7 +18,7 @@ def test_an_sqlite_file_is_made_for_its_owner_and_his_group(tmp_path: Path) -> N
     state = tmp_path / "lib" / "netfw"
     make_file(default_url(str(state)), "state_path")
     file = state / "netfw.db"
-    assert (state.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o750, 0o640)
+    assert (state.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o751, 0o640)
     file.chmod(0o600)
     make_file(default_url(str(state)), "state_path")
     assert file.stat().st_mode & 0o777 == 0o600, "what is there keeps its permissions"
