@@ -68,6 +68,8 @@ class Ledger:
         """Of those, and of those on order, the ones that nothing but routine calls for."""
         self._ordered: dict[DhcpKey, int] = {}
         self._serial = 0
+        self._stirred: set[DhcpKey] = set()
+        """Keys on order of which something was heard since."""
         self._homes: dict[PortId, NetworkId] = {}
         """On which network the driver was told that a port is."""
         self._moving: set[PortKey] = set()
@@ -107,6 +109,22 @@ class Ledger:
                 self._routine.add(key)
             self._demanded.add(key)
             self._settled.discard(key)
+
+    def stir(self, keys: Iterable[DhcpKey]) -> frozenset[DhcpKey]:
+        """Something was heard of *keys*, perhaps the noise of their own order: those to try again.
+
+        What is on order is ordered again if that was well, as it may have been spoilt since.  What
+        failed is not: whoever tries it again by himself has his pauses.
+        """
+        again: set[DhcpKey] = set()
+        for key in keys:
+            if key in self._ordered:
+                self._stirred.add(key)
+            elif key in self._settled and key not in self._settled.failed:
+                self.demand({key})
+            else:
+                again.add(key)
+        return frozenset(again)
 
     def retry(self, keys: Iterable[DhcpKey]) -> None:
         """Have those of *keys* ordered that are not on order, and of which nothing became."""
@@ -150,6 +168,10 @@ class Ledger:
             if key in self._moving and key in outcome.done:
                 self._moving.discard(key)
                 self._demanded.add(key)
+            if key in self._stirred:
+                self._stirred.discard(key)
+                if key not in outcome.failed:
+                    self._demanded.add(key)
             if key in self._demanded:
                 continue
             self._settle(key, outcome)

@@ -113,6 +113,21 @@ def test_where_the_operator_wants_it_the_death_of_a_dnsmasq_ends_the_agent(site)
     assert not (site.dhcp.directory / "status.json").exists()
 
 
+@pytest.mark.spec("DHCP-03")
+def test_a_dnsmasq_that_can_not_start_is_tried_again_after_pauses_and_the_reason_is_said(site):
+    site.dhcp.options["dnsmasq"]["dnsmasq_config_file"] = "/no/such.conf"
+    site.dhcp.options["agent"]["retry_pause"] = 1
+    site.port(11)
+    site.write()
+    site.wiring.start()
+    site.dhcp.begin()
+    status = site.dhcp.wait_for(lambda status: bool(status.get("degraded")))
+    assert "/no/such.conf" in status["degraded"][f"network {NETWORK}"]
+    began = time.monotonic()
+    later = site.dhcp.wait_for(lambda now: now["passes"] > status["passes"] + 8)
+    assert time.monotonic() - began > 2, later
+
+
 @pytest.mark.spec("DHCP-10")
 def test_a_hangup_reads_the_files_again(site):
     site.start()

@@ -321,6 +321,49 @@ def test_events_about_strangers_cause_nothing():
     assert len(found.dhcp.calls) == calls
 
 
+def test_a_network_that_fails_is_not_tried_again_for_the_noise_that_its_own_attempt_makes():
+    found = World(*CLOUD, ONE, patience=0.0)
+    converge = found.dhcp.converge
+
+    def noisy(update):
+        found.machine.tell(KeysChanged("a device was plugged", {NetworkKey(NET.id)}))
+        try:
+            return converge(update)
+        finally:
+            found.machine.tell(KeysChanged("and unplugged", {NetworkKey(NET.id)}))
+
+    found.dhcp.converge = noisy
+    found.machine.refused[NetworkKey(NET.id)] = "no such file"
+    found.until(lambda status: status.degraded and not found.loop._inbox.news.is_set())
+    calls = len(found.dhcp.calls)
+    for _ in range(10):
+        status = found.turn()
+    assert status.degraded == {f"network {NET.id}": "no such file"}
+    assert len(found.dhcp.calls) == calls
+    for _ in range(3):
+        found.turn(after=1.0)
+        found.until(lambda status: status.degraded and not found.loop._inbox.news.is_set())
+    assert len(found.dhcp.calls) <= calls + 3
+    found.machine.refused.clear()
+    found.dhcp.converge = converge
+    found.turn(after=1.0)
+    found.ready()
+    assert found.served()[1] == {11}
+
+
+def test_what_is_spoilt_while_it_is_made_is_looked_at_again():
+    found = world(patience=0.0)
+    gate = found.dhcp.gates[NET.id] = threading.Event()
+    found.source.put(port(13, NET))
+    found.until(lambda status: found.dhcp.at_gate == {NET.id})
+    found.machine.tell(KeysChanged("somebody did something", {PortKey(port(13, NET).id)}))
+    found.turn()
+    calls = len(found.dhcp.calls)
+    gate.set()
+    found.ready()
+    assert len(found.dhcp.calls) == calls + 1
+
+
 def test_a_port_that_comes_back_on_another_network_moves():
     found = world()
     moved = evolve(port(12, OTHER), id=ONE.id)
