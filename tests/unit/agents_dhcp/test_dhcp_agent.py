@@ -346,8 +346,7 @@ def test_a_network_that_fails_is_not_tried_again_for_the_noise_that_its_own_atte
     assert len(found.dhcp.calls) <= calls + 3
     found.machine.refused.clear()
     found.dhcp.converge = converge
-    found.turn(after=1.0)
-    found.ready()
+    found.ready(pace=1.0)
     assert found.served()[1] == {11}
 
 
