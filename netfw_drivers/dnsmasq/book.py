@@ -39,6 +39,7 @@ class Book:
         self._shelves: dict[NetworkId, Shelf] = {}
         self._homes: dict[PortId, NetworkId] | None = None
         self._told: dict[NetworkId, _Told] = {}
+        self._servers: dict[PortId, NetworkId] = {}
         self._told_home: dict[PortId, NetworkId] = {}
         self._waiting: dict[NetworkId, set[PortId]] = {}
 
@@ -96,7 +97,16 @@ class Book:
     def told_networks(self) -> frozenset[NetworkId]:
         return frozenset(self._told)
 
+    def served_from(self, port: PortId) -> NetworkId | None:
+        """The network that was told to be served from *port*."""
+        return self._servers.get(port)
+
     def tell_network(self, network: NetworkId, value: DhcpNetwork | None) -> None:
+        former = self.told(network)
+        if former is not None:
+            self._servers.pop(former.server.id, None)
+        if value is not None:
+            self._servers[value.server.id] = network
         self._told.setdefault(network, _Told()).network = value
         self._tidy(network)
 

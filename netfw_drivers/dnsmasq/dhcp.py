@@ -39,6 +39,7 @@ from netfw.model.ids import NetworkId
 from netfw.plan import Operation, Outcome, Plan, Stage, Update
 from netfw_drivers.dnsmasq.access import why_unreachable
 from netfw_drivers.dnsmasq.book import Book, id_of
+from netfw_drivers.dnsmasq.devices import Devices
 from netfw_drivers.dnsmasq.modes import why_not
 from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
 from netfw_drivers.dnsmasq.pace import LEASE_BYTES
@@ -88,7 +89,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         on_death: OnDeath = OnDeath.RESPAWN,
         check_interval: float = 60.0,
     ) -> None:
-        self._stations = Stations(interface)
+        self._interface, self._stations = interface, Stations(interface)
         self._settings = settings
         self._terms = Terms(settings=settings, device_name=interface.device_name, on_death=on_death)
         self._backoff = Backoff(most=check_interval)
@@ -99,6 +100,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         self._supervisor: Supervisor | None = None
         self._watched: set[NetworkId] = set()
         self._sinks: list[Sink] = []
+        self._devices = Devices(self._book.served_from, self._tell)
         self._conflicts: dict[DhcpKey, NetfwError] = {}
 
     @classmethod
@@ -132,6 +134,9 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         self._tenure.end()
 
     def watch(self, sink: Sink) -> None:
+        """As every driver; a device that somebody else changed concerns its network."""
+        if not self._sinks:
+            self._interface.watch(self._devices.hear)
         self._sinks.append(sink)
 
     def place(self, network: NetworkId, server: ServerPort) -> DhcpPlace:
@@ -188,7 +193,9 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         former: dict[DhcpKey, NetworkId] = {
             key: homes[key.port] for key in update if isinstance(key, PortKey) and key.port in homes
         }
-        outcome = super().converge(update)
+        with self._devices.at_work(_networks(update.put)) as done:
+            outcome = super().converge(update)
+            done.update(_networks(outcome.done))
         self._remember(update, outcome)
         lost = dict(self._keep_watch(outcome.done & update.put.keys()))
         lost |= {key: self._conflicts.get(key, error) for key, error in outcome.failed.items()}
@@ -308,9 +315,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         for key in update.drop:
             if isinstance(key, NetworkKey):
                 self._watched.discard(key.network)
-        served = {
-            key.network for key in outcome.done & update.put.keys() if isinstance(key, NetworkKey)
-        }
+        served = _networks(outcome.done & update.put.keys())
         touched |= self._book.told_networks() if update.complete else set()
         for network in served | {id for id in touched if self._book.shelf(id).there}:
             woken = self._book.waiting_no_more(network) - update.put.keys()
@@ -348,6 +353,10 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
     def _tell(self, event: Event) -> None:
         for sink in tuple(self._sinks):
             sink(event)
+
+
+def _networks(keys: Iterable[DhcpKey]) -> set[NetworkId]:
+    return {key.network for key in keys if isinstance(key, NetworkKey)}
 
 
 def _put_networks(plan: Plan) -> Iterator[NetworkKey]:

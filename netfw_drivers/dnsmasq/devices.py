@@ -1,0 +1,63 @@
+"""Changes of the devices that networks are served from, by somebody else than the driver."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager
+from uuid import UUID
+
+from netfw.drivers.events import Event, KeysChanged
+from netfw.drivers.keys import NetworkKey
+from netfw.model.ids import NetworkId, PortId
+
+
+class Devices:
+    """Asks for networks to be put again whose devices changed; hears the interface driver.
+
+    A network at which the driver is at work is asked for when that is done, and not at all when it
+    failed: what was changed was taken back then, and it is tried again when it is time.
+
+    :param served_from: the network that is served from a port.
+    :param tell: is told, from any thread.
+    """
+
+    def __init__(
+        self,
+        served_from: Callable[[PortId], NetworkId | None],
+        tell: Callable[[Event], None],
+    ) -> None:
+        self._served_from, self._tell = served_from, tell
+        self._lock = threading.Lock()
+        self._busy: set[NetworkId] = set()
+        self._changed: set[NetworkId] = set()
+
+    def hear(self, event: Event) -> None:
+        if not isinstance(event, KeysChanged):
+            return
+        ports = (PortId(key) for key in event.keys if isinstance(key, UUID))
+        networks = {id for port in ports if (id := self._served_from(port)) is not None}
+        with self._lock:
+            self._changed |= networks & self._busy
+            networks -= self._busy
+        self._ask(networks)
+
+    @contextmanager
+    def at_work(self, networks: Set[NetworkId]) -> Iterator[set[NetworkId]]:
+        """While the driver is at work at *networks*; gives a set for those that are done."""
+        done: set[NetworkId] = set()
+        with self._lock:
+            self._busy |= networks
+        try:
+            yield done
+        finally:
+            with self._lock:
+                changed = self._changed & networks
+                self._changed -= networks
+                self._busy -= networks
+            self._ask(changed & done)
+
+    def _ask(self, networks: Set[NetworkId]) -> None:
+        if networks:
+            keys = map(NetworkKey, networks)
+            self._tell(KeysChanged("the devices that they are served from changed", keys))

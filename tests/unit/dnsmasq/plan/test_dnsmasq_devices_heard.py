@@ -1,0 +1,39 @@
+"""Whose device was changed is asked for, but for what the driver did itself to no avail."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from netfw.drivers.events import Event, FeedLost, KeysChanged
+from netfw.drivers.keys import NetworkKey
+from netfw.model.ids import NetworkId, PortId
+from netfw_drivers.dnsmasq.devices import Devices
+
+ONE, TWO = (NetworkId(uuid4()) for _ in range(2))
+FIRST, SECOND, STRANGE = (PortId(uuid4()) for _ in range(3))
+
+
+def test_networks_are_asked_for_unless_the_driver_failed_at_them() -> None:
+    told: list[Event] = []
+    devices = Devices({FIRST: ONE, SECOND: TWO}.get, told.append)
+
+    def asked() -> set[object]:
+        keys = {key for event in told if isinstance(event, KeysChanged) for key in event.keys}
+        told.clear()
+        return keys
+
+    devices.hear(KeysChanged("", [FIRST, STRANGE, "no port"]))
+    assert asked() == {NetworkKey(ONE)}
+    devices.hear(KeysChanged("", [STRANGE]))
+    devices.hear(FeedLost(""))
+    assert not told
+    with devices.at_work({ONE}) as done:
+        devices.hear(KeysChanged("", [FIRST, SECOND]))
+        assert asked() == {NetworkKey(TWO)}, "the other one is being looked at"
+        done.add(ONE)
+    assert asked() == {NetworkKey(ONE)}
+    with devices.at_work({ONE}):
+        devices.hear(KeysChanged("", [FIRST]))
+    assert not told, "it is tried again when it is time"
+    devices.hear(KeysChanged("", [FIRST]))
+    assert asked() == {NetworkKey(ONE)}
