@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 
+from attrs import evolve
+
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.plan import plan_chains
@@ -32,7 +34,7 @@ from netfw.linux.station.steps import (
     Step,
     Unplug,
 )
-from netfw.linux.station.values import FoundStation, Station, why_without_ipv6
+from netfw.linux.station.values import PAIR, FoundStation, Station, why_without_ipv6
 from netfw.linux.values import Address, Link, Route, RouteKind, route
 from netfw.model.address import IpAddress
 from netfw.model.ids import PortId
@@ -120,6 +122,7 @@ def _steps(wanted: Station, found: FoundStation) -> Iterator[Step]:
         yield MakeNamespace(wanted.netns)
     yield from _in(wanted.netns, _settings(wanted, found))
     yield from _clearing(found, keep=wanted.device)
+    found = _without_lost(found)
     plugging = _is_to_be_plugged(wanted, found)
     if plugging:
         yield Plug(wanted.port, wanted.attachment)
@@ -184,13 +187,29 @@ def _is_ready(link: Link | None) -> bool:
     """
     if link is None or not (link.up and link.carrier):
         return False
-    return link.state == "up" or (link.state == "unknown" and link.kind != "veth")
+    return link.state == "up" or (link.state == "unknown" and link.kind != PAIR)
 
 
 def _clearing(found: FoundStation, keep: str | None) -> Iterator[Step]:
     for name, link in found.links.items():
-        if name not in {LOOPBACK, keep, *UNASKED}:
+        if name not in {LOOPBACK, keep, *UNASKED} or name in found.lost:
             yield Clear(netns=found.netns, device=name, mac=link.mac, kind=link.kind)
+
+
+def _without_lost(found: FoundStation) -> FoundStation:
+    """What is left when they are gone, and with them all that was of them."""
+    if not found.lost:
+        return found
+    return evolve(
+        found,
+        links={name: link for name, link in found.links.items() if name not in found.lost},
+        addresses=tuple(e for e in found.addresses if e.address.device not in found.lost),
+        routes=tuple(
+            route
+            for route in found.routes
+            if not any(hop.device in found.lost for hop in route.hops)
+        ),
+    )
 
 
 def _is_to_be_plugged(wanted: Station, found: FoundStation) -> bool:

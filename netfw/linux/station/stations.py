@@ -8,6 +8,7 @@ from contextlib import suppress
 from ipaddress import ip_network
 from typing import assert_never, cast
 
+from netfw.drivers.base import Capability
 from netfw.drivers.containment import converge_contained
 from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError, NotFound, OperationRefused
@@ -18,6 +19,7 @@ from netfw.linux.iptables.mirror import Mirror, parse_save
 from netfw.linux.network import Network
 from netfw.linux.operations import DelLink
 from netfw.linux.process import end_stranded
+from netfw.linux.station.pairs import Pairs
 from netfw.linux.station.plan import (
     CHAIN_OWNER,
     CHECKSUMS,
@@ -50,13 +52,18 @@ class Stations:
        called by one of them at a time.
     2. A device that is there with the right MAC address and MTU is used as it is: the interface
        driver is asked for what is missing, wrong, or has lost its switch.
-    3. Namespaces are those of the calling thread; none is kept open.
+    3. A pair whose port is removed from the switch is made anew, once the interface driver has
+       told of it; one that never was a port of its is used as any other device.
+    4. Namespaces are those of the calling thread; none is kept open.
     """
 
     def __init__(self, interface: InterfaceDriver) -> None:
         self._interface = interface
         self._one_at_a_time = threading.Lock()
         self._tool = Tool()
+        watched = Capability.WATCH in interface.describe().capabilities
+        self._pairs = Pairs(interface.device_name, watched=watched)
+        interface.watch(self._pairs.hear)
 
     def namespaces(self, prefix: str) -> frozenset[str]:
         """The namespaces whose names begin with *prefix*."""
@@ -82,6 +89,7 @@ class Stations:
                     rules=self._read_rules(namespace),
                     no_ipv6=network.why_no_ipv6(),
                     held=self._held() if dead else None,
+                    lost=self._pairs.lost(links.values(), self._held),
                 )
         except NotFound:
             return FoundStation(netns=namespace, held=self._held())
@@ -131,8 +139,10 @@ class Stations:
                 self._converge(port, Update(put={port: attachment}))
             case Unplug(port):
                 self._converge(port, Update(drop=frozenset({port})))
+                self._pairs.forget(self._interface.device_name(port))
             case Clear():
                 self._clear(step)
+                self._pairs.forget(step.device)
             case ChangeNetwork():
                 _change_network(step)
             case ChangeRules(namespace, change):

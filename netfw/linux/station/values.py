@@ -15,6 +15,9 @@ from netfw.model.ids import PortId
 IPV6_MTU = 1280
 """What a link has to carry for IPv6; below it the kernel takes IPv6 from the device."""
 
+PAIR = "veth"
+"""Kind of a device of which the switch has the other end."""
+
 
 @frozen(kw_only=True)
 class Station:
@@ -71,6 +74,8 @@ class FoundStation:
     held: frozenset[PortId] | None = None
     """The ports that the interface driver has on this host; None: it was not asked, because
     nothing seems to be wrong, or does not answer."""
+    lost: frozenset[str] = frozenset()
+    """Devices that look as before, and whose ports somebody took from the switch."""
 
 
 def why_without_ipv6(wanted: Station, found: FoundStation) -> str | None:
