@@ -30,11 +30,27 @@ _BODY = 65536
 _SOURCES = 16384
 """How many addresses are remembered; those that were silent for longest are forgotten first."""
 
+_SHARES = 8
+"""One instance gets this part of all connections at most."""
+_LEAST = 8
+"""Connections that an instance gets, however few there are."""
+
 _HEADERS_OF_PROXIES = "|".join(
     (
         "forwarded",
         "x-forwarded.*",
         "x-real-.*",
+        "client-ip",
+        "true-client-ip",
+        "cf-connecting-ip",
+        "x-client-.*",
+        "x-cluster-client-.*",
+        "x-original-.*",
+        "x-originating-.*",
+        "x-remote-.*",
+        "x-rewrite-.*",
+        "x-http-method.*",
+        "x-method-override",
         "x-neutron-.*",
         "x-instance-id.*",
         "x-tenant-id.*",
@@ -157,6 +173,9 @@ def _listen(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> Itera
         if place.device is not None:
             words.append(f"interface '{place.device}'")
         yield " ".join(words)
+    most = max(_LEAST, settings.maxconn // _SHARES)
+    yield "tcp-request connection track-sc2 src table connections"
+    yield f"tcp-request connection reject if {{ sc_conn_cur(2) gt {most} }}"
     for rule in (*_limits(settings), *_RULES):
         yield f"http-request {rule}"
     yield f"http-request set-header {_identity(key)}"
@@ -172,7 +191,10 @@ def _limits(settings: Settings) -> Iterator[str]:
 
 
 def _tables(settings: Settings) -> Iterator[str]:
-    """Where requests are counted, by address: of both families, as all fit into the larger."""
+    """Where connections and requests are counted, by address: of both families, as all fit into the
+    larger."""
+    yield "backend connections"
+    yield f"    stick-table type ipv6 size {_SOURCES} expire 1m store conn_cur"
     for number, window in enumerate(settings.windows):
         yield f"backend window{number}"
         yield (

@@ -40,20 +40,30 @@ HOP_BY_HOP: Final = frozenset(
 
 _OURS = HOP_BY_HOP | {"host", "content-length", "expect", "forwarded", "via"}
 _CLAIMS = (
+    "cf-connecting-ip",
+    "client-ip",
+    "true-client-ip",
+    "x-client-",
+    "x-cluster-client-",
     "x-forwarded-",
+    "x-http-method",
     "x-identity-",
     "x-instance-id",
     "x-metadata-provider",
+    "x-method-override",
     "x-neutron-",
+    "x-original-",
+    "x-originating-",
     "x-project-",
     "x-real-ip",
     "x-remote-",
+    "x-rewrite-",
     "x-roles",
     "x-service-",
     "x-tenant-",
     "x-user-",
 )
-"""Beginnings of names under which proxies tell services who asks."""
+"""Beginnings of names under which proxies tell services who asks, or what was really asked for."""
 
 
 @frozen

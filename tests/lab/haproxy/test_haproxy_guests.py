@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import pytest
 from haproxy_place import DEVICE, HaproxyPlace, eventually, memory, status
@@ -109,6 +110,30 @@ def test_a_guest_that_takes_its_time_is_cut_off(place: HaproxyPlace, drip: bytes
         guest.settimeout(9)
         assert status(guest.recv(1000)) == b"408"
         guest.close()
+
+
+def test_one_guest_can_not_have_all_connections(place: HaproxyPlace):
+    put(place, metadata_proxy_maxconn=32)
+    many = [place.room.connect(METADATA, 80) for _ in range(40)]
+    for guest in many:
+        with suppress(OSError):  # it is closed already
+            guest.sendall(b"GET / HTTP/1.1\r\n")
+    begin = time.monotonic()
+    assert status(place.ask_link_local()) == b"200"
+    assert time.monotonic() - begin < 8  # and not when those are cut off
+    for guest in many:
+        guest.close()
+
+
+def test_headers_by_which_proxies_speak_for_guests_are_not_passed_on(place: HaproxyPlace):
+    put(place)
+    names = (
+        b"Client-IP", b"True-Client-IP", b"X-Cluster-Client-IP", b"X-Client-IP", b"X-Real-IP",
+        b"X-Original-URL", b"X-HTTP-Method-Override",
+    )  # fmt: skip
+    place.ask(request(*(name + b": forged" for name in names)))
+    (said,) = place.agent.take()
+    assert "forged" not in str(said)
 
 
 @pytest.mark.parametrize(("tight", "wide"), [("base", "burst"), ("burst", "base")])

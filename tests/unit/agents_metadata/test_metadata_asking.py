@@ -29,7 +29,8 @@ FORGED = """
 X-Instance-Id x-instance-id X_Instance_ID X-Instance-ID-Signature X-Tenant-Id X-TENANT_ID
 X-Forwarded-For X-Forwarded-Host Forwarded X-Neutron-Network-Id X-Neutron-Router-Id
 X-Metadata-Provider X-Metadata-Provider-Signature X-Real-Ip X-Roles X-User-Id X-Identity-Status
-X-Project-Id X-Service-Token Via Host
+X-Project-Id X-Service-Token Via Host Client-IP True-Client-IP X-Cluster-Client-IP X-Client-IP
+X-Original-URL X-HTTP-Method-Override
 """
 
 

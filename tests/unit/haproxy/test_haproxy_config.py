@@ -45,6 +45,8 @@ defaults
 listen metadata
     bind 169.254.169.254:80 transparent
     bind [fe80::a9fe:a9fe]:80 transparent v6only interface 'tap11111111-22'
+    tcp-request connection track-sc2 src table connections
+    tcp-request connection reject if { sc_conn_cur(2) gt 128 }
     http-request deny deny_status 405 unless { method GET HEAD POST PUT }
     http-request deny deny_status 400 unless HTTP_1.0 || HTTP_1.1
     http-request deny deny_status 400 unless { path -m beg / }
@@ -53,11 +55,13 @@ listen metadata
     http-request deny deny_status 413 if { req.body_size gt 65536 }
     http-request set-uri %[pathq]
     http-request del-header _ -m sub
-    http-request del-header '^(forwarded|x-forwarded.*|x-real-.*|x-neutron-.*|x-instance-id.*|x-tenant-id.*|x-project-id.*|x-metadata-provider.*)$' -m reg
+    http-request del-header '^(forwarded|x-forwarded.*|x-real-.*|client-ip|true-client-ip|cf-connecting-ip|x-client-.*|x-cluster-client-.*|x-original-.*|x-originating-.*|x-remote-.*|x-rewrite-.*|x-http-method.*|x-method-override|x-neutron-.*|x-instance-id.*|x-tenant-id.*|x-project-id.*|x-metadata-provider.*)$' -m reg
     http-request del-header '^(connection|proxy-.*|keep-alive|te|trailer|upgrade|expect)$' -m reg
     http-request set-header X-Forwarded-For %[src]
     http-request set-header X-Neutron-Network-ID 11111111-2222-3333-4444-555555555555
     server agent 'unix@/run/netfw/metadata'
+backend connections
+    stick-table type ipv6 size 16384 expire 1m store conn_cur
 """  # noqa: E501
 
 LOGGING = {
@@ -144,7 +148,10 @@ def test_a_link_local_address_needs_a_device():
             {"syslog": "/dev/log", "log_level": "info"},
             {"log-tag netfw-metadata-proxy", "log '/dev/log' local0 info", *LOGGING},
         ),
-        ({"maxconn": 7}, {"maxconn 7"}),
+        (
+            {"maxconn": 7},
+            {"maxconn 7", "tcp-request connection reject if { sc_conn_cur(2) gt 8 }"},
+        ),
         (
             {"windows": (Window(60, 20), Window(2, 5))},
             {
