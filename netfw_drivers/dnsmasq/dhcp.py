@@ -44,6 +44,7 @@ from netfw_drivers.dnsmasq.modes import why_not
 from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
 from netfw_drivers.dnsmasq.pace import LEASE_BYTES
 from netfw_drivers.dnsmasq.plan import plan_dhcp
+from netfw_drivers.dnsmasq.pulse import Pulse
 from netfw_drivers.dnsmasq.rendering import render_network
 from netfw_drivers.dnsmasq.settings import OPTIONS, Settings, settings_from
 from netfw_drivers.dnsmasq.settled import read_settled
@@ -66,7 +67,8 @@ _PROCESSES = (
         "check_child_process_interval",
         default=60,
         min=1,
-        help="Seconds within which a dnsmasq that died is tried to be started again, at the most.",
+        help="Seconds within which a dnsmasq that died is tried to be started again, at the most, "
+        "and between two looks whether each one still answers.",
     ),
 )
 
@@ -99,6 +101,8 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         self._tenure = Tenure(settings.confs, "dhcp_confs", begin=self._begin, tell=self._tell)
         self._supervisor: Supervisor | None = None
         self._watched: set[NetworkId] = set()
+        outspoken = settings.config_file is None
+        self._pulse = Pulse(check_interval, self._served, outspoken=outspoken)
         self._sinks: list[Sink] = []
         self._devices = Devices(self._book.served_from, self._tell)
         self._conflicts: dict[DhcpKey, NetfwError] = {}
@@ -303,6 +307,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
                 yield key, error
             else:
                 self._watched.add(key.network)
+                self._pulse.begin(self._processes())
 
     def _wake(
         self,
@@ -324,8 +329,15 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
                 self._tell(KeysChanged(why, woken))
         self._book.wait(key.port for key in outcome.waiting if isinstance(key, PortKey))
 
+    def _served(self) -> Iterator[tuple[NetworkId, DhcpNetwork]]:
+        """Whose process is watched over."""
+        for id in tuple(self._watched):
+            if (network := self._book.told(id)) is not None:
+                yield id, network
+
     def _begin(self) -> None:
         """Begin anew: what was read and is watched so far may have been another driver's."""
+        self._pulse.end()
         with self._lock:
             supervisor, self._supervisor = self._supervisor, None
             self._watched.clear()

@@ -1,0 +1,70 @@
+"""Whether DNS servers in other namespaces answer at all."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
+
+from attrs import frozen
+
+from netfw.errors import NetfwError
+from netfw.linux import netns
+from netfw.model.address import IpAddress
+
+K = TypeVar("K", bound=Hashable)
+
+_PORT = 53
+_QUERY = struct.pack("!6H", 0x6E66, 0, 1, 0, 0, 0) + b"\x07version\x04bind\x00\x00\x10\x00\x03"
+"""The server's version: no other server has to be asked for it."""
+
+
+@frozen
+class Server:
+    """A DNS server, as it is reached within its own namespace."""
+
+    netns: str
+    address: IpAddress
+
+
+def silent_servers(servers: Mapping[K, Server], seconds: float) -> frozenset[K]:
+    """Those who take a question and do not answer within so many seconds; all are asked at once.
+
+    Whoever does not even listen there is not among them: he may have been told not to.
+    """
+    with selectors.DefaultSelector() as open_:
+        for key, server in servers.items():
+            try:
+                asked = netns.run_in(server.netns, _ask, server.address)
+            except (OSError, NetfwError):
+                continue  # nobody is there, and that is noticed elsewhere
+            open_.register(asked, selectors.EVENT_READ, key)
+        deadline = time.monotonic() + seconds
+        while open_.get_map() and (left := deadline - time.monotonic()) > 0:
+            for answered, _ in open_.select(left):
+                open_.unregister(answered.fileobj)
+                _close(answered)
+        silent = [*open_.get_map().values()]
+        for each in silent:
+            _close(each)
+        return frozenset(each.data for each in silent)
+
+
+def _ask(address: IpAddress) -> socket.socket:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    asked = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    try:
+        asked.connect((str(address), _PORT))
+        asked.send(_QUERY)
+    except OSError:
+        asked.close()
+        raise
+    return asked
+
+
+def _close(key: selectors.SelectorKey) -> None:
+    assert isinstance(key.fileobj, socket.socket)
+    key.fileobj.close()

@@ -1,0 +1,109 @@
+"""Finding out which dnsmasq hangs: it has not died, and serves nobody."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from netfw.drivers.dhcp import DhcpNetwork
+from netfw.linux.dns_probe import Server, silent_servers
+from netfw.linux.process import Supervisor, is_asleep
+from netfw.model.device import dhcp_namespace
+from netfw.model.ids import NetworkId
+from netfw_drivers.dnsmasq.steps import process_key
+
+LOG = logging.getLogger(__name__)
+
+PATIENCE = 5.0
+"""Seconds within which one that is well answers."""
+_TOGETHER = 64
+"""How many are asked at once: each costs an open file meanwhile."""
+
+
+class Pulse:
+    """Asks each dnsmasq for its version now and then; one that does not answer twice is killed, and
+    what follows is what follows each death.
+
+    One that works, be it that it reads very many files, is not taken for one that hangs.
+
+    :param interval: seconds between two questions.
+    :param watched: the networks whose dnsmasq is watched over.
+    :param outspoken: whether each is known to answer, if it is well: nothing else than we told it
+        what to do.  Of others it is believed when they have answered once.
+    """
+
+    def __init__(
+        self,
+        interval: float,
+        watched: Callable[[], Iterable[tuple[NetworkId, DhcpNetwork]]],
+        *,
+        outspoken: bool = True,
+    ) -> None:
+        self._interval, self._watched, self._outspoken = interval, watched, outspoken
+        self._patience = min(interval, PATIENCE)
+        self._guard = threading.Lock()
+        self._over: threading.Event | None = None
+
+    def begin(self, supervisor: Supervisor) -> None:
+        """Look from now on, in a thread of its own; beginning twice is beginning once.
+
+        :param supervisor: who holds the processes.
+        """
+        with self._guard:
+            if self._over is None:
+                self._over = threading.Event()
+                threading.Thread(
+                    target=self._run,
+                    args=(supervisor, self._over),
+                    name="netfw-dnsmasq-pulse",
+                    daemon=True,
+                ).start()
+
+    def end(self) -> None:
+        """Look no more; a question that was asked is not waited for, and has no consequence."""
+        with self._guard:
+            if self._over is not None:
+                self._over.set()
+            self._over = None
+
+    def _run(self, supervisor: Supervisor, over: threading.Event) -> None:
+        suspects: dict[NetworkId, int] = {}
+        heard: dict[NetworkId, int] = {}
+        while not over.wait(self._patience if suspects else self._interval):
+            found: dict[NetworkId, int] = {}
+            for pids, silent in self._asked(supervisor, over):
+                heard |= {id: pid for id, pid in pids.items() if id not in silent}
+                found |= {
+                    id: pids[id]
+                    for id in silent
+                    if is_asleep(pids[id]) and (self._outspoken or heard.get(id) == pids[id])
+                }
+            hung = {id for id, pid in found.items() if suspects.get(id) == pid}
+            for id in hung if not over.is_set() else ():
+                _kill(supervisor, id, found[id])
+            suspects = {id: pid for id, pid in found.items() if id not in hung}
+
+    def _asked(
+        self, supervisor: Supervisor, over: threading.Event
+    ) -> Iterator[tuple[dict[NetworkId, int], frozenset[NetworkId]]]:
+        """Those asked together, with their pids, and who of them does not answer."""
+        watched = iter([*self._watched()])
+        while not over.is_set() and (some := [*islice(watched, _TOGETHER)]):
+            pids = {id: supervisor.pid(process_key(id)) for id, _ in some}
+            servers = {
+                id: Server(dhcp_namespace(id), network.server.addresses[0].ip)
+                for id, network in some
+                if network.server.addresses and pids[id] is not None
+            }
+            silent = silent_servers(servers, self._patience)
+            yield {id: pid for id, pid in pids.items() if pid is not None}, silent
+
+
+def _kill(supervisor: Supervisor, network: NetworkId, pid: int) -> None:
+    key = process_key(network)
+    if supervisor.pid(key) == pid:
+        LOG.warning("network %s: dnsmasq (process %d) hangs, and is killed", network, pid)
+        supervisor.signal(key, signal.SIGKILL)

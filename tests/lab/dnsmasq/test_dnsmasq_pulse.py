@@ -1,0 +1,65 @@
+"""A dnsmasq that hangs is noticed, though nothing is asked of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from dnsmasq_host import DnsmasqHost
+
+from netfw.drivers.process_events import ProcessDied
+from netfw.linux.dns_probe import Server, silent_servers
+from netfw.model.device import dhcp_namespace
+from netfw.model.subnet import Ipv6Mode
+from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, a_subnet6
+
+
+def server(net: Net) -> Server:
+    return Server(dhcp_namespace(net.id), net.value.server.addresses[0].ip)
+
+
+@pytest.mark.spec("DHCP-47")
+@pytest.mark.parametrize("adopted", [False, True])
+def test_one_that_hangs_is_replaced_and_it_is_said(host: DnsmasqHost, adopted: bool) -> None:
+    host.driver.close()
+    host.driver = host.make_driver(check_interval=0.5)
+    net, other = a_net(), a_net()
+    port = net.tenant(20)
+    assert host.put(net, other, port).ok
+    pid, well = host.pid(net), host.pid(other)
+    if adopted:
+        host.driver.close()
+    os.kill(pid, signal.SIGSTOP)
+    if adopted:
+        host.driver = host.make_driver(check_interval=0.5)
+        assert host.put(net, other, port).ok
+    deadline = time.monotonic() + 20
+    while not any(isinstance(e, ProcessDied) and net.key in e.keys for e in host.events):
+        assert time.monotonic() < deadline, "nobody noticed"
+        time.sleep(0.02)
+    lease = host.lease(port, 20)
+    assert lease is not None
+    assert lease.ip == port.ip
+    assert host.pid(net) != pid
+    assert host.pid(other) == well
+
+
+@pytest.mark.parametrize("subnet", [a_subnet(), a_subnet6(Ipv6Mode.STATEFUL)], ids=["4", "6"])
+def test_only_who_listens_and_does_not_answer_is_silent(host: DnsmasqHost, subnet) -> None:
+    net = a_net(subnet)
+    assert host.put(net).ok
+    there = server(net)
+    nowhere = Server("no-such-namespace", there.address)
+    assert silent_servers({1: there, 2: nowhere}, 5.0) == frozenset()
+    pid = host.pid(net)
+    os.kill(pid, signal.SIGSTOP)
+    assert silent_servers({1: there, 2: nowhere}, 0.3) == {1}
+    os.kill(pid, signal.SIGCONT)
+    assert silent_servers({1: there}, 5.0) == frozenset()
+    host.driver.close()
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while silent_servers({1: there}, 0.3):  # until he has ended, and listens no more
+        assert time.monotonic() < deadline, "who does not listen is taken for one who hangs"
