@@ -72,13 +72,7 @@ class DhcpParts:
             if options.metadata_driver:
                 self.metadata = make(conf, MetadataDriver, options.metadata_driver, self.host)
                 stack.callback(self.metadata.close)
-            self.agent = DhcpAgent(
-                self._settings(),
-                self.source,
-                self.dhcp,
-                metadata=self.metadata,
-                devices=self.interface,
-            )
+            self.agent = DhcpAgent(self._settings(), self.source, self.dhcp, metadata=self.metadata)
             stack.callback(self.agent.close)
             self._stack = stack.pop_all()
 

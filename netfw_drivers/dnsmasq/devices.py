@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from uuid import UUID
 
-from netfw.drivers.events import Event, KeysChanged
+from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.keys import NetworkKey
 from netfw.model.ids import NetworkId, PortId
 
 
 class Devices:
-    """Asks for networks to be put again whose devices changed; hears the interface driver.
+    """Asks for networks to be put again whose devices changed; hears the interface driver, and
+    passes on that it may have missed something.
 
     A network at which the driver is at work is asked for when that is done, and not at all when it
     failed: what was changed was taken back then, and it is tried again when it is time.
@@ -33,6 +34,8 @@ class Devices:
         self._changed: set[NetworkId] = set()
 
     def hear(self, event: Event) -> None:
+        if isinstance(event, FeedLost):
+            self._tell(event)
         if not isinstance(event, KeysChanged):
             return
         ports = (PortId(key) for key in event.keys if isinstance(key, UUID))
@@ -61,3 +64,13 @@ class Devices:
         if networks:
             keys = map(NetworkKey, networks)
             self._tell(KeysChanged("the devices that they are served from changed", keys))
+
+
+def is_device_of(name: str | None, pid: int | None) -> bool:
+    """Whether the network namespace of a process has the device; costs next to nothing."""
+    try:
+        with open(f"/proc/{pid}/net/dev", encoding="ascii", errors="replace") as file:
+            found = {line.partition(":")[0].strip() for line in file}
+    except OSError:
+        return True  # it ended, which is found out otherwise
+    return name is None or name.strip() in found

@@ -39,7 +39,7 @@ from netfw.model.ids import NetworkId
 from netfw.plan import Operation, Outcome, Plan, Stage, Update
 from netfw_drivers.dnsmasq.access import why_unreachable
 from netfw_drivers.dnsmasq.book import Book, id_of
-from netfw_drivers.dnsmasq.devices import Devices
+from netfw_drivers.dnsmasq.devices import Devices, is_device_of
 from netfw_drivers.dnsmasq.modes import why_not
 from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
 from netfw_drivers.dnsmasq.pace import LEASE_BYTES
@@ -268,13 +268,15 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             self._book.forget(id)
         shelf, lease_file = self._book.shelf(id), files.leases
         pid = running.pid if running is not None else None
+        adrift = digest is not None and not is_device_of(shelf.interface, pid)
         return FoundNetwork(
             shelf=shelf,
             told=self._book.told(id),
             ports=self._book.told_ports(id),
-            station=self._stations.observe(namespace) if looking or blind else None,
+            station=self._stations.observe(namespace) if looking or blind or adrift else None,
             process=digest,
             blind=blind,
+            adrift=adrift,
             stray=digest is None and self._processes().pid_path(process_key(id)).exists(),
             lease_count=size_of(lease_file) // LEASE_BYTES if shelf.there else 0,
             leases=read_settled(lease_file, pid) if leases and shelf.there else "",

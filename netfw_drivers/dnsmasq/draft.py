@@ -106,8 +106,8 @@ class Draft:
         """Have *ports* served, on *network* where one is given, and those *gone* no longer."""
         shelf, found = self.found.shelf, self.found
         self._value = found.told if shelf.there else None
-        if network is None and found.blind and (ports or gone):
-            network = found.told  # of its files some may be gone
+        if network is None and (found.blind or found.adrift) and (ports or gone):
+            network = found.told  # of its files some may be gone, or its device
         if network is not None:
             self._put_network(network)
         self._gone = frozenset(port for port in gone if port in shelf.ports or port in shelf.tombs)

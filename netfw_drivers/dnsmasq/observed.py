@@ -108,6 +108,8 @@ class FoundNetwork:
     """Something runs for the network elsewhere: in a namespace that lost its name."""
     blind: bool = False
     """It runs, and looks into directories that are not those which are there now."""
+    adrift: bool = False
+    """It runs, and the device that it serves the network from is gone."""
     lease_count: int = 0
     """Roughly."""
     leases: str = ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from uuid import UUID
 
 from attrs import frozen
 
@@ -28,14 +27,13 @@ from netfw.agents.work import Passed, Task, Work
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey
 from netfw.drivers.events import Event, KeysChanged, Sink
 from netfw.drivers.interest import Interest, Service
-from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver
 from netfw.drivers.process_events import ProcessDied
 from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.state_source import StateSource
 from netfw.errors import AgentMustEnd, BackendTaken, BackendUnavailable, NetfwError
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.ids import NetworkId
 from netfw.plan import Outcome
 
 LOG = logging.getLogger(__name__)
@@ -62,9 +60,7 @@ class Finished(Event):
 class DhcpAgent(Work[AgentKey]):
     """The work of a DHCP agent, for :class:`~netfw.agents.loop.Loop`.
 
-    The drivers are used, and closed by whoever made them after :meth:`close`.  What happens to the
-    ports of *devices* is looked at where networks are served from them: a switch that is restarted
-    may take its devices out of their namespaces.
+    The drivers are used, and closed by whoever made them after :meth:`close`.
 
     :raises ConfigError: the settings contradict each other.
     """
@@ -76,11 +72,10 @@ class DhcpAgent(Work[AgentKey]):
         driver: DhcpDriver,
         *,
         metadata: MetadataDriver | None = None,
-        devices: InterfaceDriver | None = None,
     ) -> None:
         check(settings, None if metadata is None else metadata.describe())
         self.binary = settings.binary
-        self._settings, self._driver, self._devices = settings, driver, devices
+        self._settings, self._driver = settings, driver
         self._view = View(
             host=settings.host, gateways=settings.gateways, metadata=settings.metadata
         )
@@ -107,8 +102,6 @@ class DhcpAgent(Work[AgentKey]):
     def watch(self, sink: Sink) -> None:
         self._sink = sink
         self._serving.watch(sink)
-        if self._devices is not None:
-            self._devices.watch(sink)
 
     def begin(self) -> None:
         self._faults = self._serving.faults(with_metadata=self._leads)
@@ -252,16 +245,7 @@ class DhcpAgent(Work[AgentKey]):
                     found |= set() if network is None else {NetworkKey(network)}
                 case NetworkKey() | PortKey():
                     found.add(key)
-                case UUID():  # of a device
-                    found |= set(map(NetworkKey, self._served_from(PortId(key))))
         return frozenset(key for key in found if self._is_known(key))
-
-    def _served_from(self, port: PortId) -> Iterator[NetworkId]:
-        """The networks that are served from *port*."""
-        for network, wish in self._desired.wishes.items():
-            own = wish.own or self._serving.answers.get(network)
-            if own is not None and own.id == port:
-                yield network
 
     def _is_known(self, key: DhcpKey) -> bool:
         if isinstance(key, NetworkKey):

@@ -37,8 +37,9 @@ BRIDGE = "br-int"
 class DnsmasqHost:
     """A switch whose networks are VLANs, and a driver that can be killed and started again."""
 
-    def __init__(self, ovs: PrivateOvs, directory: Path) -> None:
+    def __init__(self, ovs: PrivateOvs, directory: Path, *, use_veth: bool = False) -> None:
         self.ovs = ovs
+        self._use_veth = use_veth
         self.settings = Settings(confs=directory / "dhcp", user="root")
         self.events: list[Event] = []
         self._stack = ExitStack()
@@ -53,7 +54,7 @@ class DnsmasqHost:
         self.ovs.add_bridge(BRIDGE)
         self.ovs.ofctl("add-flow", BRIDGE, "actions=normal")
         self.ovsdb = self._stack.enter_context(Ovsdb(self.ovs.remote, timeout=5))
-        self.interface = OvsInterfaceDriver(self.ovsdb, BRIDGE)
+        self.interface = OvsInterfaceDriver(self.ovsdb, BRIDGE, use_veth=self._use_veth)
         self.driver = self.make_driver()
         return self
 

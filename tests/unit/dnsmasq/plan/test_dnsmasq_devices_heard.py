@@ -25,8 +25,9 @@ def test_networks_are_asked_for_unless_the_driver_failed_at_them() -> None:
     devices.hear(KeysChanged("", [FIRST, STRANGE, "no port"]))
     assert asked() == {NetworkKey(ONE)}
     devices.hear(KeysChanged("", [STRANGE]))
-    devices.hear(FeedLost(""))
     assert not told
+    devices.hear(FeedLost("the switch is away"))
+    assert told.pop() == FeedLost("the switch is away")
     with devices.at_work({ONE}) as done:
         devices.hear(KeysChanged("", [FIRST, SECOND]))
         assert asked() == {NetworkKey(TWO)}, "the other one is being looked at"
