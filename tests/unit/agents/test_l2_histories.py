@@ -3,7 +3,7 @@
 from ipaddress import ip_network
 
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from l2_world import (
     ELSEWHERE,
@@ -168,7 +168,6 @@ beginnings = st.sampled_from([[], [("put", CROWD), PLUGGED], [PLUGGED, ("put", C
 
 
 @given(views, beginnings, st.lists(steps, max_size=15))
-@settings(max_examples=100, deadline=None)
 def test_a_history_ends_where_its_end_begins(view, beginning, history):
     lived = World(view)
     for step in [*beginning, *history]:

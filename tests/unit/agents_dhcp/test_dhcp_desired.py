@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 from dhcp_world import HERE, NET, OTHER, OTHER_SUBNET, SUBNET, leg, port, server_port, subnet
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.agents.dhcp.desired import Desired, View
@@ -173,7 +173,6 @@ steps = st.tuples(st.lists(resources, max_size=4), st.lists(resources.map(ref), 
 
 
 @given(st.lists(steps, max_size=12), st.sampled_from([ISOLATED, FORCED, META, MetadataRules()]))
-@settings(max_examples=150, deadline=None)
 def test_a_history_ends_where_its_end_begins(history, rules):
     view = View(host=HERE, metadata=rules)
     lived, known, told = Desired(view), {}, {}

@@ -16,7 +16,7 @@ from dhcp_world import (
     server_port,
     subnet,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.agents.dhcp.metadata import MetadataRules
@@ -98,7 +98,6 @@ def let_all_go(world):
 
 
 @given(st.lists(steps, max_size=14))
-@settings(max_examples=60, deadline=None)
 def test_the_machine_ends_as_it_should_be(history):
     begin = (NET, SUBNET, assigned(NET), OTHER, OTHER_SUBNET, port(11, NET))
     world = World(*begin, rules=MetadataRules(isolated=True), patience=0.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.messaging.file import render_topology
@@ -79,7 +79,6 @@ def test_any_document_is_a_topology_or_faults(seed: int) -> None:
         check(Reader().topology(Contents(files)))
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(SAMPLES), st.data())
 def test_any_damage_to_a_file_is_a_topology_or_faults(path: Path, data: st.DataObject) -> None:
     content = path.read_bytes()

@@ -17,7 +17,7 @@ from firewall_scene import (
     port,
     rule,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.drivers.keys import AddressGroupKey, PortKey
@@ -277,7 +277,6 @@ EDITS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.tuples(EDITS, RARELY), min_size=1, max_size=5), min_size=3, max_size=6),
     st.data(),
