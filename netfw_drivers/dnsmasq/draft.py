@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort
 from netfw.drivers.keys import NetworkKey, PortKey
@@ -20,18 +20,14 @@ from netfw_drivers.dnsmasq.entries import (
     Lease,
     claims,
     find_leases,
-    read_host,
     read_leases,
     render_tombstone,
 )
 from netfw_drivers.dnsmasq.files import Files
 from netfw_drivers.dnsmasq.modes import served
 from netfw_drivers.dnsmasq.observed import FoundNetwork, Reload
-from netfw_drivers.dnsmasq.pace import is_start_quicker
 from netfw_drivers.dnsmasq.rendering import (
     NetworkText,
-    PortText,
-    needs_reload,
     render_network,
     render_port,
 )
@@ -49,13 +45,11 @@ from netfw_drivers.dnsmasq.steps import (
     Step,
     StopServer,
 )
+from netfw_drivers.dnsmasq.telling import ChangedPort, News
 from netfw_drivers.dnsmasq.terms import Terms
 from netfw_drivers.dnsmasq.turns import who_waits
 
 UNSERVED = "its network is not served on this host yet"
-MANY = 1000
-"""From how many ports on they are told in one go: dnsmasq's queue of single files is bounded."""
-
 FEW = 200
 """For how many ports at most the first lease file is filled.  Each lease makes each later port more
 expensive, and dnsmasq as it is started gives everybody his address with or without."""
@@ -63,22 +57,6 @@ expensive, and dnsmasq as it is started gives everybody his address with or with
 
 def stage(*operations: Operation) -> Stage:
     return Stage(operations)
-
-
-@frozen(kw_only=True)
-class _Changed:
-    """A port whose files are to be written."""
-
-    text: PortText
-    value: DhcpPort
-    owner: DhcpKey
-    words: frozenset[str]
-    """The MAC and IP addresses that it is about."""
-
-    @property
-    def entry(self) -> HostEntry:
-        """Whom the new text is about; found out only where that matters."""
-        return read_host(self.text.host)
 
 
 @define(kw_only=True)
@@ -97,7 +75,7 @@ class Draft:
     _program: Program | None = None
     _digest: str = ""
     _value: DhcpNetwork | None = None
-    _changed: dict[PortId, _Changed] = field(factory=dict)
+    _changed: dict[PortId, ChangedPort] = field(factory=dict)
     _gone: frozenset[PortId] = frozenset()
 
     def serve(
@@ -124,8 +102,8 @@ class Draft:
         """What was gathered, in the order in which it is to be done."""
         yield from self._station
         leases = {step.lease.address: (step, owner) for step, owner in self._released()}.values()
-        reload = self._reload() if self._is_asked() else None
-        if reload is Reload.RESTART and self._is_much():
+        reload = self._reload()
+        if reload is Reload.RESTART and self._news().is_much:
             yield from self._pause()
         steps = [*self._file_steps(reload)]
         forget = tuple(step.lease for step, _ in leases)
@@ -195,7 +173,7 @@ class Draft:
                 self._gone |= {port} if self._loses(port, value) else frozenset()
             return
         if text != self.found.shelf.ports.get(port):
-            self._changed[port] = _Changed(
+            self._changed[port] = ChangedPort(
                 text=text, value=value, owner=owner, words=claims(text.host)
             )
 
@@ -221,10 +199,6 @@ class Draft:
             if changed.pop(port).owner == PortKey(port):
                 self.waiting[PortKey(port)] = why
 
-    def _is_asked(self) -> bool:
-        """Whether anything is asked of the network at all, or it is to be left as it is."""
-        return bool(self._text is not None or self._changed or self._gone)
-
     def _is_starting(self) -> bool:
         return self._program is not None and self._digest != self.found.process
 
@@ -240,57 +214,29 @@ class Draft:
             return RunServer(self._files, program, again=True, forget=forget)
         return SignalServer(self._files) if reload is not None else None
 
+    def _news(self) -> News:
+        opts = self._text.opts if self._text is not None else None
+        return News(found=self.found, changed=self._changed, gone=self._gone, opts=opts)
+
     def _reload(self) -> Reload | None:
-        """How dnsmasq, if it goes on, is to be told what contradicts what it remembers.
-
-        With very many ports a start takes less time than a signal, within which nobody is answered.
-        """
-        shelf = self.found.shelf
-        if self._is_starting() or self._value is None:
+        """How dnsmasq, if it goes on, is to be told; a network of which nothing is asked is left as
+        it is."""
+        is_asked = self._text is not None or self._changed or self._gone
+        if not is_asked or self._is_starting() or self._value is None:
             return None
-        if self.found.process is None:  # unless it was ended in order to be started
-            return Reload.RESTART if shelf.reload is Reload.RESTART else None
-        if self._is_much() or self.found.blind:
-            return Reload.RESTART
-        if not self._contradicts():
-            return None
-        former = (shelf.tagged, *(tomb.tagged for tomb in shelf.tombs.values()))
-        now = (changed.entry.tagged for changed in self._changed.values())
-        tagged = shelf.reload is Reload.RESTART or any(former) or any(now)
-        return Reload.RESTART if tagged or len(shelf.ports) > MANY else Reload.SIGNAL
-
-    def _is_much(self) -> bool:
-        """Whether so much is new that dnsmasq is better started with it."""
-        changed = len(self._changed) + len(self._gone)
-        ports = len(self.found.shelf.ports) + len(self._changed)
-        return changed > MANY or is_start_quicker(changed, ports, self.found.lease_count)
+        return self._news().telling()
 
     def _program_of(self, network: DhcpNetwork) -> Program:
         place = self.terms.place(self.id, network.server)
         text = render_network(self.id, network, place, self.terms.settings)
         return self.terms.program(self.id, network, text)
 
-    def _contradicts(self) -> bool:
-        """Whether dnsmasq remembers something else than the files are going to say."""
-        shelf = self.found.shelf
-        if shelf.reload or len(shelf.tombs) > MANY:
-            return True
-        if self._text is not None and self._text.opts != shelf.opts:
-            return True
-        if any(needs_reload(shelf.ports.get(p), new.text) for p, new in self._changed.items()):
-            return True
-        freed = {word for port in self._gone for word in shelf.entry(port).words}
-        return any(
-            port in shelf.tombs or shelf.is_buried(new.words) or new.words & freed
-            for port, new in self._changed.items()
-        )
-
     def _file_steps(self, reload: Reload | None) -> Iterator[tuple[Step, DhcpKey]]:
         """Changes of files; dnsmasq reads those that it needs no telling for in this order."""
         files, shelf = self._files, self.found.shelf
         anew = reload is not None or not self.found.process or self._is_starting()
         mark = Reload.RESTART if self._is_starting() and self.found.process else reload
-        marked = self._is_much() and reload is Reload.RESTART
+        marked = reload is Reload.RESTART and self._news().is_much
         if mark is not None and mark is not shelf.reload and not marked:
             yield MarkReload(files, mark), self._owner
         if self._text is not None and self._value is not None and self._is_network_changed():

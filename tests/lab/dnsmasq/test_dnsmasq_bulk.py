@@ -10,7 +10,7 @@ from dnsmasq_host import DnsmasqHost
 from netfw.errors import OperationRefused
 from netfw.plan import Stage, Update
 from netfw.testing.conformance.dhcp_world import a_net, a_subnet, wanted
-from netfw_drivers.dnsmasq.draft import MANY
+from netfw_drivers.dnsmasq.telling import MANY
 from netfw_drivers.dnsmasq.workshop import Workshop
 
 

@@ -13,7 +13,6 @@ from netfw.linux.files import RemoveFile, WriteFile
 from netfw.model.dhcp_option import DhcpOption
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, wanted
-from netfw_drivers.dnsmasq.draft import MANY
 from netfw_drivers.dnsmasq.entries import (
     HostEntry,
     Lease,
@@ -39,6 +38,7 @@ from netfw_drivers.dnsmasq.steps import (
     SignalServer,
     StopServer,
 )
+from netfw_drivers.dnsmasq.telling import MANY
 
 NTP = (DhcpOption(name="42", value="10.0.0.9"),)
 
