@@ -6,6 +6,7 @@ from attrs import field, frozen
 
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import Family
+from netfw.model.text import counted
 
 
 @frozen
@@ -26,7 +27,7 @@ class PutChain:
     lines: tuple[str, ...] = field(repr=False)
 
     def __str__(self) -> str:
-        return f"put {self.key}: {len(self.lines)} rules"
+        return f"put {self.key}: {counted(len(self.lines), 'rule')}"
 
 
 @frozen

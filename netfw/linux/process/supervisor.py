@@ -44,7 +44,7 @@ class Supervisor:
     6. What another supervisor of the same *directory* ended or started in its place is left to
        that one.
 
-    *directory* is ``<state_path>/external/pids``.  Under systemd, the agent's unit needs
+    *directory* is the driver's own, for its records alone.  Under systemd, the agent's unit needs
     ``KillMode=process``, or the processes are ended with the agent.  Safe for several threads.
     """
 

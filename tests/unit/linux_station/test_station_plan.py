@@ -111,7 +111,7 @@ def test_a_new_station_is_made_from_the_bottom_up():
         "network: ip route replace 0.0.0.0/0 via 10.0.0.1 dev tap1 table 254",
         "network: ip route replace ::/0 via fd00::1 dev tap1 metric 1024 table 254",
         "iptables: hook IPv4 mangle chain checksums into POSTROUTING; "
-        "put IPv4 mangle chain checksums: 1 rules",
+        "put IPv4 mangle chain checksums: 1 rule",
     ]
 
 
