@@ -1,0 +1,52 @@
+"""A host whose switch is restarted, or loses the port that a network is served from."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from dhcp_cloud import DhcpNet, await_that, dhcp_agent, leased
+
+from netfw.cli.demo.server_chapter import ServedHost
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore::Warning:openstack"),
+]
+SOON = 15.0
+"""Seconds; far less than until the next complete pass."""
+
+
+def carriers(net: DhcpNet, host: ServedHost) -> list[bool]:
+    """Whether each device that the network is served from there has its switch."""
+    shown = host.host.run(["ip", "-j", "-n", f"qdhcp-{net.network.id}", "link"])
+    flags = [link["flags"] for link in json.loads(shown) if link["ifname"] != "lo"]
+    return ["LOWER_UP" in each for each in flags]
+
+
+@pytest.mark.spec("DHCP-23")
+def test_new_ports_get_their_leases_soon_after_the_switch_was_restarted(net: DhcpNet) -> None:
+    old, client, lease = net.boot(0)
+    (place,) = net.places()
+    pid = net.server_pid(place)
+    place.host.ovs.kill_switch()
+    place.host.ovs.start_switch()
+    since = time.monotonic()
+    net.boot(0)
+    assert time.monotonic() - since < SOON
+    assert leased(client, old) == lease
+    assert net.server_pid(place) == pid, "dnsmasq follows its device"
+
+
+@pytest.mark.spec("DHCP-23")
+def test_a_server_whose_port_was_removed_from_the_switch_has_it_again(net: DhcpNet) -> None:
+    net.boot(0)
+    (place,) = net.places()
+    (server,) = net.servers()
+    place.host.ovs.vsctl("del-port", f"tap{server.id[:11]}")
+    since = time.monotonic()
+    await_that(lambda: carriers(net, place) == [True], "its device")
+    net.boot(0)
+    assert time.monotonic() - since < SOON
+    assert dhcp_agent(net.cloud, place).is_alive
