@@ -1,5 +1,6 @@
 """The tiny driver keeps netfw's contract, with real clients on a real switch."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,8 +8,11 @@ import pytest
 from tiny_dhcp.driver import TinyDhcpDriver
 
 from netfw.drivers.base import Host
+from netfw.drivers.dhcp import DhcpDriver
+from netfw.drivers.events import Event, KeysChanged
 from netfw.testing.conformance.dhcp import DhcpDriverConformance
 from netfw.testing.conformance.dhcp_lab import LabGround
+from netfw.testing.conformance.dhcp_world import a_net
 
 
 class TinyGround(LabGround):
@@ -22,3 +26,16 @@ class TestTinyDhcpDriver(DhcpDriverConformance):
     def shared_ground(cls) -> Iterator[TinyGround]:
         with TinyGround() as ground:
             yield ground
+
+    def test_a_network_whose_device_was_taken_away_is_called_for(self, driver: DhcpDriver) -> None:
+        told: list[Event] = []
+        driver.watch(told.append)
+        net = a_net()
+        self.bring(driver, net)
+        told.clear()
+        self.ground.vanish(net.id, net.value)
+        deadline = time.monotonic() + self.ground.patience
+        while KeysChanged("their devices changed", [net.key]) not in told:
+            assert time.monotonic() < deadline, f"nobody asked for it: {told}"
+            time.sleep(0.01)
+        self.bring(driver, net)

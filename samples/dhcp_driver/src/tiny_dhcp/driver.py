@@ -28,7 +28,7 @@ from netfw.drivers.dhcp import (
     DhcpValue,
     ServerPort,
 )
-from netfw.drivers.events import Event, Sink
+from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.process_events import ProcessDied
@@ -75,8 +75,10 @@ class TinyDhcpDriver(DhcpDriver):
 
     def watch(self, sink: Sink) -> None:
         self._sink = sink
+        self._interface.watch(self._hear_of_devices)
 
     def close(self) -> None:
+        self._sink = lambda event: None
         self._processes.close()
 
     def held(self) -> frozenset[DhcpKey]:
@@ -168,6 +170,16 @@ class TinyDhcpDriver(DhcpDriver):
         if isinstance(event, process.ProcessDied):
             network = NetworkId(UUID(event.key.id))
             self._sink(ProcessDied(event.reason, [NetworkKey(network)]))
+
+    def _hear_of_devices(self, event: Event) -> None:
+        """A network whose device somebody changed, such as a new switch, is to be put again."""
+        if isinstance(event, FeedLost):
+            self._sink(event)
+        elif isinstance(event, KeysChanged):
+            served = tuple(self._networks.items())
+            keys = [NetworkKey(id) for id, value in served if value.server.id in event.keys]
+            if keys:
+                self._sink(KeysChanged("their devices changed", keys))
 
     # Ports.
 
