@@ -58,7 +58,7 @@ conformance: conformance-values conformance-real ## the suites that vendors run,
 
 conformance-values: $(READY)
 	$(call STEP,conformance suites: drivers of values and broken ones)
-	@$(PYTEST) -q -n 2 $(IMAGINED)
+	@$(PYTEST) -q -n 2 --dist worksteal $(IMAGINED)
 
 conformance-real: packages $(READY)
 	$(call STEP,conformance suites: drivers on real machines)

@@ -227,8 +227,10 @@ _reads = st.builds(Read, st.integers(0, 1), st.integers(1, 6))
 _accidents = st.builds(Forget) | st.builds(Restore, _worlds)
 _steps = st.one_of(_commits, _reads, _commits, _reads, _commits, _reads, _accidents)
 
+_CONCERNED = tuple(service for service in Service if service is not Service.METADATA)
+"""Services that some resource concerns."""
 interests: st.SearchStrategy[Interest] = st.builds(
-    Interest, st.sampled_from(HOSTS), st.frozensets(st.sampled_from(Service), min_size=1)
+    Interest, st.sampled_from(HOSTS), st.frozensets(st.sampled_from(_CONCERNED), min_size=1)
 )
 histories: st.SearchStrategy[list[Step]] = st.builds(
     lambda world, rest: [Commit(world, []), *rest],
