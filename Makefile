@@ -22,7 +22,7 @@ demo: packages $(READY) ## see netfw at work: hosts, agents, a server, leases, m
 
 test: packages $(READY) ## everything: lint, types, imports, unit, server, conformance, lab, system, samples, docs
 	@$(BIN)/python tools/steps.py lint,types,imports,docs unit server \
-	    conformance-values conformance-real,lab,lab-server system,system-server,system-dhcp,samples system-l2
+	    conformance-values conformance-real,lab,lab-server system,system-server system-dhcp,samples system-l2
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)

@@ -16,14 +16,15 @@ BACKLOG = 512
 def listen_unix(path: Path, mode: int = 0o660, *, option: str = "its path") -> socket.socket:
     """A socket at *path*, which *option* says; one that nobody serves any more is replaced.
 
-    A directory that is missing is made, for others only where the socket is.
+    A directory that is missing is made; others may look into it only where the socket is for them,
+    and pass in any case: it may be the state_path, below which dnsmasq has its files.
 
     :raises ConfigError: it can not be there, or somebody serves it.
     """
     _clear(path, option)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        path.parent.mkdir(mode=0o755 if mode & 0o007 else 0o750, parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o755 if mode & 0o007 else 0o751, parents=True, exist_ok=True)
         former = os.umask(0o777 & ~mode)
         try:
             listening.bind(str(path))

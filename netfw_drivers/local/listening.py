@@ -71,7 +71,7 @@ def open_listening(address: Address, settings: Settings) -> Listening:
         if isinstance(address, OpenSocket):
             return _inherited(address, settings)
         if isinstance(address, UnixAddress):
-            mode = 0o755 if settings.socket_mode & 0o007 else 0o750
+            mode = 0o755 if settings.socket_mode & 0o007 else 0o751
             Path(address.path).parent.mkdir(mode=mode, parents=True, exist_ok=True)
             return UnixListening(address, settings.socket_mode)
         return Listening(_bind_tcp(address), str(address), tls=address.tls)

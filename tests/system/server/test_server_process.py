@@ -140,7 +140,7 @@ def test_a_fresh_machine_needs_nothing_but_the_command(tmp_path: Path) -> None:
     with server:
         assert make_network(server, "blue") == 201
         modes = {path: path.stat().st_mode & 0o777 for path in (state, run, state / "netfw.db")}
-        assert modes == {state: 0o751, run: 0o750, state / "netfw.db": 0o640}
+        assert modes == {state: 0o751, run: 0o751, state / "netfw.db": 0o640}
     log = server.log.read_text()
     assert "POST /v2.0/networks: 201 for user" in log
     assert f"agents are served by the transport local on unix:{state}/messages.sock" in log

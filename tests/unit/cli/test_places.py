@@ -41,7 +41,7 @@ def test_a_place_that_can_not_be_is_said_with_its_option(
 def test_a_socket_gets_its_directory_and_goes_with_its_server(tmp_path: Path) -> None:
     path = tmp_path / "run" / "api.sock"
     first = listen_unix(path)
-    assert path.parent.stat().st_mode & 0o777 == 0o750
+    assert path.parent.stat().st_mode & 0o777 == 0o751
     remove = removal(path)
     first.close()
     second = listen_unix(path)
