@@ -22,7 +22,7 @@ BY_CHANCE = "test_writers_and_readers_at_the_same_time_agree_in_the_end"
 def suite_of(source: type[BrokenSource]) -> StateSourceConformance:
     class Suite(StateSourceConformance):
         examples = settings(
-            StateSourceConformance.examples, max_examples=40, phases=[Phase.generate]
+            StateSourceConformance.examples, max_examples=200, phases=[Phase.generate]
         )
 
         @contextmanager
