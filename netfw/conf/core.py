@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
+from netfw.conf.places import STATE_PATH
+
 CORE = (
     cfg.StrOpt(
         "host",
@@ -16,7 +18,7 @@ CORE = (
     ),
     cfg.StrOpt(
         "state_path",
-        default="/var/lib/netfw",
+        default=STATE_PATH,
         help="Where a process keeps what must outlive it, such as pid files of its helpers.",
     ),
 )

@@ -10,12 +10,11 @@ from typing import Any
 from attrs import frozen
 from oslo_config import cfg
 
+from netfw.conf.places import STATE_PATH, in_state_path
 from netfw.errors import ConfigError
 from netfw.model.address import IpAddress, as_address
 from netfw.model.text import check_dns_name, check_text
 
-STATE_PATH = "/var/lib/netfw"
-"""Where ``$state_path`` leads in a program that reads no configuration."""
 INFINITE = -1
 LEASE_LIMIT = 1 << 24
 _SHORTEST_LEASE = 120
@@ -156,7 +155,7 @@ def _path(options: Mapping[str, Any], name: str) -> Path | None:
     text = options[name]
     if not text:
         return None
-    path = Path(text.replace("$state_path", STATE_PATH))
+    path = Path(in_state_path(text))
     if not path.is_absolute():
         raise ConfigError(f"{name}: not an absolute path: {text!r}")
     try:

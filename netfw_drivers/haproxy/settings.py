@@ -9,11 +9,9 @@ from typing import Any
 from attrs import field, frozen
 from oslo_config import cfg
 
+from netfw.conf.places import in_state_path
 from netfw.errors import ConfigError
 from netfw.linux.process.program import OnDeath
-
-STATE_PATH = "/var/lib/netfw"
-"""Where ``$state_path`` leads in a program that reads no configuration."""
 
 SOCKET_PATH_LENGTH = 107
 """What the kernel takes as the path of a unix socket."""
@@ -196,4 +194,4 @@ def _word(options: Mapping[str, Any], name: str) -> str | None:
         return None
     if "'" in text or not text.isprintable():
         raise ConfigError(f"{name}: {text!r} has a quote or a control character in it")
-    return text.replace("$state_path", STATE_PATH)
+    return in_state_path(text)

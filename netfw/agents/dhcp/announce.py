@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from uuid import NAMESPACE_DNS, uuid5
 
 from attrs import field, frozen
 
 from netfw.agents.dhcp.metadata import MetadataRules
+from netfw.agents.heartbeats import heartbeat_of
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.reports import Heartbeat
 from netfw.errors import ConfigError
-from netfw.model.agent import Agent
-from netfw.model.document import Document
-from netfw.model.ids import AgentId
 
 
 @frozen(kw_only=True)
@@ -62,13 +59,11 @@ def announce(
         "enable_metadata_network": settings.metadata.network,
         **counts,
     }
-    agent = Agent(
-        id=AgentId(uuid5(NAMESPACE_DNS, f"{settings.binary}.{settings.host}")),
-        agent_type=settings.agent_type,
-        binary=settings.binary,
-        host=settings.host,
+    return heartbeat_of(
+        settings,
+        configurations,
+        counts,
+        start=start,
         topic="dhcp_agent",
         availability_zone=settings.availability_zone,
-        configurations=Document(configurations),
     )
-    return Heartbeat(agent=agent, counts=dict(counts), start=start)

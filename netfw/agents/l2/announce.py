@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from uuid import NAMESPACE_DNS, uuid5
 
 from attrs import frozen
 
+from netfw.agents.heartbeats import heartbeat_of
 from netfw.agents.l2.view import View
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.reports import Heartbeat
 from netfw.errors import ConfigError
 from netfw.model.address import IpAddress
-from netfw.model.agent import Agent
-from netfw.model.document import Document
-from netfw.model.ids import AgentId
 
 RESOURCE_VERSIONS: Mapping[str, int] = {}
 
@@ -119,11 +116,4 @@ def announce(
         "resource_versions": dict(RESOURCE_VERSIONS),
         "devices": counts.get("devices", 0),
     }
-    agent = Agent(
-        id=AgentId(uuid5(NAMESPACE_DNS, f"{settings.binary}.{settings.host}")),
-        agent_type=settings.agent_type,
-        binary=settings.binary,
-        host=settings.host,
-        configurations=Document(configurations),
-    )
-    return Heartbeat(agent=agent, counts=dict(counts), start=start)
+    return heartbeat_of(settings, configurations, counts, start=start)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from uuid import NAMESPACE_DNS, uuid5
 
 from attrs import frozen
 
+from netfw.agents.heartbeats import heartbeat_of
 from netfw.drivers.reports import Heartbeat
 from netfw.errors import ConfigError
-from netfw.model.agent import Agent
-from netfw.model.document import Document
-from netfw.model.ids import AgentId
 
 _MODES = {"user": 0o644, "group": 0o664, "all": 0o666}
 _OCTAL = re.compile(r"0?[0-7]{3}")
@@ -43,15 +40,7 @@ def announce(settings: MetadataSettings, counts: Mapping[str, int], *, start: bo
         "nova_metadata_port": settings.service_port,
         "metadata_workers": settings.workers,
     }
-    agent = Agent(
-        id=AgentId(uuid5(NAMESPACE_DNS, f"{settings.binary}.{settings.host}")),
-        agent_type=settings.agent_type,
-        binary=settings.binary,
-        host=settings.host,
-        topic="N/A",
-        configurations=Document(configurations),
-    )
-    return Heartbeat(agent=agent, counts=dict(counts), start=start)
+    return heartbeat_of(settings, configurations, counts, start=start, topic="N/A")
 
 
 @frozen(kw_only=True)
