@@ -8,11 +8,10 @@ from typing import Any
 from attrs import field, frozen
 from oslo_config import cfg
 
+from netfw.conf.places import in_state_path
 from netfw.errors import ConfigError
 from netfw_drivers.local.address import FORMS, Address, OpenSocket, TcpAddress, parse_address
 
-STATE_PATH = "/var/lib/netfw"
-"""Where ``$state_path`` leads in a program that reads no configuration."""
 _DEFAULT = "unix:$state_path/messages.sock"
 
 OPTIONS: tuple[cfg.Opt, ...] = (
@@ -188,7 +187,7 @@ def _check_clear(address: TcpAddress, settings: Settings) -> None:
 
 
 def _addresses(texts: list[str]) -> tuple[Address, ...]:
-    return tuple(parse_address(text.replace("$state_path", STATE_PATH)) for text in texts if text)
+    return tuple(parse_address(in_state_path(text)) for text in texts if text)
 
 
 def _mode(text: str) -> int:
