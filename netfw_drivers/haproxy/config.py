@@ -10,18 +10,17 @@ of its own, so that no request can become part of another guest's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address
 
 from attrs import frozen
 
+from netfw.drivers.dhcp import METADATA_ADDRESSES
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataKey, MetadataProxy
 from netfw.errors import InvalidInput
 from netfw.model.address import IpAddress
 from netfw_drivers.haproxy.settings import Settings
 
-LINK_LOCAL = IPv6Address("fe80::a9fe:a9fe")
-"""Where instances without IPv4 find the metadata service."""
 EVERYWHERE = IPv4Address("0.0.0.0")
 
 _BODY = 65536
@@ -97,7 +96,7 @@ def places_of(proxy: MetadataProxy, settings: Settings) -> tuple[Place, ...]:
 
     :raises InvalidInput: a link-local address, and no device that it could be on.
     """
-    link_local = (LINK_LOCAL,) if proxy.device is not None and settings.ipv6 else ()
+    link_local = (METADATA_ADDRESSES[6].ip,) if proxy.device is not None and settings.ipv6 else ()
     addresses = dict.fromkeys((*(proxy.addresses or (EVERYWHERE,)), *link_local))
     return tuple(_place(address, proxy) for address in addresses)
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Network
 from typing import Final
 from uuid import UUID
 
 from attrs import frozen
 
-from netfw.drivers.dhcp import DhcpPlace
+from netfw.drivers.dhcp import METADATA_ADDRESSES, DhcpPlace
 from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.drivers.metadata import MetadataKey, MetadataProxy
 from netfw.model.ids import NetworkId, RouterId, SubnetId
 from netfw.model.port import Port
 from netfw.model.subnet import Subnet
 
-ADDRESS: Final = IPv4Address("169.254.169.254")
 METADATA_NETWORK: Final = IPv4Network("169.254.0.0/16")
 INTERFACE_OWNERS: Final = frozenset(
     {
@@ -52,7 +51,8 @@ class Proxying:
 
     def proxy(self, place: DhcpPlace) -> MetadataProxy:
         """The proxy in the place of the DHCP server."""
-        return MetadataProxy(netns=place.netns, addresses=(ADDRESS,), device=place.device)
+        address = METADATA_ADDRESSES[4].ip
+        return MetadataProxy(netns=place.netns, addresses=(address,), device=place.device)
 
 
 def proxying(
