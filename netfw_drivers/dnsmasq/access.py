@@ -8,15 +8,15 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import stat
 from contextlib import suppress
 from pathlib import Path
+
+from netfw.linux.rights import Right, may
 
 USUAL = "nobody"
 """Whom dnsmasq was built to run as, if it is not told."""
 _GROUP = "dip"
 """The group it was built to run as, where there is one of that name."""
-_ACL = "system.posix_acl_access"
 
 
 def why_unreachable(directory: Path, user: str | None) -> str | None:
@@ -33,19 +33,9 @@ def why_unreachable(directory: Path, user: str | None) -> str | None:
         groups.add(grp.getgrnam(_GROUP).gr_gid)
     path = directory.resolve()
     for each in (*reversed(path.parents), path):
-        if each.is_dir() and not _may_search(each, account.pw_uid, groups):
+        if each.is_dir() and not may(each, Right.SEARCH, user=account.pw_uid, groups=groups):
             return (
                 f"dnsmasq runs as {account.pw_name}, who may not pass {each} on the way to "
                 f"{directory}: chmod o+x {each}, or change dhcp_confs or dnsmasq_user"
             )
     return None
-
-
-def _may_search(directory: Path, user: int, groups: set[int]) -> bool:
-    status = directory.stat()
-    if user == 0 or _ACL in os.listxattr(directory):
-        return True  # of a list of rights, the kernel knows better
-    if status.st_uid == user:
-        return bool(status.st_mode & stat.S_IXUSR)
-    group = status.st_gid in groups
-    return bool(status.st_mode & (stat.S_IXGRP if group else stat.S_IXOTH))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from netfw.errors import ConfigError, NetfwError
-from netfw.linux.process import run_command
+from netfw.linux.process import run_command, why_missing
+from netfw.linux.rights import Right, may
 from netfw_drivers.haproxy.account import first_group, group_id, user_id
 from netfw_drivers.haproxy.settings import Settings
 
@@ -34,8 +33,8 @@ def faults_of(settings: Settings) -> Iterator[str]:
 
 
 def _haproxy() -> Iterator[str]:
-    if shutil.which("haproxy") is None:
-        yield "there is no command haproxy here: install it (Debian: apt install haproxy)"
+    if missing := why_missing("haproxy"):
+        yield missing
         return
     try:
         said = run_command(["haproxy", "-v"]).output
@@ -58,22 +57,14 @@ def _account(settings: Settings) -> tuple[int, int]:
 def _socket(socket: Path, user: int, group: int) -> Iterator[str]:
     """Whether the proxies can reach the socket, as far as it is there already."""
     for directory in reversed(socket.parents):
-        if directory.exists() and not _may(directory, user, group, stat.S_IXOTH):
+        if directory.exists() and not may(directory, Right.SEARCH, user=user, groups={group}):
             yield (
                 f"proxies run as user {user} and group {group}, and can not pass {directory} on "
                 f"their way to {socket}: change its mode or owner, or metadata_proxy_group"
             )
             return
-    if socket.exists() and not _may(socket, user, group, stat.S_IWOTH):
+    if socket.exists() and not may(socket, Right.WRITE, user=user, groups={group}):
         yield (
             f"proxies run as user {user} and group {group}, and may not write to {socket}: change "
             "the mode that the metadata agent gives it, or metadata_proxy_group"
         )
-
-
-def _may(path: Path, user: int, group: int, right: int) -> bool:
-    """Whether the mode of *path* gives *right*, as it is for others, to the user."""
-    status = path.stat()
-    if user in {0, status.st_uid}:
-        return user == 0 or bool(status.st_mode & right << 6)
-    return bool(status.st_mode & (right << 3 if group == status.st_gid else right))
