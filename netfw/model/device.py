@@ -6,6 +6,8 @@ import re
 from uuid import UUID
 
 DEVICE_NAME_LENGTH = 15
+DHCP_NAMESPACE = "qdhcp-"
+"""What the names of namespaces of DHCP servers begin with."""
 _DEVICE = re.compile(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}")
 _NAMESPACE = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9_.:@-]{0,254}")
 
@@ -41,4 +43,4 @@ def device_name(prefix: str, port_id: UUID) -> str:
 
 def dhcp_namespace(network_id: UUID) -> str:
     """The namespace that a network's DHCP server is in, by the name operators know."""
-    return f"qdhcp-{network_id}"
+    return f"{DHCP_NAMESPACE}{network_id}"

@@ -34,7 +34,7 @@ from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Running, Superv
 from netfw.linux.process import ProcessDied as Died
 from netfw.linux.station import Stations
 from netfw.linux.tenure import Tenure
-from netfw.model.device import dhcp_namespace
+from netfw.model.device import DHCP_NAMESPACE, dhcp_namespace
 from netfw.model.ids import NetworkId
 from netfw.plan import Operation, Outcome, Plan, Stage, Update
 from netfw_drivers.dnsmasq.access import why_unreachable
@@ -45,7 +45,6 @@ from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
 from netfw_drivers.dnsmasq.pace import LEASE_BYTES
 from netfw_drivers.dnsmasq.plan import plan_dhcp
 from netfw_drivers.dnsmasq.pulse import Pulse
-from netfw_drivers.dnsmasq.rendering import render_network
 from netfw_drivers.dnsmasq.settings import OPTIONS, Settings, settings_from
 from netfw_drivers.dnsmasq.settled import read_settled
 from netfw_drivers.dnsmasq.steps import SERVICE, PutNetwork, RunServer, StopServer, process_key
@@ -53,7 +52,6 @@ from netfw_drivers.dnsmasq.terms import Terms
 from netfw_drivers.dnsmasq.watched import directories_there
 from netfw_drivers.dnsmasq.workshop import Workshop
 
-PREFIX = "qdhcp-"
 GIVEN_UP = "somebody has given up addresses"
 _CAPABILITIES = (Capability.PLAN, Capability.WATCH, Capability.DHCPV6)
 _PROCESSES = (
@@ -245,8 +243,8 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
 
     def _held_networks(self) -> frozenset[NetworkId]:
         """Networks of which there are files, a namespace or a process."""
-        spaces = self._stations.namespaces(PREFIX)
-        named = {name.removeprefix(PREFIX) for name in spaces}
+        spaces = self._stations.namespaces(DHCP_NAMESPACE)
+        named = {name.removeprefix(DHCP_NAMESPACE) for name in spaces}
         named |= {key.id for key in self._processes().held() if key.service == SERVICE}
         ids = (id_of(name) for name in named)
         return self._book.on_disk() | frozenset(NetworkId(id) for id in ids if id is not None)
@@ -300,9 +298,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
                 continue
             network = self._book.told(key.network)
             assert network is not None, "it was remembered"
-            place = self._terms.place(key.network, network.server)
-            text = render_network(key.network, network, place, self._settings)
-            program = self._terms.program(key.network, network, text)
+            program = self._terms.recipe(key.network, network).program
             try:
                 self._processes().start(process_key(key.network), program)
             except NetfwError as error:

@@ -26,11 +26,7 @@ from netfw_drivers.dnsmasq.entries import (
 from netfw_drivers.dnsmasq.files import Files
 from netfw_drivers.dnsmasq.modes import served
 from netfw_drivers.dnsmasq.observed import FoundNetwork, Reload
-from netfw_drivers.dnsmasq.rendering import (
-    NetworkText,
-    render_network,
-    render_port,
-)
+from netfw_drivers.dnsmasq.rendering import NetworkText, render_port
 from netfw_drivers.dnsmasq.steps import (
     DropPort,
     FillLeases,
@@ -102,10 +98,12 @@ class Draft:
         """What was gathered, in the order in which it is to be done."""
         yield from self._station
         leases = {step.lease.address: (step, owner) for step, owner in self._released()}.values()
-        reload = self._reload()
-        if reload is Reload.RESTART and self._news().is_much:
+        news = self._news()
+        reload = news.telling() if news is not None else None
+        pausing = reload is Reload.RESTART and news is not None and news.is_much
+        if pausing:
             yield from self._pause()
-        steps = [*self._file_steps(reload)]
+        steps = [*self._file_steps(reload, marked=pausing)]
         forget = tuple(step.lease for step, _ in leases)
         if leases and not self._will_run():
             steps.append((ForgetLeases(self._files, forget), self._owner))
@@ -134,18 +132,17 @@ class Draft:
 
     def _put_network(self, network: DhcpNetwork) -> None:
         """Take *network* over, unless it can not be rendered: then the former one stays."""
-        place = self.terms.place(self.id, network.server)
         try:
-            text = render_network(self.id, network, place, self.terms.settings)
+            recipe = self.terms.recipe(self.id, network)
             wanted = self.terms.station(self.id, network)
         except InvalidInput as error:
             self.refused[self._owner] = error
             return
         there = self.found.station or FoundStation(netns=wanted.netns)
         self._station = plan_station(self._owner, wanted, there)
-        self._program = self.terms.program(self.id, network, text)
+        self._program = recipe.program
         self._digest = self._program.digest()
-        self._text, self._value = text, network
+        self._text, self._value = recipe.text, network
 
     def _told(
         self,
@@ -210,33 +207,27 @@ class Draft:
         if self._is_starting() and self._program is not None:
             return RunServer(self._files, self._program, forget=forget)
         if reload is Reload.RESTART and self._value is not None:
-            program = self._program or self._program_of(self._value)
+            program = self._program or self.terms.recipe(self.id, self._value).program
             return RunServer(self._files, program, again=True, forget=forget)
         return SignalServer(self._files) if reload is not None else None
 
-    def _news(self) -> News:
-        opts = self._text.opts if self._text is not None else None
-        return News(found=self.found, changed=self._changed, gone=self._gone, opts=opts)
-
-    def _reload(self) -> Reload | None:
-        """How dnsmasq, if it goes on, is to be told; a network of which nothing is asked is left as
+    def _news(self) -> News | None:
+        """What is to be told a dnsmasq that goes on; a network of which nothing is asked is left as
         it is."""
         is_asked = self._text is not None or self._changed or self._gone
         if not is_asked or self._is_starting() or self._value is None:
             return None
-        return self._news().telling()
+        opts = self._text.opts if self._text is not None else None
+        return News(found=self.found, changed=self._changed, gone=self._gone, opts=opts)
 
-    def _program_of(self, network: DhcpNetwork) -> Program:
-        place = self.terms.place(self.id, network.server)
-        text = render_network(self.id, network, place, self.terms.settings)
-        return self.terms.program(self.id, network, text)
+    def _file_steps(self, reload: Reload | None, *, marked: bool) -> Iterator[tuple[Step, DhcpKey]]:
+        """Changes of files; dnsmasq reads those that it needs no telling for in this order.
 
-    def _file_steps(self, reload: Reload | None) -> Iterator[tuple[Step, DhcpKey]]:
-        """Changes of files; dnsmasq reads those that it needs no telling for in this order."""
+        With *marked*, it is written already that dnsmasq is still to be told.
+        """
         files, shelf = self._files, self.found.shelf
         anew = reload is not None or not self.found.process or self._is_starting()
         mark = Reload.RESTART if self._is_starting() and self.found.process else reload
-        marked = reload is Reload.RESTART and self._news().is_much
         if mark is not None and mark is not shelf.reload and not marked:
             yield MarkReload(files, mark), self._owner
         if self._text is not None and self._value is not None and self._is_network_changed():

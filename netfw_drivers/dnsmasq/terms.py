@@ -13,11 +13,19 @@ from netfw.linux.station.values import Station
 from netfw.model.device import dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.rendering import NetworkText
+from netfw_drivers.dnsmasq.rendering import NetworkText, render_network
 from netfw_drivers.dnsmasq.settings import Settings
 
 ADDRESSES = "NETFW_ADDRESSES"
 """Environment variable of the process: what it listens at, which its command line does not say."""
+
+
+@frozen
+class Recipe:
+    """What is written for a network, and what runs."""
+
+    text: NetworkText
+    program: Program
 
 
 @frozen(kw_only=True)
@@ -54,13 +62,19 @@ class Terms:
         except ValueError as error:
             raise InvalidInput({"server": str(error)}) from error
 
-    def program(self, id: NetworkId, network: DhcpNetwork, text: NetworkText) -> Program:
-        """What runs; another address of the server needs another process, too."""
+    def recipe(self, id: NetworkId, network: DhcpNetwork) -> Recipe:
+        """How the network is served; another address of the server needs another process, too.
+
+        :raises InvalidInput: dnsmasq can not be told so.
+        """
+        place = self.place(id, network.server)
+        text = render_network(id, network, place, self.settings)
         addresses = " ".join(map(str, network.server.addresses))
-        return Program(
+        program = Program(
             argv=text.argv,
-            namespace=dhcp_namespace(id),
+            namespace=place.netns,
             environment={ADDRESSES: addresses},
             pid_file=self.files(id).pid,
             on_death=self.on_death,
         )
+        return Recipe(text, program)

@@ -11,6 +11,7 @@ from typing import Any
 from netfw.cli.demo.agent_chapter import reached, wait_until
 from netfw.cli.demo.server_chapter import Cloud
 from netfw.cli.narration import Narration
+from netfw.model.device import DHCP_NAMESPACE
 from netfw.testing.lab.dhcp_client import Udhcpc
 from netfw.testing.lab.dhcp_lease import Lease
 from netfw.testing.lab.instance import Instance
@@ -151,7 +152,7 @@ def _remove(tell: Narration, cloud: Cloud) -> None:
 
     def left() -> list[str]:
         names = [name for each in cloud.hosts for name in each.host.run(["ip", "netns"]).split()]
-        return [name for name in names if name.startswith("qdhcp-")]
+        return [name for name in names if name.startswith(DHCP_NAMESPACE)]
 
     wait_until(lambda: not left(), "the namespaces are gone")
     tell.check("no namespace, process or file of it is left", not _remains(cloud, str(mint.id)))

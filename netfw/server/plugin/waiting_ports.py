@@ -55,8 +55,8 @@ class WaitingPorts:
     def _left(self, view: View) -> set[UUID]:
         """The networks that nobody serves, and those of agents that were switched off."""
         serving = self.dhcp.serving
-        off = [agent.host for agent in serving.known(view) if not agent.admin_up]
         nobody = AssignmentRows(view.connection).unserved(1)
+        off = serving.switched_off(view)
         return {*nobody, *(id for host in off for id in serving.at(view, host))}
 
     def _mended(self, network: UUID) -> bool:

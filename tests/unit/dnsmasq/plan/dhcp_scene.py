@@ -17,7 +17,7 @@ from netfw.testing.conformance.dhcp_world import Net, Tenant, wanted
 from netfw_drivers.dnsmasq.entries import read_host
 from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed, Reload, Shelf
 from netfw_drivers.dnsmasq.plan import plan_dhcp
-from netfw_drivers.dnsmasq.rendering import render_network, render_port
+from netfw_drivers.dnsmasq.rendering import render_port
 from netfw_drivers.dnsmasq.settings import Settings
 from netfw_drivers.dnsmasq.terms import Terms
 
@@ -43,7 +43,8 @@ def found_network(
 ) -> Observed:
     """A network that is served, with *ports*, as the driver was told before."""
     settings = TERMS.settings
-    text = render_network(net.id, net.value, TERMS.place(net.id, net.value.server), settings)
+    recipe = TERMS.recipe(net.id, net.value)
+    text = recipe.text
     shelf = Shelf(
         there=True,
         opts=text.opts,
@@ -62,7 +63,7 @@ def found_network(
         told=net.value,
         ports={port.port: port.value for port in ports},
         station=_station(net),
-        process=TERMS.program(net.id, net.value, text).digest() if runs else None,
+        process=recipe.program.digest() if runs else None,
         leases=leases,
     )
     homes = {tenant.port: net.id for tenant in (*ports, *tombs)}
