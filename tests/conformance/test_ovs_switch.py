@@ -123,7 +123,11 @@ class OvsWorld(LabWorld):
 
         def finish() -> None:
             peer = f"peer name eth0 address {station.mac} netns {instance.name}"
-            host.place.ip(f"link add {device} type veth {peer}", f"link set {device} up")
+            host.place.ip(f"link add {device} type veth {peer}")
+            # A switch that opens a device reads its flags and writes them later: what is set up
+            # between is down again, for good.
+            host.ovs.vsctl("wait-until", "Interface", device, "ofport>0")
+            host.place.ip(f"link set {device} up")
             instance.device = "eth0"
             instance.configure(())
 

@@ -231,7 +231,10 @@ class SwitchWorld(ABC):
 
     @abstractmethod
     def plug_unfinished(self, station: Station) -> Callable[[], None]:
-        """Plug it so that the switch can not number it; the function returned ends that."""
+        """Plug it so that the switch can not number it.
+
+        The function returned ends that, and is back when the station can speak.
+        """
 
     @abstractmethod
     def unplug(self, *stations: Station) -> None:
