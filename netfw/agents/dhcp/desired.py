@@ -100,12 +100,6 @@ class Desired:
         """The ports of a network, served or not."""
         return self._book.ports(network)
 
-    def network_of(self, key: DhcpKey) -> NetworkId | None:
-        """The network that a key belongs to, as far as the source speaks of it."""
-        if isinstance(key, NetworkKey):
-            return key.network
-        return self._book.network_of(Ref(Kind.PORT, key.port))
-
     def _redo_network(self, id: NetworkId) -> Set[PortId]:
         """Think again about a network; the ports that have to be thought about with it."""
         wish, former = self._wish(id), self._wishes.pop(id, None)

@@ -81,11 +81,6 @@ class Ledger:
         """Those that are served."""
 
     @property
-    def demanded(self) -> frozenset[DhcpKey]:
-        """The keys that are to be ordered."""
-        return frozenset(self._demanded)
-
-    @property
     def news(self) -> frozenset[DhcpKey]:
         """The keys of which something became, or which are to be ordered."""
         return frozenset(self._settled) | self._demanded

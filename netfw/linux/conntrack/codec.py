@@ -13,7 +13,6 @@ from ipaddress import IPv4Address, IPv6Address
 from netfw.linux.conntrack.entry import Connection, Entry, Flow
 
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x01, 0x04, 0x300
-NLMSG_ERROR, NLMSG_DONE = 2, 3
 
 _SUBSYSTEM = 1 << 8
 _NEW, _GET, _DELETE = _SUBSYSTEM, _SUBSYSTEM | 1, _SUBSYSTEM | 2

@@ -245,7 +245,6 @@ BOOLEAN: Scalar[bool] = Scalar(_parse_boolean, bool)
 REVISION = integer(0, 2**63 - 1)
 NUMBER = integer(0, 2**32 - 1)
 PORT_NUMBER = integer(1, 65535)
-BYTE_OR_PORT = integer(0, 65535)
 IP_VERSION: Scalar[int] = Scalar(_parse_ip_version, int)
 
 ID: Scalar[Any] = Scalar(_parse_id, str)

@@ -15,7 +15,6 @@ from netfw.ovs.openflow.extension import NICIRA
 
 VERSION = 5
 HEADER = Struct("!BBHI")
-MAX_LENGTH = 0xFFFF
 
 
 class Type(enum.IntEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from attrs import evolve
 
@@ -10,7 +10,6 @@ from netfw.model.protocol import TCP
 from netfw.testing.conformance.firewall_packets import Flags, Packet
 from netfw.testing.conformance.firewall_world import Station, answer
 
-Carried = Callable[[Station, Station, Packet], bool]
 _DATA = b"something to say"
 
 

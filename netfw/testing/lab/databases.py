@@ -14,24 +14,11 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Self
 
 from netfw.errors import BackendBroken
 
 START_SECONDS = 60.0
-
-
-class DatabaseServer(Protocol):
-    """A server that makes databases."""
-
-    def create(self, name: str) -> str:
-        """Make an empty database and return its URL."""
-
-    def drop(self, name: str) -> None:
-        """Remove a database."""
-
-    def stop(self) -> None:
-        """End the server and remove its files."""
 
 
 class PrivateServer:
