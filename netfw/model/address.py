@@ -52,6 +52,11 @@ def eui64(block: ipaddress.IPv6Network, mac: Mac) -> ipaddress.IPv6Address:
     return block.network_address + int.from_bytes(identifier, "big")
 
 
+def link_local(mac: Mac) -> ipaddress.IPv6Address:
+    """The link-local address that a device with this *mac* gives itself."""
+    return eui64(_LINK_LOCAL, mac)
+
+
 def derives(mac: Mac, address: IpAddress) -> bool:
     """Whether a host with this *mac* derives *address*, in whatever block."""
     if not isinstance(address, ipaddress.IPv6Address):

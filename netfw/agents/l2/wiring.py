@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
 from attrs import frozen
 
 from netfw.agents.l2.view import View
 from netfw.drivers.source import Source
 from netfw.drivers.switch_values import Admission, Wiring
-from netfw.model.address import IpAddress, IpNetwork, Mac
+from netfw.model.address import IpAddress, IpNetwork, link_local
 from netfw.model.binding import VifType
 from netfw.model.ids import SegmentId, SubnetId
 from netfw.model.network import Network
@@ -110,13 +110,6 @@ def sources(port: Port) -> frozenset[Source]:
     pairs = {Source(pair.mac or port.mac, pair.prefix) for pair in port.allowed_address_pairs}
     macs = {port.mac, *(source.mac for source in pairs)}
     return frozenset(own | pairs | {Source(mac, alone(link_local(mac))) for mac in macs})
-
-
-def link_local(mac: Mac) -> IPv6Address:
-    """The link-local address that a device with this MAC gives itself."""
-    octets = bytes.fromhex(mac.replace(":", ""))
-    tail = bytes([octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]])
-    return IPv6Address(bytes.fromhex("fe80000000000000") + tail)
 
 
 def alone(address: IpAddress) -> IpNetwork:

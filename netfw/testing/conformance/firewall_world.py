@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 
 from netfw.drivers.firewall import FilteredPort, FirewallDriver
 from netfw.drivers.keys import PortKey
-from netfw.model.address import IpAddress, Mac
+from netfw.model.address import IpAddress, Mac, link_local
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.protocol import ICMP, ICMPV6, TCP, UDP
 from netfw.testing.conformance.firewall_packets import (
@@ -70,9 +70,7 @@ class Station:
     @property
     def link_local(self) -> IPv6Address:
         """The one that its MAC implies."""
-        octets = bytes.fromhex(self.mac.replace(":", ""))
-        tail = bytes([octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]])
-        return IPv6Address(bytes.fromhex("fe80000000000000") + tail)
+        return link_local(self.mac)
 
     def own(self, version: int) -> IpAddress:
         return self.address if version == 4 else self.address6

@@ -23,7 +23,6 @@ from l2_world import (
 
 from netfw.agents.l2.desired import Desired
 from netfw.agents.l2.view import View
-from netfw.agents.l2.wiring import link_local
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.source import Source
 from netfw.drivers.switch_values import (
@@ -38,6 +37,7 @@ from netfw.drivers.switch_values import (
     Tunnel,
     Wiring,
 )  # fmt: skip
+from netfw.model.address import link_local
 from netfw.model.binding import Binding
 from netfw.model.ids import QosPolicyId
 from netfw.model.port import AddressPair
