@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from attrs import frozen
 
 from netfw.drivers.interface import Attachment
@@ -15,11 +17,8 @@ from netfw.model.ids import PortId
 class MakeNamespace:
     """Make the namespace, with its loopback up."""
 
+    backend: ClassVar[str] = "netns"
     netns: str
-
-    @property
-    def backend(self) -> str:
-        return "netns"
 
     @property
     def text(self) -> str:
@@ -30,11 +29,8 @@ class MakeNamespace:
 class DeleteNamespace:
     """Delete the namespace with all that is in it."""
 
+    backend: ClassVar[str] = "netns"
     netns: str
-
-    @property
-    def backend(self) -> str:
-        return "netns"
 
     @property
     def text(self) -> str:
@@ -45,12 +41,9 @@ class DeleteNamespace:
 class Plug:
     """Have the interface driver make the port so."""
 
+    backend: ClassVar[str] = "interface"
     port: PortId
     attachment: Attachment
-
-    @property
-    def backend(self) -> str:
-        return "interface"
 
     @property
     def text(self) -> str:
@@ -62,11 +55,8 @@ class Plug:
 class Unplug:
     """Have the interface driver drop the port."""
 
+    backend: ClassVar[str] = "interface"
     port: PortId
-
-    @property
-    def backend(self) -> str:
-        return "interface"
 
     @property
     def text(self) -> str:
@@ -77,14 +67,11 @@ class Unplug:
 class Clear:
     """Take a device away: by the interface driver if it is one of its own, else from the kernel."""
 
+    backend: ClassVar[str] = "interface"
     netns: str
     device: str
     mac: Mac | None
     kind: str | None
-
-    @property
-    def backend(self) -> str:
-        return "interface"
 
     @property
     def text(self) -> str:
