@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 def converge_contained(driver: HostDriver[K, V], update: Update[K, V]) -> Outcome[K]:
-    """Converge, whatever the driver raises.
+    """Converge, whatever the driver raises; the driver is not troubled with an empty update.
 
     An error that netfw knows concerns every key that was asked for.  An unknown one is a defect
     of the driver: the update is halved until the keys that cause it are alone, and the others are
@@ -23,20 +23,24 @@ def converge_contained(driver: HostDriver[K, V], update: Update[K, V]) -> Outcom
 
     :raises NetfwError: the driver failed, and there is no key that it could be blamed on.
     """
+    return _contained(driver, update) if update else Outcome()
+
+
+def _contained(driver: HostDriver[K, V], update: Update[K, V]) -> Outcome[K]:
     outcome = _attempt(driver, update)
     if not isinstance(outcome, Exception):
         return outcome
     error = outcome if isinstance(outcome, NetfwError) else _crashed(driver, outcome)
     if isinstance(error, DriverCrashed) and update.complete:
-        return converge_contained(driver, _without_completeness(driver, update))
+        return _contained(driver, _without_completeness(driver, update))
     keys = [*update.drop, *update.put]  # what goes makes room for what comes
     if not keys:
         raise error
     if len(keys) == 1 or not isinstance(error, DriverCrashed):
         return Outcome(failed=dict.fromkeys(keys, error))
     middle = len(keys) // 2
-    first = converge_contained(driver, _only(update, frozenset(keys[:middle])))
-    second = converge_contained(driver, _only(update, frozenset(keys[middle:])))
+    first = _contained(driver, _only(update, frozenset(keys[:middle])))
+    second = _contained(driver, _only(update, frozenset(keys[middle:])))
     return Outcome(
         done=first.done | second.done,
         failed={**first.failed, **second.failed},

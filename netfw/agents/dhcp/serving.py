@@ -73,13 +73,17 @@ class Serving:
 
         :raises NetfwError: something can not be removed.
         """
-        keep = frozenset([*map(NetworkKey, wishes), *map(PortKey, ports)])
+        keep: frozenset[DhcpKey] = frozenset([*map(NetworkKey, wishes), *map(PortKey, ports)])
         gone = {k for k in self._driver.held() if isinstance(k, NetworkKey) and k not in keep}
         if self._metadata is not None:
             wanted = (wish.proxying for wish in wishes.values())
             keys = {each.key for each in wanted if each is not None and each.key is not None}
-            _contained(self._metadata, Update(complete=True, keep=frozenset(keys))).raise_failed()
-        _contained(self._driver, Update(complete=True, keep=keep)).raise_failed()
+            proxies: Update[MetadataKey, MetadataProxy] = Update(
+                complete=True, keep=frozenset(keys)
+            )
+            converge_contained(self._metadata, proxies).raise_failed()
+        networks: Update[DhcpKey, DhcpValue] = Update(complete=True, keep=keep)
+        converge_contained(self._driver, networks).raise_failed()
         return gone
 
     def watch(self, sink: Sink) -> None:
@@ -180,7 +184,7 @@ class Serving:
             name = self._driver.describe().name
             raise NotSupported(f"the DHCP driver {name!r} has no place for a metadata proxy")
         self._claim(key, network)
-        _contained(self._metadata, Update(put={key: wanted.proxy(place)})).raise_failed()
+        converge_contained(self._metadata, Update(put={key: wanted.proxy(place)})).raise_failed()
 
     def _claim(self, key: MetadataKey, network: NetworkId) -> None:
         with self._lock:
@@ -197,8 +201,8 @@ class Serving:
         with self._lock:
             keys = {key for key, of in self._proxies.items() if of == network}
         keys = (keys | {NetworkKey(network)}) - {but}
-        if keys:
-            _contained(self._metadata, Update(drop=frozenset(keys))).raise_failed()
+        dropped: Update[MetadataKey, MetadataProxy] = Update(drop=frozenset(keys))
+        converge_contained(self._metadata, dropped).raise_failed()
         with self._lock:
             for key in keys:
                 self._proxies.pop(key, None)
@@ -213,11 +217,7 @@ class Serving:
         if network is not None:
             put[NetworkKey(order.network)] = network
         put |= {key: port for key, port in order.put.items()}  # noqa: C416 - wider keys
-        return _contained(self._driver, Update(put=put, drop=order.drop | drop))
-
-
-def _contained(driver: HostDriver[Any, Any], update: Update[Any, Any]) -> Outcome[Any]:
-    return converge_contained(driver, update) if update else Outcome()
+        return converge_contained(self._driver, Update(put=put, drop=order.drop | drop))
 
 
 def _with_failed(outcome: Outcome[DhcpKey], key: DhcpKey, error: NetfwError) -> Outcome[DhcpKey]:

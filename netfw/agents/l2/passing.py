@@ -10,7 +10,7 @@ Without a firewall, and for ports whose filters are there, the first step is all
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, TypeVar, cast, get_args
+from typing import TypeVar, cast, get_args
 
 from attrs import evolve
 
@@ -23,7 +23,6 @@ from netfw.agents.work import Task
 from netfw.drivers.addition import SwitchAddition
 from netfw.drivers.containment import converge_contained
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
-from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
 from netfw.drivers.source import Source
 from netfw.drivers.switch import SwitchDriver
@@ -139,14 +138,14 @@ class Passing:
         update = Update(
             put={**put, **held_back}, drop=switch_keys - put.keys(), complete=task.complete
         )
-        results = [cast(Outcome[L2Key], _converge(self._switch, update))]
+        results = [cast(Outcome[L2Key], converge_contained(self._switch, update))]
         for error in results[0].failed.values():
             if isinstance(error, BackendTaken):
                 raise error  # and the filters are somebody else's as well
         if self._firewall is not None and wanted.filters is not None:
             results.append(self._filter(wanted.filters, keys, results[0], task.complete))
             live = {k: put[k] for k in held_back if all(k in result.done for result in results)}
-            results.append(cast(Outcome[L2Key], _converge(self._switch, Update(put=live))))
+            results.append(cast(Outcome[L2Key], converge_contained(self._switch, Update(put=live))))
         results.append(_parts(wanted.contributions, task.keys))
         results.append(_faults(wanted.desired, put))
         admissions = {
@@ -188,7 +187,7 @@ class Passing:
         update: Update[FirewallKey, FirewallValue]
         update = Update(put=put, drop=asked - put.keys(), complete=complete)
         stuck = {key for key in (*first.failed, *first.waiting) if isinstance(key, PortKey)}
-        outcome = _converge(self._firewall, update.without(stuck))
+        outcome = converge_contained(self._firewall, update.without(stuck))
         for key in asked:
             if isinstance(key, PortKey):
                 self._filtered.pop(key, None)
@@ -205,10 +204,6 @@ def _guard(wiring: Wiring, value: FirewallValue | None) -> frozenset[Source] | N
 
 def _is_trusted(value: FirewallValue | None) -> bool:
     return isinstance(value, FilteredPort) and value.trusted
-
-
-def _converge(driver: HostDriver[K, Any], update: Update[K, Any]) -> Outcome[K]:
-    return converge_contained(driver, update) if update else Outcome()
 
 
 def _recontribute(wanted: Wanted, keys: frozenset[L2Key]) -> frozenset[PortKey]:

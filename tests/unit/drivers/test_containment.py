@@ -127,6 +127,21 @@ def test_a_failure_that_no_key_can_answer_for_is_not_lost():
         converge_contained(Unplugged(), Update(complete=True))
 
 
+def test_a_crash_over_what_the_driver_does_not_say_that_it_holds_is_not_lost():
+    class Forgetful(CrashingDriver):
+        def converge(self, update):
+            raise ZeroDivisionError("division by zero")
+
+    with pytest.raises(DriverCrashed, match="division by zero"):
+        converge_contained(Forgetful(), Update(complete=True))
+
+
+def test_a_driver_is_not_called_for_nothing():
+    driver = CrashingDriver(holding="a")
+    assert converge_contained(driver, Update()) == Outcome()
+    assert driver.calls == 0
+
+
 def test_a_driver_that_can_not_say_what_it_holds_is_not_lost_either():
     class Blind(CrashingDriver):
         def held(self):
