@@ -1,49 +1,96 @@
 """Run several make targets, all of them, and sum up: what `make test` does.
 
-One after another, but for those that are joined by a comma: they run side by side, and what each
-says is shown when it has ended.
+Several at once, as each waits as often as it works: a step takes one share of the machine, or as
+many as follow its name (`unit:2`), and there are two shares to a core.  Whoever stands first begins
+first, so the longest belong there.  A step that measures (`system-l2:alone`) begins when all others
+have ended and has the machine to itself.  What a step says is shown when it has ended.
 """
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
 
-Result = tuple[str, bool, float]
-
-
-def run(step: str, *, aside: bool) -> Result:
-    start = time.monotonic()
-    command = ["make", "--no-print-directory", step]
-    if not aside:
-        passed = subprocess.run(command, check=False).returncode == 0
-        return step, passed, time.monotonic() - start
-    with tempfile.TemporaryFile("w+") as said:
-        done = subprocess.run(command, check=False, stdout=said, stderr=subprocess.STDOUT)
-        said.seek(0)
-        sys.stdout.write(said.read())
-        sys.stdout.flush()
-    return step, done.returncode == 0, time.monotonic() - start
+SHARES = 2 * (os.cpu_count() or 1)
 
 
-def run_together(steps: list[str]) -> list[Result]:
-    if len(steps) > 1:
-        print(f"\nside by side: {', '.join(steps)} ...", flush=True)
-    with ThreadPoolExecutor(len(steps)) as pool:
-        return list(pool.map(lambda step: run(step, aside=len(steps) > 1), steps))
+@dataclass
+class Step:
+    """A target, before, while and after it runs."""
+
+    name: str
+    shares: int
+    alone: bool = False
+    begun: float = 0.0
+    seconds: float = 0.0
+    work: float = 0.0
+    passed: bool = False
+
+    @classmethod
+    def named(cls, word: str) -> Step:
+        name, _, shares = word.partition(":")
+        if shares == "alone":
+            return cls(name, SHARES, alone=True)
+        return cls(name, min(int(shares or 1), SHARES))
+
+    def start(self, place: Path) -> int:
+        """The process that runs it, and says what it has to say in a file in *place*."""
+        self.begun = time.monotonic()
+        streams = [] if self.alone else [os.open(place / self.name, os.O_WRONLY | os.O_CREAT)]
+        pid = os.posix_spawnp(
+            "make",
+            ["make", "--no-print-directory", self.name],
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, said, n) for said in streams for n in (1, 2)],
+        )
+        for said in streams:
+            os.close(said)
+        return pid
+
+    def end(self, place: Path, status: int, work: float) -> None:
+        self.seconds, self.work = time.monotonic() - self.begun, work
+        self.passed = os.waitstatus_to_exitcode(status) == 0
+        if not self.alone:
+            sys.stdout.write((place / self.name).read_text())
+        say(f"== {self.line()}")
+
+    def line(self) -> str:
+        word = "ok" if self.passed else "FAILED"
+        return f"{word:7}{self.name:20}{self.seconds:7.1f} s{self.work:8.1f} s of CPU"
 
 
-def main(groups: list[str]) -> int:
-    begun = time.monotonic()
-    results = [result for group in groups for result in run_together(group.split(","))]
-    print("\nSummary")
-    for step, passed, seconds in results:
-        print(f"  {'ok' if passed else 'FAILED':7}{step:20}{seconds:7.1f} s")
-    print(f"  {'':7}{'total':20}{time.monotonic() - begun:7.1f} s")
-    return 0 if all(passed for _, passed, _ in results) else 1
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def run(steps: list[Step], place: Path) -> None:
+    waiting, running = sorted(steps, key=lambda step: step.alone), dict[int, Step]()
+    while waiting or running:
+        free = SHARES - sum(step.shares for step in running.values())
+        step = next((step for step in waiting if step.shares <= free), None)
+        if step is not None:
+            waiting.remove(step)
+            running[step.start(place)] = step
+            say(f"== {step.name} begins")
+        else:
+            pid, status, usage = os.wait4(-1, 0)
+            running.pop(pid).end(place, status, usage.ru_utime + usage.ru_stime)
+
+
+def main(words: list[str]) -> int:
+    begun, steps = time.monotonic(), [Step.named(word) for word in words]
+    with tempfile.TemporaryDirectory() as place:
+        run(steps, Path(place))
+    seconds, work = time.monotonic() - begun, sum(step.work for step in steps)
+    say("\nSummary")
+    for step in steps:
+        say(f"  {step.line()}")
+    say(f"  {'':7}{'total':20}{seconds:7.1f} s{work:8.1f} s of CPU on {os.cpu_count()} cores")
+    return 0 if all(step.passed for step in steps) else 1
 
 
 if __name__ == "__main__":
