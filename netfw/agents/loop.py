@@ -268,7 +268,9 @@ class Loop(Generic[K]):
 
     def _heartbeat(self) -> None:
         self._published = None  # so that the status is as young as the agent's last breath
-        self._source.report((self._work.heartbeat(start=not self._started),))
+        if self._source.report((self._work.heartbeat(start=not self._started),)) is True:
+            LOG.warning("the source took this agent for dead")
+            self._inbox.resync()
         self._started = True
 
     def _send(self) -> None:

@@ -220,9 +220,9 @@ class ServerParts:
         names = ", ".join(each.describe().name for each in (self.plugin, *self.services))
         return f"{served}; plugins {names}; database {self.database}"
 
-    def heard(self, reports: Sequence[Report]) -> None:
-        """Take what agents report."""
-        self.plugin.heard(reports)
+    def heard(self, reports: Sequence[Report]) -> bool | None:
+        """Take what agents report; ``True``: one was believed dead."""
+        return self.plugin.heard(reports)
 
     def answer(self, request: Request[Any]) -> Any:
         """Answer what agents ask.

@@ -32,8 +32,11 @@ class CorePlugin(ResourcePlugin):
     VERSION: ClassVar[int] = 1
 
     @abstractmethod
-    def heard(self, reports: Sequence[Report]) -> None:
-        """Take what agents report of resources that it stores.  Raises nothing of its own."""
+    def heard(self, reports: Sequence[Report]) -> bool | None:
+        """Take what agents report of resources that it stores.  Raises nothing of its own.
+
+        Returns ``True`` where one was believed dead until now: it is told to compare everything.
+        """
 
     @abstractmethod
     def answer(self, request: Request[R]) -> R:

@@ -97,8 +97,11 @@ class StateSource(Driver):
         """
 
     @abstractmethod
-    def report(self, reports: Sequence[Report]) -> None:
+    def report(self, reports: Sequence[Report]) -> bool | None:
         """Tell what became of resources, in order, as one message.
+
+        Returns ``True`` to an agent that was silent for so long that the source took it for dead:
+        it is to compare everything.
 
         :raises BackendUnavailable: it was perhaps not heard; say it again later.
         """

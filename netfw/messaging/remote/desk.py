@@ -24,7 +24,15 @@ from netfw.messaging.remote.codecs import (
     read_interest,
     read_report,
 )
-from netfw.messaging.remote.envelope import SERVER, VERSION, Content, check_version, pack, unpack
+from netfw.messaging.remote.envelope import (
+    REVIVED,
+    SERVER,
+    VERSION,
+    Content,
+    check_version,
+    pack,
+    unpack,
+)
 from netfw.messaging.remote.hints import hint_for
 from netfw.messaging.remote.offer import Announcing, Writing
 from netfw.messaging.remote.parts import BUDGET, write_part, written
@@ -129,9 +137,8 @@ class Desk:
         found = (read_report(raw, self._agents) for raw in raws)
         reports = tuple(each for each in found if each is not None)
         _allow(caller, (_host(each) for each in reports))
-        if reports:
-            self._source.report(reports)
-        return pack({})
+        revived = bool(reports) and self._source.report(reports)
+        return pack({REVIVED: True} if revived else {})
 
     def _ask(self, content: Content, caller: Caller) -> bytes:
         how = dialogue(content.get("request"))

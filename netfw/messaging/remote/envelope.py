@@ -15,6 +15,8 @@ from netfw.errors import InvalidInput, NotSupported
 VERSION: Final = "1.0"
 SERVER: Final = "server"
 """The topic on which servers answer."""
+REVIVED: Final = "revived"
+"""Said in the answer to an agent's report: it was believed dead."""
 
 Content = dict[str, Any]
 

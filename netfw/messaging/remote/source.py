@@ -18,7 +18,15 @@ from netfw.drivers.transport import Message, Transport
 from netfw.errors import BackendBroken, InvalidInput
 from netfw.messaging.reach import roots
 from netfw.messaging.remote.codecs import CURSOR, INTEREST, REPORT, dialogue_of, read
-from netfw.messaging.remote.envelope import SERVER, VERSION, Content, check_version, pack, unpack
+from netfw.messaging.remote.envelope import (
+    REVIVED,
+    SERVER,
+    VERSION,
+    Content,
+    check_version,
+    pack,
+    unpack,
+)
 from netfw.messaging.remote.hints import Listener, hint_topic
 from netfw.messaging.remote.parts import Part, joined, read_part
 from netfw.messaging.remote.tolerance import Understanding
@@ -67,10 +75,12 @@ class RemoteSource(StateSource):
         asked = {"interest": INTEREST.render(interest), "since": CURSOR.render(since)}
         return joined(part.delta for part in self._parts("changes", asked))
 
-    def report(self, reports: Sequence[Report]) -> None:
+    def report(self, reports: Sequence[Report]) -> bool:
+        revived = False
         for at in range(0, len(reports), REPORTS_AT_ONCE):
             some = [REPORT.render(each) for each in reports[at : at + REPORTS_AT_ONCE]]
-            self._call("report", {"reports": some})
+            revived |= self._call("report", {"reports": some}).get(REVIVED) is True
+        return revived
 
     def ask(self, request: Request[R]) -> R:
         how = dialogue_of(request)

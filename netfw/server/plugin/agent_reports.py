@@ -40,23 +40,25 @@ class AgentReports:
 
     backbone: Backbone
 
-    def __call__(self, reports: Sequence[Report]) -> None:
-        """Take the heartbeats among *reports*."""
-        for report in reports:
-            if isinstance(report, Heartbeat):
-                self._hear(report)
+    def __call__(self, reports: Sequence[Report]) -> bool:
+        """Take the heartbeats among *reports*; whether one is of an agent that was believed dead.
 
-    def _hear(self, heartbeat: Heartbeat) -> None:
+        An agent that has just begun needs not be told that.
+        """
+        revived = [self._hear(report) for report in reports if isinstance(report, Heartbeat)]
+        return any(revived)
+
+    def _hear(self, heartbeat: Heartbeat, attempts: int = ATTEMPTS) -> bool:
         said = _digest(heartbeat)
         if self.backbone.database.transaction(lambda tx: self._as_before(tx, heartbeat, said)):
-            return
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                self.backbone.run(SERVER, lambda unit: self._learn(unit, heartbeat, said))
-                return
-            except Conflict:
-                if attempt == ATTEMPTS:
-                    raise
+            return False
+        try:
+            revived = self.backbone.run(SERVER, lambda unit: self._learn(unit, heartbeat, said))
+        except Conflict:
+            if attempts == 1:
+                raise
+            return self._hear(heartbeat, attempts - 1)
+        return revived and not heartbeat.start
 
     def _as_before(self, tx: Transaction, heartbeat: Heartbeat, said: str) -> bool:
         """Note that it lives, if that is all there is to say."""
@@ -73,8 +75,8 @@ class AgentReports:
     def _silent(self, pulse: Pulse) -> bool:
         return pulse.silence > self.backbone.settings.agent_down_time
 
-    def _learn(self, unit: Unit, heartbeat: Heartbeat, said: str) -> None:
-        """Store what is new of an agent, and tell whoever waits for such."""
+    def _learn(self, unit: Unit, heartbeat: Heartbeat, said: str) -> bool:
+        """Store what is new of an agent, and tell whoever waits for such; whether it was dead."""
         known = _known(unit, heartbeat.agent)
         pulse = None if known is None else unit.tx.heartbeats.pulses([known.id]).get(known.id)
         agent = _stored(unit, known, heartbeat)
@@ -82,16 +84,18 @@ class AgentReports:
             agent.id, said=said, counts=heartbeat.counts, start=heartbeat.start
         )
         if not self._is_news(pulse, heartbeat, said):
-            return
+            return False
+        revived = pulse is not None and self._silent(pulse)
         if known is None:
             LOG.info("%s on %s is new", agent.agent_type, agent.host)
-        elif pulse is not None and self._silent(pulse):
+        elif pulse is not None and revived:
             LOG.info(
                 "%s on %s is back after %.0f s of silence",
                 agent.agent_type, agent.host, pulse.silence,
             )  # fmt: skip
         for arrival in self.backbone.arrivals:
             arrival(unit, evolve(agent, alive=True))
+        return revived
 
 
 def _known(unit: Unit, agent: Agent) -> Agent | None:

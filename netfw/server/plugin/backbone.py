@@ -54,7 +54,7 @@ class Backbone:
     """In the order in which they are told."""
     reassigned: list[Callable[[Unit, Ref], None]] = field(factory=list)
     """Told, in the transaction, of a network or router that other agents serve than before."""
-    hearing: list[Callable[[Sequence[Report]], None]] = field(factory=list)
+    hearing: list[Callable[[Sequence[Report]], bool | None]] = field(factory=list)
     """Told of what agents report, beside the core plugin itself; each takes what it knows."""
     starting: list[Callable[[], None]] = field(factory=list)
     """What has to be in the database before the first request."""

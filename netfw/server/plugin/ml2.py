@@ -19,8 +19,8 @@ __all__ = ["Ml2Plugin", "backbone_of"]
 
 R = TypeVar("R")
 
-Hearing = Callable[[Sequence[Report]], None]
-"""Takes the reports that it knows, and passes over others."""
+Hearing = Callable[[Sequence[Report]], bool | None]
+"""Takes the reports that it knows, and passes over others; ``True``: one was believed dead."""
 Answer = Callable[[Request[Any]], Any]
 
 
@@ -48,9 +48,9 @@ class Ml2Plugin(KeepingPlugin, CorePlugin):
     def describe(self) -> DriverInfo:
         return DriverInfo("ml2")
 
-    def heard(self, reports: Sequence[Report]) -> None:
-        for hear in (*self._hearing, *self.backbone.hearing):
-            hear(reports)
+    def heard(self, reports: Sequence[Report]) -> bool:
+        said = [hear(reports) for hear in (*self._hearing, *self.backbone.hearing)]
+        return any(said)
 
     def answer(self, request: Request[R]) -> R:
         answer = self._answers.get(type(request))

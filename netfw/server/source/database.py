@@ -25,7 +25,7 @@ from netfw.server.source.commits import CommitWatch
 
 R = TypeVar("R")
 
-Heard = Callable[[Sequence[Report]], None]
+Heard = Callable[[Sequence[Report]], bool | None]
 Answer = Callable[[Request[Any]], Any]
 
 
@@ -90,8 +90,8 @@ class DatabaseSource(StateSource):
         names = sorted(readers(interest))
         return self._database.read(lambda view: reading.changes(view, names, since, self._page))
 
-    def report(self, reports: Sequence[Report]) -> None:
-        self._heard(reports)
+    def report(self, reports: Sequence[Report]) -> bool | None:
+        return self._heard(reports)
 
     def ask(self, request: Request[R]) -> R:
         return cast(R, self._answer(request))

@@ -114,6 +114,20 @@ def test_who_waits_for_agents_is_told_when_one_can_be_counted_on(
     assert told == ["a True"] * 5
 
 
+@pytest.mark.spec("RPC-03", "DHCP-08", "L2-45")
+def test_an_agent_that_is_back_is_told_so_unless_it_has_just_begun(
+    backbone: Backbone, hear: AgentReports
+) -> None:
+    assert [hear([beat(start=True)]), hear([beat()])] == [False, False]
+    grow_old(backbone, "a", 70)
+    assert not hear([beat()]), "nobody took it for dead yet"
+    grow_old(backbone, "a", 80)
+    assert hear([beat("b"), beat()])
+    assert not hear([beat()]), "once is enough"
+    grow_old(backbone, "a", 80)
+    assert not hear([beat(start=True)])
+
+
 @pytest.mark.spec("API-06")
 def test_people_switch_agents_off_describe_and_forget_them_and_make_none(
     plugin: Keeping, hear: AgentReports

@@ -30,6 +30,8 @@ class ShyAnswers(MemorySource):
 
     away = False
     pulls = 0
+    believed_dead = False
+    """Whether who reports next is told that he was."""
 
     def _answers(self):
         if self.away:
@@ -47,6 +49,8 @@ class ShyAnswers(MemorySource):
     def report(self, reports):
         self._answers()
         super().report(reports)
+        told, self.believed_dead = self.believed_dead, False
+        return told
 
 
 class World:

@@ -339,6 +339,23 @@ def test_a_resync_finds_what_no_feed_announced(world):
     assert len(world.machine.held) == 5
 
 
+@pytest.mark.spec("L2-45", "DHCP-08")
+def test_an_agent_that_was_believed_dead_compares_everything():
+    world = World(*ALL, timing=Timing(report=30, audit=0, pull=0))
+    world.switch.plug(ONE.id, quiet=True)
+    world.turn()
+    world.machine.held.pop(PortKey(ONE.id))
+    pulls = world.source.pulls
+    world.turn(after=31.0)
+    world.turn()
+    assert (world.machine.rereads, world.source.pulls) == (0, pulls), "nobody believed so"
+    world.source.believed_dead = True
+    world.turn(after=31.0)
+    assert world.turn().ready
+    assert (world.machine.rereads, world.source.pulls) == (1, pulls + 1)
+    assert world.switch.live() == {ONE.id}
+
+
 @pytest.mark.spec("L2-41")
 def test_a_restarted_switch_is_rebuilt(world):
     world.turn()

@@ -373,6 +373,19 @@ def test_every_report_arrives_as_it_was_however_many_there_are(wire: Wire) -> No
     assert wire.calls["report"] == 3
 
 
+@pytest.mark.spec("RPC-03")
+def test_whoever_was_believed_dead_is_told_so_by_any_part_of_his_report(wire: Wire) -> None:
+    class Undertaker(Oracle):
+        def report(self, reports: Any) -> bool:
+            super().report(reports)
+            return any(isinstance(each, Heartbeat) for each in reports)
+
+    source = offered(wire, Undertaker())
+    many: list[Report] = [evolve(up(PORT, "h"), revision=number) for number in range(1200)]
+    assert source.report(many) is False
+    assert source.report([Heartbeat(agent=scene.AGENT_THERE), *many]) is True
+
+
 @pytest.mark.spec("RPC-07")
 def test_the_id_of_a_request_follows_it_to_the_server(wire: Wire) -> None:
     oracle = Oracle()
