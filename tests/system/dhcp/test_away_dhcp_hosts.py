@@ -44,17 +44,17 @@ def test_a_dead_agents_networks_are_served_by_another_with_all_leases(net: DhcpN
 @pytest.mark.spec("DHCP-08", "DHCP-20", "DHCP-49")
 def test_an_agent_that_was_merely_silent_compares_everything_and_gives_up(net: DhcpNet) -> None:
     """Its host stood still for a while, and nobody has told it."""
-    (place,) = await_that(net.places, "it is served")
+    (place,) = until(net.places, "it is served")
     other = _other(net, place)
     with net.renewing(0) as renewals:
         said = place.dhcp.log.read_text().count(RESYNC)
         os.kill(place.dhcp.pid, signal.SIGSTOP)
         try:
-            await_that(lambda: other in net.places(), "the other host serves it")
+            until(lambda: other in net.places(), "the other host serves it")
         finally:
             os.kill(place.dhcp.pid, signal.SIGCONT)
-        await_that(lambda: net.places() == [other], "who came back has given it up")
-        await_that(lambda: place.dhcp.log.read_text().count(RESYNC) > said, "it was told")
+        until(lambda: net.places() == [other], "who came back has given it up")
+        until(lambda: place.dhcp.log.read_text().count(RESYNC) > said, "it was told")
         renewals.check()
     port = net.port(0)
     leased(net.client(port), port)
