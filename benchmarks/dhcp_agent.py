@@ -20,8 +20,9 @@ from attrs import frozen
 
 from benchmarks.dhcp_rig import Guest, Rig, cpu, rig
 from benchmarks.figure import Figure, ratio
-from benchmarks.l2_rig import run_alone, until
+from benchmarks.l2_rig import run_alone
 from benchmarks.server_limits import resident
+from netfw.testing.lab.waiting import until
 
 SIZES = (10, 1000, 5000)
 ROUNDS = 15

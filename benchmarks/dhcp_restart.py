@@ -19,8 +19,9 @@ from pathlib import Path
 from benchmarks.dhcp_agent import memory
 from benchmarks.dhcp_rig import Rig, many_watchers, rig
 from benchmarks.figure import Figure, ratio
-from benchmarks.l2_rig import run_alone, seconds, until
+from benchmarks.l2_rig import run_alone, seconds
 from benchmarks.server_limits import resident
+from netfw.testing.lab.waiting import until
 
 NETWORKS = 200
 PORTS = 5
@@ -101,7 +102,7 @@ def _serve(found: Rig, networks: int) -> None:
     for number in range(networks):
         found.ports(found.network(number + 1), PORTS)
     made = time.monotonic()
-    until(lambda: len(found.servers()) == networks, "every network being served", 0.1)
+    until(lambda: len(found.servers()) == networks, "every network being served", pause=0.1)
     found.dhcp.wait_for(lambda status: bool(status.get("ready")))
     print(
         f"    {networks} networks: made by the API in {made - began:.1f} s, "

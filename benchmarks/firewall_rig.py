@@ -14,7 +14,6 @@ from ipaddress import IPv4Address
 from typing import Any
 from uuid import UUID
 
-from benchmarks.l2_rig import PATIENCE
 from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.agents.loop import Loop, Timing
 from netfw.agents.thread import running
@@ -31,6 +30,7 @@ from netfw.model.security_group import Direction, Ethertype, SecurityGroup, Secu
 from netfw.model.segment import NetworkType, Provider
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.waiting import PATIENCE
 
 ELSEWHERE = "elsewhere"
 NETWORK = Network(

@@ -17,7 +17,8 @@ from pathlib import Path
 from attrs import frozen
 
 from benchmarks.figure import Figure, ratio
-from benchmarks.l2_rig import Rig, environment, rig, run_alone, seconds, until
+from benchmarks.l2_rig import Rig, environment, rig, run_alone, seconds
+from netfw.testing.lab.waiting import until
 
 SIZES = (50, 200, 500, 1000)
 ROUNDS = 3

@@ -25,8 +25,8 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.waiting import until
 
-PATIENCE = 60.0
 WITNESSES = (60_001, 60_002)
 """Ports that are wired before anything is measured, and ping each other meanwhile."""
 _PASS = re.compile(r" pass \d+: (.*)")
@@ -58,19 +58,6 @@ def seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
-
-
-def until(condition: Callable[[], Any], what: str, pause: float = 0.005) -> Any:
-    """What *condition* returns, once that is true.
-
-    :raises RuntimeError: it did not happen.
-    """
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"{what} did not happen within {PATIENCE:.0f} seconds")
-        time.sleep(pause)
-    return found
 
 
 def environment() -> dict[str, str]:
@@ -142,10 +129,11 @@ class Rig:
         self.status_file.unlink(missing_ok=True)
         start = time.perf_counter()
         self.process = self.host.spawn(self.argv, env=environment())
-        try:
-            until(lambda: self.status().get("ready"), "the agent being ready", 0.002)
-        except RuntimeError as error:
-            raise RuntimeError(f"{self.status()}\n{self.log.read_text()[-3000:]}") from error
+        until(
+            lambda: self.status().get("ready"),
+            lambda: f"{self.status()}\n{self.log.read_text()[-3000:]}",
+            pause=0.002,
+        )
         return time.perf_counter() - start
 
     def stop(self) -> None:

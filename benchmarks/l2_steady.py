@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from statistics import median
 
 from benchmarks.figure import Figure
-from benchmarks.l2_rig import Rig, rig, run_alone, until
+from benchmarks.l2_rig import Rig, rig, run_alone
+from netfw.testing.lab.waiting import until
 
 SIZES = (10, 200, 500, 1000)
 ADDED = 10

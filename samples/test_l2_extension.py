@@ -6,8 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,17 +15,11 @@ import pytest
 
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.waiting import until
 
 SAMPLE = Path(__file__).parent / "l2_extension"
 PORTS = {number: str(UUID(int=number)) for number in (1, 2, 3)}
 CLINIC = "10.0.0.3"
-
-
-def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 class Ward:

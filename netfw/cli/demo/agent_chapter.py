@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from attrs import frozen
 
@@ -210,11 +209,3 @@ def reached(instance: Instance, address: str) -> bool:
         if instance.ping(address, count=3, timeout=0.5).lost == 0:
             return True
     return False
-
-
-def wait_until(condition: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not within {PATIENCE:g} s")
-        time.sleep(0.02)

@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from netfw.cli.demo.agent_chapter import PATIENCE, VMS, AgentHost, topology_of, wait_until
+from netfw.cli.demo.agent_chapter import PATIENCE, VMS, AgentHost, topology_of
 from netfw.cli.narration import Narration
 from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.waiting import until
 
 DRIVER = "openflow"
 WEB = 80
@@ -151,7 +152,7 @@ def _carries(near: socket.socket, far: socket.socket) -> bool:
 def _await(condition: Callable[[], bool]) -> bool:
     """Whether it becomes so before long."""
     try:
-        wait_until(condition, "it")
+        until(condition, seconds=PATIENCE)
     except TimeoutError:
         return False
     return True

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,10 @@ from uuid import UUID
 
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.waiting import until
 
 AGENT = [sys.executable, "-m", "netfw.cli.ovs_agent"]
 PLAN = [sys.executable, "-m", "netfw.cli.main", "plan"]
-
-
-def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """What *condition* returns, once that is true."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-    return found
 
 
 def port_id(number: int) -> str:
@@ -101,10 +92,7 @@ class AgentHost:
             status = self.status()
             return status is not None and condition(status)
 
-        try:
-            until(so)
-        except AssertionError:
-            raise AssertionError(f"{self.status()}\n{self.log.read_text()[-5000:]}") from None
+        until(so, lambda: f"{self.status()}\n{self.log.read_text()[-5000:]}")
 
     def said(self) -> dict[str, Any]:
         """What the agent reported, by port."""

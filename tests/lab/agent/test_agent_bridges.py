@@ -1,7 +1,9 @@
 """The agent while people remove and make the bridges that it works with."""
 
 import pytest
-from agent_lab import port_id, until
+from agent_lab import port_id
+
+from netfw.testing.lab.waiting import until
 
 
 @pytest.fixture

@@ -4,7 +4,9 @@ import signal
 import time
 
 import pytest
-from agent_lab import port_id, until
+from agent_lab import port_id
+
+from netfw.testing.lab.waiting import until
 
 
 @pytest.fixture
@@ -234,7 +236,7 @@ def test_a_new_interval_takes_effect_at_once(cloud, host):
         f"tunnel_types = vxlan\nlocal_ip = {host.host.address.ip}", "audit_interval = 0.5"
     )
     host.process.send_signal(signal.SIGHUP)
-    until(lambda: "comparing everything" in host.log.read_text(), 10)
+    until(lambda: "comparing everything" in host.log.read_text(), seconds=10)
 
 
 @pytest.mark.spec("L2-41", "L2-44")

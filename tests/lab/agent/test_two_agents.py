@@ -4,7 +4,9 @@ import json
 import time
 
 import pytest
-from agent_lab import AgentHost, port_id, until
+from agent_lab import AgentHost, port_id
+
+from netfw.testing.lab.waiting import until
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -18,15 +16,6 @@ from netfw.testing.lab.instance import Instance, Plug
 
 NETWORK = str(UUID(int=1))
 NAMESPACE = f"qdhcp-{NETWORK}"
-
-
-def until(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
-    """What *condition* returns, once that is true."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-    return found
 
 
 def port_id(number: int) -> str:

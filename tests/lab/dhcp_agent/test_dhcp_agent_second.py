@@ -5,9 +5,10 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
-from dhcp_agent_lab import Site, port_id, until
+from dhcp_agent_lab import Site, port_id
 
 from netfw.testing.lab.agent import PrivateAgent
+from netfw.testing.lab.waiting import until
 
 
 def second_agent(site: Site) -> PrivateAgent:

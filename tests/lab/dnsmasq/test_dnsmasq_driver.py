@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from ipaddress import IPv4Network
@@ -31,16 +29,7 @@ from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import a_net, a_subnet, a_subnet6, wanted
 from netfw.testing.conformance.effort import effort_of
-
-PATIENCE = 10.0
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for *condition*, within bounds."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.01)
+from netfw.testing.lab.waiting import until
 
 
 def fill(path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
@@ -80,13 +78,6 @@ class HaproxyPlace:
 def status(answer: bytes) -> bytes:
     """``200`` and the like."""
     return answer.partition(b"\r\n")[0].split(b" ")[1] if answer else b""
-
-
-def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.01)
 
 
 def memory(pid: int) -> dict[str, int]:

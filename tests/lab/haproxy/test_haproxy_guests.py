@@ -6,12 +6,13 @@ import time
 from contextlib import suppress
 
 import pytest
-from haproxy_place import DEVICE, HaproxyPlace, eventually, memory, status
+from haproxy_place import DEVICE, HaproxyPlace, memory, status
 
 from netfw.plan import Update
 from netfw.testing.conformance.metadata import LINK_LOCAL, METADATA
 from netfw.testing.conformance.metadata_lab import ip
 from netfw.testing.conformance.metadata_requests import request
+from netfw.testing.lab.waiting import until
 
 pytestmark = pytest.mark.spec("MD-01", "MD-02")
 
@@ -155,7 +156,7 @@ def test_it_listens_before_its_address_is_there(place: HaproxyPlace):
     put(place)
     assert status(place.ask()) == b"200"
     ip("-n", "meta", "addr", "add", "fe80::a9fe:a9fe/64", "dev", DEVICE)
-    eventually(lambda: status(place.ask_link_local()) == b"200")
+    until(lambda: status(place.ask_link_local()) == b"200")
     assert place.agent.take()[-1].values("x-forwarded-for") == ["fe80::5"]
 
 

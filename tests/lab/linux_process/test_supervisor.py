@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from process_watching import eventually, running, state
+from process_watching import running, state
 
 from netfw.errors import BackendBroken, ConfigError, NotFound, OperationRefused
 from netfw.linux import netns
@@ -15,6 +15,7 @@ from netfw.linux.process import (
     ProcessKey,
     Program,
 )
+from netfw.testing.lab.waiting import until
 
 pytestmark = pytest.mark.spec("DRV-45")
 
@@ -76,7 +77,7 @@ def test_a_program_runs_in_its_namespace_with_its_environment_and_log(supervisor
         log=log,
     )
     process = supervisor.start(KEY, program)
-    eventually(lambda: "LOOPBACK" in log.read_text())
+    until(lambda: "LOOPBACK" in log.read_text())
     assert log.read_text().startswith("hello\n1: lo:")
     assert netns.identity(netns.of_process(process.pid)) == netns.identity(served)
 
@@ -130,7 +131,7 @@ def test_a_program_is_stopped_by_its_own_command(make_supervisor, tmp_path, serv
     )  # fmt: skip
     first = make_supervisor()
     first.start(KEY, program)
-    eventually((tmp_path / "pid").exists)
+    until((tmp_path / "pid").exists)
     first.close()
     make_supervisor().stop(KEY)
     assert (tmp_path / "bye").read_text() == "bye\n"

@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from process_watching import eventually, running, state
+from process_watching import running, state
 
 from netfw.linux import netns
 from netfw.linux.process import (
@@ -21,6 +21,7 @@ from netfw.linux.process import (
     Program,
 )
 from netfw.linux.process.identity import stat
+from netfw.testing.lab.waiting import until
 
 pytestmark = pytest.mark.spec("DRV-45")
 
@@ -74,7 +75,7 @@ def test_a_stale_record_of_a_pid_that_is_somebody_elses_harms_nobody(
     path = tmp_path / "pids/sleeper/one.json"
     record = json.loads(path.read_text())
     identity = record["identity"]
-    eventually(lambda: state(process.pid) in (None, "Z"))
+    until(lambda: state(process.pid) in (None, "Z"))
     identity |= {"pid": bystander.pid, "started": stat(bystander.pid)[1]}
     if forged == "started":
         identity["started"] += 1

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from process_watching import eventually, running
+from process_watching import running
 
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.linux.process import (
@@ -29,6 +29,7 @@ from netfw.linux.process import (
     RespawnFailed,
     Supervisor,
 )
+from netfw.testing.lab.waiting import until
 
 pytestmark = pytest.mark.spec("DRV-45")
 
@@ -266,4 +267,4 @@ def test_an_owner_that_is_only_to_be_told_may_fail_too(make_supervisor, events):
     process = supervisor.start(KEY, Program(argv=SLEEP.argv, on_death=OnDeath.TELL))
     os.kill(process.pid, signal.SIGKILL)
     assert isinstance(events.get(timeout=10), ProcessDied)
-    eventually(lambda: supervisor.held() == frozenset())
+    until(lambda: supervisor.held() == frozenset())

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from process_watching import eventually
 
 from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.linux import netns
 from netfw.linux.listening import listeners, listeners_of
 from netfw.linux.process import Patience, ProcessDied, ProcessKey, ProcessRespawned, Program
+from netfw.testing.lab.waiting import until
 
 pytestmark = pytest.mark.spec("DRV-45")
 
@@ -101,7 +101,7 @@ def test_what_runs_is_told_without_its_record_too(make_supervisor, tmp_path):
 def test_asking_for_what_has_just_ended_hides_its_end_from_nobody(supervisor, events):
     process = supervisor.start(KEY, Program(argv=("sleep", "1000")))
     os.kill(process.pid, signal.SIGKILL)
-    eventually(lambda: (supervisor.running(KEY), not events.empty())[1])
+    until(lambda: (supervisor.running(KEY), not events.empty())[1])
     assert isinstance(events.get(timeout=10), ProcessDied)
     assert isinstance(events.get(timeout=10), ProcessRespawned)
 

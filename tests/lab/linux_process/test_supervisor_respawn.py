@@ -11,7 +11,7 @@ import time
 from itertools import pairwise
 
 import pytest
-from process_watching import eventually, running, state, zombies
+from process_watching import running, state, zombies
 
 from netfw.linux.process import (
     Backoff,
@@ -23,6 +23,7 @@ from netfw.linux.process import (
     Program,
     RespawnFailed,
 )
+from netfw.testing.lab.waiting import until
 
 pytestmark = pytest.mark.spec("DRV-45")
 
@@ -58,7 +59,7 @@ def test_who_keeps_dying_is_started_less_and_less_often(make_supervisor, events,
     backoff = Backoff(first=0.05, most=0.2, steady=30)
     supervisor = make_supervisor(backoff=backoff, patience=Patience(settle=0))
     supervisor.start(KEY, Program(argv=("sh", "-c", "sleep 0.01; exit 1")))
-    eventually(lambda: len(times) >= 9)
+    until(lambda: len(times) >= 9)
     deaths = [when for when, event in times if isinstance(event, ProcessDied)]
     gaps = [after - before for before, after in pairwise(deaths)]
     for gap, delay in zip(gaps, (0.05, 0.1, 0.2, 0.2), strict=False):
@@ -101,9 +102,9 @@ def test_killing_at_random_times_ends_in_one_process(supervisor, events):
         time.sleep(chance.uniform(0, 0.06))
         if chance.random() < 0.3:
             supervisor.start(KEY, SLEEP)
-    eventually(lambda: supervisor.pid(KEY) is not None)
+    until(lambda: supervisor.pid(KEY) is not None)
     time.sleep(0.3)
-    eventually(lambda: running("sleep", "1000") == [supervisor.pid(KEY)])
+    until(lambda: running("sleep", "1000") == [supervisor.pid(KEY)])
     assert zombies() <= before
 
 

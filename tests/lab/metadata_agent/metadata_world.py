@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +18,7 @@ from uuid import UUID
 from attrs import frozen
 
 from netfw.testing.lab.ini import ini
+from netfw.testing.lab.waiting import until
 
 SECRET = "s3cret-of-the-service"
 NETWORK = UUID(int=7001)
@@ -63,14 +63,6 @@ def topology() -> str:
 
 def address(number: int) -> str:
     return f"10.0.{number // 250}.{number % 250}"
-
-
-def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-    return found
 
 
 @frozen(kw_only=True)
@@ -145,11 +137,7 @@ class Agent:
             status = self.status()
             return status and condition(status)
 
-        try:
-            until(so)
-        except AssertionError as exc:
-            said = self.log.read_text()[-3000:]
-            raise AssertionError(f"{exc}: {self.status()}\n{said}") from None
+        until(so, lambda: f"{self.status()}\n{self.log.read_text()[-3000:]}")
 
     def hang_up(self) -> None:
         """Have it read its files again."""

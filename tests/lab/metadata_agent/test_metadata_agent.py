@@ -12,18 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from metadata_world import (
-    FIRST,
-    NETWORK,
-    OTHER,
-    PORTS,
-    PROJECT,
-    ROUTER,
-    SECRET,
-    Agent,
-    instance,
-    until,
-)
+from metadata_world import FIRST, NETWORK, OTHER, PORTS, PROJECT, ROUTER, SECRET, Agent, instance
 from metadata_world import address as address_of
 from recording_service import (
     RecordingService,
@@ -33,6 +22,7 @@ from recording_service import (
 )
 
 from netfw.testing.lab.certificates import PrivateAuthority
+from netfw.testing.lab.waiting import until
 
 Make = Callable[..., Agent]
 

@@ -11,8 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
-from metadata_world import FIRST, NETWORK, Agent, address, instance, until
+from metadata_world import FIRST, NETWORK, Agent, address, instance
 from recording_service import RecordingService, Said, Seen
+
+from netfw.testing.lab.waiting import until
 
 Make = Callable[..., Agent]
 

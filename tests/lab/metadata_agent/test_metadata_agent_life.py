@@ -15,8 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from metadata_world import FIRST, NETWORK, SECRET, Agent, address, until
+from metadata_world import FIRST, NETWORK, SECRET, Agent, address
 from recording_service import RecordingService, Said
+
+from netfw.testing.lab.waiting import until
 
 Make = Callable[..., Agent]
 

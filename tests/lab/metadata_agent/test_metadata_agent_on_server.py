@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from metadata_world import Agent, until
+from metadata_world import Agent
 from recording_service import RecordingService
 
 from netfw.testing.lab.server import PrivateNetfw
+from netfw.testing.lab.waiting import until
 
 Make = Callable[..., Agent]
 

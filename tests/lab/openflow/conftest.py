@@ -1,6 +1,5 @@
 """A bridge without flows, and a client of it."""
 
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -26,19 +25,6 @@ def client(bridge: str) -> Iterator[OpenFlow]:
         yield found
     finally:
         found.close()
-
-
-@pytest.fixture
-def until() -> Callable[[Callable[[], object]], None]:
-    """Wait for a condition, with a deadline."""
-
-    def wait(condition: Callable[[], object], seconds: float = 10) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, "it did not happen in time"
-            time.sleep(0.002)
-
-    return wait
 
 
 @pytest.fixture

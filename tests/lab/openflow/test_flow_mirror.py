@@ -22,6 +22,7 @@ from netfw.ovs.openflow import (
 from netfw.ovs.openflow.book import digest
 from netfw.ovs.openflow.encode import Encoded
 from netfw.testing.lab.openvswitch import PrivateOvs
+from netfw.testing.lab.waiting import until
 
 OURS = CookieSpace(0x10, 0xFF)
 
@@ -78,15 +79,13 @@ def test_what_was_put_needs_nothing_more(mirror, client, watch) -> None:
 
 
 @pytest.mark.parametrize("committed", [None, lambda: None])
-def test_what_the_client_does_past_the_mirror_is_read_again(
-    mirror, client, until, committed
-) -> None:
+def test_what_the_client_does_past_the_mirror_is_read_again(mirror, client, committed) -> None:
     client.commit(FlowChanges(tuple(encode_flows([flow(1, 1)]).values())), committed)
     until(lambda: len(mirror) == 1)
     assert is_true(mirror, client)
 
 
-def test_a_late_commit_past_the_mirror_is_read_too(bridge, connected_to, until) -> None:
+def test_a_late_commit_past_the_mirror_is_read_too(bridge, connected_to) -> None:
     relay = Relay(bridge)
     _, client = connected_to(relay, timeout=0.3)
     mirror = FlowMirror(client)
@@ -121,7 +120,7 @@ def test_an_update_changes_what_differs_and_nothing_else(mirror, client) -> None
 
 
 @pytest.mark.spec("L2-20")
-def test_a_flow_deleted_by_hand_is_put_back_within_milliseconds(ovs, bridge, client, until) -> None:
+def test_a_flow_deleted_by_hand_is_put_back_within_milliseconds(ovs, bridge, client) -> None:
     wanted = {1: port(1, of.output(1)), 2: port(2)}
     drifts: list[tuple[float, Drift]] = []
     mirror = FlowMirror(client, lambda drift: drifts.append((time.monotonic(), drift)))
@@ -138,9 +137,7 @@ def test_a_flow_deleted_by_hand_is_put_back_within_milliseconds(ovs, bridge, cli
     assert len(drifts) == 1
 
 
-def test_a_flow_changed_by_hand_is_changed_back(  # noqa: PLR0917
-    ovs, bridge, mirror, client, watch, until
-) -> None:
+def test_a_flow_changed_by_hand_is_changed_back(ovs, bridge, mirror, client, watch) -> None:
     wanted = {1: port(1, of.output(1))}
     mirror.converge(wanted)
     ovs.ofctl("mod-flows", bridge, "table=5,reg0=1,reg1=3,actions=drop")
@@ -151,8 +148,8 @@ def test_a_flow_changed_by_hand_is_changed_back(  # noqa: PLR0917
 
 
 @pytest.mark.parametrize("cookie", [0x8000000000000010, 0x11], ids=["highest bit", "other"])
-def test_a_removal_of_what_got_another_cookie_meanwhile_is_noted_as_the_switch_does_it(  # noqa: PLR0917
-    ovs, bridge, mirror, client, until, cookie
+def test_a_removal_of_what_got_another_cookie_meanwhile_is_noted_as_the_switch_does_it(
+    ovs, bridge, mirror, client, cookie
 ) -> None:
     """The switch does not compare the highest bit; of other cookies it removes nothing."""
     mirror.converge({1: port(1)})
@@ -166,8 +163,8 @@ def test_a_removal_of_what_got_another_cookie_meanwhile_is_noted_as_the_switch_d
     assert len(client.flows()) == (0 if cookie >> 63 else 1)
 
 
-def test_strangers_in_our_space_are_removed_and_others_stay(  # noqa: PLR0917
-    ovs, bridge, mirror, client, watch, until
+def test_strangers_in_our_space_are_removed_and_others_stay(
+    ovs, bridge, mirror, client, watch
 ) -> None:
     wanted = {1: port(1)}
     mirror.converge(wanted, complete=OURS)
@@ -216,9 +213,7 @@ def test_what_is_left_of_an_earlier_run_is_taken_over_without_touching_it(bridge
 
 
 @pytest.mark.spec("L2-20")
-def test_a_restarted_switch_is_read_again_and_filled_again(
-    ovs, mirror, client, watch, until
-) -> None:
+def test_a_restarted_switch_is_read_again_and_filled_again(ovs, mirror, client, watch) -> None:
     wanted = {number: port(number) for number in range(3)}
     mirror.converge(wanted)
     ovs.stop_switch()
@@ -258,9 +253,7 @@ def test_after_a_refusal_the_mirror_is_what_it_was(mirror, client) -> None:
     assert not mirror.plan({1: port(1)})
 
 
-def test_an_audit_reads_again_and_keeps_following(  # noqa: PLR0917
-    ovs, bridge, mirror, client, watch, until
-) -> None:
+def test_an_audit_reads_again_and_keeps_following(ovs, bridge, mirror, client, watch) -> None:
     mirror.converge({1: port(1)})
     mirror._book.observed.popitem()
     mirror.audit()
@@ -271,7 +264,7 @@ def test_an_audit_reads_again_and_keeps_following(  # noqa: PLR0917
     assert watch.owners == {1}
 
 
-def test_it_stays_true_while_others_interfere(ovs, bridge, mirror, client, until) -> None:
+def test_it_stays_true_while_others_interfere(ovs, bridge, mirror, client) -> None:
     dice = random.Random(7)
     other = OpenFlow(bridge)
     try:
@@ -293,7 +286,7 @@ def test_it_stays_true_while_others_interfere(ovs, bridge, mirror, client, until
 
 
 def test_ten_thousand_flows_of_somebody_else_are_followed(
-    ovs: PrivateOvs, bridge: str, mirror, client, until
+    ovs: PrivateOvs, bridge: str, mirror, client
 ) -> None:
     text = "".join(f"table=6,priority=1,reg2={number},actions=drop\n" for number in range(10_000))
     (ovs.directory / "many").write_text(text)
@@ -347,8 +340,8 @@ def test_a_commit_that_never_reached_the_switch_is_planned_again(bridge, connect
     assert is_true(mirror, client)
 
 
-def test_what_happens_between_plan_and_commit_is_told_and_repaired(  # noqa: PLR0917
-    ovs, bridge, mirror, client, watch, until
+def test_what_happens_between_plan_and_commit_is_told_and_repaired(
+    ovs, bridge, mirror, client, watch
 ) -> None:
     mirror.converge({1: port(1)})
     wanted = {1: group_of(*(flow(1, place) for place in range(4)), flow(1, 4, of.output(4)))}

@@ -21,6 +21,7 @@ from netfw.ovs.openflow import (
 )
 from netfw.ovs.openflow.meter import MODIFY, meter_mod
 from netfw.testing.lab.openvswitch import PrivateOvs
+from netfw.testing.lab.waiting import until
 
 
 def flow(number: int, *actions: of.Action, cookie: int = 0x10) -> of.Flow:
@@ -83,7 +84,7 @@ def test_without_a_switch_every_call_fails_at_once_and_says_why(tmp_path: Path) 
         client.close()
 
 
-def test_a_restart_of_the_switch_is_noticed_and_survived(ovs, client, until) -> None:
+def test_a_restart_of_the_switch_is_noticed_and_survived(ovs, client) -> None:
     states: list[bool] = []
     client.on_state(states.append)
     ovs.stop_switch()
@@ -96,9 +97,7 @@ def test_a_restart_of_the_switch_is_noticed_and_survived(ovs, client, until) -> 
     assert 0x10 in cookies(client)
 
 
-def test_twenty_reconnects_leave_one_thread_and_a_close_leaves_none(
-    bridge, until, monkeypatch
-) -> None:
+def test_twenty_reconnects_leave_one_thread_and_a_close_leaves_none(bridge, monkeypatch) -> None:
     monkeypatch.setattr(connection, "_LONGEST_PAUSE", 0.02)
     before = len(openflow_threads())
     client = OpenFlow(bridge)
@@ -223,7 +222,7 @@ def test_a_changed_cookie_or_action_is_one_modification(client: OpenFlow) -> Non
         assert not difference(encode_flows([changed]), client.flows())
 
 
-def test_packets_go_out_and_come_back_in(client: OpenFlow, until) -> None:
+def test_packets_go_out_and_come_back_in(client: OpenFlow) -> None:
     packets: list[PacketIn] = []
     client.on_packet(packets.append)
     put(
@@ -245,7 +244,7 @@ def test_packets_go_out_and_come_back_in(client: OpenFlow, until) -> None:
     assert packet.match.get("reg3") == (77, 0xFFFFFFFF)
 
 
-def test_packets_come_in_after_a_reconnect_too(client: OpenFlow, until) -> None:
+def test_packets_come_in_after_a_reconnect_too(client: OpenFlow) -> None:
     packets: list[PacketIn] = []
     client.on_packet(packets.append)
     put(client, of.Flow(table=5, priority=1, match=of.ANYTHING, actions=(of.controller(),)))
@@ -256,9 +255,7 @@ def test_packets_come_in_after_a_reconnect_too(client: OpenFlow, until) -> None:
     until(lambda: packets)
 
 
-def test_a_listener_that_fails_does_not_end_the_conversation(
-    client: OpenFlow, caplog, until
-) -> None:
+def test_a_listener_that_fails_does_not_end_the_conversation(client: OpenFlow, caplog) -> None:
     heard: list[PacketIn] = []
 
     def fails(packet: PacketIn) -> None:

@@ -14,6 +14,7 @@ from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.ovs.openflow import FlowChanges, FlowMirror, connection, encode_flows
 from netfw.ovs.openflow.connection import Connection
 from netfw.ovs.openflow.wire import CLOSE, COMMIT, DISCARD, FLOW_MONITOR, OPEN, Type
+from netfw.testing.lab.waiting import until
 
 REFUSAL = pack("!HH", 1, 1)
 MONITOR, END_MONITOR = 0, 2
@@ -117,7 +118,7 @@ def test_bundles_do_not_mix_however_many_threads_commit(connected_to) -> None:
     assert switch.steps == [(bundle, step) for bundle in (1, 2) for step in (OPEN, CLOSE, COMMIT)]
 
 
-def test_a_probe_of_the_peer_is_answered_with_its_own_words(connected_to, until) -> None:
+def test_a_probe_of_the_peer_is_answered_with_its_own_words(connected_to) -> None:
     answers: list[tuple[int, int, bytes]] = []
 
     def probes(sock: socket.socket) -> None:
@@ -130,7 +131,7 @@ def test_a_probe_of_the_peer_is_answered_with_its_own_words(connected_to, until)
     until(lambda: (Type.ECHO_REPLY, 77, b"are you there?") in answers)
 
 
-def test_what_was_followed_is_over_when_the_connection_is_lost(connected_to, until) -> None:
+def test_what_was_followed_is_over_when_the_connection_is_lost(connected_to) -> None:
     def tells(sock: socket.socket) -> None:
         sock.sendall(HELLO)
         while True:
@@ -162,7 +163,7 @@ def hangs_up(sock: socket.socket) -> None:
 
 @pytest.mark.parametrize("behaviour", [greets_and_hangs_up, hangs_up])
 def test_a_peer_that_hangs_up_at_once_is_left_alone_for_longer_and_longer(
-    connected_to, until, behaviour
+    connected_to, behaviour
 ) -> None:
     start = time.monotonic()
     peer, _ = connected_to(behaviour)
@@ -170,7 +171,7 @@ def test_a_peer_that_hangs_up_at_once_is_left_alone_for_longer_and_longer(
     assert time.monotonic() - start > 0.04 + 0.08 + 0.16 + 0.32 + 0.64
 
 
-def test_nobody_there_is_tried_less_and_less_often(until) -> None:
+def test_nobody_there_is_tried_less_and_less_often() -> None:
     tried: list[float] = []
 
     class Counting(Connection):
@@ -186,9 +187,7 @@ def test_nobody_there_is_tried_less_and_less_often(until) -> None:
     assert tried[5] - tried[0] > 0.04 + 0.08 + 0.16 + 0.32 + 0.64
 
 
-def test_after_a_good_connection_the_next_one_is_tried_at_once(
-    connected_to, until, monkeypatch
-) -> None:
+def test_after_a_good_connection_the_next_one_is_tried_at_once(connected_to, monkeypatch) -> None:
     monkeypatch.setattr(connection, "_STEADY", 0.1)
     calls: list[float] = []
 
@@ -219,7 +218,7 @@ def test_numbers_of_messages_start_again_before_they_run_out() -> None:
         nobody.close()
 
 
-def test_a_peer_that_does_not_read_is_hung_up_on(connected_to, until) -> None:
+def test_a_peer_that_does_not_read_is_hung_up_on(connected_to) -> None:
     done = threading.Event()
 
     def reads_nothing(sock: socket.socket) -> None:
@@ -287,7 +286,7 @@ def test_what_an_old_monitor_still_says_makes_nothing_current(connected_to) -> N
     assert client.connection._followed == {}, "nothing more is to come"
 
 
-def test_an_audit_without_a_connection_leaves_nothing_behind(connected_to, until) -> None:
+def test_an_audit_without_a_connection_leaves_nothing_behind(connected_to) -> None:
     peer, client = connected_to(hangs_up)
     mirror = FlowMirror(client)
     until(lambda: peer.accepted)

@@ -9,6 +9,7 @@ from openflow_peer import HELLO, received, until_hung_up
 
 from netfw.errors import BackendError, BackendUnavailable
 from netfw.ovs.openflow import FlowMirror, OpenFlow, SwitchRefused
+from netfw.testing.lab.waiting import until
 
 
 def silent(sock: socket.socket) -> None:
@@ -65,14 +66,14 @@ def hangs_up_on_requests(sock: socket.socket) -> None:
         pass
 
 
-def test_a_peer_that_never_greets_is_given_up_and_tried_again(connected_to, until) -> None:
+def test_a_peer_that_never_greets_is_given_up_and_tried_again(connected_to) -> None:
     peer, client = connected_to(silent, probe=0.05)
     with pytest.raises(BackendUnavailable, match="nothing heard"):
         client.wait_connected(0.5)
     until(lambda: peer.accepted >= 3)
 
 
-def test_a_peer_that_falls_silent_is_noticed_by_probing(connected_to, until) -> None:
+def test_a_peer_that_falls_silent_is_noticed_by_probing(connected_to) -> None:
     _, client = connected_to(greets_and_falls_silent, probe=0.05)
     states: list[bool] = []
     client.on_state(states.append)

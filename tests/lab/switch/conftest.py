@@ -1,6 +1,5 @@
 """Hosts with a switch driver."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,16 +28,3 @@ def one(make_lab, hosts) -> SwitchHost:
     """One host without tunnels or physical networks."""
     (host,) = make_lab(hosts=1).hosts.values()
     return hosts(host)
-
-
-@pytest.fixture
-def until() -> Callable[..., None]:
-    """Wait for a condition, with a deadline."""
-
-    def wait(condition: Callable[[], object], seconds: float = 10) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, "it did not happen in time"
-            time.sleep(0.005)
-
-    return wait

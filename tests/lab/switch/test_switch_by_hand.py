@@ -9,6 +9,7 @@ from netfw.errors import BackendUnavailable
 from netfw.model.address import as_address
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
+from netfw.testing.lab.waiting import until
 
 PEER = Endpoint(NetworkType.VXLAN, as_address("192.0.2.77"))
 
@@ -51,7 +52,7 @@ def records(host) -> str:
     return host.ovs.vsctl("get", "Bridge", "br-int", "external_ids")
 
 
-def test_records_that_somebody_removed_are_noticed_and_written_again(wired, until):
+def test_records_that_somebody_removed_are_noticed_and_written_again(wired):
     before = records(wired)
     assert "netfw-vlan-1" in before
     wired.ovs.vsctl("clear", "Bridge", "br-int", "external_ids")
@@ -66,7 +67,7 @@ def test_records_that_somebody_removed_are_noticed_and_written_again(wired, unti
     assert wired.heard == []
 
 
-def test_a_tunnel_that_somebody_renumbered_is_noticed_and_used_again(wired, until):
+def test_a_tunnel_that_somebody_renumbered_is_noticed_and_used_again(wired):
     name = f"vxlan-{int(PEER.address):08x}"
     wired.ovs.vsctl("set", "Interface", name, "ofport_request=77")
     until(lambda: any(isinstance(e, KeysChanged) and PEER in e.keys for e in wired.heard))
@@ -75,7 +76,7 @@ def test_a_tunnel_that_somebody_renumbered_is_noticed_and_used_again(wired, unti
     assert any("in_port=77" in flow for flow in wired.flows("br-tun"))
 
 
-def test_a_cable_that_somebody_renumbered_is_noticed_and_used_again(wired, until):
+def test_a_cable_that_somebody_renumbered_is_noticed_and_used_again(wired):
     wired.ovs.vsctl("set", "Interface", "patch-tun", "ofport_request=77")
     until(lambda: lost(wired))
     until(lambda: wired.ovs.vsctl("get", "Interface", "patch-tun", "ofport").strip() == "77")
@@ -84,7 +85,7 @@ def test_a_cable_that_somebody_renumbered_is_noticed_and_used_again(wired, until
 
 
 @pytest.mark.spec("L2-03")
-def test_work_goes_on_without_a_physical_bridge_and_it_is_wired_again_when_it_is_back(wired, until):
+def test_work_goes_on_without_a_physical_bridge_and_it_is_wired_again_when_it_is_back(wired):
     before = len(wired.flows("br-ex"))
     wired.ovs.vsctl("del-br", "br-ex")
     until(lambda: lost(wired))
@@ -107,7 +108,7 @@ def test_work_goes_on_without_a_physical_bridge_and_it_is_wired_again_when_it_is
 
 
 @pytest.mark.spec("L2-02")
-def test_own_bridges_that_somebody_removed_are_made_again_in_one_call(wired, until):
+def test_own_bridges_that_somebody_removed_are_made_again_in_one_call(wired):
     before = {name: len(wired.flows(name)) for name in ("br-int", "br-tun")}
     wired.ovs.vsctl("del-br", "br-tun")
     until(lambda: lost(wired))

@@ -10,6 +10,7 @@ from netfw.drivers.loader import check_options
 from netfw.drivers.reconciler import no_checkpoint
 from netfw.errors import BackendUnavailable
 from netfw.plan import Update
+from netfw.testing.lab.waiting import until
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 from netfw_drivers.ovs.switch import OvsSwitchDriver
 
@@ -45,7 +46,7 @@ def test_a_bridge_that_was_there_before_is_taken_over_in_one_call(one, versions)
     assert "OpenFlow14" in kept
 
 
-def test_a_bridge_that_somebody_makes_speak_otherwise_is_put_right_in_one_call(one, until):
+def test_a_bridge_that_somebody_makes_speak_otherwise_is_put_right_in_one_call(one):
     """The switch hangs up when the row changes; it may take a while until this side sees it."""
     wanted = Update(put=network(1), complete=True)
     assert one.driver.converge(wanted).ok
@@ -67,7 +68,7 @@ def _protocols(one) -> int:
         return 0
 
 
-def test_flows_that_go_when_a_row_changes_come_back_though_the_plan_had_none(one, until):
+def test_flows_that_go_when_a_row_changes_come_back_though_the_plan_had_none(one):
     """As when the switch empties the bridge, and this side has not heard of it when it plans."""
     wanted = Update(put=network(1), complete=True)
     assert one.driver.converge(wanted).ok
@@ -82,7 +83,7 @@ def test_flows_that_go_when_a_row_changes_come_back_though_the_plan_had_none(one
     assert one.driver.plan(wanted, one.driver.observe(None)).stages == ()
 
 
-def test_a_switch_that_hangs_up_unnoticed_is_spoken_with_anew(one, until):
+def test_a_switch_that_hangs_up_unnoticed_is_spoken_with_anew(one):
     """The row's change ends our own connection; here nobody hears it before the flows are due."""
     assert one.driver.converge(Update(put=network(1), complete=True)).ok
     one.instance(1)

@@ -14,6 +14,7 @@ from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.switch_values import Admission, Endpoint, Tunnel
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
+from netfw.testing.lab.waiting import until
 from netfw_drivers.ovs.pipeline import COOKIE
 
 BROADCAST = "dl_dst=ff:ff:ff:ff:ff:ff,dl_type=0x9999"
@@ -137,7 +138,7 @@ def test_a_part_of_what_is_wanted_does_no_harm_to_the_rest_after_a_restart(trio)
 
 
 @pytest.mark.spec("L2-42")
-def test_a_restarted_database_changes_nothing(trio, until):
+def test_a_restarted_database_changes_nothing(trio):
     heard = Heard(trio.driver)
     before = trio.durations("br-int")
     with trio.machines[0].pinging("10.0.0.2") as ping:
@@ -152,7 +153,7 @@ def test_a_restarted_database_changes_nothing(trio, until):
 
 
 @pytest.mark.spec("L2-41")
-def test_a_restarted_switch_is_noticed_by_its_lost_flows(trio, until):
+def test_a_restarted_switch_is_noticed_by_its_lost_flows(trio):
     heard = Heard(trio.driver)
     trio.host.restart_switch()
     until(lambda: heard.lost)
@@ -169,7 +170,7 @@ def test_a_restarted_switch_is_noticed_by_its_lost_flows(trio, until):
         "table=61,priority=10,reg6=1/0xffff,dl_dst=01:00:00:00:00:00/01:00:00:00:00:00",
     ],
 )
-def test_a_flow_deleted_by_hand_is_announced_for_those_who_miss_it(trio, until, flow):
+def test_a_flow_deleted_by_hand_is_announced_for_those_who_miss_it(trio, flow):
     heard = Heard(trio.driver)
     before = set(trio.flows("br-int"))
     trio.ovs.ofctl("-OOpenFlow14", "--strict", "del-flows", trio.ovs.management("br-int"), flow)
@@ -181,14 +182,14 @@ def test_a_flow_deleted_by_hand_is_announced_for_those_who_miss_it(trio, until, 
 
 
 @pytest.mark.spec("L2-41")
-def test_a_lost_canary_has_everything_looked_at_again(trio, until):
+def test_a_lost_canary_has_everything_looked_at_again(trio):
     heard = Heard(trio.driver)
     trio.ovs.ofctl("del-flows", trio.ovs.management("br-int"), "table=23")
     until(lambda: heard.lost)
 
 
 @pytest.mark.spec("L2-20", "L2-41")
-def test_a_flow_that_bears_our_cookie_and_is_not_ours_is_noticed_and_removed(trio, until):
+def test_a_flow_that_bears_our_cookie_and_is_not_ours_is_noticed_and_removed(trio):
     heard = Heard(trio.driver)
     before = set(trio.flows("br-int"))
     switch, cut = trio.ovs.management("br-int"), "table=0,priority=60000,actions=drop"
@@ -207,7 +208,7 @@ def test_a_flow_that_bears_our_cookie_and_is_not_ours_is_noticed_and_removed(tri
 
 
 @pytest.mark.spec("L2-11")
-def test_what_the_driver_did_itself_is_no_news(trio, until):
+def test_what_the_driver_did_itself_is_no_news(trio):
     heard = Heard(trio.driver)
     trio.instance(4)
     until(lambda: heard.keys == {PortKey(port_id(4))})
@@ -221,7 +222,7 @@ def test_what_the_driver_did_itself_is_no_news(trio, until):
 
 
 @pytest.mark.spec("L2-10")
-def test_the_first_thing_that_ever_comes_is_news(one, until):
+def test_the_first_thing_that_ever_comes_is_news(one):
     assert dict(one.driver.devices()) == {}
     heard = Heard(one.driver)
     one.ovs.add_bridge("br-int")
@@ -251,7 +252,7 @@ def test_strangers_flows_stay_unless_one_starts_from_empty_tables(one):
 
 
 @pytest.mark.spec("L2-05")
-def test_devices_of_other_bridges_are_seen_and_not_touched(one, until):
+def test_devices_of_other_bridges_are_seen_and_not_touched(one):
     assert one.driver.converge(Update(put=network(1))).ok
     one.ovs.add_bridge("br-other")
     one.ovs.vsctl("add-port", "br-other", "tap8", "--", "set", "Interface", "tap8",

@@ -9,6 +9,7 @@ from switch_host import mac, network, port
 
 from netfw.drivers.events import FeedLost
 from netfw.plan import Update
+from netfw.testing.lab.waiting import until
 
 FRAME = f"dl_src={mac(7)},dl_dst=ff:ff:ff:ff:ff:ff,dl_type=0x9999"
 VETH = {"use_veth_interconnection": True}
@@ -98,7 +99,7 @@ def die_at_last(left: Iterator[int]) -> None:
         raise Death
 
 
-def reach(machines, until) -> None:
+def reach(machines) -> None:
     """One and three, and two and four, talk with each other."""
     for one, other in ((0, 2), (1, 3)):
         until(lambda one=one, other=other: not machines[one].ping(f"10.0.0.{other + 1}").lost)
@@ -106,7 +107,7 @@ def reach(machines, until) -> None:
 
 
 @pytest.mark.spec("L2-01", "L2-03")
-def test_hosts_talk_over_veths_and_over_patches_and_can_change_between_them(joined, until):
+def test_hosts_talk_over_veths_and_over_patches_and_can_change_between_them(joined):
     first, second = joined(2)
     assert first.converge().ok
     assert second.converge().ok
@@ -114,14 +115,14 @@ def test_hosts_talk_over_veths_and_over_patches_and_can_change_between_them(join
     assert first.is_right()
     assert second.is_right()
     assert {link["mtu"] for link in first.devices().values()} == {9000}
-    reach(machines, until)
+    reach(machines)
     numbers = first.numbers()
     for use_veth in (False, True):
         first.start(use_veth_interconnection=use_veth)
         assert first.is_right()
         assert set(first.devices()) == (set(ENDS) if use_veth else set())
         assert first.numbers() == numbers
-        reach(machines, until)
+        reach(machines)
 
 
 @pytest.mark.spec("L2-03")
@@ -152,7 +153,7 @@ def test_no_veth_is_up_before_both_bridges_are_ready(joined):
      "link set phy-br-ex mtu 1400"],
 )  # fmt: skip
 @pytest.mark.spec("L2-03")
-def test_what_somebody_does_to_a_veth_is_noticed_and_put_right(one_joined, until, harm):
+def test_what_somebody_does_to_a_veth_is_noticed_and_put_right(one_joined, harm):
     one_joined.host.place.ip(harm)
     until(lambda: any(isinstance(event, FeedLost) for event in one_joined.heard))
     assert one_joined.is_right()
@@ -160,7 +161,7 @@ def test_what_somebody_does_to_a_veth_is_noticed_and_put_right(one_joined, until
     assert {link["mtu"] for link in one_joined.devices().values()} == {9000}
 
 
-def test_a_port_that_somebody_removed_is_plugged_again_with_both_ends_down(one_joined, until):
+def test_a_port_that_somebody_removed_is_plugged_again_with_both_ends_down(one_joined):
     one_joined.ovs.vsctl("del-port", "phy-br-ex")
     until(lambda: any(isinstance(event, FeedLost) for event in one_joined.heard))
     up = []
@@ -241,7 +242,7 @@ def test_what_the_driver_does_itself_is_no_news(joined, before):
 
 
 @pytest.mark.spec("L2-03")
-def test_bridge_and_switch_may_go_and_come_back(one_joined, until):
+def test_bridge_and_switch_may_go_and_come_back(one_joined):
     one_joined.ovs.vsctl("del-br", "br-ex")
     one_joined.ovs.add_bridge("br-ex")
     until(one_joined.is_right)

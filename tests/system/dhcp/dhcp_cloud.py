@@ -6,12 +6,11 @@ import contextlib
 import itertools
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from dhcp_renewals import Renewals
 
@@ -20,19 +19,9 @@ from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc
 from netfw.testing.lab.dhcp_lease import Lease
 from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.waiting import PATIENCE, until
 
-T = TypeVar("T")
-PATIENCE = 40.0
 _COUNTER = itertools.count(1)
-
-
-def await_that(condition: Callable[[], T], what: str = "it") -> T:
-    """What *condition* returns once that is true."""
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what}: not in {PATIENCE:g} s"
-        time.sleep(0.02)
-    return found
 
 
 def agents_of(*hosts: ServedHost) -> tuple[PrivateAgent, ...]:
@@ -92,7 +81,7 @@ def _ready_cloud(scheduling: Mapping[str, object]) -> Iterator[Cloud]:
         for host in made.hosts:
             host.service.start()
         start_all(*agents)
-        await_that(lambda: sum(each.is_alive for each in made.network.agents()) == 6)
+        until(lambda: sum(each.is_alive for each in made.network.agents()) == 6)
         yield made
         stop_all(*agents)
         for agent in agents:
@@ -114,8 +103,8 @@ class DhcpNet:
 
     def __exit__(self, *_: object) -> None:
         self.remove()
-        await_that(lambda: not self.places(), "its namespaces are gone")
-        await_that(lambda: not any(self.files(host).exists() for host in self.cloud.hosts))
+        until(lambda: not self.places(), "its namespaces are gone")
+        until(lambda: not any(self.files(host).exists() for host in self.cloud.hosts))
 
     def subnet(self, version: int, *, second: bool = False, **more: Any) -> Any:
         cidr = (
@@ -203,7 +192,7 @@ class DhcpNet:
 
     def kill_server(self, host: ServedHost) -> int:
         """End its dnsmasq as a crash would; the pid that it had."""
-        pid = await_that(lambda: self.server_pid(host), "dnsmasq runs")
+        pid = until(lambda: self.server_pid(host), "dnsmasq runs")
         os.kill(pid, signal.SIGKILL)
         return pid
 

@@ -10,7 +10,9 @@ import time
 from typing import Any
 
 import pytest
-from dhcp_cloud import DhcpNet, agents_of, await_that, leased, start_all, stop_all
+from dhcp_cloud import DhcpNet, agents_of, leased, start_all, stop_all
+
+from netfw.testing.lab.waiting import until
 
 SEEDS = int(os.environ.get("NETFW_SEEDS", "2"))
 
@@ -45,7 +47,7 @@ def test_a_killed_server_is_back_and_knows_its_leases(net: DhcpNet) -> None:
         (place,) = net.places()
         for _ in range(2):
             pid = net.kill_server(place)
-            await_that(lambda pid=pid: net.server_pid(place) not in (None, pid), "it is back")
+            until(lambda pid=pid: net.server_pid(place) not in (None, pid), "it is back")
             renewals.check()
     assert client.renew() == lease
 
@@ -63,7 +65,7 @@ def test_a_server_that_died_while_no_agent_was_there_is_back_with_the_agent(net:
 @pytest.mark.spec("DHCP-23", "DHCP-49")
 def test_a_switch_that_is_restarted_costs_no_lease(net: DhcpNet) -> None:
     """The devices of a switch in userspace go with it, also from namespaces."""
-    (place,) = await_that(net.places, "it is served")
+    (place,) = until(net.places, "it is served")
     other = 1 - net.cloud.hosts.index(place)
     with net.renewing(other) as renewals:
         place.host.restart_switch()
@@ -80,10 +82,10 @@ def test_a_killed_proxy_is_back(net: DhcpNet) -> None:
         found = place.host.attempt(["pgrep", "-f", pattern]).output.split()
         return set(map(int, found))
 
-    before = await_that(proxies, "a proxy runs")
+    before = until(proxies, "a proxy runs")
     for pid in before:
         os.kill(pid, signal.SIGKILL)
-    await_that(lambda: proxies() and not proxies() & before, "it is back")
+    until(lambda: proxies() and not proxies() & before, "it is back")
 
 
 @pytest.mark.spec("DHCP-03", "DHCP-06", "DHCP-09", "DHCP-49")
@@ -120,7 +122,7 @@ def test_an_agent_killed_at_any_moment_loses_no_port(net: DhcpNet, seed: int) ->
             stopped.set()
             thread.join()
         place.dhcp.wait_for(lambda status: bool(status.get("ready")))
-        await_that(lambda: net.served_ports(place) == net.ports.keys(), "all ports are served")
+        until(lambda: net.served_ports(place) == net.ports.keys(), "all ports are served")
         for port, _ in list(net.ports.values())[-2:]:
             leased(net.client(port), port)
         assert gone
@@ -145,13 +147,13 @@ def test_a_server_that_was_away_costs_no_lease(net: DhcpNet) -> None:
 def test_what_was_deleted_while_an_agent_was_away_is_gone_when_it_is_back(net: DhcpNet) -> None:
     other = DhcpNet(net.cloud, "short-lived")
     other.subnet(4)
-    (place,) = await_that(other.places, "it is served")
-    await_that(lambda: other.server_pid(place), "by dnsmasq")
+    (place,) = until(other.places, "it is served")
+    until(lambda: other.server_pid(place), "by dnsmasq")
     place.dhcp.stop()
     assert other.server_pid(place) is not None
     other.remove()
     place.dhcp.start()
-    await_that(lambda: not other.places() and not other.files(place).exists(), "it is gone")
+    until(lambda: not other.places() and not other.files(place).exists(), "it is gone")
 
 
 def test_agents_can_be_stopped_while_the_server_is_away(net: DhcpNet) -> None:

@@ -6,9 +6,10 @@ import json
 import time
 
 import pytest
-from dhcp_cloud import DhcpNet, await_that, dhcp_agent, leased
+from dhcp_cloud import DhcpNet, dhcp_agent, leased
 
 from netfw.cli.demo.server_chapter import ServedHost
+from netfw.testing.lab.waiting import until
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -46,7 +47,7 @@ def test_a_server_whose_port_was_removed_from_the_switch_has_it_again(net: DhcpN
     (server,) = net.servers()
     place.host.ovs.vsctl("del-port", f"tap{server.id[:11]}")
     since = time.monotonic()
-    await_that(lambda: carriers(net, place) == [True], "its device")
+    until(lambda: carriers(net, place) == [True], "its device")
     net.boot(0)
     assert time.monotonic() - since < SOON
     assert dhcp_agent(net.cloud, place).is_alive

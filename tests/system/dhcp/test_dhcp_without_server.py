@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 import yaml
-from dhcp_cloud import Clouds, await_that, start_all, stop_all
+from dhcp_cloud import Clouds, start_all, stop_all
 from dhcp_renewals import Renewals
 
 from netfw.cli.demo.agent_chapter import reached
@@ -23,6 +23,7 @@ from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.metadata_service import MetadataService
+from netfw.testing.lab.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -160,7 +161,7 @@ def _check_hand_over(site: FileSite, client: Udhcpc) -> None:
         site.port("blue-dhcp")["host"] = two.host.name
         site.content["assignments"][0]["host"] = two.host.name
         site.write()
-        await_that(lambda: _namespaces(two) and not _namespaces(one), "it is handed over")
+        until(lambda: _namespaces(two) and not _namespaces(one), "it is handed over")
         renewals.check()
     assert client.renew() == lease
 

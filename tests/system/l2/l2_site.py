@@ -12,11 +12,10 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from attrs import frozen
 from l2_topology import Net, Port, Topology
@@ -29,24 +28,13 @@ from netfw.plan import Plan
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device, Instance, Plug
 from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.waiting import PATIENCE, until
 
-T = TypeVar("T")
 BIN = Path(sys.executable).parent
 PHYSNET, PROVIDER = "physnet1", "br-phys"
 TUNNELS = ("vxlan", "gre", "geneve")
-PATIENCE = 60.0
-"""Seconds for what takes one on an idle machine."""
 SOON = 0.2
 """Seconds after which what did not come back is asked for again, where that is allowed."""
-
-
-def until(condition: Callable[[], T], said: Callable[[], object] = lambda: "") -> T:
-    """What *condition* returns, once that is true."""
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"it did not happen in time: {said()}"
-        time.sleep(0.02)
-    return found
 
 
 @frozen(kw_only=True)

@@ -8,10 +8,10 @@ import threading
 import time
 from collections.abc import Iterator
 
-from l2_site import until
 from l2_topology import Port
 
 from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.waiting import until
 
 INTERVAL = 0.005
 GRACE = 2.0

@@ -2,7 +2,9 @@
 
 import pytest
 from l2_ears import listening
-from l2_site import MESH4, POPULATED4, SOON, Site, until
+from l2_site import MESH4, POPULATED4, SOON, Site
+
+from netfw.testing.lab.waiting import until
 
 DEAD = "4095"
 pytestmark = pytest.mark.flavours(MESH4)

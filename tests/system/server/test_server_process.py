@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from netfw.messaging.remote import RemoteSource
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.databases import PrivatePostgres
 from netfw.testing.lab.server import PrivateNetfw
+from netfw.testing.lab.waiting import until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -32,13 +32,6 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture(autouse=True)
 def _sandbox() -> None:
     sandbox.require()
-
-
-def await_that(condition: Callable[[], Any], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def make_network(server: PrivateNetfw, name: str) -> int:
@@ -58,11 +51,11 @@ def children(pid: int) -> list[int]:
 @pytest.mark.spec("ML2-11")
 def test_workers_share_the_sockets_and_a_killed_one_is_begun_again(tmp_path: Path) -> None:
     with PrivateNetfw(tmp_path / "server", arguments=["--workers", "2"]) as server:
-        await_that(lambda: len(children(server.pid)) == 2)
+        until(lambda: len(children(server.pid)) == 2)
         before = children(server.pid)
         os.kill(before[0], signal.SIGKILL)
-        await_that(lambda: len(set(children(server.pid)) - {before[0]}) == 2)
-        await_that(server.ready)
+        until(lambda: len(set(children(server.pid)) - {before[0]}) == 2)
+        until(server.ready)
         for number in range(20):
             assert make_network(server, f"n{number}") == 201
         assert names(server) == {f"n{number}" for number in range(20)}
@@ -91,7 +84,7 @@ def test_what_was_answered_outlives_a_kill_and_what_was_not_is_whole_or_not_at_a
 
     client = threading.Thread(target=work)
     client.start()
-    await_that(lambda: len(answered) >= 10)
+    until(lambda: len(answered) >= 10)
     server.kill()
     client.join()
     with server:
@@ -182,16 +175,16 @@ def test_probes_say_how_it_is_and_why_not(tmp_path: Path) -> None:
             assert (status, "NeutronError" in answer) == (503, True)
             assert server.request("GET", "/healthz")[0] == 200
             postgres.start()
-            await_that(server.ready)
+            until(server.ready)
             assert make_network(server, "back") == 201
         postgres.kill()
         beginning = threading.Thread(target=server.start)
         beginning.start()
-        await_that(lambda: "does not answer" in str(probe(server)[1]))
+        until(lambda: "does not answer" in str(probe(server)[1]))
         assert probe(server)[0] == 503
         status, answer = server.request("GET", "/v2.0/networks")
         assert (status, answer["NeutronError"]["type"]) == (503, "ServiceUnavailable")
-        await_that(lambda: "waiting for it" in server.log.read_text())
+        until(lambda: "waiting for it" in server.log.read_text())
         postgres.start()
         beginning.join()
         assert names(server) == {"back"}
@@ -214,7 +207,7 @@ def test_api_and_messages_run_apart_over_one_database(tmp_path: Path) -> None:
             interest = Interest("host1", {Service.L2})
             cursor = list(source.snapshot(interest))[-1].cursor
             stop = source.watch(interest, lambda: hints.append(time.monotonic()))
-            await_that(lambda: bool(hints))
+            until(lambda: bool(hints))
             hints.clear()
             make_network(api, "blue")
             _, answer = api.request("GET", "/v2.0/networks?name=blue")
@@ -222,7 +215,7 @@ def test_api_and_messages_run_apart_over_one_database(tmp_path: Path) -> None:
             port = {"network_id": network, "binding:host_id": "host1"}
             assert api.request("POST", "/v2.0/ports", {"port": port})[0] == 201
             began = time.monotonic()
-            await_that(lambda: bool(hints), 5)
+            until(lambda: bool(hints), seconds=5)
             changed = source.changes(interest, cursor)
             kinds = sorted(type(each).__name__ for each in changed.put)
             assert kinds[:2] == ["Network", "Port"]
@@ -252,10 +245,10 @@ def test_rules_tokens_and_logging_change_while_it_runs(tmp_path: Path) -> None:
         assert server.request("POST", "/v2.0/networks", body, member)[0] == 201
         rules.write_text('create_network: "role:admin"\n')
         server.reload()
-        await_that(lambda: server.request("POST", "/v2.0/networks", body, member)[0] == 403)
+        until(lambda: server.request("POST", "/v2.0/networks", body, member)[0] == 403)
         rules.write_text('create_netwrk: "role:admin"\n')
         server.reload()
-        await_that(lambda: "create_netwrk" in log.read_text())
+        until(lambda: "create_netwrk" in log.read_text())
         assert server.request("POST", "/v2.0/networks", body, member)[0] == 403
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         assert {"time", "level", "logger", "message"} <= lines[-1].keys()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from netfw.testing.lab.waiting import until
+
 pytestmark = pytest.mark.real
 
 PROGRAM = """
@@ -27,13 +29,6 @@ def serve(conf, orders):
 options = {"acme": [cfg.StrOpt("mode", default="a", mutable=True), cfg.IntOpt("size", default=1)]}
 sys.exit(run("acme", sys.argv[1:], serve, options))
 """
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
 
 
 class Running:
@@ -79,10 +74,10 @@ def test_hangup_reloads_options_and_log_levels(start: Callable[[str], Running]) 
     acme = start("[acme]\nmode = a\n")
     acme.write("log_levels = acme:debug\n[acme]\nmode = b\nsize = 2\n")
     acme.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: acme.logged("acme.size needs a restart to become 2, and stays 1"))
+    until(lambda: acme.logged("acme.size needs a restart to become 2, and stays 1"))
     assert acme.log.read_text().count("acme.size") == 1
-    wait_for(lambda: acme.logged("acme.mode is now 'b', was 'a'"))
-    wait_for(lambda: acme.logged("DEBUG acme mode b"))
+    until(lambda: acme.logged("acme.mode is now 'b', was 'a'"))
+    until(lambda: acme.logged("DEBUG acme mode b"))
     assert acme.end() == (0, "stopped\n")
 
 
@@ -91,10 +86,10 @@ def test_a_file_that_can_not_be_read_changes_nothing(start: Callable[[str], Runn
     acme = start("[acme]\nmode = a\n")
     acme.write("log_level = loud\n")
     acme.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: acme.logged("not reloaded"))
+    until(lambda: acme.logged("not reloaded"))
     acme.write("log_levels = acme:loud\n")
     acme.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: acme.logged("acme can not have the level 'loud'"))
+    until(lambda: acme.logged("acme can not have the level 'loud'"))
     assert acme.end()[0] == 0
 
 
@@ -103,19 +98,19 @@ def test_the_work_is_told_when_options_have_changed(start: Callable[[str], Runni
     acme = start("[acme]\nmode = a\n")
     acme.write("[acme]\nmode = b\n")
     acme.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: acme.logged("told of mode b"))
+    until(lambda: acme.logged("told of mode b"))
 
 
 def test_a_rotated_log_is_opened_anew(start: Callable[[str], Running]) -> None:
     acme = start("")
     os.rename(acme.log, acme.log.with_suffix(".old"))
     acme.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: acme.logged("reloaded"))
+    until(lambda: acme.logged("reloaded"))
 
 
 def test_an_option_that_nobody_reads_is_warned_about(start: Callable[[str], Running]) -> None:
     acme = start("[acme]\ncolour = a\n")
-    wait_for(lambda: acme.logged("colour is not an option"))
+    until(lambda: acme.logged("colour is not an option"))
 
 
 def test_a_misspelt_option_ends_with_a_sentence_and_status_2(tmp_path: Path) -> None:
@@ -148,5 +143,5 @@ def test_a_storm_of_signals_neither_hangs_nor_ends_a_process(
         time.sleep(0.002)
     acme.write("[acme]\nmode = b\n")
     acme.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: acme.logged("acme.mode is now 'b', was 'a'"))
+    until(lambda: acme.logged("acme.mode is now 'b', was 'a'"))
     assert acme.end() == (0, "stopped\n")

@@ -8,11 +8,11 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 from netfw.cli.workers import Workers, inherited
+from netfw.testing.lab.waiting import until
 
 pytestmark = pytest.mark.real
 
@@ -42,13 +42,6 @@ def ask(port: int) -> tuple[int, int]:
     return int(number), int(pid)
 
 
-def wait_for(condition):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
-
-
 def is_there(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -73,11 +66,11 @@ def port():
 
 def test_workers_share_the_socket_and_one_that_is_killed_is_begun_again(port):
     number, workers = port
-    wait_for(lambda: len(workers.pids()) == 2)
+    until(lambda: len(workers.pids()) == 2)
     before = set(workers.pids())
     _, victim = ask(number)
     os.kill(victim, signal.SIGKILL)
-    wait_for(lambda: len(workers.pids()) == 2 and victim not in workers.pids())
+    until(lambda: len(workers.pids()) == 2 and victim not in workers.pids())
     assert len(before & set(workers.pids())) == 1
     assert ask(number)[1] in workers.pids()
 
@@ -89,7 +82,7 @@ def test_workers_end_with_a_parent_that_is_killed():
         _, pid = ask(int(parent.stdout.readline()))
         parent.kill()
         parent.wait()
-        wait_for(lambda: not is_there(pid))
+        until(lambda: not is_there(pid))
     finally:
         parent.kill()
         parent.wait()

@@ -23,6 +23,7 @@ from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
+from netfw.testing.lab.waiting import until
 
 HERE = Interest("h1", {Service.L2})
 ONE = "networks: [{name: n}]\nports: [{name: p, network: n, host: h1}]\n"
@@ -64,13 +65,6 @@ def problems(path: Path) -> list[str]:
     source = status(path)["source"]
     assert isinstance(source, dict)
     return [fault["problem"] for fault in source["faults"]]
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.005)
 
 
 class FakeTime:
@@ -269,7 +263,7 @@ def test_who_watches_is_told_of_a_change(path: Path) -> None:
 def test_closing_ends_the_looking(path: Path) -> None:
     source = FileSource(path, poll=0.02, settle=0)
     source.watch(HERE, lambda: None)
-    eventually(lambda: bool(source.items()))
+    until(lambda: bool(source.items()))
     source.close()
     assert "netfw-file-source" not in {thread.name for thread in threading.enumerate()}
 
