@@ -11,6 +11,7 @@ from dnsmasq_host import DnsmasqHost
 
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, server_port, wanted
+from netfw_drivers.dnsmasq.settings import INFINITE
 
 
 def without_second(net: Net) -> Net:
@@ -40,7 +41,7 @@ def test_the_leases_of_a_subnet_that_is_switched_off_are_forgotten(host: Dnsmasq
     assert lease.ip == heir.ip
 
 
-@pytest.mark.spec("DHCP-29")
+@pytest.mark.spec("DHCP-46")
 def test_a_lease_that_dnsmasq_does_not_know_keeps_no_leftovers_here(host: DnsmasqHost) -> None:
     net, other = a_net(), a_net()
     port = net.tenant(20)
@@ -63,6 +64,22 @@ def test_a_lease_that_dnsmasq_does_not_know_keeps_no_leftovers_here(host: Dnsmas
     lease = host.lease(port)
     assert lease is not None
     assert lease.ip == port.ip
+
+
+@pytest.mark.spec("DHCP-44")
+def test_leases_for_ever_are_written_as_such_before_dnsmasq_starts(host: DnsmasqHost) -> None:
+    host.settings = evolve(host.settings, lease=INFINITE)
+    host.restart()
+    net = a_net()
+    port = net.tenant(20)
+    assert host.put(net, port).ok
+    (line,) = host.leases(net).splitlines()
+    assert line.startswith(f"0 {port.mac} {port.ip} ")
+    lease = host.lease(port)
+    assert lease is not None
+    assert lease.seconds == 0xFFFFFFFF
+    (line,) = host.leases(net).splitlines()
+    assert line.startswith(f"0 {port.mac} {port.ip} ")
 
 
 @pytest.mark.spec("DHCP-46", "DHCP-47")

@@ -159,15 +159,15 @@ class Rig:
         self._clients.append(client)
         return client
 
-    def lease6(self, mac: Mac, *, stateless: bool = False) -> Lease6 | None:
+    def lease6(self, mac: Mac, *, stateless: bool = False, hoped: bool = True) -> Lease6 | None:
         self._become(mac)
         client = Dhclient6(self._guest, stateless=stateless)
         self._clients.append(client)
-        return client.lease(PATIENCE)
+        return client.lease(PATIENCE if hoped else IN_VAIN)
 
-    def announcement(self, mac: Mac) -> Announcement | None:
+    def announcement(self, mac: Mac, patience: float = PATIENCE) -> Announcement | None:
         self._become(mac)
-        return solicit(self._guest, PATIENCE)
+        return solicit(self._guest, patience)
 
     def _become(self, mac: Mac) -> None:
         for client in self._clients:
