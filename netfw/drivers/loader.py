@@ -6,8 +6,11 @@ with its distribution and the reason, early, and the others go on.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from attrs import frozen
@@ -48,15 +51,14 @@ def load(kind: Kind[D], name: str) -> type[D]:
         or two distributions claim the name.
     """
     group = _group(kind)
-    points = sorted(
-        (point for point in entry_points(group=group) if point.name == name), key=_origin
-    )
-    if not points:
+    claims = _claims(_points_at(_places()), group, name) or _claims(_points(), group, name)
+    if not claims:
         raise DriverNotFound(group, name, installed(kind))
-    if len({point.value for point in points}) > 1:
-        claims = ", ".join(f"{_origin(point)} ({point.value})" for point in points)
-        raise DriverInvalid(f"{group}: {name!r} is claimed by {claims}; uninstall all but one")
-    return check(kind, name, _import(points[0]), _origin(points[0]))
+    if len({point.value for _, point in claims}) > 1:
+        said = ", ".join(f"{origin} ({point.value})" for origin, point in claims)
+        raise DriverInvalid(f"{group}: {name!r} is claimed by {said}; uninstall all but one")
+    origin, point = claims[0]
+    return check(kind, name, _import(point, origin), origin)
 
 
 def create(kind: Kind[D], name: str, options: Mapping[str, Any], host: Host) -> D:
@@ -195,7 +197,7 @@ def _written_for(kind: type[Driver], driver: type[Driver]) -> int | None:
     return None
 
 
-def _import(point: EntryPoint) -> object:
+def _import(point: EntryPoint, origin: str) -> object:
     """Have stevedore import what *point* names, and nothing else.
 
     The entry points are ours, not stevedore's: its caches, in the process and on disk, forget
@@ -214,11 +216,41 @@ def _import(point: EntryPoint) -> object:
         found: object = OnePoint(point.group, on_load_failure_callback=failed).extensions[0].plugin
     except (Exception, SystemExit) as exc:
         raise DriverInvalid(
-            f"{point.group}: {point.name!r} from {_origin(point)} can not be imported: "
+            f"{point.group}: {point.name!r} from {origin} can not be imported: "
             f"{type(exc).__name__}: {exc}"
         ) from exc
     return found
 
 
+def _claims(points: EntryPoints, group: str, name: str) -> list[tuple[str, EntryPoint]]:
+    """Who registers something as *name*, in the order of the distributions."""
+    return sorted((_origin(point), point) for point in points.select(group=group, name=name))
+
+
+def _places() -> tuple[tuple[str, int], ...]:
+    """Where distributions are, with what is other after one came or went."""
+    return tuple((place, _changed(place)) for place in sys.path)
+
+
+def _changed(place: str) -> int:
+    try:
+        return os.stat(place or ".").st_mtime_ns
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=1)
+def _points_at(places: tuple[tuple[str, int], ...]) -> EntryPoints:
+    """All entry points; a program loads many drivers, and this reads a file of each package."""
+    return _points()
+
+
+def _points() -> EntryPoints:
+    return cast(EntryPoints, entry_points())
+
+
 def _origin(point: EntryPoint) -> str:
-    return f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"
+    if point.dist is None:
+        return "an unknown distribution"
+    metadata = point.dist.metadata
+    return f"{metadata['Name']} {metadata['Version']}"

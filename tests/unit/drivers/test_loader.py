@@ -82,6 +82,44 @@ def test_a_driver_is_loaded_by_its_name(site: Site) -> None:
 
 
 @pytest.mark.spec("DRV-10", "DRV-12")
+@pytest.mark.parametrize("before", [None, "other"])
+def test_a_driver_that_is_installed_later_is_found(site: Site, before: str | None) -> None:
+    """In a place where nothing was, and where the program has found drivers before."""
+    if before:
+        site.install("other_driver", GOOD, name=before, distribution="other", cls="Acme")
+        load(InterfaceDriver, before)
+    with pytest.raises(DriverNotFound):
+        load(InterfaceDriver, "acme")
+    site.install("acme_driver", GOOD, name="acme", distribution="acme-net", cls="Acme")
+    assert load(InterfaceDriver, "acme").__module__ == "acme_driver"
+
+
+def test_a_claim_that_comes_later_is_refused_too(site: Site) -> None:
+    site.install("acme_driver", GOOD, name="acme", distribution="acme-net", cls="Acme")
+    load(InterfaceDriver, "acme")
+    site.install("other_driver", GOOD, name="acme", distribution="other", cls="Acme")
+    with pytest.raises(DriverInvalid, match="claimed by acme-net"):
+        load(InterfaceDriver, "acme")
+
+
+def test_all_entry_points_are_read_once_for_many_drivers(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.install("acme_driver", GOOD, name="acme", distribution="acme-net", cls="Acme")
+    load(InterfaceDriver, "acme")
+    reads: list[Path] = []
+    read = Path.read_text
+
+    def counted(path: Path, *args: object, **more: object) -> str:
+        reads.append(path)
+        return read(path, *args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "read_text", counted)
+    for _ in range(3):
+        load(InterfaceDriver, "acme")
+    assert not [path for path in reads if path.name == "entry_points.txt"]
+
+
 def test_a_driver_is_made_from_checked_options(site: Site) -> None:
     site.install("acme_b", GOOD, name="acme", distribution="acme-net", cls="Acme")
     driver = create(InterfaceDriver, "acme", {"switch": "sw1", "retries": "5"}, LocalHost())
