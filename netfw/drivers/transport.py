@@ -72,7 +72,8 @@ class Transport(Driver):
        ``publish`` neither waits for them nor fails because of them.  Several hints of one topic
        may become one, the last of them: a listener may rely on the topic and on nothing else.
     4. Connections are made again after an interruption, with pauses that grow; registrations
-       survive it.  Neither ``serve`` nor ``subscribe`` needs anybody to be there.
+       survive it.  Neither ``serve`` nor ``subscribe`` needs anybody to be there, and ``call``
+       waits for a server as long as its time-out lasts.
     5. A stranger is refused before his message is read, a message larger than the limit before
        it is stored; both are logged with the peer and the reason, by the transport or its broker.
     6. Requests of one caller may be answered in any order; a slow handler holds up no other while

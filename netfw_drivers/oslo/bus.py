@@ -75,6 +75,11 @@ class Bus:
             for each in self._url.hosts
         ]
 
+    def way_to(self, topic: str) -> tuple[str, str]:
+        """The exchange and the queue of requests to *topic*; the queue's name is its key, too."""
+        target = self._target("call", topic)
+        return target.exchange, target.topic
+
     def call(self, topic: str, fields: dict[str, Any], timeout: float) -> object:
         """What a server of *topic* answers."""
         client = self._client(self._target("call", topic))

@@ -20,6 +20,7 @@ from netfw_drivers.oslo.bus import Bus
 from netfw_drivers.oslo.fields import from_error, from_message, to_answer, to_message
 from netfw_drivers.oslo.options import Settings
 from netfw_drivers.oslo.postman import Postman
+from netfw_drivers.oslo.signpost import Signpost
 from netfw_drivers.oslo.station import Endpoint, Station, patiently
 from netfw_drivers.oslo.threads import oslo_messaging
 from netfw_drivers.oslo.watch import BrokerWatch
@@ -63,6 +64,7 @@ class Exchange:
         self._topics: dict[str, Listening] = {}
         self._closed = False
         self._watch = BrokerWatch(settings, self._bus.hosts(), self._look)
+        self._signpost = Signpost(settings, self._bus, self._watch)
         self._postman = Postman(self._bus, self._watch, self._unheard)
         self._watch.start()
 
@@ -85,9 +87,7 @@ class Exchange:
                 raise BackendUnavailable("this process has too many requests under way")
             return answer.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError as exc:
-            raise BackendUnavailable(
-                f"no answer on {message.topic} to {message.method} within {timeout:g} s"
-            ) from exc
+            raise BackendUnavailable(self._silence(message, timeout)) from exc
         finally:
             with self._lock:
                 self._waiting.discard(answer)
@@ -154,14 +154,22 @@ class Exchange:
         self._watch.close()
         self._callers.close(wait=False)
         self._hearing.close()
+        patiently(self._signpost.close, _PATIENCE)
         patiently(self._bus.close, _PATIENCE)
+
+    def _silence(self, message: Message, timeout: float) -> str:
+        if self._watch.there and not self._signpost.knows(message.topic):
+            return f"nobody serves {message.topic} within {timeout:g} s: is the server started?"
+        return f"no answer on {message.topic} to {message.method} within {timeout:g} s"
 
     def _ask(self, message: Message, deadline: float, answer: Future[Message]) -> None:
         """Send a request and wait for its answer, in a thread that nobody misses."""
-        left = deadline - time.monotonic()
-        if left <= 0 or not answer.set_running_or_notify_cancel():
+        if time.monotonic() > deadline or not answer.set_running_or_notify_cancel():
             return
         try:
+            if not self._signpost.wait(message.topic, deadline, answer.done):
+                return  # who asks is told by now
+            left = max(0.001, deadline - time.monotonic())
             outcome = to_answer(self._bus.call(message.topic, from_message(message), left))
         except oslo_messaging.MessagingTimeout:
             outcome = BackendUnavailable(f"no answer on {message.topic} to {message.method}")

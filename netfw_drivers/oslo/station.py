@@ -15,6 +15,9 @@ LOG = logging.getLogger(__name__)
 _PATIENCE = 10.0
 """Seconds after which what oslo.messaging has not let go of is left to itself."""
 
+_AGAIN = 2.0
+"""Seconds until the broker is asked again for a queue that it refused."""
+
 
 class Endpoint:
     """What oslo.messaging calls; its method names are those on the wire."""
@@ -89,17 +92,27 @@ class Station:
     def _run(self) -> None:
         while not self._stopping.is_set():
             if self._watch.wait(1.0):
-                break
-        else:
-            return
+                if self._starts():
+                    return
+                self._stopping.wait(_AGAIN)
+
+    def _starts(self) -> bool:
         server = self._bus.server(self._kind, self._topic, self._name, self._endpoint)
-        server.start(override_pool_size=self._threads)
+        try:
+            server.start(override_pool_size=self._threads)
+        except Exception as exc:  # noqa: BLE001 - of kombu, of sockets, of the broker
+            LOG.error(
+                "%s can not be served yet, and is tried again in %g s: %s",
+                self._topic, _AGAIN, exc,
+            )  # fmt: skip
+            return False
         self._server = server
         if self._stopping.is_set():
             server.stop()
             server.wait()
         else:
             self._ready()
+        return True
 
     def _rouse(self) -> None:
         """Send it a message: it would look up in a few seconds only."""

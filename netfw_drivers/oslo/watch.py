@@ -17,6 +17,7 @@ from contextlib import suppress
 import amqp
 
 from netfw_drivers.oslo.bus import BrokerHost
+from netfw_drivers.oslo.dialing import abandon, line_to
 from netfw_drivers.oslo.options import Settings
 
 LOG = logging.getLogger(__name__)
@@ -84,13 +85,13 @@ class BrokerWatch:
         """Be connected as long as that lasts; ``False``: it never was."""
         hosts = random.sample(self._hosts, len(self._hosts))
         for each in hosts:
-            connection = self._connection(each)
+            connection = line_to(each, self._settings, self._settings.heartbeat)
             where = f"{each.host} port {each.port}"
             try:
                 connection.connect()
             except (OSError, amqp.AMQPError) as exc:
                 self._complain(f"no broker at {where}: {exc}")
-                _abandon(connection)
+                abandon(connection)
                 continue
             LOG.info("connected to the broker at %s", where)
             self._stand(connection)
@@ -99,24 +100,10 @@ class BrokerWatch:
             except (OSError, amqp.AMQPError) as exc:
                 if not self._closed:
                     self._complain(f"the broker at {where} is gone: {exc}")
-            _abandon(connection)
+            abandon(connection)
             self._fall()
             return True
         return False
-
-    def _connection(self, host: BrokerHost) -> amqp.Connection:
-        return amqp.Connection(
-            host=f"[{host.host}]:{host.port}" if ":" in host.host else f"{host.host}:{host.port}",
-            userid=host.user,
-            password=host.password,
-            virtual_host=host.virtual_host,
-            login_method="AMQPLAIN",
-            ssl=host.tls or False,
-            connect_timeout=self._settings.connect,
-            read_timeout=self._settings.connect,
-            heartbeat=self._settings.heartbeat,
-            client_properties={"capabilities": {"authentication_failure_close": True}},
-        )
 
     def _last(self, connection: amqp.Connection) -> None:
         """Until the connection breaks, or this is closed."""
@@ -141,9 +128,3 @@ class BrokerWatch:
     def _complain(self, why: str) -> None:
         LOG.log(logging.DEBUG if why == self.why else logging.WARNING, "%s", why)
         self.why = why
-
-
-def _abandon(connection: amqp.Connection) -> None:
-    """Let go of a connection that broke, in whatever state it is."""
-    with suppress(OSError, amqp.AMQPError, AttributeError, ValueError):
-        connection.collect()

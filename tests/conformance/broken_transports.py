@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import ClassVar
 
 from attrs import evolve
@@ -16,6 +17,7 @@ ARRIVE = "test_messages_arrive_as_they_were_sent"
 BREAKS = "test_a_request_whose_connection_breaks_is_not_sent_again"
 CLOSED = "test_a_server_that_is_closed_lets_handlers_finish"
 DETAILS = "test_the_details_of_other_errors_stay_with_the_server"
+EARLY = "test_a_request_waits_for_a_server_that_comes_in_time"
 END_WAITS = "test_the_end_of_a_registration_waits_for_its_handlers"
 ERRORS = "test_errors_arrive_as_they_were_raised"
 EVERYBODY = "test_a_hint_reaches_everybody_who_listens_and_nobody_else"
@@ -231,6 +233,18 @@ class NeedsAServer(BrokenTransport):
                 if topic == "news" and not self._ears:
                     return lambda: None
         return super().subscribe(topic, listener)
+
+
+class CallsNobody(BrokenTransport):
+    """Gives up at once when nobody is there."""
+
+    refused_by = frozenset({EARLY})
+
+    def call(self, message: Message, timeout: float) -> Message:
+        relay = str(self._settings.connect[0]).removeprefix("unix:")
+        if not Path(relay).with_name("server").exists():
+            raise BackendUnavailable("nobody is there")
+        return super().call(message, timeout)
 
 
 class HearsForEver(BrokenTransport):

@@ -103,6 +103,30 @@ class TransportCalls(TransportStage):
             assert errand.ends(self.SHORT + self.SLACK)
             assert isinstance(errand.error, BackendUnavailable), errand.error
 
+    @proves(Transport, 4)
+    def test_a_request_waits_for_a_server_that_comes_in_time(self) -> None:
+        with self.stage() as stage:
+            client = stage.client()
+            with pytest.raises(BackendUnavailable):  # then whatever is in between is connected
+                client.call(request("anybody"), self.SHORT)
+            early = [b"one", b"other"]
+            errands = [
+                Errand(lambda body=body: client.call(request("early", body), self.PATIENCE))  # type: ignore[misc]
+                for body in early
+            ]
+            assert not errands[0].ends(self.SHORT), "it does not wait"
+            seen: list[Message] = []
+
+            def handler(message: Message, caller: Caller) -> Message:
+                seen.append(message)
+                return message
+
+            stage.server().serve(SERVER, handler)
+            for errand in errands:
+                assert errand.ends(self.PATIENCE + self.SLACK)
+                assert errand.error is None, f"it was lost: {errand.error}"
+            assert sorted(each.body for each in seen) == early, "sent twice, or too late"
+
     @proves(Transport, 1)
     def test_a_late_answer_is_nobody_elses(self) -> None:
         with self.stage() as stage:

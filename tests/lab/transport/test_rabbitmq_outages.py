@@ -8,9 +8,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import amqp
 import pytest
 from wire_tools import Callers, eventually, request
 
@@ -19,7 +21,7 @@ from netfw.drivers.loader import create
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import BackendUnavailable
 from netfw.testing.lab.certificates import PrivateAuthority
-from netfw.testing.lab.rabbitmq import TLS_PORT, PrivateRabbitmq
+from netfw.testing.lab.rabbitmq import PASSWORD, TLS_PORT, USER, PrivateRabbitmq
 
 pytestmark = [
     # kombu leaves sockets of connections that broke to the garbage collector
@@ -75,6 +77,13 @@ def answers(client, seconds=30.0):
     return eventually(asks, seconds)
 
 
+@contextmanager
+def raw_channel() -> Iterator[amqp.Channel]:
+    """A way to change what the broker has, behind everybody's back."""
+    with amqp.Connection("127.0.0.1", USER, PASSWORD, login_method="AMQPLAIN") as connection:
+        yield connection.channel()
+
+
 @pytest.mark.spec("RPC-01")
 def test_everything_goes_on_after_a_broker_was_killed(broker, over):
     server, client, heard = over(), over(), []
@@ -96,6 +105,22 @@ def test_everything_goes_on_after_a_broker_was_killed(broker, over):
     assert answers(client)
     server.publish(Message(topic="news", method="now"))
     assert eventually(lambda: "now" in heard)
+
+
+@pytest.mark.spec("RPC-01")
+def test_a_topic_is_served_as_soon_as_the_broker_has_a_queue_for_it(broker, over, caplog):
+    """Somebody else's queue of that name is in the way, until it is deleted."""
+    server, client = over(prefix="taken"), over(prefix="taken")
+    with raw_channel() as channel:
+        channel.queue_declare("taken.call.server", arguments={"x-max-length": 1}, auto_delete=False)
+    server.serve("server", Callers())
+    assert eventually(lambda: "can not be served yet" in caplog.text)
+    assert "inequivalent arg 'x-max-length'" in caplog.text
+    with pytest.raises(BackendUnavailable):
+        client.call(request(), 0.5)
+    with raw_channel() as channel:
+        channel.queue_delete("taken.call.server")
+    assert answers(client)
 
 
 @pytest.mark.spec("RPC-06")
