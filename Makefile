@@ -10,6 +10,8 @@ IMAGINED := tests/conformance/broken $(wildcard tests/conformance/test_broken_*.
 ON_SQLITE := tests/server
 SERVER_LABS := $(wildcard tests/lab/server_*) tests/lab/transport
 L2_FAULTS := $(patsubst %,tests/system/l2/test_l2_%.py,faults firewall)
+# Tests start hundreds of agents; each would compile all of netfw again.
+unexport PYTHONDONTWRITEBYTECODE
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help demo test unit server lint types imports lab conformance conformance-values conformance-real lab-server system system-server system-dhcp system-l2 system-l2-faults tempest fuzz samples spec docs bench clean packages
@@ -114,6 +116,7 @@ bench: packages $(READY) ## figures against the raw tools, as ratios of one run:
 
 clean: ## remove what make made, the environment too
 	rm -rf $(VENV) build dist docs/_build .netfw .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +
 
 packages:
 	@tools/install-packages
