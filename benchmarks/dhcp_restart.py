@@ -19,6 +19,7 @@ from pathlib import Path
 from benchmarks.dhcp_agent import memory
 from benchmarks.dhcp_rig import Rig, many_watchers, rig
 from benchmarks.figure import Figure, ratio
+from benchmarks.imports import IMPORT, list_modules
 from benchmarks.l2_rig import run_alone, seconds
 from benchmarks.server_limits import resident
 from netfw.testing.lab.waiting import until
@@ -27,32 +28,15 @@ NETWORKS = 200
 PORTS = 5
 ROUNDS = 3
 TARGET = 3.0
-_LIST = """
-import json, sys
-from netfw.cli.dhcp_agent import main
-status = main(sys.argv[2:])
-names = [name for name, module in sys.modules.items() if module and name != "__main__"]
-open(sys.argv[1], "w").write(json.dumps(names))
-sys.exit(status)
-"""
-_LEAST = """
-import importlib, json, sys
-names = json.load(open(sys.argv[1]))
-if "eventlet" not in names:
-    sys.modules["eventlet"] = None
-for name in ["netfw.cli.dhcp_agent", *names]:
-    try:
-        importlib.import_module(name)
-    except (ImportError, AttributeError):
-        pass
+_LEAST = f"""{IMPORT}
 from netfw.drivers.host import LocalHost
 from netfw.drivers.interest import Interest, Service
 from netfw.drivers.loader import create
 from netfw.drivers.transport import Transport
 from netfw.messaging.remote import RemoteSource
-transport = create(Transport, "local", {"connect": sys.argv[2]}, LocalHost())
+transport = create(Transport, "local", {{"connect": sys.argv[2]}}, LocalHost())
 source = RemoteSource(transport)
-assert sum(len(page.put) for page in source.snapshot(Interest(sys.argv[3], {Service.DHCP})))
+assert sum(len(page.put) for page in source.snapshot(Interest(sys.argv[3], {{Service.DHCP}})))
 source.close()
 transport.close()
 """
@@ -62,7 +46,8 @@ def figures(networks: int = NETWORKS) -> Iterator[Figure]:
     """The figures of this file."""
     with many_watchers(networks * 2), rig() as found:
         _serve(found, networks)
-        modules = _modules(found)
+        found.dhcp.stop()
+        modules = list_modules(found.host, "netfw.cli.dhcp_agent", found.dhcp.conf)
         before = found.servers()
         raw, own = [], []
         least, used = [], []
@@ -109,17 +94,6 @@ def _serve(found: Rig, networks: int) -> None:
         f"all served {time.monotonic() - made:.1f} s later",
         flush=True,
     )
-
-
-def _modules(found: Rig) -> Path:
-    """A file with the names of all modules that the agent has imported when it is ready."""
-    path = found.dhcp.directory / "modules.json"
-    found.dhcp.stop()
-    arguments = ["--config-file", str(found.dhcp.conf), "--once"]
-    process = found.host.spawn([sys.executable, "-c", _LIST, str(path), *arguments])
-    if process.wait():
-        raise RuntimeError(f"the agent ended with {process.returncode}")
-    return path
 
 
 def _least(found: Rig, modules: Path) -> None:

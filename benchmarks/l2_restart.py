@@ -17,6 +17,7 @@ from pathlib import Path
 from attrs import frozen
 
 from benchmarks.figure import Figure, ratio
+from benchmarks.imports import IMPORT, list_modules
 from benchmarks.l2_rig import Rig, environment, rig, run_alone, seconds
 from netfw.testing.lab.waiting import until
 
@@ -26,25 +27,6 @@ TARGET = 3.0
 CHOSEN = (200, 1000)
 _CLOSE = 0.5
 """Seconds by which two dumps may differ about when a flow was made."""
-_LIST = """
-import json, sys
-from netfw.cli.ovs_agent import main
-status = main(sys.argv[2:])
-names = [name for name, module in sys.modules.items() if module and name != "__main__"]
-open(sys.argv[1], "w").write(json.dumps(names))
-sys.exit(status)
-"""
-_IMPORT = """
-import importlib, json, sys
-names = json.load(open(sys.argv[1]))
-if "eventlet" not in names:
-    sys.modules["eventlet"] = None
-for name in ["netfw.cli.ovs_agent", *sorted(names)]:
-    try:
-        importlib.import_module(name)
-    except (ImportError, AttributeError):
-        pass
-"""
 
 
 @frozen(kw_only=True)
@@ -88,7 +70,7 @@ def _measure(size: int) -> Restart:
         until(lambda: host.passed(start)[0] >= size, "the wiring")
         time.sleep(3)
         host.stop()
-        modules = _modules(host)
+        modules = list_modules(host.host, "netfw.cli.ovs_agent", host.conf)
         before = host.since()
         with instance.pinging(target) as ping:
             for _ in range(ROUNDS):
@@ -100,21 +82,9 @@ def _measure(size: int) -> Restart:
     return Restart(raw=min(raw), own=min(own), changed=changed, lost=lost)
 
 
-def _modules(host: Rig) -> Path:
-    """A file with the names of all modules that the agent has imported when it is ready."""
-    path = host.directory / "modules.json"
-    arguments = ["--config-file", str(host.conf), "--once"]
-    process = host.host.spawn(
-        [sys.executable, "-c", _LIST, str(path), *arguments], env=environment()
-    )
-    if process.wait():
-        raise RuntimeError(f"the agent ended with {process.returncode}")
-    return path
-
-
 def _least(host: Rig, modules: Path) -> None:
     ovs = host.host.ovs
-    argv = [sys.executable, "-c", _IMPORT, str(modules)]
+    argv = [sys.executable, "-c", IMPORT, str(modules)]
     subprocess.run(argv, env=environment(), check=True)
     for bridge in ("br-int", "br-tun"):
         ovs.ofctl("-O", "OpenFlow13", "dump-flows", ovs.management(bridge))
