@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from contextlib import suppress
 
@@ -89,6 +90,20 @@ def test_without_the_agent_guests_are_told_so_and_its_return_is_enough(place: Ha
     place.agent_comes()
     assert status(place.ask()) == b"200"
     assert place.pids() == before
+
+
+def test_an_agent_that_does_not_answer_in_time_is_not_waited_for(place: HaproxyPlace):
+    put(place, metadata_proxy_answer_timeout=1)
+    place.agent_goes()
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(place.door))
+        place.door.chmod(0o666)
+        silent.listen()
+        with place.room.connect(METADATA, 80) as guest:
+            guest.sendall(request())
+            guest.settimeout(10)
+            assert status(guest.recv(1000)) == b"504"
+    place.door.unlink()
 
 
 @pytest.mark.parametrize(
