@@ -10,6 +10,7 @@ from dhcp_cloud import DhcpNet, leased
 from openstack.exceptions import BadRequestException
 
 from netfw.cli.demo.server_chapter import Cloud
+from netfw.testing.lab.waiting import until
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -93,22 +94,28 @@ def test_hostile_names_of_things_reach_no_file_and_no_command(cloud: Cloud) -> N
 
 @pytest.mark.spec("DHCP-48", "DHCP-03")
 def test_what_only_the_driver_can_refuse_concerns_its_port_alone(net: DhcpNet) -> None:
-    """An address of the other family is told by no API; its neighbours are served as ever."""
-    odd = [{"opt_name": "tag:evil,bootfile-name", "opt_value": "x"}]
-    odd += [{"opt_name": "26", "opt_value": "1400"}, {"opt_name": "mtu", "opt_value": "1300"}]
-    try:
-        refused: Any = net.port(0, extra_dhcp_opts=odd)
-    except BadRequestException:
-        refused = None  # heard even earlier
-    port, client, lease = net.boot(0)
-    assert client.renew() == lease
+    """Text for the API; for dnsmasq it is nearly octets, and nobody knows what it makes of it."""
+    odd = {"opt_name": "vendor-class", "opt_value": "0a:ff:"}
+    refused = net.port(0, extra_dhcp_opts=[odd])
+    client = net.client(refused)
+    neighbour, other, lease = net.boot(0)
     (place,) = net.places()
-    if refused is not None and refused.id not in net.served_ports(place):
-        net.cloud.network.update_port(
-            refused.id, extra_dhcp_opts=[{**each, "opt_value": None} for each in odd]
-        )
-        leased(net.client(refused), refused)
-    assert leased(client, port) == lease
+    told = f"port {refused.id}"
+    until(lambda: "nearly bytes" in place.dhcp.status()["degraded"].get(told, ""))
+    assert net.served_ports(place) == {neighbour.id}
+    until(lambda: _status(net, neighbour) == "ACTIVE")
+    assert _status(net, refused) == "DOWN"
+    assert other.renew() == lease
+
+    net.cloud.network.update_port(refused.id, extra_dhcp_opts=[{**odd, "opt_value": None}])
+    leased(client, refused)
+    until(lambda: _status(net, refused) == "ACTIVE")
+    until(lambda: not place.dhcp.status()["degraded"], place.dhcp.status)
+    assert leased(other, neighbour) == lease
+
+
+def _status(net: DhcpNet, port: Any) -> str:
+    return str(net.cloud.network.get_port(port.id).status)
 
 
 def _text(net: DhcpNet) -> str:
