@@ -13,6 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -43,11 +44,21 @@ class PrivateServer:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """End the server at once, as a crash of its machine would."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-            self._process = None
+        """End the server at once, as a crash of its machine would: whatever it has begun, too."""
+        if self._process is None:
+            return
+        parent = self._process.pid
+        self._process.send_signal(signal.SIGSTOP)  # it begins nothing more
+        os.waitid(os.P_PID, parent, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        for child in children:
+            with suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+        while any(map(_runs, children)):
+            time.sleep(0.001)
 
     def stop(self, *, keep: bool = False) -> None:
         """End the server and, unless told otherwise, remove its files."""
@@ -200,6 +211,15 @@ def _program(name: str) -> str:
     if path is None:
         raise BackendBroken(f"{name} is not installed: run tools/install-packages")
     return path
+
+
+def _runs(pid: str) -> bool:
+    """Whether it is there, and not only to be buried."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in ("Z", "X")
 
 
 def _run(*argv: str | Path) -> None:
