@@ -1,14 +1,23 @@
 """The DHCP agent, put together from its configuration."""
 
 from contextlib import suppress
+from ipaddress import ip_interface
+from uuid import UUID
 
 import pytest
 
 from netfw.agents.agenda import Pauses
+from netfw.agents.replica import Change
 from netfw.cli.dhcp_agent import main
 from netfw.cli.dhcp_parts import PROGRAM, DhcpParts, dhcp_groups
 from netfw.conf.reading import read, refuse_misspelt
+from netfw.drivers.keys import NetworkKey
 from netfw.errors import ConfigError
+from netfw.model.binding import Binding
+from netfw.model.ids import NetworkId, PortId, SubnetId
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.subnet import Subnet
 
 
 def conf_of(tmp_path, agent="", more=""):
@@ -65,3 +74,52 @@ def test_without_a_metadata_driver_there_is_none(tmp_path):
     with DhcpParts(conf_of(tmp_path, "interface_driver = null\nmetadata_driver =")) as parts:
         assert parts.metadata is None
         assert "metadata driver none" in str(parts)
+
+
+ROUTED = """
+from netfw.drivers.base import Capability, DriverInfo
+from netfw_drivers.null.interface import NullInterfaceDriver
+
+class Routed(NullInterfaceDriver):
+    def describe(self):
+        return DriverInfo("routed", {Capability.GATEWAY_ADDRESSES})
+"""
+
+
+@pytest.fixture
+def routed(tmp_path, monkeypatch):
+    """A vendor's driver for a fabric that routes is installed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    site = tmp_path / "site"
+    info = site / "routed-1.dist-info"
+    info.mkdir(parents=True)
+    (site / "a_routed_fabric.py").write_text(ROUTED)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: routed\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[netfw.interface_drivers]\nrouted = a_routed_fabric:Routed\n"
+    )
+    monkeypatch.syspath_prepend(str(site))
+    return "interface_driver = routed"
+
+
+@pytest.mark.spec("DHCP-21", "DHCP-45")
+def test_in_a_fabric_that_routes_the_gateways_addresses_are_served_from(tmp_path, routed):
+    network = Network(id=NetworkId(UUID(int=1)))
+    subnet = Subnet(
+        id=SubnetId(UUID(int=2)), network_id=network.id, cidr="10.0.0.0/24", gateway="10.0.0.1"
+    )
+    server = Port(
+        id=PortId(UUID(int=3)),
+        network_id=network.id,
+        mac="fa:16:3e:00:00:03",
+        device_owner="network:dhcp",
+        binding=Binding(host="here"),
+    )
+    with DhcpParts(conf_of(tmp_path, routed)) as parts:
+        parts.agent.learn(Change(put=(network, subnet, server), complete=True))
+        dhcp, *_ = parts.agent.everything()
+        wanted = dhcp.update.put[NetworkKey(network.id)]
+        assert wanted.server.addresses == (ip_interface("10.0.0.1/24"),)
+        plan = "\n".join(dhcp.driver.plan(dhcp.update, dhcp.driver.observe(dhcp.update)).lines())
+        assert "--bind-dynamic" in plan
+        assert "--bridge-interface=tap" in plan
