@@ -12,6 +12,7 @@ All of them are gone when the test ends, however it ends.
 
 from __future__ import annotations
 
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -47,6 +48,16 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
         sys.stderr.flush()
         sandbox.enter([sys.executable, *sys.orig_argv[1:]])
     return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers of pytest-xdist share no network: each gets a sandbox within the sandbox."""
+    if config.option.sandbox and getattr(config.option, "tx", None):
+        worker = shlex.join(sandbox.command([sys.executable]))
+        config.option.tx = [
+            f"popen//python={worker}" if spec == "popen" else spec for spec in config.option.tx
+        ]
 
 
 class MakeLab(Protocol):

@@ -321,3 +321,36 @@ def test_two_runs_side_by_side_do_not_meet(suite: Path) -> None:
         output, _ = one.communicate(timeout=60)
         assert "2 passed" in output
         assert one.returncode == 0
+
+
+APART = """
+import os, time
+from pathlib import Path
+import pytest
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_apart(number, worker_id):
+    mine = Path(f"/run/{worker_id}")
+    mine.touch()
+    if number == 1:
+        os.system("ip link add only type veth peer name here")
+    deadline = time.monotonic() + 60
+    while len(list(Path(os.environ["MEETING"]).iterdir())) < 2:
+        Path(os.environ["MEETING"], worker_id).touch()
+        assert time.monotonic() < deadline, "the other one did not come"
+        time.sleep(0.01)
+    assert [path.name for path in Path("/run").iterdir()] == [worker_id]
+    devices = {"lo", "only", "here"} if number == 1 else {"lo"}
+    assert set(os.listdir("/sys/class/net")) == devices
+"""
+
+
+def test_workers_of_one_run_do_not_meet_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite, meeting = tmp_path / "test_apart.py", tmp_path / "meeting"
+    suite.write_text(APART)
+    meeting.mkdir()
+    monkeypatch.setenv("MEETING", str(meeting))
+    done = _pytest(suite, "-n", "2")
+    assert "2 passed" in done.stdout, done.stdout
