@@ -91,10 +91,13 @@ tempest: packages $(READY) ## the network API tests of Tempest and neutron-tempe
 	$(call STEP,Tempest)
 	@$(BIN)/python tests/tempest/run.py
 
-fuzz: packages $(READY) ## the long forms: policies, packets and API requests by chance, for more than an hour
+fuzz: packages $(READY) ## the long forms: policies, packets, histories and API requests by chance, for more than an hour
 	$(call STEP,firewalls by chance)
 	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/test_ovs_firewall.py \
 	    tests/conformance/test_iptables_firewall.py -k "Chance or nothing_leaks"
+	$(call STEP,histories of sources by chance)
+	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/test_file_source.py \
+	    tests/conformance/test_remote_source.py tests/lab/server_source/test_database_source.py -k any_history
 	$(call STEP,requests by chance: NETFW_API_SECONDS=3600)
 	@NETFW_LONG=1 $(PYTEST) -q tests/server/api/test_api_chance.py
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from netfw.drivers.state_source import StateSource
 from netfw.messaging.file import FileSource
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Setting
+
+LONG = bool(os.environ.get("NETFW_LONG"))
 
 
 class OnAFile(StateSourceConformance):
@@ -34,12 +37,13 @@ class OnAFile(StateSourceConformance):
 @pytest.mark.spec("DRV-21")
 class TestJsonSource(OnAFile):
     name = "topology.json"
+    examples = settings(OnAFile.examples, max_examples=150 if LONG else 30)
 
 
 @pytest.mark.spec("DRV-21")
 class TestYamlSource(OnAFile):
     name = "topology.yaml"
-    examples = settings(OnAFile.examples, max_examples=30)
+    examples = settings(OnAFile.examples, max_examples=30 if LONG else 10)
 
 
 def test_the_source_that_reads_a_file_loads_by_its_name() -> None:

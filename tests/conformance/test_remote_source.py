@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,13 +23,14 @@ from netfw.testing.conformance.state_world import Setting
 from netfw.testing.fakes.transport import Wire
 from netfw_drivers.local.transport import LocalTransport
 
+LONG = bool(os.environ.get("NETFW_LONG"))
 BYTES = 700
 """About one resource in a message."""
 
 
 @pytest.mark.spec("RPC-02", "RPC-04", "RPC-07")
 class TestOverAWire(StateSourceConformance):
-    examples = settings(StateSourceConformance.examples, max_examples=50)
+    examples = settings(StateSourceConformance.examples, max_examples=50 if LONG else 20)
 
     @contextmanager
     def setting(self, page: int) -> Iterator[Setting]:
@@ -50,7 +52,7 @@ class TestOverAWire(StateSourceConformance):
 
 @pytest.mark.spec("RPC-01", "RPC-02", "RPC-04", "RPC-07")
 class TestOverASocket(StateSourceConformance):
-    examples = settings(StateSourceConformance.examples, max_examples=20)
+    examples = settings(StateSourceConformance.examples, max_examples=20 if LONG else 8)
 
     @contextmanager
     def setting(self, page: int) -> Iterator[Setting]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,6 +23,8 @@ from netfw.testing.conformance.state_play import write
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Follower, Setting
 from netfw.testing.fakes.transport import Wire
+
+LONG = bool(os.environ.get("NETFW_LONG"))
 
 
 class OnADatabase(StateSourceConformance):
@@ -68,13 +71,13 @@ class OnADatabase(StateSourceConformance):
 @pytest.mark.spec("RPC-02", "RPC-07")
 class TestOnSqlite(OnADatabase):
     backend = "sqlite"
-    examples = settings(OnADatabase.examples, max_examples=40)
+    examples = settings(OnADatabase.examples, max_examples=40 if LONG else 12)
 
 
 @pytest.mark.spec("RPC-02", "RPC-07")
 class TestOnPostgresql(OnADatabase):
     backend = "postgresql"
-    examples = settings(OnADatabase.examples, max_examples=10)
+    examples = settings(OnADatabase.examples, max_examples=10 if LONG else 4)
 
     @contextmanager
     def setting(self, page: int) -> Iterator[Setting]:
@@ -90,7 +93,7 @@ class TestOnPostgresql(OnADatabase):
 @pytest.mark.spec("RPC-02", "RPC-07")
 class TestOnMariadb(OnADatabase):
     backend = "mariadb"
-    examples = settings(OnADatabase.examples, max_examples=10)
+    examples = settings(OnADatabase.examples, max_examples=10 if LONG else 4)
 
 
 @pytest.mark.spec("RPC-02", "RPC-04", "RPC-07")
@@ -98,7 +101,7 @@ class TestFromAnotherProcess(OnADatabase):
     """All of it: an agent's source, a transport, the desk of the server, the database."""
 
     backend = "sqlite"
-    examples = settings(OnADatabase.examples, max_examples=20)
+    examples = settings(OnADatabase.examples, max_examples=20 if LONG else 5)
 
     @contextmanager
     def setting(self, page: int) -> Iterator[Setting]:
