@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
@@ -9,12 +10,19 @@ from uuid import UUID
 
 from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.keys import NetworkKey
+from netfw.errors import NetfwError, NotFound
+from netfw.linux.station import Guard, Station, Stations
+from netfw.model.device import DHCP_NAMESPACE, dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
+from netfw_drivers.dnsmasq.book import id_of
+
+LOG = logging.getLogger(__name__)
 
 
 class Devices:
     """Asks for networks to be put again whose devices changed; hears the interface driver, and
-    passes on that it may have missed something.
+    passes on that it may have missed something.  What the kernel says is heard of networks that
+    are kept.
 
     A network at which the driver is at work is asked for when that is done, and not at all when it
     failed: what was changed was taken back then, and it is tried again when it is time.
@@ -25,10 +33,12 @@ class Devices:
 
     def __init__(
         self,
+        stations: Stations,
         served_from: Callable[[PortId], NetworkId | None],
         tell: Callable[[Event], None],
     ) -> None:
         self._served_from, self._tell = served_from, tell
+        self._guard = Guard(stations, self._spoilt)
         self._lock = threading.Lock()
         self._busy: set[NetworkId] = set()
         self._changed: set[NetworkId] = set()
@@ -45,10 +55,25 @@ class Devices:
             networks -= self._busy
         self._ask(networks)
 
+    def keep(self, network: NetworkId, station: Station) -> None:
+        """*network* is served as it should be, until the driver is at work at it again."""
+        try:
+            self._guard.keep(station)
+        except NotFound:
+            self._ask({network})
+        except NetfwError as error:
+            LOG.warning("what is done to %s is noticed by audits alone: %s", station.netns, error)
+
+    def close(self) -> None:
+        """Keep nothing any more."""
+        self._guard.close()
+
     @contextmanager
     def at_work(self, networks: Set[NetworkId]) -> Iterator[set[NetworkId]]:
         """While the driver is at work at *networks*; gives a set for those that are done."""
         done: set[NetworkId] = set()
+        for network in networks:
+            self._guard.leave(dhcp_namespace(network))
         with self._lock:
             self._busy |= networks
         try:
@@ -59,6 +84,10 @@ class Devices:
                 self._changed -= networks
                 self._busy -= networks
             self._ask(changed & done)
+
+    def _spoilt(self, namespace: str) -> None:
+        id = id_of(namespace.removeprefix(DHCP_NAMESPACE))
+        self._ask({NetworkId(id)} if id is not None else set())
 
     def _ask(self, networks: Set[NetworkId]) -> None:
         if networks:

@@ -36,18 +36,18 @@ from netfw.linux.station import Stations
 from netfw.linux.tenure import Tenure
 from netfw.model.device import DHCP_NAMESPACE, dhcp_namespace
 from netfw.model.ids import NetworkId
-from netfw.plan import Operation, Outcome, Plan, Stage, Update
+from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.dnsmasq.access import why_unreachable
 from netfw_drivers.dnsmasq.book import Book, id_of
 from netfw_drivers.dnsmasq.devices import Devices, is_device_of
 from netfw_drivers.dnsmasq.modes import why_not
 from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
 from netfw_drivers.dnsmasq.pace import LEASE_BYTES
-from netfw_drivers.dnsmasq.plan import plan_dhcp
+from netfw_drivers.dnsmasq.plan import owners, plan_dhcp, put_networks, steps
 from netfw_drivers.dnsmasq.pulse import Pulse
 from netfw_drivers.dnsmasq.settings import OPTIONS, Settings, settings_from
 from netfw_drivers.dnsmasq.settled import read_settled
-from netfw_drivers.dnsmasq.steps import SERVICE, PutNetwork, RunServer, StopServer, process_key
+from netfw_drivers.dnsmasq.steps import SERVICE, RunServer, StopServer, process_key
 from netfw_drivers.dnsmasq.terms import Terms
 from netfw_drivers.dnsmasq.watched import directories_there
 from netfw_drivers.dnsmasq.workshop import Workshop
@@ -102,7 +102,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         outspoken = settings.config_file is None
         self._pulse = Pulse(check_interval, self._served, outspoken=outspoken)
         self._sinks: list[Sink] = []
-        self._devices = Devices(self._book.served_from, self._tell)
+        self._devices = Devices(self._stations, self._book.served_from, self._tell)
         self._conflicts: dict[DhcpKey, NetfwError] = {}
 
     @classmethod
@@ -172,12 +172,12 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         self._tenure.take()
-        new = {key for key in _put_networks(plan) if not self._book.shelf(key.network).there}
+        new = {key for key in put_networks(plan) if not self._book.shelf(key.network).there}
         for number, stage in enumerate(plan.stages):
             try:
                 self._carry_out(stage)
             except OperationRefused as refusal:
-                blamed = _owners(refusal)
+                blamed = owners(refusal)
                 if isinstance(refusal.__cause__, Conflict):
                     self._conflicts |= dict.fromkeys(blamed, refusal.__cause__)
                 self._take_back(new & blamed)
@@ -195,9 +195,9 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         former: dict[DhcpKey, NetworkId] = {
             key: homes[key.port] for key in update if isinstance(key, PortKey) and key.port in homes
         }
-        with self._devices.at_work(_networks(update.put)) as done:
+        with self._devices.at_work(self._worked_at(update)) as done:
             outcome = super().converge(update)
-            done.update(_networks(outcome.done))
+            done.update(_networks(outcome.done & update.put.keys()))
         self._remember(update, outcome)
         lost = dict(self._keep_watch(outcome.done & update.put.keys()))
         lost |= {key: self._conflicts.get(key, error) for key, error in outcome.failed.items()}
@@ -220,9 +220,9 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
 
     def _resume(self, done: Iterable[Stage], undone: Iterable[Stage]) -> None:
         """Start what was ended for changes that came to nothing, with its files as they are."""
-        ended = {step.network for step in _steps(done) if isinstance(step, StopServer)}
+        ended = {step.network for step in steps(done) if isinstance(step, StopServer)}
         for stage in undone:
-            for step in _steps([stage]):
+            for step in steps([stage]):
                 if isinstance(step, RunServer) and step.files.network in ended:
                     with suppress(OperationRefused):  # the next try finds that it is to be started
                         self._carry_out(stage)
@@ -240,6 +240,12 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
                 network: NetworkKey(network) not in scope.keep for network in self._held_networks()
             }
         return found | {key.network: True for key in scope if isinstance(key, NetworkKey)}
+
+    def _worked_at(self, update: Update[DhcpKey, DhcpValue]) -> set[NetworkId]:
+        named = update.put.keys() | update.keep
+        told = self._book.told_networks() if update.complete else frozenset()
+        garbage = {network for network in told if NetworkKey(network) not in named}
+        return _networks(update) | garbage
 
     def _held_networks(self) -> frozenset[NetworkId]:
         """Networks of which there are files, a namespace or a process."""
@@ -294,10 +300,14 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
     def _keep_watch(self, keys: Iterable[DhcpKey]) -> Iterator[tuple[DhcpKey, NetfwError]]:
         """Take over what runs, so that its death is noticed; those for which that went wrong."""
         for key in keys:
-            if not isinstance(key, NetworkKey) or key.network in self._watched:
+            if not isinstance(key, NetworkKey):
                 continue
             network = self._book.told(key.network)
             assert network is not None, "it was remembered"
+            if self._sinks:
+                self._devices.keep(key.network, self._terms.station(key.network, network))
+            if key.network in self._watched:
+                continue
             program = self._terms.recipe(key.network, network).program
             try:
                 self._processes().start(process_key(key.network), program)
@@ -341,6 +351,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             self._watched.clear()
         if supervisor is not None:
             supervisor.close()
+        self._devices.close()
         self._book.forget_all()
 
     def _processes(self) -> Supervisor:
@@ -367,21 +378,6 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
 
 def _networks(keys: Iterable[DhcpKey]) -> set[NetworkId]:
     return {key.network for key in keys if isinstance(key, NetworkKey)}
-
-
-def _put_networks(plan: Plan) -> Iterator[NetworkKey]:
-    for operation in plan:
-        if isinstance(operation.payload, PutNetwork):
-            yield NetworkKey(operation.payload.files.network)
-
-
-def _steps(stages: Iterable[Stage]) -> Iterator[object]:
-    return (operation.payload for stage in stages for operation in stage.operations)
-
-
-def _owners(refusal: OperationRefused) -> frozenset[DhcpKey]:
-    operations = (each for each in refusal.reasons if isinstance(each, Operation))
-    return frozenset(cast(DhcpKey, owner) for each in operations for owner in each.owners)
 
 
 def _is_in(namespace: str, running: Running) -> bool:

@@ -13,19 +13,20 @@ Rules found by trying (dnsmasq 2.90):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import cast
 
 from attrs import define, field
 
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort, DhcpValue
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.errors import NetfwError
+from netfw.errors import NetfwError, OperationRefused
 from netfw.linux.station.plan import plan_removal
 from netfw.model.ids import NetworkId, PortId
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.dnsmasq.draft import UNSERVED, Draft, stage
 from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
-from netfw_drivers.dnsmasq.steps import RemoveFiles, StopServer
+from netfw_drivers.dnsmasq.steps import PutNetwork, RemoveFiles, StopServer
 from netfw_drivers.dnsmasq.terms import Terms
 
 
@@ -109,3 +110,19 @@ def _removal(id: NetworkId, found: FoundNetwork, terms: Terms) -> Iterator[Stage
     if found.shelf.there:
         files = RemoveFiles(terms.files(id))
         yield stage(Operation(f"files/{id}", files.text, frozenset({owner}), files))
+
+
+def put_networks(plan: Plan) -> frozenset[NetworkKey]:
+    """The networks whose files a plan writes."""
+    puts = (step for step in steps(plan.stages) if isinstance(step, PutNetwork))
+    return frozenset(NetworkKey(put.files.network) for put in puts)
+
+
+def steps(stages: Iterable[Stage]) -> Iterator[object]:
+    return (operation.payload for stage in stages for operation in stage.operations)
+
+
+def owners(refusal: OperationRefused) -> frozenset[DhcpKey]:
+    """Whom that concerns which was refused."""
+    operations = (each for each in refusal.reasons if isinstance(each, Operation))
+    return frozenset(cast(DhcpKey, owner) for each in operations for owner in each.owners)

@@ -17,6 +17,8 @@ from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.place import Place
 
 PATIENCE = 10.0
+QUIET = 0.5
+"""Within which whoever has something to say has said it."""
 Harm = Callable[[DnsmasqHost, Net], None]
 
 
@@ -35,6 +37,32 @@ def delete_device(host: DnsmasqHost, net: Net) -> None:
     Place().run(["ip", "-n", dhcp_namespace(net.id), "link", "delete", device])
 
 
+def take_down(host: DnsmasqHost, net: Net) -> None:
+    device = host.interface.device_name(net.value.server.id)
+    Place().run(["ip", "-n", dhcp_namespace(net.id), "link", "set", device, "down"])
+
+
+def take_address(host: DnsmasqHost, net: Net) -> None:
+    device = host.interface.device_name(net.value.server.id)
+    address = str(net.value.server.addresses[0])
+    Place().run(["ip", "-n", dhcp_namespace(net.id), "address", "del", address, "dev", device])
+
+
+def add_address(host: DnsmasqHost, net: Net) -> None:
+    device = host.interface.device_name(net.value.server.id)
+    Place().run(
+        ["ip", "-n", dhcp_namespace(net.id), "address", "add", "192.0.2.9/24", "dev", device]
+    )
+
+
+def take_route(host: DnsmasqHost, net: Net) -> None:
+    Place().run(["ip", "-n", dhcp_namespace(net.id), "route", "del", "default"])
+
+
+def delete_namespace(host: DnsmasqHost, net: Net) -> None:
+    Place().run(["ip", "netns", "delete", dhcp_namespace(net.id)])
+
+
 @pytest.fixture(params=[False, True], ids=["internal", "veth"])
 def host(ovs: PrivateOvs, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[DnsmasqHost]:
     with DnsmasqHost(ovs, tmp_path, use_veth=request.param) as made:
@@ -47,6 +75,17 @@ def await_call(host: DnsmasqHost, net: Net, since: int) -> None:
     while not any(_is_about(event, net) for event in host.events[since:]):
         assert time.monotonic() < deadline, f"nobody asked for it: {host.events}"
         time.sleep(0.01)
+
+
+def await_silence(host: DnsmasqHost) -> int:
+    """Wait until nobody asks for anything; how often somebody did."""
+    deadline = time.monotonic() + PATIENCE
+    since = -1
+    while since != len(host.events):
+        assert time.monotonic() < deadline, f"there is no end of it: {host.events}"
+        since = len(host.events)
+        time.sleep(QUIET)
+    return since
 
 
 def _is_about(event: Event, net: Net) -> bool:
@@ -92,3 +131,24 @@ def test_a_device_that_was_deleted_comes_back_with_the_next_port(host: DnsmasqHo
     assert host.put(more).ok
     host.admit(net)
     assert_leased(host, port, more)
+
+
+@pytest.mark.spec("DHCP-28")
+@pytest.mark.parametrize(
+    "harm",
+    [delete_device, take_down, take_address, add_address, take_route, delete_namespace],
+)
+def test_what_somebody_does_by_hand_is_called_for_and_put_right(
+    host: DnsmasqHost, harm: Harm
+) -> None:
+    net, other = a_net(), a_net()
+    port = net.tenant(20)
+    assert host.put(net, other, port).ok
+    since = await_silence(host)
+    harm(host, net)
+    await_call(host, net, since)
+    assert host.put(net).ok
+    assert_leased(host, port)
+    assert str(host.plan(net, port)) == "nothing to do"
+    assert not any(_is_about(event, other) for event in host.events[since:])
+    await_silence(host)

@@ -1,4 +1,4 @@
-"""A host whose switch is restarted, or loses the port that a network is served from."""
+"""A host whose switch is restarted, or that loses what a network is served from."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SOON = 15.0
 
 def carriers(net: DhcpNet, host: ServedHost) -> list[bool]:
     """Whether each device that the network is served from there has its switch."""
-    shown = host.host.run(["ip", "-j", "-n", f"qdhcp-{net.network.id}", "link"])
-    flags = [link["flags"] for link in json.loads(shown) if link["ifname"] != "lo"]
+    shown = host.host.attempt(["ip", "-j", "-n", f"qdhcp-{net.network.id}", "link"]).output
+    flags = [link["flags"] for link in json.loads(shown or "[]") if link["ifname"] != "lo"]
     return ["LOWER_UP" in each for each in flags]
 
 
@@ -51,3 +51,20 @@ def test_a_server_whose_port_was_removed_from_the_switch_has_it_again(net: DhcpN
     net.boot(0)
     assert time.monotonic() - since < SOON
     assert dhcp_agent(net.cloud, place).is_alive
+
+
+@pytest.mark.spec("DHCP-28")
+@pytest.mark.parametrize(
+    "harm", ["-n qdhcp-{id} link delete {device}", "netns delete qdhcp-{id}"], ids=["device", "all"]
+)
+def test_what_an_operator_deletes_by_mistake_is_made_again_at_once(net: DhcpNet, harm: str) -> None:
+    old, client, lease = net.boot(0)
+    (place,) = net.places()
+    (server,) = net.servers()
+    words = harm.format(id=net.network.id, device=f"tap{server.id[:11]}")
+    place.host.run(["ip", *words.split()])
+    since = time.monotonic()
+    await_that(lambda: carriers(net, place) == [True], "its device")
+    net.boot(0)
+    assert time.monotonic() - since < SOON
+    assert leased(client, old) == lease

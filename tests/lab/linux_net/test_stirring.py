@@ -1,0 +1,179 @@
+"""In which of many namespaces something changed is told, whatever it was."""
+
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from netfw.errors import NotFound
+from netfw.linux import netns
+from netfw.linux.network import Network
+from netfw.linux.operations import (
+    AddAddress,
+    AddLink,
+    AddRoute,
+    DelAddress,
+    DelLink,
+    DelRoute,
+    NetworkOperation,
+    SetUp,
+)
+from netfw.linux.stirring import Stirring
+from netfw.linux.values import addresses, route
+
+Told = queue.Queue[frozenset[str]]
+ADDRESS = addresses("br0", ["10.0.0.2/24"])[0]
+ADDRESS6 = addresses("br0", ["fd00::2/64"])[0]
+ROUTE = route("10.9.0.0/16", via="10.0.0.1", device="br0")
+ROUTE6 = route("fd09::/64", via="fd00::1", device="br0")
+
+
+@pytest.fixture
+def told() -> Told:
+    return queue.Queue()
+
+
+@pytest.fixture
+def stirring(told: Told) -> Iterator[Stirring]:
+    made = Stirring(told.put, settle=0.05)
+    yield made
+    made.close()
+
+
+def change(namespace: str, *operations: NetworkOperation) -> None:
+    with Network(namespace) as network:
+        network.apply(operations)
+
+
+def silence(told: Told) -> bool:
+    """Nobody says anything for a moment, after what was still to be said."""
+    while True:
+        try:
+            told.get(timeout=0.3)
+        except queue.Empty:
+            return True
+
+
+def test_whatever_changes_in_a_namespace_that_is_heeded_is_told(stirring: Stirring, told: Told):
+    for name in ("blue", "green", "red"):
+        netns.create(name)
+        change(name, AddLink("br0", "bridge"), SetUp("br0"))
+    stirring.heed("blue")
+    stirring.heed("green")
+    for operation in (
+        AddAddress(ADDRESS),
+        AddAddress(ADDRESS6),
+        AddRoute(ROUTE),
+        AddRoute(ROUTE6),
+        DelRoute(ROUTE),
+        DelRoute(ROUTE6),
+        DelAddress(ADDRESS),
+        DelAddress(ADDRESS6),
+        DelLink("br0"),
+    ):
+        assert silence(told)
+        change("red", operation)
+        change("green", operation)
+        assert told.get(timeout=10) == {"green"}
+    stirring.ignore("green")
+    assert silence(told)
+    change("green", AddLink("br0", "bridge"))
+    change("blue", DelLink("br0"))
+    assert told.get(timeout=10) == {"blue"}
+
+
+def test_many_changes_are_told_together(told: Told):
+    names = {f"n{number}" for number in range(5)}
+    stirring = Stirring(told.put, settle=1.0)
+    for name in names:
+        netns.create(name)
+        stirring.heed(name)
+    for name in names:
+        change(name, AddLink("br0", "bridge"), SetUp("br0"), AddAddress(ADDRESS))
+    heard = told.get(timeout=10)
+    while heard < names:
+        heard |= told.get(timeout=10)
+    assert heard == names
+    stirring.close()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "ip netns delete blue",
+        "umount /run/netns/blue",
+        "ip netns delete blue; ip netns add blue",
+    ],
+)
+def test_a_name_that_refers_to_something_else_is_told(stirring: Stirring, told: Told, how: str):
+    netns.create("blue")
+    with netns.worker("blue"):  # somebody is in there, so that the kernel says nothing by itself
+        stirring.heed("blue")
+        subprocess.run(how, shell=True, check=True)
+        assert told.get(timeout=10) == {"blue"}
+
+
+def test_a_namespace_that_was_made_anew_is_heeded_again(stirring: Stirring, told: Told):
+    netns.create("blue")
+    stirring.heed("blue")
+    netns.delete("blue")
+    netns.create("blue")
+    stirring.heed("blue")
+    assert silence(told)
+    change("blue", AddLink("br0", "bridge"))
+    assert told.get(timeout=10) == {"blue"}
+
+
+def test_no_namespace_is_kept_alive(stirring: Stirring):
+    netns.create("blue")
+    subprocess.run("ip link add far type veth peer name near netns blue", shell=True, check=True)
+    stirring.heed("blue")
+    netns.delete("blue")
+    waiting = threading.Event()
+    for _ in range(100):
+        if "far" not in os.listdir("/sys/class/net"):
+            break
+        waiting.wait(0.1)
+    with Network(None) as own:
+        assert "far" not in own.links(), "it went with its other end"
+
+
+def test_where_announcements_were_lost_all_are_named(told: Told):
+    flooded, begun = threading.Event(), threading.Event()
+
+    def tell(names: frozenset[str]) -> None:
+        begun.set()
+        assert flooded.wait(60)
+        told.put(names)
+
+    stirring = Stirring(tell, settle=0.0, buffer_size=1 << 12)
+    for name in ("blue", "green"):
+        netns.create(name)
+        stirring.heed(name)
+    change("blue", AddLink("br0", "bridge"), SetUp("br0"))
+    assert begun.wait(10)
+    some = addresses("br0", [f"10.0.0.{number}/24" for number in range(1, 250)])
+    change("blue", *map(AddAddress, some))
+    flooded.set()
+    while told.get(timeout=10) != {"blue", "green"}:
+        pass
+    stirring.close()
+
+
+def test_it_leaves_no_thread_and_no_descriptor_and_closes_twice():
+    def state() -> tuple[int, int]:
+        return threading.active_count(), len(os.listdir("/proc/self/fd"))
+
+    before = state()
+    for _ in range(10):
+        stirring = Stirring(lambda _names: None)
+        with pytest.raises(NotFound):
+            stirring.heed("nowhere")
+        stirring.close()
+        stirring.close()
+    assert state() == before
