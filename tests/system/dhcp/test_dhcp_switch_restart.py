@@ -64,7 +64,7 @@ def test_what_an_operator_deletes_by_mistake_is_made_again_at_once(net: DhcpNet,
     words = harm.format(id=net.network.id, device=f"tap{server.id[:11]}")
     place.host.run(["ip", *words.split()])
     since = time.monotonic()
-    await_that(lambda: carriers(net, place) == [True], "its device")
+    until(lambda: carriers(net, place) == [True], "its device")
     net.boot(0)
     assert time.monotonic() - since < SOON
     assert leased(client, old) == lease
