@@ -47,6 +47,13 @@ def told_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
     return (*told, *default) if told else ()
 
 
+def untold_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
+    """Those of the subnet's own for which there is no room: whoever serves it says so."""
+    told = told_routes(network, subnet)
+    by_another = (_EVERYWHERE, *(each.destination for each in told))
+    return tuple(each for each in subnet.host_routes if each.destination not in by_another)
+
+
 def _fitting(routes: Iterable[Route], room: int) -> list[Route]:
     """The first of them that are no more than *room* octets together."""
     sizes = accumulate(map(octets, routes := list(routes)))

@@ -40,13 +40,13 @@ from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.dnsmasq.access import why_unreachable
 from netfw_drivers.dnsmasq.book import Book, id_of
 from netfw_drivers.dnsmasq.devices import Devices, is_device_of
-from netfw_drivers.dnsmasq.modes import why_not
 from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
 from netfw_drivers.dnsmasq.pace import LEASE_BYTES
 from netfw_drivers.dnsmasq.plan import owners, plan_dhcp, put_networks, steps
 from netfw_drivers.dnsmasq.pulse import Pulse
 from netfw_drivers.dnsmasq.settings import OPTIONS, Settings, settings_from
 from netfw_drivers.dnsmasq.settled import read_settled
+from netfw_drivers.dnsmasq.shortcomings import Complaints, shortcomings
 from netfw_drivers.dnsmasq.steps import SERVICE, RunServer, StopServer, process_key
 from netfw_drivers.dnsmasq.terms import Terms
 from netfw_drivers.dnsmasq.watched import directories_there
@@ -104,6 +104,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         self._sinks: list[Sink] = []
         self._devices = Devices(self._stations, self._book.served_from, self._tell)
         self._conflicts: dict[DhcpKey, NetfwError] = {}
+        self._complaints = Complaints()
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
@@ -125,9 +126,9 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         advice = f"{confs}: correct dhcp_confs, or run as a user who may" if confs else None
         closed = why_unreachable(self._settings.confs, self._settings.user)
         told = map(self._book.told, sorted(self._book.told_networks(), key=str))
-        unserved = (why_not(subnet) for network in told if network for subnet in network.subnets)
+        short = (why for network in told if network for why in shortcomings(network))
         scarce = None if confs else why_scarce(len(self._book.on_disk()))
-        faults = (*missing, advice, closed, scarce, *unserved)
+        faults = (*missing, advice, closed, scarce, *short)
         return tuple(fault for fault in faults if fault is not None)
 
     def close(self) -> None:
@@ -291,6 +292,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         for key in outcome.done | outcome.waiting.keys():
             value = update.put.get(key)
             if isinstance(key, NetworkKey):
+                self._complaints.about(key.network, cast(DhcpNetwork | None, value))
                 self._book.tell_network(key.network, cast(DhcpNetwork | None, value))
             else:
                 self._book.tell_port(key.port, cast(DhcpPort | None, value))

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpNetwork, ServerPort
 from netfw.drivers.dhcp_options import routes as coded_routes
-from netfw.drivers.dhcp_routes import told_gateway, told_routes
+from netfw.drivers.dhcp_routes import told_gateway, told_routes, untold_routes
 from netfw.model.ids import NetworkId, PortId, SegmentId, SubnetId
 from netfw.model.route import Route
 from netfw.model.subnet import Subnet
@@ -99,3 +99,16 @@ def test_of_more_routes_than_fit_those_that_nobody_asked_for_are_left_out_first(
     beside = [each for each in told if str(each.nexthop) == "0.0.0.0"]
     assert 0 < len(beside) < len(others)
     assert len(coded_routes(told)) <= 255
+
+
+@pytest.mark.spec("DHCP-43")
+def test_routes_of_the_subnet_for_which_there_is_no_room_are_known() -> None:
+    hop = ip_address("10.0.0.3")
+    many = tuple(Route(destination=f"192.168.{n}.7/32", nexthop=hop) for n in range(30))
+    everywhere = Route(destination="0.0.0.0/0", nexthop=hop)
+    few = subnet(1, "10.0.0.0/24", "10.0.0.1", host_routes=(everywhere, *many[:20]))
+    assert untold_routes(network(few), few) == ()
+    full = evolve(few, host_routes=(everywhere, *many))
+    told = told_routes(network(full), full)
+    assert set(untold_routes(network(full), full)) == set(many) - set(told)
+    assert untold_routes(network(full), full) == many[21:]
