@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from attrs import define
 from netfw.cli.demo.agent_chapter import PATIENCE, AgentHost, reached
 from netfw.cli.narration import Narration
 from netfw.testing.lab.agent import PrivateAgent
+from netfw.testing.lab.directory import passing_directory
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance, Plug
@@ -130,7 +130,7 @@ class Cloud:
 def a_cloud(options: Groups | None = None) -> Iterator[Cloud]:
     """A server with *options*, not started yet, and two hosts whose agents will ask it."""
     with Lab(hosts=2) as lab, ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="netfw-demo-")))
+        directory = stack.enter_context(passing_directory("netfw-demo."))
         directory.chmod(0o755)  # dnsmasq reads its files as a user who may do nothing else
         server = PrivateNetfw(directory / "server", options, port=PORT)
         stack.callback(server.stop)

@@ -19,7 +19,6 @@ import select
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
@@ -37,6 +36,7 @@ from netfw.testing.lab.dhcp_lease import (
     lease_of_dhclient,
     lease_of_udhcpc,
 )
+from netfw.testing.lab.directory import passing_directory
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.obstacles import search_path
 
@@ -86,7 +86,8 @@ class DhcpClient(ABC, Generic[L]):
         self.instance = instance
         self.patience = patience
         self._asked = frozenset(asked)
-        self._directory = Path(tempfile.mkdtemp(prefix="dhcp-client-"))
+        self._stack = contextlib.ExitStack()
+        self._directory = self._stack.enter_context(passing_directory("netfw-dhcp-client."))
         self._process: subprocess.Popen[bytes] | None = None
         self._script = self._directory / "script"
         self._script.write_text(_SCRIPT)
@@ -121,7 +122,7 @@ class DhcpClient(ABC, Generic[L]):
         self.end()
         with contextlib.suppress(OSError):
             os.close(self._events)
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._stack.close()
 
     def end(self) -> None:
         """Kill the process; what it configured stays."""
