@@ -433,6 +433,19 @@ def test_a_proxy_that_can_not_run_degrades_its_network_and_not_dhcp():
     assert NetworkKey(NET.id) in proxies(found)
 
 
+@pytest.mark.spec("DHCP-05")
+def test_a_network_that_can_not_be_served_has_no_proxy_either():
+    found = World(*CLOUD, ONE, THREE, rules=ISOLATED)
+    found.machine.refused[NetworkKey(NET.id)] = "no room"
+    status = found.until(lambda status: status.degraded)
+    assert status.degraded == {f"network {NET.id}": "no room"}
+    assert set(proxies(found)) == {NetworkKey(OTHER.id)}
+    found.machine.refused.clear()
+    found.turn(after=1.0)
+    found.ready()
+    assert set(proxies(found)) == {NetworkKey(NET.id), NetworkKey(OTHER.id)}
+
+
 @pytest.mark.spec("DHCP-60")
 def test_the_proxy_of_a_metadata_network_is_its_routers():
     inside = subnet(NET, cidr="169.254.0.0/16", gateway="169.254.0.1")

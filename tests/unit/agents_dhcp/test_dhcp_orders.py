@@ -1,5 +1,7 @@
 """Orders that are joined before anybody began them."""
 
+import pytest
+from attrs import evolve
 from dhcp_world import NET, SUBNET, port
 
 from netfw.agents.dhcp.desired import Desired, View, dhcp_port
@@ -19,6 +21,7 @@ def order(serial, wish=None, put=(), drop=()):
     )  # fmt: skip
 
 
+@pytest.mark.spec("DHCP-06")
 def test_of_each_key_the_newer_word_counts_and_the_rest_stays():
     joined = order(1, put=[ONE], drop=[B]).then(order(2, put=[TWO]))
     assert set(joined.put) == {A, B}
@@ -27,6 +30,9 @@ def test_of_each_key_the_newer_word_counts_and_the_rest_stays():
     joined = joined.then(order(3, drop=[A]))
     assert (set(joined.put), joined.drop) == ({B}, {A})
     assert set(joined) == {A, B}
+    moved = evolve(TWO, mac="fa:16:3e:00:00:99")
+    newest = joined.then(order(4, put=[moved]))
+    assert (newest.put, newest.serials[B]) == ({B: dhcp_port(moved)}, 4)
 
 
 def test_a_network_that_is_left_and_taken_up_again_is_as_it_was_last_wanted():
