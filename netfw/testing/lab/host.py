@@ -144,4 +144,5 @@ class Host:
         syscalls.mount("/run/netns", "/run/netns", syscalls.MS_BIND)
         syscalls.mount("", "/run/netns", syscalls.MS_SHARED)
         system.show_own_devices()
+        system.use_addresses_at_once()
         socket.sethostname(self.name)

@@ -13,7 +13,6 @@ import struct
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Interface, IPv6Interface, ip_interface
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from attrs import field, frozen
@@ -208,9 +207,7 @@ def _make_namespace(path: str) -> int:
     syscalls.unshare(syscalls.CLONE_NEWNET)
     syscalls.mount("/proc/thread-self/ns/net", path, syscalls.MS_BIND)
     raise_loopback()
-    if system.has_ipv6():
-        # Addresses are usable at once: nobody else has them, as the lab gave them.
-        Path("/proc/sys/net/ipv6/conf/default/accept_dad").write_text("0")
+    system.use_addresses_at_once()
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
