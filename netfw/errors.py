@@ -38,6 +38,9 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import ClassVar
 
+_SHORT = 120
+"""Characters of an operation that a reader takes in at a glance."""
+
 
 class NetfwError(Exception):
     """Base of every error netfw raises on purpose."""
@@ -156,7 +159,12 @@ class OperationRefused(BackendError):
 
     def __init__(self, reasons: Mapping[object, str]) -> None:
         self.reasons = dict(reasons)
-        super().__init__("; ".join(f"{operation}: {why}" for operation, why in reasons.items()))
+        super().__init__("; ".join(_refused(str(each), why) for each, why in reasons.items()))
+
+
+def _refused(operation: str, why: str) -> str:
+    """Both in one line, and what a reader looks for not behind a long command."""
+    return f"{operation}: {why}" if len(operation) <= _SHORT else f"{why} (refused: {operation})"
 
 
 class BackendBroken(BackendError):

@@ -31,3 +31,11 @@ def test_the_drawn_tree_is_the_tree() -> None:
 def test_a_near_name_is_suggested() -> None:
     assert errors.nearest("vxlna", ["vlan", "vxlan"]) == ", did you mean 'vxlan'?"
     assert errors.nearest("quux", ["vlan"]) == ""
+
+
+def test_the_reason_stands_before_a_long_command() -> None:
+    """Nobody finds it behind twenty options."""
+    short, long = "ip netns add red", f"dnsmasq {'--an-option ' * 20}"
+    refusal = errors.OperationRefused({short: "no room", long: "bad option"})
+    assert str(refusal) == f"{short}: no room; bad option (refused: {long})"
+    assert refusal.reasons == {short: "no room", long: "bad option"}
