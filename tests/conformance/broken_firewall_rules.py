@@ -1,11 +1,8 @@
-"""Firewall drivers that take rules for something else.
-
-The file has no name that pytest looks for: `test_broken_firewalls` runs it.
-"""
+"""Firewall drivers that take rules for something else."""
 
 from attrs import evolve
 from imaginary_firewall import GoodFirewall
-from imaginary_firewall_suites import suites
+from imaginary_firewall_suites import broken_among
 
 from netfw.drivers.base import Capability
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, Member, Rules
@@ -409,5 +406,4 @@ class TakesWhatItCanNotDo(GoodFirewall):
     CAPABILITIES = GoodFirewall.CAPABILITIES - {Capability.STATELESS_GROUPS}
 
 
-SUITES = suites(globals())
-globals().update(SUITES)
+BROKEN = broken_among(globals())

@@ -1,13 +1,10 @@
-"""Firewall drivers that believe too much or too little of who sends.
-
-The file has no name that pytest looks for: `test_broken_firewalls` runs it.
-"""
+"""Firewall drivers that believe too much or too little of who sends."""
 
 from ipaddress import IPv4Network, IPv6Network
 
 from attrs import evolve
 from imaginary_firewall import GoodFirewall
-from imaginary_firewall_suites import suites
+from imaginary_firewall_suites import broken_among
 
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, Rules
 from netfw.drivers.keys import GroupKey
@@ -152,5 +149,4 @@ class BelievesReplies(GoodFirewall):
         return super().fate(machine, delivery)
 
 
-SUITES = suites(globals())
-globals().update(SUITES)
+BROKEN = broken_among(globals())

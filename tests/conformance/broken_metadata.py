@@ -1,14 +1,10 @@
-"""Metadata drivers that break one promise each, and the suite for each of them.
-
-The file has no name that pytest looks for: `test_broken_metadata` runs it.
-"""
+"""Metadata drivers that break one promise each."""
 
 import threading
 
 from attrs import evolve
 from imaginary_metadata import (
     GoodMetadataDriver,
-    ImaginaryMetadataConformance,
     Process,
     ProxyOfTheMind,
     plain,
@@ -265,10 +261,3 @@ DRIVERS = {
     for name, driver in list(globals().items())
     if isinstance(driver, type) and issubclass(driver, GoodMetadataDriver)
 }
-
-globals().update(
-    {
-        f"Test{name}": type(f"Test{name}", (ImaginaryMetadataConformance,), {"DRIVER": driver})
-        for name, driver in DRIVERS.items()
-    }
-)

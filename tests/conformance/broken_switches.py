@@ -1,11 +1,7 @@
-"""Switch drivers that break one promise each, and the suite for each of them.
-
-The file has no name that pytest looks for: `test_broken_switches` runs it.
-"""
+"""Switch drivers that break one promise each."""
 
 from attrs import evolve
 from imaginary_switch import GoodSwitch
-from imaginary_switch_world import ImaginarySwitchConformance
 
 from netfw.drivers.events import FeedLost
 from netfw.drivers.keys import NetworkKey, PortKey
@@ -377,8 +373,3 @@ DRIVERS = {
     for name, driver in list(globals().items())
     if isinstance(driver, type) and issubclass(driver, GoodSwitch)
 }
-SUITES = {
-    f"Test{name}": type(f"Test{name}", (ImaginarySwitchConformance,), {"DRIVER": driver})
-    for name, driver in DRIVERS.items()
-}
-globals().update(SUITES)

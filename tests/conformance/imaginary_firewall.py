@@ -43,6 +43,8 @@ class Machine:
     """What is there."""
 
     policy: dict[FirewallKey, FirewallValue] = field(factory=dict)
+    in_force: Policy = field(factory=dict)
+    """The policy as packets meet it, now."""
     connections: dict[Connection, Packet] = field(factory=dict)
     marks: set[str] = field(factory=set)
     foreign: bool = False
@@ -133,7 +135,7 @@ class GoodFirewall(FirewallDriver, Reconciler[FirewallKey, FirewallValue, dict[A
     @classmethod
     def fate(cls, machine: Machine, delivery: Delivery) -> bool:
         """Whether it arrives."""
-        sent, policy = delivery.sent, cls.in_force(machine.policy)
+        sent, policy = delivery.sent, machine.in_force
         opened = None
         if isinstance(sent, Packet):
             here, back = cls.connection(delivery, sent), cls.connection(delivery, reverse(sent))
@@ -222,6 +224,7 @@ class ImaginaryGround(FirewallGround):
 
     def carry(self, deliveries: Iterable[Delivery]) -> tuple[bool, ...]:
         with self.machine.lock:
+            self.machine.in_force = self.kind.in_force(self.machine.policy)
             return tuple(self.kind.fate(self.machine, delivery) for delivery in deliveries)
 
     def wire(self, ports: Mapping[Station, Any]) -> None:

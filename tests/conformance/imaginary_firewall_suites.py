@@ -1,27 +1,28 @@
 """The firewall suite for drivers of the firewall of the mind."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
-import pytest
 from imaginary_firewall import GoodFirewall, ImaginaryGround
+from suite_refusals import Refusal, refusal_of
 
-from netfw.testing.conformance.firewall import FirewallDriverConformance
+from netfw.testing.conformance.firewall_suite import FirewallSuite, MakeDriver, emptied
 
 
-def suites(names: Mapping[str, object]) -> dict[str, type]:
-    """A suite for each driver among *names* that says what it breaks."""
-    found = [
-        kind
-        for kind in names.values()
+def broken_among(names: Mapping[str, object]) -> dict[str, type[GoodFirewall]]:
+    """The drivers among *names* that say what they break."""
+    return {
+        name: kind
+        for name, kind in names.items()
         if isinstance(kind, type) and issubclass(kind, GoodFirewall) and "proves" in vars(kind)
-    ]
-    return {f"Test{kind.__name__}": suite(kind) for kind in found}
+    }
 
 
-def suite(kind: type[GoodFirewall], base: type = FirewallDriverConformance) -> type:
-    def shared_ground(cls) -> Iterator[ImaginaryGround]:
-        yield ImaginaryGround(kind)
+def tried(kind: type[GoodFirewall], suite: FirewallSuite) -> Refusal:
+    """How *suite* refuses *kind*; each test is on a ground of its own."""
 
-    fixture = pytest.fixture(scope="class")(classmethod(shared_ground))
-    body = {"shared_ground": fixture, "kind": kind}
-    return type(f"Test{kind.__name__}", (base,), body)
+    def drivers() -> AbstractContextManager[MakeDriver]:
+        ground = ImaginaryGround(kind)
+        return suite.drivers(ground, emptied(ground))
+
+    return refusal_of(suite, drivers)

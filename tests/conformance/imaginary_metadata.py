@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from io import BytesIO
 from ipaddress import ip_address
 from itertools import count
 
-import pytest
 from attrs import define, evolve, field, frozen
 
 from netfw.drivers.base import Capability, DriverInfo
@@ -271,10 +270,16 @@ class ImaginaryMetadataConformance(MetadataDriverConformance):
     DRIVER: type[GoodMetadataDriver] = GoodMetadataDriver
     PATIENCE = 0.05
 
-    @pytest.fixture
-    def make_driver(self) -> Callable[[], GoodMetadataDriver]:
+    @contextmanager
+    def drivers(self) -> Iterator[Callable[[], GoodMetadataDriver]]:
+        """What makes drivers of a new machine; they are closed in the end."""
         self.machine = Machine()
-        return lambda: self.DRIVER(self.machine)
+        with ExitStack() as stack:
+
+            def make() -> GoodMetadataDriver:
+                return stack.enter_context(closing(self.DRIVER(self.machine)))
+
+            yield make
 
     def make_namespace(self, name: str) -> None:
         self.machine.namespaces.add(name)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from ipaddress import ip_address
 
-import pytest
 from attrs import evolve
 from imaginary_switch import FINAL, TUNNELS, GoodSwitch, Machine
 
@@ -258,14 +257,6 @@ class ImaginarySwitchConformance(SwitchDriverConformance):
 
     DRIVER: type[GoodSwitch] = GoodSwitch
     patience = 0.1
-
-    @pytest.fixture
-    def shared_world(self) -> ImaginaryWorld:
-        return ImaginaryWorld(self.DRIVER)
-
-    @pytest.fixture
-    def blank(self, shared_world: ImaginaryWorld) -> Mapping[int, Picture]:
-        return {0: {}, 1: {}}
 
     @property
     def machine(self) -> Machine:

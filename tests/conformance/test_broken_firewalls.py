@@ -1,80 +1,45 @@
 """The suite refuses firewall drivers that break a promise, each for the right reason."""
 
-import os
-from collections import defaultdict
-from types import ModuleType
-
 import broken_firewall_changes
 import broken_firewall_rules
 import broken_firewall_sources
-import broken_firewalls_by_chance
-import good_firewall
 import pytest
+from imaginary_firewall import GoodFirewall
+from imaginary_firewall_suites import tried
 from refused_firewalls import REFUSED_BY
 
 from netfw.drivers.reconciler import Reconciler
 from netfw.testing.conformance.firewall import CONTRACTS, FirewallDriverConformance
+from netfw.testing.conformance.firewall_chance import FirewallChanceConformance
 from netfw.testing.conformance.promises import Promise, promises_of, proofs_in, unproven
 
 FILES = broken_firewall_rules, broken_firewall_sources, broken_firewall_changes
-BROKEN = {
-    name.removeprefix("Test"): suite.kind for file in FILES for name, suite in file.SUITES.items()
-}
+BROKEN = {name: kind for file in FILES for name, kind in file.BROKEN.items()}
+FOUND_BY_CHANCE = (
+    "ForgetsLastPorts", "IgnoresFamilies", "IgnoresPrefixes", "KeepsStateForAll", "KnowsNoState",
+    "LetsAllMembersIn", "MergesGroups", "RoundsRanges", "ForgetsPairs", "GuardsNothing",
+    "NeverRevokes",
+)  # fmt: skip
 LEFT_OUT = Promise("Reconciler.apply", "OperationRefused")
 """Many a firewall can be asked for the same twice, and nobody can take its names."""
 
 
-class Failures:
-    """A plug-in that keeps which tests of which suite failed."""
+class Fates(FirewallChanceConformance):
+    """What is drawn by chance, of packets alone."""
 
-    def __init__(self) -> None:
-        self.of: dict[str, set[str]] = defaultdict(set)
-        self.passed: dict[str, int] = defaultdict(int)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        _, suite, test = report.nodeid.split("::")
-        name = suite.removeprefix("Test")
-        if report.failed:
-            self.of[name].add(test.partition("[")[0])
-        elif report.when == "call" and report.passed:
-            self.passed[name] += 1
-
-
-def run(file: ModuleType, *options: str) -> Failures:
-    found = Failures()
-    pytest.main(
-        [str(file.__file__), *options, "-c", os.devnull, "--rootdir", os.path.dirname(__file__),
-         "-p", "no:cacheprovider", "-p", "no:terminal", "-p", "no:timeout"],
-        plugins=[found],
-    )  # fmt: skip
-    return found
-
-
-@pytest.fixture(scope="module")
-def failures() -> dict[str, Failures]:
-    """By file, each of which is run when it is asked about."""
-    return {}
-
-
-def refusals(failures: dict[str, Failures], name: str) -> set[str]:
-    (file,) = (file for file in FILES if f"Test{name}" in file.SUITES)
-    if file.__name__ not in failures:
-        failures[file.__name__] = run(file)
-    return failures[file.__name__].of[name]
+    test_whatever_is_nasty_is_refused_by_name = None
 
 
 def test_a_firewall_that_keeps_its_promises_is_not_refused():
-    found = run(good_firewall)
-    assert found.of["GoodFirewall"] == set()
-    assert found.passed["GoodFirewall"] == len(list(proofs_in(FirewallDriverConformance)))
+    good = tried(GoodFirewall, FirewallDriverConformance())
+    assert not good.tests | good.left
+    assert good.passed == len(list(proofs_in(FirewallDriverConformance)))
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_firewall_is_refused_by_exactly_the_right_tests(
-    failures: dict[str, Failures], name: str
-):
-    assert refusals(failures, name) == REFUSED_BY[name]
+def test_a_broken_firewall_is_refused_by_exactly_the_right_tests(name: str):
+    refusal = tried(BROKEN[name], FirewallDriverConformance())
+    assert refusal.tests | refusal.left == REFUSED_BY[name]
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -84,11 +49,15 @@ def test_one_of_the_tests_that_refuse_it_proves_the_promise_it_breaks(name: str)
     assert BROKEN[name].proves <= proven
 
 
-def test_what_is_drawn_by_chance_finds_broken_firewalls_and_no_good_one():
-    fate = "test_every_packet_has_the_fate_that_the_law_says"
-    found = run(broken_firewalls_by_chance, "-k", fate)
-    names = {kind.__name__ for kind in broken_firewalls_by_chance.BROKEN}
-    assert {name for name, tests in found.of.items() if fate in tests} == names
+@pytest.mark.parametrize("name", FOUND_BY_CHANCE)
+def test_what_is_drawn_by_chance_finds_broken_firewalls(name: str):
+    assert tried(BROKEN[name], Fates()).tests
+
+
+def test_what_is_drawn_by_chance_refuses_no_good_firewall():
+    good = tried(GoodFirewall, Fates())
+    assert not good.tests | good.left
+    assert good.passed == 1
 
 
 def test_every_test_of_the_suite_refuses_somebody():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pytest
@@ -54,14 +55,20 @@ class FirewallSuite:
     def make_driver(
         self, shared_ground: FirewallGround, blank: frozenset[str]
     ) -> Iterator[MakeDriver]:
-        self.ground, self._now = shared_ground, {}
+        with self.drivers(shared_ground, blank) as make:
+            yield make
+
+    @contextmanager
+    def drivers(self, ground: FirewallGround, blank: frozenset[str]) -> Iterator[MakeDriver]:
+        """What makes drivers; in the end nothing is left of what they made."""
+        self.ground, self._now = ground, {}
         self._stations, self._free = {}, {0: [0, 1, 2, 3], 1: [4, 5]}
         made: list[FirewallDriver] = []
 
         def make() -> FirewallDriver:
             if made:  # one at a time works on a host
-                shared_ground.killed(made[-1])
-            driver = shared_ground.make_driver()
+                ground.killed(made[-1])
+            driver = ground.make_driver()
             self.filtering = Capability.FILTERING in driver.describe().capabilities
             made.append(driver)
             return driver
@@ -69,8 +76,8 @@ class FirewallSuite:
         yield make
         for driver in made:
             driver.close()
-            shared_ground.killed(driver)
-        left = emptied(shared_ground) ^ blank
+            ground.killed(driver)
+        left = emptied(ground) ^ blank
         assert not left, f"left behind: {sorted(left)}"
 
     @pytest.fixture

@@ -79,16 +79,17 @@ class Station:
         self, to: Station, protocol: int, target_port: int = 0, *, version: int = 4, **more: Any
     ) -> Packet:
         """Something from here to there."""
-        plain = Packet(
-            source_mac=self.mac,
-            target_mac=to.mac,
-            source=self.own(version),
-            target=to.own(version),
-            protocol=protocol,
-            source_port=20000 + self.number % 10000,
-            target_port=target_port,
-        )
-        return evolve(plain, **more)
+        said: dict[str, Any] = {
+            "source_mac": self.mac,
+            "target_mac": to.mac,
+            "source": self.own(version),
+            "target": to.own(version),
+            "protocol": protocol,
+            "source_port": 20000 + self.number % 10000,
+            "target_port": target_port,
+            **more,
+        }
+        return Packet(**said)
 
     def udp(self, to: Station, port: int, *, version: int = 4, **more: Any) -> Packet:
         return self.packet(to, UDP, port, version=version, body=b"hello", **more)

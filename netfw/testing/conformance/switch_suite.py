@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pytest
@@ -93,23 +94,29 @@ class SwitchSuite:
     def make_driver(
         self, shared_world: SwitchWorld, blank: Mapping[int, Picture]
     ) -> Iterator[MakeDriver]:
-        self.world = shared_world
+        with self.drivers(shared_world, blank) as make:
+            yield make
+
+    @contextmanager
+    def drivers(self, world: SwitchWorld, blank: Mapping[int, Picture]) -> Iterator[MakeDriver]:
+        """What makes drivers; in the end nothing is left of what they made."""
+        self.world = world
         made: list[SwitchDriver] = []
         working: dict[int, SwitchDriver] = {}
 
         def make(host: int = 0) -> SwitchDriver:
             if host in working:  # one at a time works on a switch
-                shared_world.killed(working[host])
-            made.append(shared_world.make_driver(host))
+                world.killed(working[host])
+            made.append(world.make_driver(host))
             working[host] = made[-1]
             return made[-1]
 
         yield make
         for driver in made:
             driver.close()
-        shared_world.clear()
+        world.clear()
         for host in working:
-            _check_clean(shared_world, host, blank[host])
+            _check_clean(world, host, blank[host])
 
     @pytest.fixture
     def driver(self, make_driver: MakeDriver) -> Iterator[SwitchDriver]:

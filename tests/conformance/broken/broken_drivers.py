@@ -1,10 +1,7 @@
-"""Drivers that break one promise each, and the suite for each of them.
-
-The file has no name that pytest looks for: `test_broken_drivers` runs it.
-"""
+"""Drivers that break one promise each."""
 
 from attrs import evolve
-from imaginary import GoodDriver, ImaginaryConformance
+from imaginary import GoodDriver
 
 from netfw.drivers.base import Capability
 from netfw.drivers.host_driver import HostDriver
@@ -449,8 +446,3 @@ DRIVERS = {
     for name, driver in list(globals().items())
     if isinstance(driver, type) and issubclass(driver, GoodDriver)
 }
-SUITES = {
-    f"Test{name}": type(f"Test{name}", (ImaginaryConformance,), {"DRIVER": driver})
-    for name, driver in DRIVERS.items()
-}
-globals().update(SUITES)

@@ -3,9 +3,9 @@
 The broken drivers differ from this one in as little as it takes to break one promise.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 
-import pytest
 from attrs import define, evolve, field, frozen
 from imaginary_machine import OnImaginaryMachine
 
@@ -137,10 +137,16 @@ class ImaginaryConformance(OnImaginaryMachine, InterfaceDriverConformance):
 
     DRIVER: type[GoodDriver] = GoodDriver
 
-    @pytest.fixture
-    def make_driver(self) -> Callable[[], GoodDriver]:
+    @contextmanager
+    def drivers(self) -> Iterator[Callable[[], GoodDriver]]:
+        """What makes drivers of a new machine; they are closed in the end."""
         self.machine = Machine()
-        return lambda: self.DRIVER(self.machine)
+        with ExitStack() as stack:
+
+            def make() -> GoodDriver:
+                return stack.enter_context(closing(self.DRIVER(self.machine)))
+
+            yield make
 
     def actual(self, key: PortId, value: Attachment) -> Attachment | None:
         found = self.machine.devices.get(key)
