@@ -6,8 +6,10 @@ from uuid import uuid4
 
 from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.keys import NetworkKey
+from netfw.linux.station import Stations
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.devices import Devices
+from netfw_drivers.null.interface import NullInterfaceDriver
 
 ONE, TWO = (NetworkId(uuid4()) for _ in range(2))
 FIRST, SECOND, STRANGE = (PortId(uuid4()) for _ in range(3))
@@ -15,7 +17,8 @@ FIRST, SECOND, STRANGE = (PortId(uuid4()) for _ in range(3))
 
 def test_networks_are_asked_for_unless_the_driver_failed_at_them() -> None:
     told: list[Event] = []
-    devices = Devices({FIRST: ONE, SECOND: TWO}.get, told.append)
+    stations = Stations(NullInterfaceDriver())
+    devices = Devices(stations, {FIRST: ONE, SECOND: TWO}.get, told.append)
 
     def asked() -> set[object]:
         keys = {key for event in told if isinstance(event, KeysChanged) for key in event.keys}
