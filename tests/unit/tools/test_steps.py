@@ -1,0 +1,57 @@
+"""What `make test` is made of: steps that run side by side, and one that fails fails the whole."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+STEPS = Path(__file__).parents[3] / "tools" / "steps.py"
+MAKEFILE = """
+good:
+	@echo all is well
+bad:
+	@echo something broke; false
+killed:
+	@kill -9 $$$$PPID
+meets-%:
+	@touch $@; for i in `seq 600`; do test `ls meets-* | wc -l` = 2 && exit; sleep 0.05; done; false
+keeps-%:
+	@test ! -e lock && touch lock && sleep 0.2 && rm lock
+"""
+
+
+@pytest.fixture
+def steps(tmp_path: Path):
+    (tmp_path / "Makefile").write_text(MAKEFILE.replace("$$$$", "$$"))
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, str(STEPS), *words]
+        return subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    return run
+
+
+@pytest.mark.parametrize("broken", ["bad", "killed", "bad:alone", "no-such-step"])
+def test_one_step_that_fails_fails_the_whole_and_the_others_run(steps, broken: str) -> None:
+    done = steps(broken, "good")
+    assert done.returncode == 1
+    assert "all is well" in done.stdout
+    summary = done.stdout.partition("Summary")[2]
+    assert f"FAILED {broken.partition(':')[0]} " in summary
+    assert "ok     good " in summary
+
+
+def test_what_a_step_says_is_shown(steps) -> None:
+    assert "something broke" in steps("bad").stdout
+    assert "all is well" in steps("good:alone").stdout
+    assert steps("good", "good:alone").returncode == 0
+
+
+def test_steps_run_side_by_side(steps) -> None:
+    assert steps("meets-a", "meets-b").returncode == 0
+
+
+@pytest.mark.parametrize("words", [("keeps-a:99", "keeps-b:99"), ("keeps-a:alone", "keeps-b")])
+def test_whoever_wants_the_machine_has_it(steps, words: tuple[str, ...]) -> None:
+    assert steps(*words, "keeps-c:99").returncode == 0
