@@ -14,6 +14,7 @@ from netfw.drivers.base import Capability
 from netfw.drivers.host_driver import HostDriver
 from netfw.errors import BackendTaken, BackendUnavailable, Conflict
 from netfw.plan import Outcome, Update
+from netfw.testing.conformance.difference import told_apart
 from netfw.testing.conformance.promises import proves, proves_raise
 
 K = TypeVar("K", bound=Hashable)
@@ -128,7 +129,7 @@ class HostDriverConformance(Generic[K, V]):
         """The machine has what is *wanted*."""
         found = {key: self.actual(key, value) for key, value in wanted.items()}
         _say(
-            f"{key} should be\n  {value}\nand is\n  {found[key] or 'gone'}"
+            f"{key} {told_apart(value, found[key])}"
             for key, value in wanted.items()
             if found[key] != value
         )
