@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +100,17 @@ def test_what_was_answered_outlives_a_kill_and_what_was_not_is_whole_or_not_at_a
         assert make_network(server, "after") == 201
 
 
+def is_writing(server: PrivateNetfw) -> bool:
+    """Whether it holds the lock that a change of its database needs."""
+    with closing(sqlite3.connect(server.directory / "netfw.db", timeout=0)) as database:
+        try:
+            database.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as exc:
+            return "locked" in str(exc)
+        database.rollback()
+        return False
+
+
 def test_a_server_that_is_told_to_end_finishes_what_it_is_at(tmp_path: Path) -> None:
     server = PrivateNetfw(tmp_path / "server", {"quotas": {"quota_network": -1}}).start()
     answers: list[int] = []
@@ -107,7 +121,7 @@ def test_a_server_that_is_told_to_end_finishes_what_it_is_at(tmp_path: Path) -> 
 
     client = threading.Thread(target=ask)
     client.start()
-    time.sleep(0.1)
+    until(lambda: is_writing(server), pause=0.001)
     assert server.stop() == 0
     client.join()
     with server:
@@ -202,32 +216,33 @@ def test_api_and_messages_run_apart_over_one_database(tmp_path: Path) -> None:
         with PrivateNetfw(tmp_path / "messages", apart) as messages:
             status, answer = messages.request("GET", "/v2.0/networks")
             assert (status, "agents only" in answer["NeutronError"]["message"]) == (404, True)
-            source = source_on(messages.messages)
-            hints: list[float] = []
-            interest = Interest("host1", {Service.L2})
-            cursor = list(source.snapshot(interest))[-1].cursor
-            stop = source.watch(interest, lambda: hints.append(time.monotonic()))
-            until(lambda: bool(hints))
-            hints.clear()
-            make_network(api, "blue")
-            _, answer = api.request("GET", "/v2.0/networks?name=blue")
-            network = answer["networks"][0]["id"]
-            port = {"network_id": network, "binding:host_id": "host1"}
-            assert api.request("POST", "/v2.0/ports", {"port": port})[0] == 201
-            began = time.monotonic()
-            until(lambda: bool(hints), seconds=5)
-            changed = source.changes(interest, cursor)
-            kinds = sorted(type(each).__name__ for each in changed.put)
-            assert kinds[:2] == ["Network", "Port"]
-            assert hints[0] - began < 2
-            stop()
-            source.close()
+            with source_on(messages.messages) as source:
+                hints: list[float] = []
+                interest = Interest("host1", {Service.L2})
+                cursor = list(source.snapshot(interest))[-1].cursor
+                stop = source.watch(interest, lambda: hints.append(time.monotonic()))
+                until(lambda: bool(hints))
+                hints.clear()
+                make_network(api, "blue")
+                _, answer = api.request("GET", "/v2.0/networks?name=blue")
+                network = answer["networks"][0]["id"]
+                port = {"network_id": network, "binding:host_id": "host1"}
+                assert api.request("POST", "/v2.0/ports", {"port": port})[0] == 201
+                began = time.monotonic()
+                until(lambda: bool(hints), seconds=5)
+                changed = source.changes(interest, cursor)
+                kinds = sorted(type(each).__name__ for each in changed.put)
+                assert kinds[:2] == ["Network", "Port"]
+                assert hints[0] - began < 2
+                stop()
         assert "Traceback" not in messages.log.read_text()
 
 
-def source_on(socket: Path) -> StateSource:
+@contextmanager
+def source_on(socket: Path) -> Iterator[StateSource]:
     transport = create(Transport, "local", {"connect": f"unix:{socket}"}, LocalHost())
-    return RemoteSource(transport)
+    with closing(transport), closing(RemoteSource(transport)) as source:
+        yield source
 
 
 @pytest.mark.spec("API-09", "API-10")
