@@ -188,7 +188,7 @@ class ImaginaryWorld(SwitchWorld):
             current = jumps[0]
         return False
 
-    def ask(self, station: Station, address: IpAddress) -> Mac | None:
+    def ask(self, station: Station, address: IpAddress, *, hoped: bool) -> Mac | None:
         things = self.machines[station.host].things
         mine = things[station.key]
         for key, value in things.items():
@@ -197,7 +197,9 @@ class ImaginaryWorld(SwitchWorld):
                 return key.mac
         return None
 
-    def claims(self, station: Station, mac: Mac, address: IpAddress, hearer: Station) -> bool:
+    def claims(
+        self, station: Station, mac: Mac, address: IpAddress, hearer: Station, *, hoped: bool
+    ) -> bool:
         if self.place(station) is None or self.place(hearer) is None:
             return False
         guard = self.machines[station.host].things[station.key].guard

@@ -1,6 +1,10 @@
 """The ears and mouths of the switch suite are right about what they hear, on a plain switch."""
 
+import os
+import signal
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -8,6 +12,9 @@ from netfw.testing.conformance.switch_lab import LabStations
 from netfw.testing.conformance.switch_world import Station, a_network, among
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
+
+PAUSE = 0.7
+"""Seconds that a switch may well have to wait for its turn on a busy machine."""
 
 
 class PlainWorld(LabStations):
@@ -23,7 +30,22 @@ class PlainWorld(LabStations):
             self.hosts[0].place.ip(f"link del tap{station.number}")
 
     def tag(self, station: Station, tag: int) -> None:
-        self.hosts[0].ovs.vsctl("set", "Port", f"tap{station.number}", f"tag={tag}")
+        self.set("set", "Port", f"tap{station.number}", f"tag={tag}")
+
+    def set(self, *arguments: str) -> None:
+        """In effect for the next packet: the switch remembers what it did with those before."""
+        self.hosts[0].ovs.vsctl(*arguments)
+        self.hosts[0].ovs.appctl("revalidator/purge")
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The switch gets no processor for some time that begins here."""
+        pid = int((self.hosts[0].ovs.directory / "ovs-vswitchd.pid").read_text())
+        resume = threading.Timer(PAUSE, os.kill, (pid, signal.SIGCONT))
+        os.kill(pid, signal.SIGSTOP)
+        resume.start()
+        yield
+        resume.join()
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +118,7 @@ def test_a_forged_tag_leads_through_a_trunk(world, stations):
         world.tag(station, tag)
     with world.gossip(*stations) as gossip:
         assert gossip.exchange() == frozenset()
-        world.hosts[0].ovs.vsctl("clear", "Port", "tap1", "tag")
+        world.set("clear", "Port", "tap1", "tag")
         gossip.forge(one, vlans=range(4096))
         gossip.exchange([(two, one), (three, one)])
         assert {(one, two), (one, three)} <= gossip.overheard
@@ -118,11 +140,22 @@ def test_claims_and_questions(world, stations, family):
     one, two, three = stations
     world.tag(three, 9)
     address = getattr(one, family)
-    assert world.claims(one, one.mac, address, two)
-    assert not world.claims(one, one.mac, address, three)
+    assert world.claims(one, one.mac, address, two, hoped=True)
+    assert not world.claims(one, one.mac, address, three, hoped=False)
     instance = world.plugged[one]
     prefix = 16 if family == "address" else 64
     instance.configure([f"{address}/{prefix}"])
-    assert world.ask(two, address) == one.mac
-    assert world.ask(two, getattr(two, family) + 77) is None
-    assert world.ask(three, address) is None
+    assert world.ask(two, address, hoped=True) == one.mac
+    assert world.ask(two, getattr(two, family) + 77, hoped=False) is None
+    assert world.ask(three, address, hoped=False) is None
+
+
+def test_what_is_hoped_for_is_waited_for(world, stations):
+    one, two, _ = stations
+    world.plugged[one].configure([f"{one.address}/16"])
+    with world.paused():
+        assert world.claims(two, two.mac, two.address, one, hoped=True)
+    with world.paused():
+        assert world.ask(two, one.address, hoped=True) == one.mac
+    with world.paused(), world.gossip(one, two) as gossip:
+        assert gossip.exchange(among(one, two)) == among(one, two)

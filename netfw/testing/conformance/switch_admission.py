@@ -122,8 +122,7 @@ class SwitchAdmissionConformance(SwitchSuite):
                     self.bring(driver, Update(put={each.key: wiring}))
                 self.assert_exchange(gossip, among(*((one, two) if closed else everybody)))
                 for speaker, hearer in ((filtered[0], one), (one, filtered[0]), filtered):
-                    own = speaker.address
-                    assert self.world.claims(speaker, speaker.mac, own, hearer) != closed
+                    self.assert_claim(speaker, speaker.mac, speaker.address, hearer, not closed)
             assert gossip.lost(*among(one, two)) == 0
 
     @proves(SwitchDriver, 2)
@@ -162,10 +161,10 @@ class SwitchAdmissionConformance(SwitchSuite):
             for own, foreign in zip(
                 sorted(guarded.addresses, key=str), sorted(stranger.addresses, key=str), strict=True
             ):
-                assert self.world.claims(guarded, guarded.mac, own, hearer)
+                self.assert_claim(guarded, guarded.mac, own, hearer, True)
                 unguarded = sources is None
-                assert self.world.claims(guarded, guarded.mac, foreign, hearer) == unguarded
-                assert self.world.claims(guarded, stranger.mac, own, hearer) == unguarded
+                self.assert_claim(guarded, guarded.mac, foreign, hearer, unguarded)
+                self.assert_claim(guarded, stranger.mac, own, hearer, unguarded)
 
     @proves(SwitchDriver, 2)
     def test_a_new_port_on_hold_is_silent_until_it_is_let_live(self, driver: SwitchDriver) -> None:

@@ -76,20 +76,18 @@ class LabStations:
             stack.callback(gossip.close)
             yield gossip
 
-    def ask(self, station: Station, address: IpAddress) -> Mac | None:
+    def ask(self, station: Station, address: IpAddress, *, hoped: bool) -> Mac | None:
         own = station.address if address.version == 4 else station.address6
         with self.socket(station) as wire:
-            for _ in range(3):
-                wire.send(frames.question(station.mac, own, address))
-                found = _first_answer(wire, address)
-                if found is not None:
-                    return found
-        return None
+            wire.send(frames.question(station.mac, own, address))
+            return _first_answer(wire, address, hoped)
 
-    def claims(self, station: Station, mac: Mac, address: IpAddress, hearer: Station) -> bool:
+    def claims(
+        self, station: Station, mac: Mac, address: IpAddress, hearer: Station, *, hoped: bool
+    ) -> bool:
         with self.socket(station) as wire, self.socket(hearer) as ear:
             wire.send(frames.announcement(mac, address))
-            return _first_answer(ear, address) == mac
+            return _first_answer(ear, address, hoped) == mac
 
     def socket(self, station: Station) -> socket.socket:
         """A raw socket on the station's device."""
@@ -235,8 +233,8 @@ class LabGossip(Gossip):
             self._rounds[round_, kind if addressed else TO_ALL].add(pair)
 
 
-def _first_answer(wire: socket.socket, address: IpAddress) -> Mac | None:
-    until = time.monotonic() + _SILENCE
+def _first_answer(wire: socket.socket, address: IpAddress, hoped: bool) -> Mac | None:
+    until = time.monotonic() + (_PATIENCE if hoped else _SILENCE)
     while (left := until - time.monotonic()) > 0:
         if select.select([wire], [], [], left)[0]:
             for packet in islice(drain(wire), _BURST):

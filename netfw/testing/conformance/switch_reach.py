@@ -124,12 +124,12 @@ class SwitchTunnelsConformance(SwitchSuite):
             ForwardingKey(red.id, away.mac): Forwarding(nowhere, away.addresses),
         }
         self.bring(driver, Update(put=put))
-        assert self.world.ask(asker, address) == away.mac
-        assert self.world.ask(stranger, address) is None
+        self.assert_answer(asker, address, away.mac)
+        self.assert_answer(stranger, address, None)
         unknown = ip_address("10.7.9.9" if version == 4 else "fd00:7::999")
-        assert self.world.ask(asker, unknown) is None
+        self.assert_answer(asker, unknown, None)
         self.bring(driver, Update(drop=frozenset({ForwardingKey(red.id, away.mac)})))
-        assert self.world.ask(asker, address) is None
+        self.assert_answer(asker, address, None)
 
     @proves(SwitchDriver, 3, 4)
     def test_an_entry_waits_for_its_network_and_its_tunnel(self, driver: SwitchDriver) -> None:

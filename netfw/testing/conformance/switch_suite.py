@@ -16,6 +16,7 @@ from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue
+from netfw.model.address import IpAddress, Mac
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.switch_world import (
     Gossip,
@@ -180,6 +181,20 @@ class SwitchSuite:
         self.world.settle()
         heard = gossip.exchange(hoped)
         assert heard == hoped, _told(hoped - heard, heard - hoped)
+
+    def assert_claim(
+        self, speaker: Station, mac: Mac, address: IpAddress, hearer: Station, heard: bool
+    ) -> None:
+        """What *speaker* announces is heard, or is not."""
+        self.world.settle()
+        found = self.world.claims(speaker, mac, address, hearer, hoped=heard)
+        told = "is heard, but should not be" if found else "is not heard"
+        assert found == heard, f"that {mac} has {address} {told} by {hearer}"
+
+    def assert_answer(self, asker: Station, address: IpAddress, answer: Mac | None) -> None:
+        """Who asks for *address* is told that *answer* has it; ``None``: is told nothing."""
+        self.world.settle()
+        assert self.world.ask(asker, address, hoped=answer is not None) == answer
 
 
 def _told(missing: Iterable[Pair], leaked: Iterable[Pair]) -> str:

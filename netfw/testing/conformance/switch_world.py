@@ -257,12 +257,20 @@ class SwitchWorld(ABC):
         """Have these plugged stations speak."""
 
     @abstractmethod
-    def ask(self, station: Station, address: IpAddress) -> Mac | None:
-        """Whose address is that?  ARP or neighbour discovery; ``None``: nobody answers."""
+    def ask(self, station: Station, address: IpAddress, *, hoped: bool) -> Mac | None:
+        """Whose address is that?  ARP or neighbour discovery; ``None``: nobody answers.
+
+        An answer that is *hoped* for is waited for.
+        """
 
     @abstractmethod
-    def claims(self, station: Station, mac: Mac, address: IpAddress, hearer: Station) -> bool:
-        """Have *station* announce from this MAC that the address is its own; is it heard?"""
+    def claims(
+        self, station: Station, mac: Mac, address: IpAddress, hearer: Station, *, hoped: bool
+    ) -> bool:
+        """Have *station* announce from this MAC that the address is its own; is it heard?
+
+        What is *hoped* for is waited for.
+        """
 
     @abstractmethod
     def picture(self, host: int = 0) -> Picture:
