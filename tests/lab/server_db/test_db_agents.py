@@ -17,9 +17,9 @@ from netfw.server.db import Database
 @pytest.mark.spec("RPC-03")
 def test_an_agent_is_as_silent_as_the_clock_of_the_database_says(database: Database) -> None:
     one, two, never = uid(1), uid(2), uid(3)
+    began = time.monotonic()
     for agent in (one, one, two):
         database.transaction(lambda tx, agent=agent: tx.heartbeats.heard(agent))
-    began = time.monotonic()
     time.sleep(0.05)
     found = database.read(lambda view: view.heartbeats.silent_for([one, never]))
     assert found.keys() == {one}

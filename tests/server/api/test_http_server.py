@@ -157,11 +157,17 @@ def test_a_stop_lets_running_requests_finish_and_takes_no_more(serve: Any) -> No
 
 
 def test_a_stop_does_not_wait_for_ever(serve: Any) -> None:
-    release = threading.Event()
-    server, path = serve(lambda environ: b"x" if release.wait(20) else b"")
-    stuck = Unix(path)
-    stuck.request("GET", "/")
-    time.sleep(0.1)
+    begun, release = threading.Event(), threading.Event()
+
+    def stuck(environ: dict[str, Any]) -> bytes:
+        begun.set()
+        release.wait(20)
+        return b""
+
+    server, path = serve(stuck)
+    client = Unix(path)
+    client.request("GET", "/")
+    assert begun.wait(5)
     began = time.monotonic()
     assert server.stop(0.2) is False
     assert time.monotonic() - began < 3
