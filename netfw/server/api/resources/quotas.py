@@ -45,20 +45,12 @@ def quota_resource(counted: Iterable[str]) -> ApiResource:
             read_only("project_id", TEXT, filterable=True),
             read_only("tenant_id", TEXT, filterable=True),
         ),
-        actions=(
-            ApiAction(
-                name="default",
-                method="GET",
-                check=READER,
-                rule="get_quota_default",
-                envelope="quota",
-            ),
-            ApiAction(
-                name="details",
-                method="GET",
-                check=READER,
-                rule="get_quota_details",
-                envelope="quota",
-            ),
-        ),
+        actions=(_reading("default"), _reading("details")),
+    )
+
+
+def _reading(name: str) -> ApiAction:
+    """An action that shows quotas in another way."""
+    return ApiAction(
+        name=name, method="GET", check=READER, rule=f"get_quota_{name}", envelope="quota"
     )
