@@ -10,8 +10,9 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
+from importlib.metadata import EntryPoint, entry_points
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
 from attrs import frozen
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from oslo_config.cfg import Opt
 
 D = TypeVar("D", bound=Driver)
+Points: TypeAlias = Mapping[tuple[str, str], Sequence[EntryPoint]]
+"""By group and name."""
 
 
 @frozen(kw_only=True)
@@ -222,9 +225,9 @@ def _import(point: EntryPoint, origin: str) -> object:
     return found
 
 
-def _claims(points: EntryPoints, group: str, name: str) -> list[tuple[str, EntryPoint]]:
+def _claims(points: Points, group: str, name: str) -> list[tuple[str, EntryPoint]]:
     """Who registers something as *name*, in the order of the distributions."""
-    return sorted((_origin(point), point) for point in points.select(group=group, name=name))
+    return sorted((_origin(point), point) for point in points.get((group, name), ()))
 
 
 def _places() -> tuple[tuple[str, int], ...]:
@@ -240,13 +243,20 @@ def _changed(place: str) -> int:
 
 
 @lru_cache(maxsize=1)
-def _points_at(places: tuple[tuple[str, int], ...]) -> EntryPoints:
+def _points_at(places: tuple[tuple[str, int], ...]) -> Points:
     """All entry points; a program loads many drivers, and this reads a file of each package."""
     return _points()
 
 
-def _points() -> EntryPoints:
-    return cast(EntryPoints, entry_points())
+def _points() -> Points:
+    if sys.version_info < (3, 12):  # there they come by group
+        each = chain(*dict.values(entry_points()))
+    else:
+        each = entry_points()
+    found: dict[tuple[str, str], list[EntryPoint]] = {}
+    for point in each:
+        found.setdefault((point.group, point.name), []).append(point)
+    return found
 
 
 def _origin(point: EntryPoint) -> str:
