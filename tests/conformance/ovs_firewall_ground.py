@@ -13,6 +13,7 @@ from netfw.drivers.host import LocalHost
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.switch_values import Admission, LocalNetwork, SwitchKey, SwitchValue, Wiring
 from netfw.model.segment import NetworkType
+from netfw.ovs.ovsdb import share_ovsdb
 from netfw.plan import Update
 from netfw.testing.conformance.firewall_lab import LabGround
 from netfw.testing.conformance.firewall_world import Seat, Station
@@ -24,6 +25,7 @@ from netfw_drivers.ovs.pipeline import FIREWALL_SPACE, SPACE_MASK
 from netfw_drivers.ovs.switch import OvsSwitchDriver
 
 OPENFLOW = "-OOpenFlow14"
+PATIENCE, IMPATIENCE = 5.0, 0.5
 _PATIENCE = 10.0
 _FOREIGN = "cookie=0x77,table=72,priority=3,ipv6,ipv6_src=2001:db8:77::/64,actions=drop"
 
@@ -68,7 +70,7 @@ class OvsGround(LabGround):
         values = {option.dest: option.default for option in kind.OPTIONS}
         ours = {
             "ovsdb_connection": self.host.ovs.remote,
-            "ovsdb_timeout": 2.0,
+            "ovsdb_timeout": PATIENCE,
             "datapath_type": "netdev",
         }
         return {**values, **{name: value for name, value in ours.items() if name in values}}
@@ -138,7 +140,10 @@ class OvsGround(LabGround):
         # The switch goes too, which would else ask for the database's return in its own time.
         self.host.ovs.stop_switch()
         self.host.ovs.stop_database()
+        database = share_ovsdb(self._place, self.host.ovs.remote, PATIENCE)
+        database.timeout = IMPATIENCE
         yield
+        database.timeout = PATIENCE
         self.host.ovs.start_database()
         self.host.ovs.start_switch()
         self.host.address_underlay()

@@ -14,6 +14,7 @@ from netfw.drivers.host import LocalHost
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
 from netfw.model.segment import NetworkType
+from netfw.ovs.ovsdb import Ovsdb, share_ovsdb
 from netfw.testing.conformance.switch import SwitchDriverConformance
 from netfw.testing.conformance.switch_lab import LabWorld
 from netfw.testing.conformance.switch_reach import SwitchTunnelsConformance
@@ -30,6 +31,7 @@ COLUMNS = {
     "Port": ("name", "tag", "trunks", "vlan_mode", "other_config", "external_ids"),
     "Interface": ("name", "type", "options", "external_ids"),
 }
+PATIENCE, IMPATIENCE = 5.0, 0.5
 _LEARNT = "hard_timeout="
 
 
@@ -40,6 +42,7 @@ class OvsWorld(LabWorld):
         super().__init__(lab)
         self._version = version
         self._places: dict[SwitchDriver, LocalHost] = {}
+        self._databases: list[tuple[int, Ovsdb]] = []
         self.foreign: set[str] = set()
         for host in range(len(self.hosts)):
             self._add_physical(host)
@@ -56,7 +59,7 @@ class OvsWorld(LabWorld):
         values = {opt.dest: opt.default for opt in OvsSwitchDriver.OPTIONS}
         values |= {
             "ovsdb_connection": ovs.remote,
-            "ovsdb_timeout": 2.0,
+            "ovsdb_timeout": PATIENCE,
             "datapath_type": "netdev",
             "bridge_mappings": {"physnet1": "br-ex"},
             "tunnel_types": ["gre", "vxlan", "geneve"],
@@ -69,6 +72,7 @@ class OvsWorld(LabWorld):
         options = {name: value for name, value in values.items() if name in known}
         driver = OvsSwitchDriver.from_conf(options, place)
         self._places[driver] = place
+        self._databases.append((host, share_ovsdb(place, ovs.remote, PATIENCE)))
         return driver
 
     def killed(self, driver: SwitchDriver) -> None:
@@ -80,6 +84,7 @@ class OvsWorld(LabWorld):
             self.hosts[0].ovs.vsctl("--if-exists", "del-port", "br-phy", self.foreign.pop())
         while self._places:
             self._places.popitem()[1].close()
+        self._databases.clear()
 
     def scrub(self, host: int) -> None:
         ovs = self.hosts[host].ovs
@@ -210,10 +215,17 @@ class OvsWorld(LabWorld):
         # The switch goes too, which would else ask for the database's return in its own time.
         there.ovs.stop_switch()
         there.ovs.stop_database()
+        self._wait_at_most(IMPATIENCE, host)
         yield
+        self._wait_at_most(PATIENCE, host)
         there.ovs.start_database()
         there.ovs.start_switch()
         there.address_underlay()
+
+    def _wait_at_most(self, seconds: float, host: int) -> None:
+        for number, database in self._databases:
+            if number == host:
+                database.timeout = seconds
 
     def impossible_claim(self) -> Claim:
         return Claim(owner="marks", marks=(BitsClaim("a-mark", 1),))
