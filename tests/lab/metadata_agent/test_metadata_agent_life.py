@@ -225,6 +225,26 @@ def test_a_new_secret_is_taken_over_and_none_is_ever_told(
     assert one[0] not in told
 
 
+@pytest.mark.spec("MD-05", "MD-11")
+def test_another_service_and_another_memory_are_taken_over(
+    make_agent: Make, service: RecordingService
+) -> None:
+    agent = make_agent(service.port, metadata={"metadata_cache_seconds": 300})
+    agent.start()
+    for _ in range(3):
+        assert agent.ask().status == 200
+    agent.wait(lambda status: status["counts"]["requests"] == 3)
+    assert agent.status()["counts"]["ports_asked_for"] == 1
+    with RecordingService() as other:
+        agent.configure(nova_metadata_port=other.port, metadata_cache_seconds=0)
+        agent.hang_up()
+        for _ in range(3):
+            assert agent.ask(of=address(FIRST + 1)).status == 200
+        assert (len(service.seen), len(other.seen)) == (3, 3)
+    agent.wait(lambda status: status["counts"]["requests"] == 6)
+    assert agent.status()["counts"]["ports_asked_for"] == 4
+
+
 def test_an_empty_secret_is_cautioned_against(make_agent: Make, service: RecordingService) -> None:
     agent = make_agent(service.port, metadata={"metadata_proxy_shared_secret": ""})
     agent.start()
