@@ -162,6 +162,7 @@ class SwitchTunnelsConformance(SwitchSuite):
         here, _ = self.peers(kind, mesh=False)
         self.bring(driver, Update(put={**wanted(net, near), **here}))
         with self.world.gossip(near, away) as gossip:
+            self.world.settle()
             heard = gossip.exchange([(away, near)])
             assert (near, away) not in heard
 
