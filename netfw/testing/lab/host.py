@@ -5,21 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
 
 from netfw.errors import Conflict
 from netfw.linux import syscalls
 from netfw.testing.lab import system
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
-from netfw.testing.lab.place import Completed, Place, make_place
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from netfw.testing.lab.place import Place, Resident, make_place
 
 NIC = "eth0"
 """The NIC on the underlay."""
@@ -27,7 +22,7 @@ UNDERLAY = "br-phy"
 """The bridge that holds the NIC and the host's addresses, where userspace tunnels look for them."""
 
 
-class Host:
+class Host(Resident):
     """A machine of its own, as far as networking goes.
 
     It has its own devices, its own ``/run`` (so its own ``/run/netns`` and ``/run/openvswitch``),
@@ -72,25 +67,6 @@ class Host:
             f"addr replace {self.address} dev {UNDERLAY}",
             *v6,
         )
-
-    def run(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> str:
-        """Run a command on this host; its standard output.
-
-        :raises CommandFailed: it ended with a status other than 0.
-        """
-        return self.place.run(argv, input=input, timeout=timeout)
-
-    def attempt(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> Completed:
-        """Run a command on this host whose failure is an answer too."""
-        return self.place.attempt(argv, input=input, timeout=timeout)
-
-    def spawn(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start a command on this host; it is killed with the lab."""
-        return self.place.spawn(argv, **options)
-
-    def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function on this host, in a thread made for it; see :meth:`Place.call`."""
-        return self.place.call(function, *args, **kwargs)
 
     def instance(self, name: str, plug: Plug | None = None) -> Instance:
         """A new instance on this host, with a device as *plug* says, or none yet.

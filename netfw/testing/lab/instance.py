@@ -10,10 +10,8 @@ import os
 import re
 import socket
 import struct
-import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Interface, IPv6Interface, ip_interface
-from typing import Any, ParamSpec, TypeVar
 
 from attrs import field, frozen
 
@@ -22,11 +20,9 @@ from netfw.linux import syscalls
 from netfw.linux.loopback import raise_loopback
 from netfw.testing.lab import system
 from netfw.testing.lab.openvswitch import PrivateOvs
-from netfw.testing.lab.place import Completed, Place
+from netfw.testing.lab.place import Place, Resident
 from netfw.testing.lab.probe import BackgroundPing, Ping, Pinger
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Interface = IPv4Interface | IPv6Interface
 
 _NAME = re.compile(r"[\w][\w.-]*")
@@ -69,7 +65,7 @@ class Plug:
     external_ids: Mapping[str, str] = field(factory=dict)
 
 
-class Instance:
+class Instance(Resident):
     """A namespace on a host; on the host it is ``/run/netns/<name>``, as for ``ip netns``."""
 
     def __init__(self, name: str, host: Place, ovs: PrivateOvs) -> None:
@@ -113,25 +109,6 @@ class Instance:
             *(f"addr replace {address} dev {self.device}" for address in addresses),
             *(f"route replace default via {gateway}" for gateway in gateways),
         )
-
-    def run(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> str:
-        """Run a command in this instance; its standard output.
-
-        :raises CommandFailed: it ended with a status other than 0.
-        """
-        return self.place.run(argv, input=input, timeout=timeout)
-
-    def attempt(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> Completed:
-        """Run a command in this instance whose failure is an answer too."""
-        return self.place.attempt(argv, input=input, timeout=timeout)
-
-    def spawn(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start a command in this instance; it is killed with the lab."""
-        return self.place.spawn(argv, **options)
-
-    def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function in this instance, in a thread made for it; see :meth:`Place.call`."""
-        return self.place.call(function, *args, **kwargs)
 
     def ping(
         self, address: str, count: int = 3, interval: float = 0.05, timeout: float = 2

@@ -172,6 +172,31 @@ class Place:
             os.close(self.spaces.popitem()[1])
 
 
+class Resident:
+    """Somebody with a place of his own, where commands and functions run as his."""
+
+    place: Place
+
+    def run(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> str:
+        """Run a command there; its standard output.
+
+        :raises CommandFailed: it ended with a status other than 0.
+        """
+        return self.place.run(argv, input=input, timeout=timeout)
+
+    def attempt(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> Completed:
+        """Run a command there whose failure is an answer too."""
+        return self.place.attempt(argv, input=input, timeout=timeout)
+
+    def spawn(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a command there; it is killed with the lab."""
+        return self.place.spawn(argv, **options)
+
+    def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function there, in a thread made for it; see :meth:`Place.call`."""
+        return self.place.call(function, *args, **kwargs)
+
+
 def make_place(kinds: Sequence[str], prepare: Callable[[], None] = lambda: None) -> Place:
     """New namespaces of these *kinds*, loopback up; *prepare* is called in there.
 
