@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+
+from attrs import evolve, frozen
 
 from netfw.drivers.dhcp import DhcpNetwork
 from netfw.linux.dns_probe import Server, silent_servers
@@ -19,15 +22,41 @@ LOG = logging.getLogger(__name__)
 
 PATIENCE = 5.0
 """Seconds within which one that is well answers."""
+ENDLESS = 300.0
+"""Seconds for which one that works may be silent.  The longest work that is known is reading very
+many files one by one, which takes a minute or two; the driver has them read at a start instead."""
 _TOGETHER = 64
 """How many are asked at once: each costs an open file meanwhile."""
+
+
+@frozen(kw_only=True)
+class _Silence:
+    """Of a process that was asked and did not answer."""
+
+    pid: int
+    since: float
+    asleep: bool
+    times: int = 1
+    """How often in a row it was silent and asleep."""
+
+    def after(self, former: _Silence | None) -> _Silence:
+        """The same, if *former* was the last time that it was asked."""
+        if former is None or former.pid != self.pid:
+            return self
+        return evolve(
+            self, since=former.since, times=former.times + 1 if former.asleep and self.asleep else 1
+        )
+
+    def is_hung(self, now: float) -> bool:
+        return (self.asleep and self.times > 1) or now - self.since > ENDLESS
 
 
 class Pulse:
     """Asks each dnsmasq for its version now and then; one that does not answer twice is killed, and
     what follows is what follows each death.
 
-    One that works, be it that it reads very many files, is not taken for one that hangs.
+    One that works, be it that it reads very many files, is not taken for one that hangs, unless it
+    does so for longer than anything takes.
 
     :param interval: seconds between two questions.
     :param watched: the networks whose dnsmasq is watched over.
@@ -70,21 +99,28 @@ class Pulse:
             self._over = None
 
     def _run(self, supervisor: Supervisor, over: threading.Event) -> None:
-        suspects: dict[NetworkId, int] = {}
+        silences: dict[NetworkId, _Silence] = {}
         heard: dict[NetworkId, int] = {}
-        while not over.wait(self._patience if suspects else self._interval):
-            found: dict[NetworkId, int] = {}
+        while not over.wait(self._pause(silences)):
+            began = time.monotonic()
+            found: dict[NetworkId, _Silence] = {}
             for pids, silent in self._asked(supervisor, over):
                 heard |= {id: pid for id, pid in pids.items() if id not in silent}
                 found |= {
-                    id: pids[id]
+                    id: _Silence(pid=pids[id], since=began, asleep=is_asleep(pids[id])).after(
+                        silences.get(id)
+                    )
                     for id in silent
-                    if is_asleep(pids[id]) and (self._outspoken or heard.get(id) == pids[id])
+                    if self._outspoken or heard.get(id) == pids[id]
                 }
-            hung = {id for id, pid in found.items() if suspects.get(id) == pid}
+            hung = {id for id, silence in found.items() if silence.is_hung(time.monotonic())}
             for id in hung if not over.is_set() else ():
-                _kill(supervisor, id, found[id])
-            suspects = {id: pid for id, pid in found.items() if id not in hung}
+                _kill(supervisor, id, found[id].pid)
+            silences = {id: silence for id, silence in found.items() if id not in hung}
+
+    def _pause(self, silences: Mapping[NetworkId, _Silence]) -> float:
+        suspected = any(silence.asleep for silence in silences.values())
+        return self._patience if suspected else self._interval
 
     def _asked(
         self, supervisor: Supervisor, over: threading.Event

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from dnsmasq_host import DnsmasqHost
@@ -14,6 +15,10 @@ from netfw.linux.dns_probe import Server, silent_servers
 from netfw.model.device import dhcp_namespace
 from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, a_subnet6
+from netfw_drivers.dnsmasq import pulse
+
+LOOP = {"aarch64": b"\x00\x00\x00\x14", "x86_64": b"\xeb\xfe"}
+"""An instruction that leads to itself."""
 
 
 def server(net: Net) -> Server:
@@ -39,6 +44,41 @@ def test_one_that_hangs_is_replaced_and_it_is_said(host: DnsmasqHost, adopted: b
     while not any(isinstance(e, ProcessDied) and net.key in e.keys for e in host.events):
         assert time.monotonic() < deadline, "nobody noticed"
         time.sleep(0.02)
+    lease = host.lease(port, 20)
+    assert lease is not None
+    assert lease.ip == port.ip
+    assert host.pid(net) != pid
+    assert host.pid(other) == well
+
+
+def spin(pid: int) -> None:
+    """Have a process never come back from where it waits: it works for ever, and for nobody."""
+    words = Path(f"/proc/{pid}/syscall").read_text().split()
+    while len(words) < 2:
+        words = Path(f"/proc/{pid}/syscall").read_text().split()
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        memory.seek(int(words[-1], 16))
+        memory.write(LOOP[os.uname().machine])
+
+
+@pytest.mark.spec("DHCP-47")
+def test_one_that_works_for_ever_without_an_answer_is_replaced(
+    host: DnsmasqHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulse, "ENDLESS", 3.0)
+    host.driver.close()
+    host.driver = host.make_driver(check_interval=0.5)
+    net, other = a_net(), a_net()
+    port = net.tenant(20)
+    assert host.put(net, other, port).ok
+    pid, well = host.pid(net), host.pid(other)
+    since = time.monotonic()
+    spin(pid)
+    deadline = since + 40
+    while not any(isinstance(e, ProcessDied) and net.key in e.keys for e in host.events):
+        assert time.monotonic() < deadline, "nobody noticed"
+        time.sleep(0.02)
+    assert time.monotonic() - since > pulse.ENDLESS
     lease = host.lease(port, 20)
     assert lease is not None
     assert lease.ip == port.ip
