@@ -7,8 +7,7 @@ on the hosts: that costs a userspace switch packets by itself (see docs/lab.md).
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from netfw.cli.demo.server_chapter import Cloud, a_cloud
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.waiting import until
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -34,17 +34,8 @@ def served() -> Iterator[Cloud]:
         cloud.server.start()
         for host in cloud.hosts:
             host.start()
-        await_that(lambda: len(list(cloud.network.agents())) == 2)
+        until(lambda: len(list(cloud.network.agents())) == 2)
         yield cloud
-
-
-def await_that(condition: Callable[[], Any], seconds: float = 30.0) -> float:
-    """Wait for it; how long that took."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() < began + seconds, "it did not happen"
-        time.sleep(0.02)
-    return time.monotonic() - began
 
 
 class Spare:
@@ -143,13 +134,13 @@ def test_a_port_is_made_plugged_active_within_a_second_and_leaves_nothing(net: N
     assert [port.binding_vif_type for port in ports] == ["ovs", "ovs"]
     assert [port.status for port in ports] == ["DOWN", "DOWN"]
     one, _ = (net.plug(port, host) for host, port in enumerate(ports))
-    await_that(lambda: net.active("one", "two"))
-    await_that(lambda: one.ping(address(ports[1]), count=1, timeout=0.5).received)
+    until(lambda: net.active("one", "two"))
+    until(lambda: one.ping(address(ports[1]), count=1, timeout=0.5).received)
     assert ports[0].mac_address in flows(cloud, 0)
     for port in ports:
         cloud.network.delete_port(port.id)
     for host, port in enumerate(ports):
-        await_that(lambda host=host, port=port: port.mac_address not in flows(cloud, host))
+        until(lambda host=host, port=port: port.mac_address not in flows(cloud, host))
     assert one.ping(address(ports[1]), count=2, timeout=0.3).received == 0
 
 
@@ -158,8 +149,8 @@ def test_what_is_changed_while_the_server_is_away_is_not_lost_and_no_packet_is(n
     cloud, spare = net.cloud, net.spare(0)
     ports = [net.port("one", 0), net.port("two", 1)]
     one, _ = (net.plug(port, host) for host, port in enumerate(ports))
-    await_that(lambda: net.active("one", "two"))
-    await_that(lambda: one.ping(address(ports[1]), count=1, timeout=0.5).received)
+    until(lambda: net.active("one", "two"))
+    until(lambda: one.ping(address(ports[1]), count=1, timeout=0.5).received)
     with one.pinging(address(ports[1]), interval=0.01) as running:
         cloud.server.kill()
         cloud.hosts[0].stop()
@@ -167,8 +158,8 @@ def test_what_is_changed_while_the_server_is_away_is_not_lost_and_no_packet_is(n
         third = net.port("three", 0)
         cloud.hosts[0].start()
         three = spare.become(third)
-        await_that(lambda: net.active("one", "two", "three"))
-        await_that(lambda: three.ping(address(ports[1]), count=1, timeout=0.5).received)
+        until(lambda: net.active("one", "two", "three"))
+        until(lambda: three.ping(address(ports[1]), count=1, timeout=0.5).received)
         ping = running.stop()
     assert (ping.lost, ping.sent > 0) == (0, True)
 
@@ -178,13 +169,13 @@ def test_a_device_that_is_unplugged_is_down_and_one_that_is_switched_off_too(net
     cloud = net.cloud
     port = net.port("one", 0)
     net.plug(port, 0)
-    await_that(lambda: net.active("one"))
+    until(lambda: net.active("one"))
     cloud.network.update_port(port.id, is_admin_state_up=False)
-    await_that(lambda: cloud.status("one") == "DOWN")
+    until(lambda: cloud.status("one") == "DOWN")
     cloud.network.update_port(port.id, is_admin_state_up=True)
-    await_that(lambda: net.active("one"))
+    until(lambda: net.active("one"))
     net.unplug(port)
-    await_that(lambda: cloud.status("one") == "DOWN")
+    until(lambda: cloud.status("one") == "DOWN")
 
 
 @pytest.mark.spec("ML2-04", "RPC-03")
@@ -196,8 +187,8 @@ def test_a_port_moves_to_the_other_host(net: Net) -> None:
     moved = cloud.network.update_port(port.id, binding_host_id=cloud.hosts[1].host.name)
     assert (moved.binding_vif_type, moved.status) == ("ovs", "DOWN")
     net.plug(port, 1)
-    await_that(lambda: net.active("one"))
-    await_that(lambda: port.mac_address not in flows(cloud, 0).replace("dl_dst", ""))
+    until(lambda: net.active("one"))
+    until(lambda: port.mac_address not in flows(cloud, 0).replace("dl_dst", ""))
 
 
 @pytest.mark.spec("ML2-04")
