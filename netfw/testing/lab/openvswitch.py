@@ -32,7 +32,8 @@ _TAP = 0x1002  # a tap, without a header before every packet
 class PrivateOvs:
     """``ovsdb-server`` and ``ovs-vswitchd`` in one place, that of the caller unless told otherwise.
 
-    The switch works on its userspace datapath: bridges need ``datapath_type=netdev``.
+    The switch works on its userspace datapath: bridges need ``datapath_type=netdev``.  That has one
+    device, ``ovs-netdev``: of the switches in one namespace, a single one can have bridges.
     """
 
     def __init__(self, directory: Path, place: Place | None = None) -> None:
