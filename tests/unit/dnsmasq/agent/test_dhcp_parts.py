@@ -1,5 +1,6 @@
 """The DHCP agent, put together from its configuration."""
 
+import threading
 from contextlib import suppress
 from ipaddress import ip_interface
 from uuid import UUID
@@ -8,6 +9,7 @@ import pytest
 
 from netfw.agents.agenda import Pauses
 from netfw.agents.replica import Change
+from netfw.agents.work import Task
 from netfw.cli.dhcp_agent import main
 from netfw.cli.dhcp_parts import PROGRAM, DhcpParts, dhcp_groups
 from netfw.conf.reading import read, refuse_misspelt
@@ -16,7 +18,7 @@ from netfw.errors import ConfigError
 from netfw.model.binding import Binding
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
-from netfw.model.port import Port
+from netfw.model.port import FixedIp, Port
 from netfw.model.subnet import Subnet
 
 
@@ -87,39 +89,70 @@ class Routed(NullInterfaceDriver):
 
 
 @pytest.fixture
-def routed(tmp_path, monkeypatch):
-    """A vendor's driver for a fabric that routes is installed."""
+def install(tmp_path, monkeypatch):
+    """Has a vendor's drivers be there: lines of ``entry_points.txt``, and a module."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     site = tmp_path / "site"
-    info = site / "routed-1.dist-info"
+    info = site / "vendor-1.dist-info"
     info.mkdir(parents=True)
-    (site / "a_routed_fabric.py").write_text(ROUTED)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: routed\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(
-        "[netfw.interface_drivers]\nrouted = a_routed_fabric:Routed\n"
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vendor\nVersion: 1\n")
+
+    def install(points, code=""):
+        (site / "a_vendor_module.py").write_text(code)
+        (info / "entry_points.txt").write_text(points)
+        monkeypatch.syspath_prepend(str(site))
+
+    return install
+
+
+def a_network(number, **server):
+    """A network, a subnet of it, and the port that it is served from here."""
+    network = Network(id=NetworkId(UUID(int=number)))
+    subnet = Subnet(
+        id=SubnetId(UUID(int=number)),
+        network_id=network.id,
+        cidr="10.0.0.0/24",
+        gateway="10.0.0.1",
     )
-    monkeypatch.syspath_prepend(str(site))
-    return "interface_driver = routed"
+    port = Port(
+        id=PortId(UUID(int=number)),
+        network_id=network.id,
+        mac=f"fa:16:3e:00:00:{number:02x}",
+        device_owner="network:dhcp",
+        binding=Binding(host="here"),
+        **server,
+    )
+    return network, subnet, port
 
 
 @pytest.mark.spec("DHCP-21", "DHCP-45")
-def test_in_a_fabric_that_routes_the_gateways_addresses_are_served_from(tmp_path, routed):
-    network = Network(id=NetworkId(UUID(int=1)))
-    subnet = Subnet(
-        id=SubnetId(UUID(int=2)), network_id=network.id, cidr="10.0.0.0/24", gateway="10.0.0.1"
-    )
-    server = Port(
-        id=PortId(UUID(int=3)),
-        network_id=network.id,
-        mac="fa:16:3e:00:00:03",
-        device_owner="network:dhcp",
-        binding=Binding(host="here"),
-    )
-    with DhcpParts(conf_of(tmp_path, routed)) as parts:
-        parts.agent.learn(Change(put=(network, subnet, server), complete=True))
+def test_in_a_fabric_that_routes_the_gateways_addresses_are_served_from(tmp_path, install):
+    install("[netfw.interface_drivers]\nrouted = a_vendor_module:Routed\n", ROUTED)
+    network, *rest = a_network(1)
+    with DhcpParts(conf_of(tmp_path, "interface_driver = routed")) as parts:
+        parts.agent.learn(Change(put=(network, *rest), complete=True))
         dhcp, *_ = parts.agent.everything()
         wanted = dhcp.update.put[NetworkKey(network.id)]
         assert wanted.server.addresses == (ip_interface("10.0.0.1/24"),)
         plan = "\n".join(dhcp.driver.plan(dhcp.update, dhcp.driver.observe(dhcp.update)).lines())
         assert "--bind-dynamic" in plan
         assert "--bridge-interface=tap" in plan
+
+
+@pytest.mark.spec("DHCP-01", "DHCP-04")
+def test_as_many_networks_are_worked_on_at_once_as_the_operator_says(tmp_path, install):
+    install("[netfw.dhcp_drivers]\nfake = netfw.testing.fakes.dhcp:FakeDhcp\n")
+    chosen = "interface_driver = null\ndhcp_driver = fake\nnum_sync_threads = 3"
+    with DhcpParts(conf_of(tmp_path, chosen)) as parts:
+        resources = []
+        for number in range(1, 6):
+            address = FixedIp(subnet_id=SubnetId(UUID(int=number)), address="10.0.0.2")
+            resources += a_network(number, fixed_ips=(address,))
+        gate = threading.Event()
+        parts.dhcp.gates = {NetworkId(UUID(int=number)): gate for number in range(1, 6)}
+        keys = parts.agent.learn(Change(put=tuple(resources), complete=True))
+        others = set(threading.enumerate())
+        parts.agent.converge(Task(keys=keys))
+        crew = set(threading.enumerate()) - others
+        gate.set()
+        assert len(crew) == 3
