@@ -39,7 +39,7 @@ def test_the_sample_passes_the_suite_of_api_extensions() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider", "tests"],
         cwd=SAMPLE,
-        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         check=False,

@@ -42,7 +42,7 @@ def run(module: str, *arguments: str | Path, path: Path) -> subprocess.Completed
     return subprocess.run(
         [sys.executable, "-m", module, *arguments],
         cwd=SAMPLE,
-        env={**os.environ, "PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": str(path)},
         capture_output=True,
         text=True,
         check=False,
