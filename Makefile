@@ -98,6 +98,8 @@ fuzz: packages $(READY) ## the long forms: policies, packets, histories and API 
 	$(call STEP,histories of sources by chance)
 	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/test_file_source.py \
 	    tests/conformance/test_remote_source.py tests/lab/server_source/test_database_source.py -k any_history
+	$(call STEP,values by chance)
+	@NETFW_LONG=1 $(PYTEST) -q -n 2 --timeout 1800 tests/unit
 	$(call STEP,requests by chance: NETFW_API_SECONDS=3600)
 	@NETFW_LONG=1 $(PYTEST) -q tests/server/api/test_api_chance.py
 
