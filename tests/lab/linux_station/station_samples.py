@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 
 from netfw.drivers.interface import InterfaceDriver
 from netfw.linux.station import Station, Stations, plan_removal, plan_station
+from netfw.linux.station.values import IPV6_MTU
 from netfw.model.device import dhcp_namespace
 from netfw.model.ids import PortId
 from netfw.plan import Plan, Stage
@@ -84,7 +85,8 @@ def in_netns(netns: str, command: str) -> str:
 
 
 def seen(netns: str) -> dict[str, Any]:
-    """What a person would look at."""
+    """What a person would look at, once the kernel has done what it does by itself."""
+    awaited(lambda: lacks_link_local(netns), [])
     links = ip(netns, "address", "show")
     settings = [
         "net.ipv4.conf.all.promote_secondaries",
@@ -114,6 +116,25 @@ def seen(netns: str) -> dict[str, Any]:
         ],
         "sysctls": set(in_netns(netns, f"sysctl -e {' '.join(settings)}").splitlines()),
     }
+
+
+def lacks_link_local(netns: str) -> list[str]:
+    """The devices for which the kernel still makes an address: it does when it finds, a while after
+    they were raised, that they have a carrier."""
+    return [
+        link["ifname"]
+        for link in ip(netns, "address", "show")
+        if link["ifname"] != "lo" and "UP" in link["flags"] and link["mtu"] >= IPV6_MTU
+        if not any(
+            e["local"].startswith("fe80:") and e["prefixlen"] == 64 for e in link["addr_info"]
+        )
+        if _has_ipv6(netns, link["ifname"])
+    ]
+
+
+def _has_ipv6(netns: str, device: str) -> bool:
+    paths = (f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6" for name in ("all", device))
+    return set(in_netns(netns, f"cat {' '.join(paths)}").split()) == {"0"}
 
 
 def awaited(question: Callable[[], Any], wanted: Any) -> None:
