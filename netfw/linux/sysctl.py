@@ -44,6 +44,8 @@ def converge(wanted: Mapping[str, str], namespace: Namespace = None) -> tuple[Se
 
 def read_many(names: Iterable[str], namespace: Namespace = None) -> dict[str, str]:
     """Several values at once; parameters that do not exist are left out."""
+    if namespace is None:
+        return _read_many_here(names)
     return netns.run_in(namespace, _read_many_here, tuple(names))
 
 

@@ -8,6 +8,8 @@ from contextlib import suppress
 from ipaddress import ip_network
 from typing import assert_never, cast
 
+from attrs import evolve
+
 from netfw.drivers.base import Capability
 from netfw.drivers.containment import converge_contained
 from netfw.drivers.interface import Attachment, InterfaceDriver
@@ -77,22 +79,16 @@ class Stations:
         """
         try:
             with Network(namespace) as network:
-                links = network.links()
-                dead = any(link.up and not link.carrier for link in links.values())
-                return FoundStation(
-                    netns=namespace,
-                    exists=True,
-                    links=links,
-                    addresses=network.addresses(),
-                    routes=network.routes(),
-                    sysctls=sysctl.read_many(_parameters(links), namespace),
-                    rules=self._read_rules(namespace),
-                    no_ipv6=network.why_no_ipv6(),
-                    held=self._held() if dead else None,
-                    lost=self._pairs.lost(links.values(), self._held),
-                )
+                found = network.run(lambda: self._read(namespace, network))
         except NotFound:
             return FoundStation(netns=namespace, held=self._held())
+        links = found.links.values()
+        dead = any(link.up and not link.carrier for link in links)
+        return evolve(
+            found,
+            held=self._held() if dead else None,
+            lost=self._pairs.lost(links, self._held),
+        )
 
     def handles(self, stage: Stage) -> bool:
         """Whether *stage* is one of a station's."""
@@ -194,9 +190,23 @@ class Stations:
         except BackendUnavailable:
             return None
 
-    def _read_rules(self, namespace: str) -> Mirror | None:
+    def _read(self, namespace: str, network: Network) -> FoundStation:
+        """Called by the thread that is in the namespace: entering it is a good part of the cost."""
+        links = network.links()
+        return FoundStation(
+            netns=namespace,
+            exists=True,
+            links=links,
+            addresses=network.addresses(),
+            routes=network.routes(),
+            sysctls=sysctl.read_many(_parameters(links)),
+            rules=self._read_rules(),
+            no_ipv6=network.why_no_ipv6(),
+        )
+
+    def _read_rules(self) -> Mirror | None:
         try:
-            text = self._tool.save(Family.IPV4, namespace, CHECKSUMS.table)
+            text = self._tool.save(Family.IPV4, None, CHECKSUMS.table)
             return parse_save(text, Family.IPV4, CHAIN_OWNER)
         except BackendBroken:
             return None
