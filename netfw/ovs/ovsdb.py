@@ -120,7 +120,7 @@ class Ovsdb:
 
         Who asked once stays in the queue, also after the database went away, until `release`;
         `LockChanged` says when to ask again.  It ends with the connection, and so with the process.
-        Asking again costs nothing.
+        Who has it asks again at no cost; who has not learns what the database says now.
 
         :raises BackendUnavailable: the database does not answer.
         """
@@ -128,8 +128,9 @@ class Ovsdb:
             if self._holders.setdefault(lock, holder) is not holder:
                 return False
             known = self._locks.get(lock)
-        if known is None:
-            self._transact(lambda: BARRIER, count=False)  # asks on its way, and is answered later
+        if not known:
+            # Asks on its way, and is answered after what was said of locks before.
+            self._transact(lambda: BARRIER, count=False)
             with self._news:
                 known = self._locks.get(lock)
         if known is None:

@@ -69,6 +69,17 @@ def test_who_gives_a_lock_back_can_have_it_again_once_the_other_did(connect):
     assert first.hold("netfw_a", first)
 
 
+def test_a_lock_that_was_given_back_is_free_at_once(connect):
+    """Whoever asks then need not have heard of it."""
+    holder, waiter = connect(), connect()
+    assert holder.hold("netfw_a", holder)
+    for _ in range(50):
+        assert not waiter.hold("netfw_a", waiter)
+        holder.release("netfw_a", holder)
+        assert waiter.hold("netfw_a", waiter)
+        holder, waiter = waiter, holder
+
+
 def test_two_on_one_connection_do_not_have_the_same_lock(connect):
     ovsdb, one, two = connect(), object(), object()
     assert ovsdb.hold("netfw_a", one)
