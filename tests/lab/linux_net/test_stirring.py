@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from netfw.errors import NotFound
-from netfw.linux import netns
+from netfw.linux import netns, sysctl
 from netfw.linux.network import Network
 from netfw.linux.operations import (
     AddAddress,
@@ -31,6 +31,11 @@ ADDRESS = addresses("br0", ["10.0.0.2/24"])[0]
 ADDRESS6 = addresses("br0", ["fd00::2/64"])[0]
 ROUTE = route("10.9.0.0/16", via="10.0.0.1", device="br0")
 ROUTE6 = route("fd09::/64", via="fd00::1", device="br0")
+NOTHING_BY_ITSELF = {
+    "net.ipv6.conf.default.addr_gen_mode": "1",
+    "net.ipv6.conf.default.accept_dad": "0",
+}
+"""The kernel makes no address of its own, and has nothing to say a second later of any."""
 
 
 @pytest.fixture
@@ -60,8 +65,10 @@ def silence(told: Told) -> bool:
 
 
 def test_whatever_changes_in_a_namespace_that_is_heeded_is_told(stirring: Stirring, told: Told):
-    for name in ("blue", "green", "red"):
+    netns.create("blue")
+    for name in ("green", "red"):
         netns.create(name)
+        sysctl.converge(NOTHING_BY_ITSELF, name)
         change(name, AddLink("br0", "bridge"), SetUp("br0"))
     stirring.heed("blue")
     stirring.heed("green")
@@ -83,7 +90,7 @@ def test_whatever_changes_in_a_namespace_that_is_heeded_is_told(stirring: Stirri
     stirring.ignore("green")
     assert silence(told)
     change("green", AddLink("br0", "bridge"))
-    change("blue", DelLink("br0"))
+    change("blue", AddLink("br0", "bridge"))
     assert told.get(timeout=10) == {"blue"}
 
 

@@ -6,10 +6,10 @@ import queue
 import subprocess
 
 import pytest
-from station_samples import converge, remove, station
+from station_samples import awaited, converge, lacks_link_local, remove, station
 
 from netfw.errors import NotFound
-from netfw.linux.station import Guard, Stations
+from netfw.linux.station import Guard, Station, Stations
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 
 HARMS = (
@@ -26,6 +26,12 @@ HARMS = (
 Told = queue.Queue[str]
 
 
+def make(stations: Stations, wanted: Station) -> None:
+    """Make it, and wait until the kernel has done its part: before, it is not as it should be."""
+    converge(stations, wanted)
+    awaited(lambda: lacks_link_local(wanted.netns), [])
+
+
 def assert_silent(told: Told) -> None:
     with pytest.raises(queue.Empty):
         told.get(timeout=0.5)
@@ -38,14 +44,14 @@ def test_whatever_is_done_to_a_station_is_told_once(
     told: Told = queue.Queue()
     guard = Guard(stations, told.put)
     for each in (wanted, other):
-        converge(stations, each)
+        make(stations, each)
         guard.keep(each)
     for harm in HARMS:
         assert told.empty()
         command = harm.format(netns=wanted.netns, device=wanted.device)
         subprocess.run(command, shell=True, check=True)
         assert told.get(timeout=10) == wanted.netns, command
-        converge(stations, wanted)
+        make(stations, wanted)
         assert told.empty()
         guard.keep(wanted)
     assert_silent(told)
@@ -61,7 +67,7 @@ def test_what_is_right_or_not_kept_is_not_told(
     with pytest.raises(NotFound):
         guard.keep(wanted)
     for each in (wanted, other):
-        converge(stations, each)
+        make(stations, each)
         guard.keep(each)
     subprocess.run(
         f"ip -n {wanted.netns} address add 192.0.2.1/24 dev {wanted.device} && "
