@@ -30,7 +30,7 @@ def test_every_check_of_the_demo_is_ok() -> None:
     done = subprocess.run([NETFW, "demo"], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ", 0 failed, in " in done.stdout
-    assert done.stdout.count("  ok  ") >= 28
+    assert done.stdout.count("  ok  ") >= 37
     for check in (
         "without a rule, port 80 of blue2 can not be reached",
         "with the rule, blue1 connects to blue2",
@@ -38,6 +38,8 @@ def test_every_check_of_the_demo_is_ok() -> None:
         "red1 on host1 pings red2 on host2, through security groups",
         "a killed server costs no packet",
         "an unchanged client shows both agents",
+        "the metadata service knows the instance, by a signed id",
+        "without any agent, mint1 renews its lease",
     ):
         assert f"  ok      {check}" in done.stdout
 
