@@ -9,12 +9,15 @@ IMAGINED := tests/conformance/broken $(wildcard tests/conformance/test_broken_*.
     type_drivers memory_source null_interface)
 ON_SQLITE := tests/server
 SERVER_LABS := $(wildcard tests/lab/server_*) tests/lab/transport
+SERVICE_LABS := $(patsubst %,tests/lab/%,dhcp_agent dnsmasq dnsmasq_rendering haproxy metadata_agent linux_station)
+SERVICE_SUITES := $(patsubst %,tests/conformance/test_%.py,dnsmasq_dhcp haproxy_metadata local_transport \
+    oslo_transport remote_source remote_source_oslo notifiers_suite file_source)
 L2_FAULTS := $(patsubst %,tests/system/l2/test_l2_%.py,faults firewall)
 # Tests start hundreds of agents; each would compile all of netfw again.
 unexport PYTHONDONTWRITEBYTECODE
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit server lint types imports lab conformance conformance-values conformance-real lab-server system system-server system-dhcp system-l2 system-l2-faults tempest fuzz samples spec docs bench clean packages
+.PHONY: help demo test unit server lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l2 system-l2-faults tempest fuzz samples spec docs bench clean packages
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -24,8 +27,9 @@ demo: packages $(READY) ## see netfw at work: hosts, agents, a server, leases, m
 	@$(BIN)/netfw demo
 
 test: packages $(READY) ## everything: lint, types, imports, unit, server, conformance, lab, system, samples, docs
-	@$(BIN)/python tools/steps.py lint imports conformance-values:2 lab conformance-real types lab-server \
-	    samples system system-dhcp system-server system-l2 docs unit server system-l2-faults:alone
+	@$(BIN)/python tools/steps.py lint imports conformance-values:2 conformance-real lab lab-services \
+	    conformance-services lab-server samples system system-dhcp system-server system-l2 types docs unit server \
+	    system-l2-faults:alone
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)
@@ -51,13 +55,17 @@ imports: $(READY) ## who may import whom
 
 lab: packages $(READY) ## toolboxes and the lab on real kernels and switches
 	$(call STEP,lab tests)
-	@$(PYTEST) -q --sandbox tests/lab $(addprefix --ignore ,$(SERVER_LABS))
+	@$(PYTEST) -q --sandbox tests/lab $(addprefix --ignore ,$(SERVER_LABS) $(SERVICE_LABS))
+
+lab-services: packages $(READY) ## DHCP and metadata, drivers and agents, on real kernels and programs
+	$(call STEP,lab tests of DHCP and metadata)
+	@$(PYTEST) -q --sandbox $(SERVICE_LABS)
 
 lab-server: packages $(READY) ## the server's parts on real databases, sockets and brokers
 	$(call STEP,lab tests of the server)
 	@$(PYTEST) -q --sandbox $(SERVER_LABS)
 
-conformance: conformance-values conformance-real ## the suites that vendors run, for our own drivers and for broken ones
+conformance: conformance-values conformance-real conformance-services ## the suites that vendors run, for our own drivers and for broken ones
 
 conformance-values: $(READY)
 	$(call STEP,conformance suites: drivers of values and broken ones)
@@ -65,7 +73,11 @@ conformance-values: $(READY)
 
 conformance-real: packages $(READY)
 	$(call STEP,conformance suites: drivers on real machines)
-	@$(PYTEST) -q --sandbox tests/conformance $(addprefix --ignore ,$(IMAGINED))
+	@$(PYTEST) -q --sandbox tests/conformance $(addprefix --ignore ,$(IMAGINED) $(SERVICE_SUITES))
+
+conformance-services: packages $(READY)
+	$(call STEP,conformance suites: DHCP, metadata, sources and transports)
+	@$(PYTEST) -q --sandbox $(SERVICE_SUITES)
 
 system: packages $(READY) ## netfw as a user meets it: commands, demo, packaging
 	$(call STEP,system tests)

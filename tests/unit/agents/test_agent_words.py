@@ -1,6 +1,7 @@
 """What an agent says is for people: sentences, names and numbers, no internals."""
 
 import json
+from contextlib import closing
 from ipaddress import IPv4Address, ip_network
 from uuid import UUID
 
@@ -87,9 +88,9 @@ def test_faults_of_the_topology_are_troubles_of_the_agent_which_stays_ready(tmp_
     path = tmp_path / "net.json"
     good = {"networks": [{"name": "n", "network_type": "local"}]}
     path.write_text(json.dumps(good))
-    source = FileSource(path, poll=0.05, settle=0)
+    source = FileSource(path, poll=0.05)
     agent = L2Agent(L2Settings(host=HERE), FakeSwitch(FACTS))
-    with running(Loop(source, agent)) as loop:
+    with closing(source), running(Loop(source, agent)) as loop:
         assert loop.wait_for(lambda status: status.ready and not status.troubles, 10)
         path.write_text(json.dumps({"network": []}))
         assert loop.wait_for(lambda status: bool(status.troubles), 10)
@@ -99,7 +100,6 @@ def test_faults_of_the_topology_are_troubles_of_the_agent_which_stays_ready(tmp_
         assert loop.status.ready
         path.write_text(json.dumps(good))
         assert loop.wait_for(lambda status: not status.troubles, 10)
-    source.close()
 
 
 def test_a_member_of_a_group_is_told_in_words():
