@@ -33,7 +33,7 @@ test: packages $(READY) ## everything: lint, types, imports, unit, server, confo
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)
-	@$(PYTEST) -q -n 2 tests/unit
+	@$(PYTEST) -q -n 2 --dist worksteal tests/unit
 
 server: $(READY) ## the server's parts on SQLite: no root, a minute
 	$(call STEP,the server on SQLite)

@@ -14,7 +14,6 @@ import pytest
 from netfw.cli.workers import Workers, inherited
 from netfw.testing.lab.waiting import until
 
-pytestmark = pytest.mark.real
 
 WORKER = """
 import os, threading

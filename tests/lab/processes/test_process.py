@@ -12,7 +12,6 @@ import pytest
 
 from netfw.testing.lab.waiting import until
 
-pytestmark = pytest.mark.real
 
 PROGRAM = """
 import logging, sys
