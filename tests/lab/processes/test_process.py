@@ -12,7 +12,6 @@ import pytest
 
 from netfw.testing.lab.waiting import until
 
-
 PROGRAM = """
 import logging, sys
 from oslo_config import cfg

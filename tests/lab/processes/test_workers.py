@@ -14,7 +14,6 @@ import pytest
 from netfw.cli.workers import Workers, inherited
 from netfw.testing.lab.waiting import until
 
-
 WORKER = """
 import os, threading
 from netfw.cli.workers import inherited
