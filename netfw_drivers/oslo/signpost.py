@@ -20,6 +20,8 @@ from netfw_drivers.oslo.options import Settings
 from netfw_drivers.oslo.watch import BrokerWatch
 
 LOG = logging.getLogger(__name__)
+_CHANNEL = 1
+"""It is used again: one that the broker closed, as it does to say no, is open again after that."""
 _PAUSE, _PAUSE_MAX = 0.05, 2.0
 """Seconds until the broker is asked again; each further pause is twice as long."""
 
@@ -32,6 +34,7 @@ class Signpost:
         self._lock = threading.Lock()
         self._known: dict[str, int] = {}
         self._line: amqp.Connection | None = None
+        self._closed = False
 
     def knows(self, topic: str) -> bool:
         """Whether the broker that is connected is known to have a queue for *topic*."""
@@ -51,8 +54,9 @@ class Signpost:
         return True
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Let go of the connection, and make none any more."""
         with self._lock:
+            self._closed = True
             self._hang_up()
 
     def _learns(self, topic: str, deadline: float) -> bool:
@@ -62,7 +66,7 @@ class Signpost:
             return False
         try:
             epoch = self._watch.epoch  # of before: a broker that is started again has forgotten
-            if not self.knows(topic) and self._finds(topic):
+            if not self._closed and not self.knows(topic) and self._finds(topic):
                 self._known[topic] = epoch
             return self.knows(topic)
         finally:
@@ -74,7 +78,7 @@ class Signpost:
         try:
             line = self._dial()
             # What its server does as well; done again it changes nothing, and it fails before.
-            line.channel().queue_bind(queue, exchange=exchange, routing_key=queue)
+            line.channel(_CHANNEL).queue_bind(queue, exchange=exchange, routing_key=queue)
             line.close()
         except amqp.NotFound:
             LOG.info("nobody has served %s yet", topic)

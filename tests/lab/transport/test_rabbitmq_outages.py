@@ -123,6 +123,52 @@ def test_a_topic_is_served_as_soon_as_the_broker_has_a_queue_for_it(broker, over
     assert answers(client)
 
 
+def callers() -> list[str]:
+    """The threads in which requests wait."""
+    found = [thread.name for thread in threading.enumerate()]
+    return [name for name in found if name.startswith("netfw-call")]
+
+
+def lines() -> dict[int, amqp.Connection]:
+    """The connections to brokers that this process has."""
+    found = [each for each in gc.get_objects() if isinstance(each, amqp.Connection)]
+    return {id(each): each for each in found if each.connected}
+
+
+@pytest.mark.spec("RPC-01")
+def test_who_waits_for_a_topic_asks_on_one_channel(over):
+    before, client = lines(), over()
+    for _ in range(2):
+        with pytest.raises(BackendUnavailable, match="nobody serves"):
+            client.call(Message(topic="unserved", method="a"), 2)
+    used = [len(each.channels) for key, each in lines().items() if key not in before]
+    assert used, "nobody asked"
+    assert max(used) <= 2, f"channels of each connection, one of them its own: {used}"
+
+
+@pytest.mark.spec("RPC-01")
+def test_who_waited_for_a_topic_asks_no_more_after_closing(over):
+    before, client, said = lines(), over(), []
+
+    def ask() -> None:
+        try:
+            client.call(Message(topic="unserved", method="a"), 30)
+        except BackendUnavailable as error:
+            said.append(str(error))
+
+    asking = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in asking:
+        thread.start()
+    assert eventually(lambda: any(key not in before for key in lines()))
+    assert eventually(callers)
+    client.close()
+    for thread in asking:
+        thread.join(10)
+    assert said == ["this transport was closed"] * 4
+    assert eventually(lambda: not callers())
+    assert not [each for key, each in lines().items() if key not in before]
+
+
 @pytest.mark.spec("RPC-06")
 def test_a_broker_that_hangs_costs_no_more_than_the_time_out(broker, over):
     server, client = over(), over()
