@@ -34,11 +34,13 @@ def _ports(gathered: Gathered, resources: Resources) -> Iterator[tuple[Entry, Po
 
 def _unknown_hosts(gathered: Gathered, resources: Resources) -> Iterator[Fault]:
     known = gathered.hosts
-    for entry, port in _ports(gathered, resources):
-        host = port.binding.host
+    named = [
+        (entry, "binding:host_id", port.binding.host) for entry, port in _ports(gathered, resources)
+    ]
+    named += [(entry, "host", entry.body["host"]) for entry in gathered.assignments]
+    for entry, path, host in named:
         if known and host and host not in known:
-            near = nearest(host, known)
-            yield entry.fault("binding:host_id", f"{host} is not among the hosts{near}")
+            yield entry.fault(path, f"{host} is not among the hosts{nearest(host, known)}")
 
 
 def _misplaced(gathered: Gathered, resources: Resources) -> Iterator[Fault]:

@@ -9,7 +9,7 @@ from uuid import UUID
 from attrs import define, field
 
 from netfw.errors import nearest
-from netfw.messaging.file.fault import Fault
+from netfw.messaging.file.fault import Fault, advised
 from netfw.messaging.file.names import Body, Index, as_id, id_by_content, id_of, rename, resolve
 from netfw.messaging.file.sections import (
     ASSIGNMENT_REFERENCES,
@@ -46,7 +46,7 @@ class Entry:
         for name, short in self.said.items():
             if path == name or path.startswith((f"{name}.", f"{name}[")):
                 path = short + path[len(name) :]
-        return Fault(file=self.file, path=join(self.path, path), problem=problem)
+        return Fault(file=self.file, path=join(self.path, path), problem=advised(problem))
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -98,7 +98,7 @@ def _entries_of(file: str, value: object, found: Gathered) -> Iterator[Entry]:
             )
     project = value.get(PROJECT)
     if project is not None and not isinstance(project, str):
-        problem = f"not text: {describe(project)}"
+        problem = advised(f"not text: {describe(project)}")
         found.faults.append(Fault(file=file, path=PROJECT, problem=problem))
         project = None
     for name, kind in (*SECTIONS.items(), (ASSIGNMENTS, None)):
@@ -191,6 +191,9 @@ def _identify(entry: Entry, kind: Kind, found: Gathered) -> None:
             body.setdefault("name", given)
     elif given is not None:
         found.faults.append(entry.fault("id", f"neither an id nor a name: {describe(given)}"))
+        return
+    elif named and name not in (None, ""):
+        found.faults.append(entry.fault("name", f"not text: {describe(name)}"))
         return
     elif named and kind is not Kind.SEGMENT:
         found.faults.append(entry.fault("", "has neither a name nor an id"))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from attrs import frozen
 
 SHOWN = 100
 """So many faults are told in full; the rest is counted."""
+
+_UNQUOTED: Final = re.compile(
+    r"(not text|not an id|neither an id nor a name): (-?[0-9].*|True|False|a number too large)"
+)
 
 
 @frozen(kw_only=True)
@@ -28,6 +34,11 @@ class Fault:
         name = self.file.encode("utf-8", "backslashreplace").decode()
         file = name if self.line is None else f"{name}:{self.line}"
         return f"{file}: {self.path}" if self.path else file
+
+
+def advised(problem: str) -> str:
+    """*problem*, with what to do about a number, or true or false, where text is wanted."""
+    return f"{problem}; put it in quotes" if _UNQUOTED.fullmatch(problem) else problem
 
 
 def first_of(faults: Iterable[Fault]) -> tuple[Fault, ...]:

@@ -256,7 +256,7 @@ hosts:
 """
     assert sorted(told(first, second)) == [
         "0.yaml:4: networks[0].segmentation_id: 99999999 is outside 1 to 16777215 of vxlan",
-        "0.yaml:5: networks[1]: has neither a name nor an id",
+        "0.yaml:5: networks[1].name: not text: a list",
         "0.yaml:7: subnets[0].network: there is no network 'bleu' in the file, "
         "did you mean 'blue'?",
         "1.yaml:10: hosts.h1.local_ip: not an IP address: 'nonsense'",
@@ -282,7 +282,7 @@ hosts:
         ("hosts: {a: {tunnel_types: [vlan]}}", "hosts.a.tunnel_types[0]: vlan is no tunnel"),
         ("hosts: {a: {bridge_mappings: {p: a/b}}}", "hosts.a.bridge_mappings.'p': not a device"),
         ("hosts: {a: null}", "hosts.a: not an object: null"),
-        ("project_id: 1", "project_id: not text: 1"),
+        ("project_id: 1", "project_id: not text: 1; put it in quotes"),
         ("networks: [{name: a}, {name: a}]", "networks[1]: is the same as networks[0]"),
         ("networks: [{id: 7}]", "networks[0].id: neither an id nor a name: 7"),
         ("networks: [{mtu: 7}]", "networks[0]: has neither a name nor an id"),
@@ -322,6 +322,29 @@ def test_a_fault_says_what_is_wrong(text: str, fault: str) -> None:
     assert any(fault in each for each in told(text)), told(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("networks: [{name: n, description: 1400}]", "networks[0].description: not text: 1400"),
+        ("networks: [{name: n, description: true}]", "networks[0].description: not text: True"),
+        ("networks: [{name: n, tags: [-1]}]", "networks[0].tags[0]: not text: -1"),
+        ("networks: [{name: 7}]", "networks[0].name: not text: 7"),
+        ("networks: [{id: 7}]", "networks[0].id: neither an id nor a name: 7"),
+        ("segments: [{network: 7}]", "segments[0].network: not an id: 7"),
+        ("hosts: {a: {bridge_mappings: {p: 1}}}", "hosts.a.bridge_mappings.'p': not text: 1"),
+    ],
+)
+def test_a_number_where_text_is_wanted_needs_quotes(text: str, fault: str) -> None:
+    assert f"0.yaml:1: {fault}; put it in quotes" in told(text)
+
+
+@pytest.mark.parametrize("value", ["null", "[a]", "{}"])
+def test_quotes_are_no_advice_for_what_no_text_can_be(value: str) -> None:
+    (fault,) = told(f"networks: [{{name: n, description: {value}}}]")
+    assert "not text" in fault
+    assert "quotes" not in fault
+
+
 def test_one_thing_in_two_files_is_refused() -> None:
     assert told("networks: [{name: a}]", "networks: [{name: a}]") == [
         "1.yaml:1: networks[0]: is the same as 0.yaml: networks[0]"
@@ -352,11 +375,15 @@ def test_what_looks_like_a_mistake_is_told_and_taken() -> None:
         - {{name: b, network: blue, host: hots1, fixed_ips: [10.0.0.5], mac_address: *mac}}
         - {{name: c, network: red, fixed_ips: [{{subnet: blue-v4, ip_address: 10.9.0.5}}]}}
         - {{name: d, network: {id}}}
+        assignments:
+        - {{service: dhcp, host: host1, network: blue}}
+        - {{service: dhcp, host: host9, network: red}}
         """,
     )
     assert [str(each).partition(": ")[2] for each in found.cautions] == [
         f"ports[3].network: there is no network {id} in the file",
         "ports[1].host: hots1 is not among the hosts, did you mean 'host1'?",
+        "assignments[1].host: host9 is not among the hosts, did you mean 'host1'?",
         "ports[2].fixed_ips[0]: its subnet is of another network",
         "ports[2].fixed_ips[0]: 10.9.0.5 is not within 10.0.0.0/24",
         "ports[1].mac_address: fa:16:3e:00:00:01 is that of ports[0] too",
