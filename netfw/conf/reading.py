@@ -14,6 +14,11 @@ from netfw.conf.core import list_opts
 from netfw.errors import ConfigError, nearest
 
 _HIDDEN = "***"
+_FOREIGN = {
+    "invalid literal for int() with base 10: ": "not a whole number: ",
+    "could not convert string to float: ": "not a number: ",
+}
+"""How Python begins what is wrong with a value, and how we do."""
 Groups = Mapping[str | None, Sequence[cfg.Opt]]
 
 
@@ -185,6 +190,8 @@ def _read_everything(conf: cfg.ConfigOpts, groups: Groups) -> None:
             _value(conf, group, option)
         except ValueError as exc:
             reason = str(exc).rpartition("is not valid: ")[2]
+            for theirs, ours in _FOREIGN.items():
+                reason = reason.replace(theirs, ours)
             where = f"[{group or 'DEFAULT'}] {option.dest}"
             raise ConfigError(f"{_origin(exc)}{where}: {reason}") from exc
 

@@ -6,7 +6,13 @@ from oslo_config import cfg
 from netfw.conf.reading import read, unknown_options
 from netfw.errors import ConfigError
 
-GROUPS = {"acme": [cfg.IntOpt("size", default=1), cfg.StrOpt("mode", mutable=True, default="a")]}
+GROUPS = {
+    "acme": [
+        cfg.IntOpt("size", default=1),
+        cfg.FloatOpt("pace", default=1.0),
+        cfg.StrOpt("mode", mutable=True, default="a"),
+    ]
+}
 
 
 def write(path: Path, text: str) -> str:
@@ -36,7 +42,8 @@ def test_two_configurations_live_side_by_side(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("[acme]\nsize = many\n", r"bad\.conf: \[acme\] size: invalid literal"),
+        ("[acme]\nsize = many\n", r"bad\.conf: \[acme\] size: not a whole number: 'many'$"),
+        ("[acme]\npace = soon\n", r"bad\.conf: \[acme\] pace: not a number: 'soon'$"),
         ("[acme\nsize = 1\n", "Invalid section"),
         ("log_level = loud\n", "log_level"),
     ],
