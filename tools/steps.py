@@ -55,7 +55,7 @@ class Step:
         self.seconds, self.work = time.monotonic() - self.begun, work
         self.passed = os.waitstatus_to_exitcode(status) == 0
         if not self.alone:
-            sys.stdout.write((place / self.name).read_text(errors="replace"))
+            sys.stdout.buffer.write((place / self.name).read_bytes())
         say(f"== {self.line()}")
 
     def line(self) -> str:

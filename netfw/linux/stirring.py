@@ -18,7 +18,6 @@ from contextlib import suppress
 from netfw.errors import NetfwError
 from netfw.linux import netns
 from netfw.linux.failure import translate
-from netfw.linux.netns import Identity
 
 _SOL_NETLINK, _ADD_MEMBERSHIP, _LISTEN_ALL, _FORCED_BUFFER = 270, 1, 8, 33
 _GROUPS = {"links": 1, "IPv4 addresses": 5, "IPv4 routes": 7, "IPv6 addresses": 9, "routes": 11}
@@ -29,6 +28,8 @@ _HEADER, _ATTRIBUTE, _INT = struct.Struct("=IHHII4x"), struct.Struct("=HHi"), st
 _MOUNTS = "/proc/thread-self/mountinfo"
 
 Tell = Callable[[frozenset[str]], None]
+_Birth = tuple[int, int]
+"""Inode and time: the kernel gives the inode of a namespace that is gone to one made after it."""
 
 
 class Stirring:
@@ -47,7 +48,7 @@ class Stirring:
         self._tell, self._settle = tell, settle
         self._guard = threading.Lock()
         self._numbers: dict[int, str] = {}
-        self._heeded: dict[str, Identity] = {}
+        self._heeded: dict[str, _Birth] = {}
         self._stirred: set[str] = set()
         self._closed = False
         try:
@@ -67,7 +68,7 @@ class Stirring:
         """
         descriptor = netns.open_namespace(namespace)
         try:
-            status = os.fstat(descriptor)
+            birth = _birth(descriptor)
             number = _number_of(descriptor)
         except OSError as error:
             raise translate(error.errno or 0, f"listening in {namespace}", str(error)) from error
@@ -75,7 +76,7 @@ class Stirring:
             os.close(descriptor)
         with self._guard:
             self._numbers[number] = namespace
-            self._heeded[namespace] = Identity(status.st_dev, status.st_ino)
+            self._heeded[namespace] = birth
 
     def ignore(self, namespace: str) -> None:
         """Tell of *namespace* no more."""
@@ -134,7 +135,7 @@ class Stirring:
         """Something was mounted or unmounted: perhaps what a name refers to."""
         with self._guard:
             heeded = dict(self._heeded)
-        stirred = {name for name, identity in heeded.items() if not _is_still(name, identity)}
+        stirred = {name for name, birth in heeded.items() if not _is_still(name, birth)}
         with self._guard:
             self._stirred |= stirred & self._heeded.keys()
 
@@ -188,8 +189,17 @@ def _kind(message: bytes) -> int:
     return int(_HEADER.unpack_from(message)[1])
 
 
-def _is_still(name: str, identity: Identity) -> bool:
+def _birth(descriptor: int) -> _Birth:
+    status = os.fstat(descriptor)
+    return status.st_ino, status.st_ctime_ns
+
+
+def _is_still(name: str, birth: _Birth) -> bool:
     try:
-        return netns.identity(name) == identity
+        descriptor = netns.open_namespace(name)
     except NetfwError:
         return False
+    try:
+        return _birth(descriptor) == birth
+    finally:
+        os.close(descriptor)

@@ -6,6 +6,7 @@ import os
 import queue
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -123,6 +124,34 @@ def test_a_name_that_refers_to_something_else_is_told(stirring: Stirring, told: 
         stirring.heed("blue")
         subprocess.run(how, shell=True, check=True)
         assert told.get(timeout=10) == {"blue"}
+
+
+def test_a_name_is_told_whose_new_namespace_has_the_number_of_the_old_one(told: Told):
+    begun, remade = threading.Event(), threading.Event()
+
+    def tell(names: frozenset[str]) -> None:
+        begun.set()
+        assert remade.wait(60)
+        told.put(names)
+
+    stirring = Stirring(tell, settle=0.0)
+    for name in ("blue", "green"):
+        netns.create(name)
+        stirring.heed(name)
+    old = netns.identity("blue")
+    change("green", AddLink("br0", "bridge"))
+    assert begun.wait(10)
+
+    for _ in range(10):  # where nobody else makes namespaces, the first has the number again
+        netns.delete("blue")
+        time.sleep(0.2)  # the kernel takes its time to be rid of it
+        netns.create("blue")
+        if netns.identity("blue") == old:
+            break
+    remade.set()
+    while "blue" not in told.get(timeout=10):
+        pass
+    stirring.close()
 
 
 def test_a_namespace_that_was_made_anew_is_heeded_again(stirring: Stirring, told: Told):

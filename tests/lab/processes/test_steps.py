@@ -1,5 +1,6 @@
 """What `make test` is made of: steps that run side by side, and one that fails fails the whole."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ STEPS = Path(__file__).parents[3] / "tools" / "steps.py"
 MAKEFILE = """
 good:
 	@echo all is well
+odd:
+	@printf 'odd \\377 word\\n'
 bad:
 	@echo something broke; false
 killed:
@@ -46,6 +49,19 @@ def test_what_a_step_says_is_shown(steps) -> None:
     assert "something broke" in steps("bad").stdout
     assert "all is well" in steps("good:alone").stdout
     assert steps("good", "good:alone").returncode == 0
+
+
+def test_whatever_bytes_a_step_says_are_passed_on(tmp_path: Path, steps) -> None:
+    assert steps("good").returncode == 0
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8=0", str(STEPS), "odd", "good"],
+        cwd=tmp_path,
+        env={**os.environ, "LC_ALL": "C"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"odd \xff word" in done.stdout
 
 
 def test_steps_run_side_by_side(steps) -> None:
