@@ -44,7 +44,7 @@ from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
 from netfw_drivers.dnsmasq.pace import LEASE_BYTES
 from netfw_drivers.dnsmasq.plan import owners, plan_dhcp, put_networks, steps
 from netfw_drivers.dnsmasq.pulse import Pulse
-from netfw_drivers.dnsmasq.settings import OPTIONS, Settings, settings_from
+from netfw_drivers.dnsmasq.settings import COMMAND, OPTIONS, Settings, settings_from
 from netfw_drivers.dnsmasq.settled import read_settled
 from netfw_drivers.dnsmasq.shortcomings import Complaints, shortcomings
 from netfw_drivers.dnsmasq.steps import SERVICE, RunServer, StopServer, process_key
@@ -121,7 +121,8 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         return DriverInfo("dnsmasq", _CAPABILITIES)
 
     def faults(self) -> tuple[str, ...]:
-        missing = map(why_missing, (self._settings.command, "dhcp_release", "dhcp_release6"))
+        command = why_missing(self._settings.command, COMMAND)
+        missing = (command, *map(why_missing, ("dhcp_release", "dhcp_release6")))
         confs = why_not_writable(self._settings.confs)
         advice = f"{confs}: correct dhcp_confs, or run as a user who may" if confs else None
         closed = why_unreachable(self._settings.confs, self._settings.user)
@@ -173,6 +174,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         self._tenure.take()
+        self._workshop.check(plan)
         new = {key for key in put_networks(plan) if not self._book.shelf(key.network).there}
         for number, stage in enumerate(plan.stages):
             try:

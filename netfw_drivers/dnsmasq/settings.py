@@ -15,6 +15,8 @@ from netfw.errors import ConfigError
 from netfw.model.address import IpAddress, as_address
 from netfw.model.text import check_dns_name, check_text
 
+COMMAND = "dnsmasq_command"
+"""The option that names the program."""
 INFINITE = -1
 LEASE_LIMIT = 1 << 24
 _SHORTEST_LEASE = 120
@@ -80,7 +82,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         help="Directory in which queries and leases are logged, in a directory per network.  "
         "Not set: they are not logged.",
     ),
-    cfg.StrOpt("dnsmasq_command", default="dnsmasq", help="The program, by name or path."),
+    cfg.StrOpt(COMMAND, default="dnsmasq", help="The program, by name or path."),
     cfg.StrOpt(
         "dnsmasq_user",
         help="User that dnsmasq runs as.  Not set: the one it was built for.",
@@ -135,7 +137,7 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
         lease_max=options["dnsmasq_lease_max"],
         broadcast_reply=options["dhcp_broadcast_reply"],
         log_directory=_path(options, "dnsmasq_base_log_dir"),
-        command=options["dnsmasq_command"],
+        command=options[COMMAND],
         user=options["dnsmasq_user"],
     )
 

@@ -20,16 +20,16 @@ from netfw.linux.files import (
     remove_directory,
 )
 from netfw.linux.inotify import ADVICE, allow_more_instances
-from netfw.linux.process import Program, Supervisor, run_command
+from netfw.linux.process import Program, Supervisor, run_command, why_missing
 from netfw.model.ids import NetworkId
-from netfw.plan import Operation, Stage
+from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.dnsmasq.access import why_unreachable
 from netfw_drivers.dnsmasq.book import Book
 from netfw_drivers.dnsmasq.entries import find_leases, render_leases, without_leases
 from netfw_drivers.dnsmasq.files import Files
 from netfw_drivers.dnsmasq.modes import why_not
 from netfw_drivers.dnsmasq.observed import Reload
-from netfw_drivers.dnsmasq.settings import INFINITE, Settings
+from netfw_drivers.dnsmasq.settings import COMMAND, INFINITE, Settings
 from netfw_drivers.dnsmasq.settled import read_settled
 from netfw_drivers.dnsmasq.steps import (
     DropPort,
@@ -76,6 +76,17 @@ class Workshop:
         self._supervisor = supervisor
         self._settings = settings
         self._allow_more = allow_more
+
+    def check(self, plan: Plan) -> None:
+        """See that what *plan* starts can be started, before it ends or writes anything.
+
+        :raises OperationRefused: there is no such program, so that what runs goes on.
+        """
+        first = (stage.operations[0] for stage in plan.stages)
+        starting = [each for each in first if isinstance(each.payload, RunServer)]
+        why = why_missing(self._settings.command, COMMAND) if starting else None
+        if why is not None:
+            raise OperationRefused({_in_short(each): why for each in starting})
 
     def carry_out(self, stage: Stage) -> None:
         """Carry out one stage.
@@ -251,6 +262,11 @@ class Workshop:
         for operation, step in steps.items():
             if not step.stray and step.lease in find_leases(text, [step.lease.address]):
                 yield operation, f"dnsmasq keeps the lease for {step.lease.holder}: started again"
+
+
+def _in_short(run: Operation) -> Operation:
+    """*run* without its command line, which says nothing of why there is no program."""
+    return Operation(run.backend, "start", run.owners, run.payload)
 
 
 def _all(stage: Stage, why: str) -> dict[object, str]:

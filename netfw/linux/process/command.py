@@ -87,18 +87,29 @@ def _run(argv: Sequence[str], feed: str, timeout: float) -> Finished:
     )
 
 
-def why_missing(command: str) -> str | None:
-    """What to do about a command that is not installed; None when it is."""
+def why_missing(command: str, option: str = "") -> str | None:
+    """What to do about a command that can not be run; None when it can.
+
+    :param option: names the option that it was read from.
+    """
     if shutil.which(command) is not None:
         return None
-    return str(not_runnable(command, FileNotFoundError()))
+    if "/" in command and os.path.exists(command):
+        correct = f": correct {option}" if option else ""
+        return f"{command} is not a program that can be executed here{correct}"
+    return _missing(command, option)
 
 
 def not_runnable(command: str, error: OSError) -> BackendBroken:
     """The error to raise when *command* can not be executed."""
     if not isinstance(error, FileNotFoundError):
         return BackendBroken(f"{command} can not be executed: {error.strerror}")
+    return BackendBroken(_missing(command))
+
+
+def _missing(command: str, option: str = "") -> str:
     name = command.rsplit("/", 1)[-1]
     package = PACKAGES.get(name) or PACKAGES.get(name.split("-", 1)[0])
     advice = f"install it (Debian: apt install {package})" if package else "install it"
-    return BackendBroken(f"there is no command {command} here: {advice}, or correct the PATH")
+    correct = f"{option} or the PATH" if option else "the PATH"
+    return f"there is no command {command} here: {advice}, or correct {correct}"

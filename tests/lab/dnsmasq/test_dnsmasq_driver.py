@@ -368,6 +368,7 @@ def test_what_the_host_lacks_is_said_with_what_to_do(host: DnsmasqHost, tmp_path
     command, confs = host.make_driver_at(settings.confs, settings=settings).faults()
     assert "dnsmasq-of-nobody" in command
     assert "install it" in command
+    assert "dnsmasq_command" in command
     assert "dhcp_confs" in confs
 
 
