@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+COMPLAINTS = 6
+"""As many lines of each log are shown: the last ones."""
 
 
 class Narration:
@@ -14,6 +19,15 @@ class Narration:
         self._checks: list[tuple[str, bool]] = []
         self._steps = 0
         self._colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+    def chapter(self, text: str, logs: Sequence[Path] = ()) -> Chapter:
+        """Something to be told to its end, with that title; see `Chapter`."""
+        return Chapter(self, text, logs)
+
+    @property
+    def failures(self) -> int:
+        """How many checks failed so far."""
+        return sum(not passed for _, passed in self._checks)
 
     def title(self, text: str) -> None:
         print(f"\n{self._paint('1', text)}\n{'=' * len(text)}", flush=True)
@@ -44,7 +58,7 @@ class Narration:
         print(f"\n{self._paint('1', 'Checks')}")
         for text, passed in self._checks:
             print(f"  {self._verdict(passed)}  {text}")
-        failed = sum(not passed for _, passed in self._checks)
+        failed = self.failures
         print(f"\n{len(self._checks) - failed} ok, {failed} failed, in {seconds:.1f} s")
         return 1 if failed or not self._checks else 0
 
@@ -53,3 +67,43 @@ class Narration:
 
     def _paint(self, code: str, text: str) -> str:
         return f"\033[{code}m{text}\033[0m" if self._colour else text
+
+
+class Chapter:
+    """What goes wrong in it is a check that failed, with the reason, and ends only this chapter.
+
+    Where a check failed, the complaints in *logs* are shown, as these may be gone soon.
+    """
+
+    def __init__(self, tell: Narration, title: str, logs: Sequence[Path]) -> None:
+        self._tell, self._title, self._logs = tell, title, logs
+        self._failures = 0
+
+    def __enter__(self) -> None:
+        self._failures = self._tell.failures
+        self._tell.title(self._title)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if error is not None and not isinstance(error, Exception):
+            return False
+        if error is not None:
+            self._tell.check(f"{self._title.partition(':')[0]}: {type(error).__name__}", False)
+            self._tell.quote(str(error).strip().splitlines()[:COMPLAINTS])
+        if self._tell.failures > self._failures:
+            for log in self._logs:
+                self._show(log)
+        return True
+
+    def _show(self, log: Path) -> None:
+        text = log.read_text(errors="replace") if log.exists() else ""
+        complaints = [
+            line for line in text.splitlines() if " WARNING " in line or " ERROR " in line
+        ]
+        if complaints:
+            self._tell.say(f"the last complaints in {log}:")
+            self._tell.quote(complaints[-COMPLAINTS:])

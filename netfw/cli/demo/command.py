@@ -39,21 +39,27 @@ def run_demo(arguments: argparse.Namespace) -> int:
 
     tell = Narration()
     started = time.monotonic()
-    tell.title("netfw: two hosts, and what it takes to connect them")
-    tell_of_drivers(tell)
-    tell.title("The same with agents: say what you want in a file")
+    with tell.chapter("netfw: two hosts, and what it takes to connect them"):
+        tell_of_drivers(tell)
     with two_agents() as (one, two):
-        tell_of_agents(tell, one, two)
-        tell.title("Security groups: what no rule allows does not pass")
-        tell_of_security_groups(tell, one, two)
-    tell.title("A server: networks, ports and groups by the OpenStack API")
+        logs = [one.agent.log, two.agent.log]
+        with tell.chapter("The same with agents: say what you want in a file", logs):
+            tell_of_agents(tell, one, two)
+        with tell.chapter("Security groups: what no rule allows does not pass", logs):
+            tell_of_security_groups(tell, one, two)
     if missing := [name for name in SERVER_NEEDS if find_spec(name) is None]:
+        tell.title("A server")
         tell.say(f"left out, as {', '.join(missing)} is missing: pip install {SERVER_PACKAGES}")
     else:
         with a_cloud() as cloud:
-            tell_of_the_server(tell, cloud)
-            tell.title("DHCP and metadata: what an instance asks for when it boots")
-            tell_of_dhcp(tell, cloud)
+            with tell.chapter(
+                "A server: networks, ports and groups by the OpenStack API", cloud.logs
+            ):
+                tell_of_the_server(tell, cloud)
+            with tell.chapter(
+                "DHCP and metadata: what an instance asks for when it boots", cloud.logs
+            ):
+                tell_of_dhcp(tell, cloud)
     status = tell.summary(time.monotonic() - started)
     tell.say("Next: `.venv/bin/netfw lab up` for hosts to play with; docs/getting-started.md")
     return status

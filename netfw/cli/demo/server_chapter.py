@@ -115,6 +115,12 @@ class Cloud:
     client: Any
 
     @property
+    def logs(self) -> list[Path]:
+        """What server and agents say."""
+        agents = [agent for each in self.hosts for agent in (each.agent, each.dhcp, each.metadata)]
+        return [self.server.log, *(agent.log for agent in agents)]
+
+    @property
     def network(self) -> Any:
         return self.client.network
 

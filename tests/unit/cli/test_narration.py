@@ -1,0 +1,41 @@
+"""What a person is told of a demo that goes wrong: what, why, and what the agents said."""
+
+from pathlib import Path
+
+import pytest
+
+from netfw.cli.narration import Narration
+
+
+def test_what_goes_wrong_is_a_check_that_failed_with_its_reason(capsys: pytest.CaptureFixture[str]):
+    tell = Narration()
+    with tell.chapter("Metadata: who am I"):
+        raise ConnectionRefusedError("nobody listens on 169.254.169.254")
+    with tell.chapter("Others"):
+        tell.check("others go on", True)
+    assert tell.summary(1) == 1
+    said = capsys.readouterr().out
+    assert "failed Metadata: ConnectionRefusedError\n     | nobody listens on 169" in said
+    assert "Traceback" not in said
+    assert "1 ok, 1 failed" in said
+
+
+def test_complaints_of_the_agents_are_shown_where_a_check_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    log = tmp_path / "agent.log"
+    log.write_text("10:00 INFO all is well\n10:01 WARNING haproxy does not start: exit 1\n")
+    tell = Narration()
+    with tell.chapter("Good", [log, tmp_path / "missing"]):
+        tell.check("it works", True)
+    assert "haproxy" not in capsys.readouterr().out
+    with tell.chapter("Bad", [log, tmp_path / "missing"]):
+        tell.check("it works", False)
+    said = capsys.readouterr().out
+    assert "haproxy does not start: exit 1" in said
+    assert "all is well" not in said
+
+
+def test_whoever_interrupts_it_ends_it():
+    with pytest.raises(KeyboardInterrupt), Narration().chapter("Any"):
+        raise KeyboardInterrupt
