@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 from dnsmasq_host import DnsmasqHost
 
 from netfw.model.dhcp_option import DhcpOption
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import Tenant, a_net, wanted
+from netfw.testing.lab.waiting import until
 
 NTP = (DhcpOption(name="42", value="10.0.0.9"),)
 PARTS = ["host", "opts", "addn_hosts", "."]
@@ -58,3 +62,23 @@ def test_a_directory_that_was_replaced_is_noticed_by_looking(host: DnsmasqHost, 
     assert gets_its_own(host, port)
     assert gets_its_own(host, more)
     assert str(host.plan(net, port, more)) == "nothing to do"
+
+
+def test_who_comes_back_to_his_directory_serves_when_the_others_dnsmasq_is_ended(
+    host: DnsmasqHost, tmp_path: Path
+) -> None:
+    net = a_net()
+    port = net.tenant()
+    assert host.put(net, port).ok
+    first, second = host.settings, evolve(host.settings, confs=tmp_path / "elsewhere")
+    host.settings = second
+    host.restart()
+    assert host.put(net, port).ok
+    others = host.pid(net)
+    host.settings = first
+    host.restart()
+    assert "Address already in use" in str(host.put(net, port).failed[net.key])
+    os.kill(others, signal.SIGTERM)
+    until(lambda: not Path(f"/proc/{others}").exists())
+    assert host.put(net, port).ok
+    assert host.lease(port) is not None
