@@ -1,12 +1,12 @@
 """DHCP drivers that break one promise each; `test_broken_dhcp` has the suite refuse them."""
 
-import broken_dhcp_leases
 from attrs import evolve
-from imaginary_dhcp import GoodDhcp
 
 from netfw.drivers.dhcp import DhcpDriver, DhcpPlace
 from netfw.plan import Outcome
 from netfw.testing.conformance.promises import proves as breaks
+from tests.conformance import broken_dhcp_leases
+from tests.conformance.imaginary_dhcp import GoodDhcp
 
 
 @breaks(DhcpDriver, 2)

@@ -4,12 +4,12 @@ import threading
 from ipaddress import ip_interface
 
 from attrs import evolve
-from imaginary_dhcp import GoodDhcp
 
 from netfw.drivers.dhcp import DhcpDriver
 from netfw.errors import NetfwError
 from netfw.plan import Outcome
 from netfw.testing.conformance.promises import proves as breaks
+from tests.conformance.imaginary_dhcp import GoodDhcp
 
 
 @breaks(DhcpDriver, 1)

@@ -3,8 +3,6 @@
 import time
 
 from attrs import evolve
-from imaginary_firewall import GoodFirewall, operation, reverse, staged
-from imaginary_firewall_suites import broken_among
 
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, Member, Rules
 from netfw.drivers.firewall_check import refusal
@@ -15,6 +13,8 @@ from netfw.plan import Outcome
 from netfw.testing.conformance.firewall_packets import Packet
 from netfw.testing.conformance.promises import proves as breaks
 from netfw.testing.conformance.promises import proves_raise as breaks_raise
+from tests.conformance.imaginary_firewall import GoodFirewall, operation, reverse, staged
+from tests.conformance.imaginary_firewall_suites import broken_among
 
 
 @breaks(FirewallDriver, 3)

@@ -1,8 +1,6 @@
 """Firewall drivers that take rules for something else."""
 
 from attrs import evolve
-from imaginary_firewall import GoodFirewall
-from imaginary_firewall_suites import broken_among
 
 from netfw.drivers.base import Capability
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, Member, Rules
@@ -10,6 +8,8 @@ from netfw.drivers.keys import GroupKey
 from netfw.model.protocol import ICMPV6, PORTED, UDP
 from netfw.testing.conformance.firewall_packets import Arp, Other, Packet
 from netfw.testing.conformance.promises import proves as breaks
+from tests.conformance.imaginary_firewall import GoodFirewall
+from tests.conformance.imaginary_firewall_suites import broken_among
 
 NEIGHBOURS = {130, 131, 132, 133, 134, 135, 136, 143}
 

@@ -3,14 +3,14 @@
 from ipaddress import IPv4Network, IPv6Network
 
 from attrs import evolve
-from imaginary_firewall import GoodFirewall
-from imaginary_firewall_suites import broken_among
 
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, Rules
 from netfw.drivers.keys import GroupKey
 from netfw.drivers.source import Source
 from netfw.testing.conformance.firewall_packets import Arp, Packet
 from netfw.testing.conformance.promises import proves as breaks
+from tests.conformance.imaginary_firewall import GoodFirewall
+from tests.conformance.imaginary_firewall_suites import broken_among
 
 ALL = IPv4Network("0.0.0.0/0"), IPv6Network("::/0")
 

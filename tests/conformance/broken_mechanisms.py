@@ -6,7 +6,6 @@ from typing import ClassVar
 from uuid import uuid4
 
 from attrs import evolve
-from imaginary_fabric import Fabric, FabricDriver
 
 from netfw.drivers.change import Change
 from netfw.drivers.mechanism import Binding, BindingRequest, Bound, Refused
@@ -14,6 +13,7 @@ from netfw.errors import BackendBroken, BackendUnavailable, Conflict, NotFound
 from netfw.model.ids import SegmentId
 from netfw.model.port import Port
 from netfw.model.resource import Ref, ref
+from tests.conformance.imaginary_fabric import Fabric, FabricDriver
 
 AGAIN = "test_a_backend_that_does_not_answer_is_said_and_served_later"
 CAN_NOT_BE = "test_what_can_not_be_is_refused_before_it_is_committed"

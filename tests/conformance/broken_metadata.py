@@ -3,17 +3,17 @@
 import threading
 
 from attrs import evolve
-from imaginary_metadata import (
-    GoodMetadataDriver,
-    Process,
-    ProxyOfTheMind,
-    plain,
-)
 
 from netfw.drivers.metadata import IDENTIFYING, MetadataDriver
 from netfw.errors import BackendBroken, Conflict, NotFound
 from netfw.plan import Outcome
 from netfw.testing.conformance.promises import proves as breaks
+from tests.conformance.imaginary_metadata import (
+    GoodMetadataDriver,
+    Process,
+    ProxyOfTheMind,
+    plain,
+)
 
 
 class ProxyBelievesGuests(ProxyOfTheMind):

@@ -10,7 +10,6 @@ from typing import ClassVar
 from uuid import uuid4
 
 from attrs import evolve
-from memory_world import MemoryWorld
 
 from netfw.drivers.interest import Interest, Service
 from netfw.drivers.reports import Report, StatusReport
@@ -23,6 +22,7 @@ from netfw.messaging.store import Key
 from netfw.model.ids import PortId
 from netfw.model.resource import Ref, ref
 from netfw.model.standard import Status
+from tests.conformance.memory_world import MemoryWorld
 
 ANY_HISTORY = "test_any_history_read_in_any_way_ends_with_what_is_reachable"
 

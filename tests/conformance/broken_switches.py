@@ -1,7 +1,6 @@
 """Switch drivers that break one promise each."""
 
 from attrs import evolve
-from imaginary_switch import GoodSwitch
 
 from netfw.drivers.events import FeedLost
 from netfw.drivers.keys import NetworkKey, PortKey
@@ -18,6 +17,7 @@ from netfw.errors import BackendUnavailable, ConfigError, NotSupported
 from netfw.plan import Outcome, Stage
 from netfw.testing.conformance.promises import proves as breaks
 from netfw.testing.conformance.promises import proves_raise as breaks_raise
+from tests.conformance.imaginary_switch import GoodSwitch
 
 DEAD, HOLD, LIVE = Admission.DEAD, Admission.HOLD, Admission.LIVE
 

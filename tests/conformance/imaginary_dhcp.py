@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 
 from attrs import evolve
-from imaginary_dhcp_machine import Entry, Machine, Serving
 
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.dhcp import DhcpDriver, DhcpNetwork, DhcpPlace, DhcpPort
@@ -25,6 +24,7 @@ from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw.model.text import check_dhcp_option_name, check_dns_name, check_text
 from netfw.plan import Outcome, Update
 from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
+from tests.conformance.imaginary_dhcp_machine import Entry, Machine, Serving
 
 METADATA = "169.254.169.254/32"
 NAMES = {

@@ -8,14 +8,14 @@ from ipaddress import IPv6Address, IPv6Network
 from typing import ClassVar
 
 from attrs import evolve
-from imaginary_dhcp import GoodDhcp
-from imaginary_dhcp_machine import Machine
 
 from netfw.drivers.dhcp import DhcpDriver
 from netfw.model.address import eui64
 from netfw.testing.conformance.dhcp_ground import DhcpGround, FoundServer, Guest
 from netfw.testing.conformance.dhcp_leases import CLIENT_ID, IPXE
 from netfw.testing.lab.dhcp_lease import Lease, Lease6
+from tests.conformance.imaginary_dhcp import GoodDhcp
+from tests.conformance.imaginary_dhcp_machine import Machine
 
 
 class ImaginaryGuest(Guest):

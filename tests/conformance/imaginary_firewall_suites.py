@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
-from imaginary_firewall import GoodFirewall, ImaginaryGround
-from suite_refusals import Refusal, refusal_of
-
 from netfw.testing.conformance.firewall_suite import FirewallSuite, MakeDriver, emptied
+from tests.conformance.imaginary_firewall import GoodFirewall, ImaginaryGround
+from tests.conformance.suite_refusals import Refusal, refusal_of
 
 
 def broken_among(names: Mapping[str, object]) -> dict[str, type[GoodFirewall]]:

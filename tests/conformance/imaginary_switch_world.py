@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from ipaddress import ip_address
 
 from attrs import evolve
-from imaginary_switch import FINAL, TUNNELS, GoodSwitch, Machine
 
 from netfw import flows as of
 from netfw.drivers.claim import BitsClaim, Claim
@@ -37,6 +36,7 @@ from netfw.testing.conformance.switch_world import (
     SwitchWorld,
     among,
 )
+from tests.conformance.imaginary_switch import FINAL, TUNNELS, GoodSwitch, Machine
 
 
 class ImaginaryGossip(Gossip):

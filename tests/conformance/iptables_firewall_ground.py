@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 from attrs import evolve
-from ovs_firewall_ground import OvsGround
 
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.host import LocalHost
@@ -17,6 +16,7 @@ from netfw.testing.conformance.firewall_world import Seat
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device
 from netfw_drivers.iptables.firewall import IptablesFirewallDriver, IptablesHybridFirewallDriver
+from tests.conformance.ovs_firewall_ground import OvsGround
 
 TABLES = "raw", "mangle", "nat", "filter"
 _COUNTERS = re.compile(r" ?\[\d+:\d+\] ?")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from broken_api_extensions import BROKEN, BrokenTaps, Taps
-from refusal import refusals
 
 from netfw.drivers.api_extension import ApiExtension
 from netfw.testing.conformance.api_extension import CONTRACTS, ApiExtensionConformance, Request
 from netfw.testing.conformance.promises import unproven
+from tests.conformance.broken_api_extensions import BROKEN, BrokenTaps, Taps
+from tests.conformance.refusal import refusals
 
 PORT = "6f0e1b0c-5d3a-4c62-8f30-7a5a1c1d2e3f"
 

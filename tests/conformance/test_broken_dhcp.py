@@ -1,16 +1,16 @@
 """The suite of DHCP drivers refuses those that break a promise, each for the right reason."""
 
-import broken_dhcp
 import pytest
-from imaginary_dhcp import GoodDhcp
-from imaginary_dhcp_ground import ImaginaryGround
-from suite_refusals import Refusal, refusal_of
 
 from netfw.drivers.dhcp import DhcpDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.testing.conformance.dhcp import CONTRACTS, DhcpDriverConformance
 from netfw.testing.conformance.dhcp_suite import emptied
 from netfw.testing.conformance.promises import promises_of, proofs_in, unproven
+from tests.conformance import broken_dhcp
+from tests.conformance.imaginary_dhcp import GoodDhcp
+from tests.conformance.imaginary_dhcp_ground import ImaginaryGround
+from tests.conformance.suite_refusals import Refusal, refusal_of
 
 BROKEN = sorted(set(broken_dhcp.DRIVERS) - {"GoodDhcp"})
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from broken_extensions import BROKEN, COLOUR, OFF, BrokenExtension, Painter, PlainPainter
-from refusal import refusals
 
 from netfw.drivers.extension import ExtensionDriver
 from netfw.testing.conformance.extension import (
@@ -17,6 +15,15 @@ from netfw.testing.conformance.extension import (
     ExtensionDriverConformance,
 )
 from netfw.testing.conformance.promises import unproven
+from tests.conformance.broken_extensions import (
+    BROKEN,
+    COLOUR,
+    OFF,
+    BrokenExtension,
+    Painter,
+    PlainPainter,
+)
+from tests.conformance.refusal import refusals
 
 
 class PainterSuite(ExtensionDriverConformance):

@@ -1,17 +1,19 @@
 """The suite refuses firewall drivers that break a promise, each for the right reason."""
 
-import broken_firewall_changes
-import broken_firewall_rules
-import broken_firewall_sources
 import pytest
-from imaginary_firewall import GoodFirewall
-from imaginary_firewall_suites import tried
-from refused_firewalls import REFUSED_BY
 
 from netfw.drivers.reconciler import Reconciler
 from netfw.testing.conformance.firewall import CONTRACTS, FirewallDriverConformance
 from netfw.testing.conformance.firewall_chance import FirewallChanceConformance
 from netfw.testing.conformance.promises import Promise, promises_of, proofs_in, unproven
+from tests.conformance import (
+    broken_firewall_changes,
+    broken_firewall_rules,
+    broken_firewall_sources,
+)
+from tests.conformance.imaginary_firewall import GoodFirewall
+from tests.conformance.imaginary_firewall_suites import tried
+from tests.conformance.refused_firewalls import REFUSED_BY
 
 FILES = broken_firewall_rules, broken_firewall_sources, broken_firewall_changes
 BROKEN = {name: kind for file in FILES for name, kind in file.BROKEN.items()}

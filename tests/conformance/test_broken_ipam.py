@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from broken_ipam import BROKEN, DROPPED, BrokenIpam
-from external_ipam import Elsewhere, KeepsWhatIsDropped
-from refusal import refusals
 
 from netfw.testing.conformance.ipam import CONTRACTS, IpamDriverConformance
 from netfw.testing.conformance.promises import unproven
+from tests.conformance.broken_ipam import BROKEN, DROPPED, BrokenIpam
+from tests.conformance.external_ipam import Elsewhere, KeepsWhatIsDropped
+from tests.conformance.refusal import refusals
 
 
 class TestElsewhere(Elsewhere):

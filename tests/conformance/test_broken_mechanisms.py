@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from broken_mechanisms import BROKEN, BrokenMechanism
-from imaginary_fabric import OnFabric
-from refusal import refusals
 
 from netfw.testing.conformance.mechanism import CONTRACTS, MechanismDriverConformance
 from netfw.testing.conformance.promises import unproven
+from tests.conformance.broken_mechanisms import BROKEN, BrokenMechanism
+from tests.conformance.imaginary_fabric import OnFabric
+from tests.conformance.refusal import refusals
 
 
 class TestFabric(OnFabric):

@@ -1,14 +1,14 @@
 """The suite of metadata drivers refuses those that break a promise, each for the right reason."""
 
-import broken_metadata
 import pytest
-from imaginary_metadata import ImaginaryMetadataConformance
-from suite_refusals import Refusal, refusal_of
 
 from netfw.drivers.metadata import MetadataDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.testing.conformance.metadata import CONTRACTS, MetadataDriverConformance
 from netfw.testing.conformance.promises import promises_of, proofs_in, unproven
+from tests.conformance import broken_metadata
+from tests.conformance.imaginary_metadata import ImaginaryMetadataConformance
+from tests.conformance.suite_refusals import Refusal, refusal_of
 
 BROKEN = sorted(set(broken_metadata.DRIVERS) - {"GoodMetadataDriver"})
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from broken_sources import BROKEN, BrokenSource
 from hypothesis import Phase, settings
-from refusal import refusals
 
 from netfw.drivers.state_source import StateSource
 from netfw.testing.conformance.promises import unproven
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Setting
+from tests.conformance.broken_sources import BROKEN, BrokenSource
+from tests.conformance.refusal import refusals
 
 BY_CHANCE = "test_writers_and_readers_at_the_same_time_agree_in_the_end"
 """Whether this one sees a fault depends on timing."""

@@ -1,14 +1,14 @@
 """The suite of switch drivers refuses those that break a promise, each for the right reason."""
 
-import broken_switches
 import pytest
-from imaginary_switch_world import ImaginarySwitchConformance, ImaginaryWorld
-from suite_refusals import Refusal, refusal_of
 
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.switch import SwitchDriver
 from netfw.testing.conformance.promises import promises_of, proofs_in, unproven
 from netfw.testing.conformance.switch import CONTRACTS, SwitchDriverConformance
+from tests.conformance import broken_switches
+from tests.conformance.imaginary_switch_world import ImaginarySwitchConformance, ImaginaryWorld
+from tests.conformance.suite_refusals import Refusal, refusal_of
 
 BROKEN = sorted(set(broken_switches.DRIVERS) - {"GoodSwitch"})
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from broken_transports import BROKEN, STRANGERS, BrokenTransport
-from local_transports import LocalTcpTransports, LocalTransports
-from refusal import refusals
 
 from netfw.drivers.transport import Transport
 from netfw.testing.conformance.promises import unproven
 from netfw.testing.conformance.transport import CONTRACTS, TransportConformance
+from tests.conformance.broken_transports import BROKEN, STRANGERS, BrokenTransport
+from tests.conformance.local_transports import LocalTcpTransports, LocalTransports
+from tests.conformance.refusal import refusals
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),

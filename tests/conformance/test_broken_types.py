@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from broken_types import BROKEN, BrokenType
-from refusal import refusals
 
 from netfw.model.segment import NetworkType, Provider
 from netfw.testing.conformance.promises import unproven
 from netfw.testing.conformance.type_driver import CONTRACTS, TypeDriverConformance
+from tests.conformance.broken_types import BROKEN, BrokenType
+from tests.conformance.refusal import refusals
 
 
 def vlan(number: int | None, physnet: str) -> Provider:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from file_world import FileWorld
 from hypothesis import settings
 
 from netfw.drivers.loader import load
@@ -18,6 +17,7 @@ from netfw.drivers.state_source import StateSource
 from netfw.messaging.file import FileSource
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Setting
+from tests.conformance.file_world import FileWorld
 
 LONG = bool(os.environ.get("NETFW_LONG"))
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
-from iptables_firewall_ground import HybridGround, IptablesGround
 
 from netfw.linux.iptables import Backend
 from netfw.testing.conformance.firewall import FirewallDriverConformance
 from netfw.testing.conformance.firewall_chance import FirewallChanceConformance
 from netfw.testing.lab.lab import Lab
+from tests.conformance.iptables_firewall_ground import HybridGround, IptablesGround
 
 FILTERS = pytest.mark.spec(
     "FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-06", "FW-07", "FW-08", "FW-09", "FW-10",

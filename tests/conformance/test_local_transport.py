@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from local_transports import LocalTcpTransports, LocalTlsTransports, LocalTransports
+
+from tests.conformance.local_transports import (
+    LocalTcpTransports,
+    LocalTlsTransports,
+    LocalTransports,
+)
 
 pytestmark = pytest.mark.spec("RPC-01", "RPC-06")
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import pytest
-from memory_world import MemoryWorld
 
 from netfw.drivers.interest import Interest
 from netfw.drivers.loader import load
@@ -18,6 +17,7 @@ from netfw.errors import BackendUnavailable
 from netfw.messaging.memory import MemorySource
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Setting
+from tests.conformance.memory_world import MemoryWorld
 
 R = TypeVar("R")
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import Any, ClassVar
 from uuid import UUID
 
 import pytest
 from attrs import evolve
-from refusal import refusals
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "notifiers"))
-
-from http_party import Party, listening
 
 from netfw.drivers.change import Change
 from netfw.drivers.notifier import Notifier
@@ -27,6 +20,8 @@ from netfw.testing.conformance.notifier import CONTRACTS, NotifierConformance, S
 from netfw.testing.conformance.promises import unproven
 from netfw_drivers.notifiers.compute import ComputeNotifier
 from netfw_drivers.notifiers.webhook import WebhookNotifier
+from tests.conformance.refusal import refusals
+from tests.unit.notifiers.http_party import Party, listening
 
 OWNED = evolve(PORT, device_owner="compute:nova", device_id="server-1")
 

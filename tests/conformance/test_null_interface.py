@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 import pytest
-from imaginary_machine import OnImaginaryMachine
 
 from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import Attachment
 from netfw.model.ids import PortId
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 from netfw_drivers.null.interface import ImaginaryMachine, NullInterfaceDriver
+from tests.conformance.imaginary_machine import OnImaginaryMachine
 
 
 @pytest.mark.spec("DRV-03", "DRV-04")

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from oslo_transports import OsloTransports
 
 from netfw.testing.lab.rabbitmq import PrivateRabbitmq
+from tests.conformance.oslo_transports import OsloTransports
 
 pytestmark = [
     pytest.mark.spec("RPC-01", "RPC-06"),

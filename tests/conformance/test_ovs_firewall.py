@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from ovs_firewall_ground import OvsGround
 
 from netfw.testing.conformance.firewall import FirewallDriverConformance
 from netfw.testing.conformance.firewall_chance import FirewallChanceConformance
 from netfw.testing.lab.lab import Lab
+from tests.conformance.ovs_firewall_ground import OvsGround
 
 
 @contextmanager

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from test_ovs_switch import OvsWorld
 
 from netfw.testing.conformance.switch_reach import SwitchProviderConformance
 from netfw.testing.lab.lab import Lab
 from netfw_drivers.ovs.switch import OvsSwitchDriver
 from netfw_drivers.ovs.switch_links import shared_links
+from tests.conformance.test_ovs_switch import OvsWorld
 
 
 class VethWorld(OvsWorld):

@@ -9,9 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from hint_for_all import hints_for_all
 from hypothesis import settings
-from memory_world import MemoryWorld
 
 from netfw.drivers.host import LocalHost
 from netfw.drivers.loader import check_options, load
@@ -22,6 +20,8 @@ from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Setting
 from netfw.testing.fakes.transport import Wire
 from netfw_drivers.local.transport import LocalTransport
+from tests.conformance.hint_for_all import hints_for_all
+from tests.conformance.memory_world import MemoryWorld
 
 LONG = bool(os.environ.get("NETFW_LONG"))
 BYTES = 700

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from hint_for_all import hints_for_all
 from hypothesis import settings
-from memory_world import MemoryWorld
 
 from netfw.drivers.host import LocalHost
 from netfw.drivers.loader import create
@@ -24,6 +22,8 @@ from netfw.messaging.remote import Desk, RemoteSource
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Setting
 from netfw.testing.lab.rabbitmq import PrivateRabbitmq
+from tests.conformance.hint_for_all import hints_for_all
+from tests.conformance.memory_world import MemoryWorld
 
 
 def close_left_over() -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from database_place import BACKENDS, Places
 
 from netfw.server.db import Database
+from tests.lab.database_place import BACKENDS, Places
 
 
 @pytest.fixture(scope="session")

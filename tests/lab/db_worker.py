@@ -10,13 +10,12 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 from uuid import UUID, uuid4
 
-from db_samples import group, random_port, subnet
-
 from netfw.drivers.type_driver import Pool
 from netfw.errors import Conflict
 from netfw.model import NetworkType
 from netfw.model.subnet import Subnet
 from netfw.server.db import Database, Transaction
+from tests.lab.db_samples import group, random_port, subnet
 
 VLANS = Pool(NetworkType.VLAN, "physnet1")
 CONTEXT = multiprocessing.get_context("forkserver")

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-ROOT = Path(__file__).parents[2]
+from tests import ROOT
+
 BACKENDS = {package.parent.name for package in ROOT.glob("netfw_drivers/*/__init__.py")}
 KNOWS_DRIVERS = re.compile(r"^(from|import) netfw_drivers\b", re.MULTILINE)
 QUICK = "contracts or drivers or plan or flows or messaging or errors or witness"
@@ -56,7 +57,15 @@ def is_a_drivers_own(test: Path) -> bool:
 
 def test_the_framework_stands_without_any_driver(tmp_path: Path) -> None:
     """Every module of its unit tests is imported, and those that are quick are run."""
-    tree = copy(tmp_path / "tree", "netfw", "tests/unit", "docs", "conftest.py", "pyproject.toml")
+    tree = copy(
+        tmp_path / "tree",
+        "netfw",
+        "tests/__init__.py",
+        "tests/unit",
+        "docs",
+        "conftest.py",
+        "pyproject.toml",
+    )
     for test in filter(is_a_drivers_own, list((tree / "tests/unit").rglob("*.py"))):
         test.unlink()
     (tree / "tests/unit/test_witness.py").write_text(WITNESS)

@@ -15,7 +15,8 @@ from zipfile import ZipFile
 import pytest
 from attrs import frozen
 
-ROOT = Path(__file__).parents[2]
+from tests import ROOT
+
 SOURCES = ("netfw", "netfw_drivers", "setup.cfg", "pyproject.toml", "entry_points.txt", "README.md")
 BESIDE = ("LICENSE", "tests", "samples", "benchmarks")
 """What else a builder finds in the tree; of it, only the license belongs in a wheel."""

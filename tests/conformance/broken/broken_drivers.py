@@ -1,7 +1,6 @@
 """Drivers that break one promise each."""
 
 from attrs import evolve
-from imaginary import GoodDriver
 
 from netfw.drivers.base import Capability
 from netfw.drivers.host_driver import HostDriver
@@ -11,6 +10,7 @@ from netfw.errors import BackendUnavailable, Conflict, NetfwError, OperationRefu
 from netfw.plan import Outcome, Plan, Stage
 from netfw.testing.conformance.promises import proves as breaks
 from netfw.testing.conformance.promises import proves_raise as breaks_raise
+from tests.conformance.broken.imaginary import GoodDriver
 
 
 @breaks(HostDriver, 1)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 
 from attrs import define, evolve, field, frozen
-from imaginary_machine import OnImaginaryMachine
 
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.interface import Attachment, Device, InterfaceDriver
@@ -16,6 +15,7 @@ from netfw.errors import BackendUnavailable, Conflict, NetfwError, NotFound, Ope
 from netfw.model.ids import PortId
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw.testing.conformance.interface import InterfaceDriverConformance
+from tests.conformance.imaginary_machine import OnImaginaryMachine
 
 
 @define(slots=False)

@@ -1,15 +1,15 @@
 """The suite refuses drivers that break a promise, each for the right reason."""
 
-import broken_drivers
 import pytest
-from imaginary import ImaginaryConformance
-from suite_refusals import Refusal, refusal_of
 
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 from netfw.testing.conformance.promises import promises_of, proofs_in, unproven
+from tests.conformance.broken import broken_drivers
+from tests.conformance.broken.imaginary import ImaginaryConformance
+from tests.conformance.suite_refusals import Refusal, refusal_of
 
 CONTRACTS = HostDriver, Reconciler, InterfaceDriver
 

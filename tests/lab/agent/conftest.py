@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_lab import Cloud
+
+from tests.lab.agent.agent_lab import Cloud
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """The agent while people remove and make the bridges that it works with."""
 
 import pytest
-from agent_lab import port_id
 
 from netfw.testing.lab.waiting import until
+from tests.lab.agent.agent_lab import port_id
 
 
 @pytest.fixture

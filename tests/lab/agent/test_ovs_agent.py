@@ -4,9 +4,9 @@ import signal
 import time
 
 import pytest
-from agent_lab import port_id
 
 from netfw.testing.lab.waiting import until
+from tests.lab.agent.agent_lab import port_id
 
 
 @pytest.fixture

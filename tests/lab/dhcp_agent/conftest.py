@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dhcp_agent_lab import Site
+
+from tests.lab.dhcp_agent.dhcp_agent_lab import Site
 
 
 @pytest.fixture

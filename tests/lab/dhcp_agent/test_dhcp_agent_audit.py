@@ -3,9 +3,9 @@
 from ipaddress import IPv4Address
 
 import pytest
-from dhcp_agent_lab import NAMESPACE, NETWORK, Site, port_id
 
 from netfw.testing.lab.waiting import until
+from tests.lab.dhcp_agent.dhcp_agent_lab import NAMESPACE, NETWORK, Site, port_id
 
 
 def there(site: Site, *words: str) -> str:

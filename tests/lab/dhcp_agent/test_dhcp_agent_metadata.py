@@ -5,10 +5,10 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from dhcp_agent_lab import NETWORK, Site
 
 from netfw.testing.conformance.metadata_upstream import RecordingAgent
 from netfw.testing.lab.waiting import until
+from tests.lab.dhcp_agent.dhcp_agent_lab import NETWORK, Site
 
 ROUTER, OTHER = str(UUID(int=77)), str(UUID(int=78))
 PROXY = (b"haproxy",)

@@ -9,10 +9,10 @@ import time
 from ipaddress import IPv4Address, ip_address, ip_network
 
 import pytest
-from dhcp_agent_lab import NAMESPACE, NETWORK, port_id
 
 from netfw.testing.lab.ini import ini
 from netfw.testing.lab.waiting import until
+from tests.lab.dhcp_agent.dhcp_agent_lab import NAMESPACE, NETWORK, port_id
 
 
 @pytest.mark.spec("DHCP-05", "DHCP-06", "DHCP-07", "DHCP-08", "DHCP-49")

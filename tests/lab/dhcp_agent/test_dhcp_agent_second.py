@@ -5,10 +5,10 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
-from dhcp_agent_lab import Site, port_id
 
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.waiting import until
+from tests.lab.dhcp_agent.dhcp_agent_lab import Site, port_id
 
 
 def second_agent(site: Site) -> PrivateAgent:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dnsmasq_host import DnsmasqHost
 
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.place import Place
+from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from dnsmasq_host import DnsmasqHost
-from test_dnsmasq_driver import a_net
+
+from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
+from tests.lab.dnsmasq.test_dnsmasq_driver import a_net
 
 
 @pytest.fixture

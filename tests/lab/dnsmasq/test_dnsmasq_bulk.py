@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dnsmasq_host import DnsmasqHost
 
 from netfw.errors import OperationRefused
 from netfw.plan import Stage, Update
 from netfw.testing.conformance.dhcp_world import a_net, a_subnet, wanted
 from netfw_drivers.dnsmasq.telling import MANY
 from netfw_drivers.dnsmasq.workshop import Workshop
+from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 
 @pytest.mark.spec("DHCP-80")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from dnsmasq_host import BRIDGE, DnsmasqHost
 
 from netfw.drivers.events import KeysChanged
 from netfw.testing.conformance.dhcp_world import a_net
+from tests.lab.dnsmasq.dnsmasq_host import BRIDGE, DnsmasqHost
 
 PATIENCE = 10.0
 

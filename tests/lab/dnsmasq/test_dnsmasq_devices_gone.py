@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from dnsmasq_host import BRIDGE, DnsmasqHost
 
 from netfw.drivers.events import Event, KeysChanged
 from netfw.model.device import device_name, dhcp_namespace
@@ -15,6 +14,7 @@ from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.dhcp_world import Net, Tenant, a_net, a_subnet, a_subnet6
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.place import Place
+from tests.lab.dnsmasq.dnsmasq_host import BRIDGE, DnsmasqHost
 
 PATIENCE = 10.0
 QUIET = 0.5

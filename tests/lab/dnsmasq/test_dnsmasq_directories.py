@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from dnsmasq_host import DnsmasqHost
 
 from netfw.model.dhcp_option import DhcpOption
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import Tenant, a_net, wanted
 from netfw.testing.lab.waiting import until
+from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 NTP = (DhcpOption(name="42", value="10.0.0.9"),)
 PARTS = ["host", "opts", "addn_hosts", "."]

@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import pytest
 from attrs import evolve
-from dnsmasq_host import DnsmasqHost
 
 from netfw.drivers.dhcp import DhcpPlace
 from netfw.drivers.events import KeysChanged
@@ -30,6 +29,7 @@ from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import a_net, a_subnet, a_subnet6, wanted
 from netfw.testing.conformance.effort import effort_of
 from netfw.testing.lab.waiting import until
+from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 
 def fill(path: Path) -> None:

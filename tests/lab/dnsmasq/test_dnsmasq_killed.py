@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from dnsmasq_host import DnsmasqHost
 
 from netfw.linux import netns
 from netfw.model.device import dhcp_namespace
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import Tenant, a_net, wanted
+from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 WORKER = Path(__file__).with_name("dnsmasq_worker.py")
 

@@ -7,11 +7,11 @@ import signal
 
 import pytest
 from attrs import evolve
-from dnsmasq_host import DnsmasqHost
 
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, server_port, wanted
 from netfw_drivers.dnsmasq.settings import INFINITE
+from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 
 def without_second(net: Net) -> Net:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from dnsmasq_host import DnsmasqHost
 
 from netfw.drivers.events import KeysChanged
 from netfw.drivers.process_events import ProcessDied
 from netfw.model.dhcp_option import DhcpOption
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import Tenant, a_net, wanted
+from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 NTP = (DhcpOption(name="42", value="10.0.0.9"),)
 

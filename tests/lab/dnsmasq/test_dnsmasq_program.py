@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from dnsmasq_host import DnsmasqHost
 
 from netfw.errors import OperationRefused
 from netfw.plan import Stage, Update
 from netfw.testing.conformance.dhcp_world import a_net, wanted
+from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 
 def broken_command(directory: Path, kind: str) -> str:

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from dnsmasq_host import DnsmasqHost
 
 from netfw.drivers.process_events import ProcessDied
 from netfw.linux.dns_probe import Server, silent_servers
@@ -16,6 +15,7 @@ from netfw.model.device import dhcp_namespace
 from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, a_subnet6
 from netfw_drivers.dnsmasq import pulse
+from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 LOOP = {"aarch64": b"\x00\x00\x00\x14", "x86_64": b"\xeb\xfe"}
 """An instruction that leads to itself."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from dnsmasq_host import DnsmasqHost
 
 from netfw.model.route import Route
 from netfw.testing.conformance.dhcp_world import a_net
+from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 
 @pytest.mark.spec("DHCP-43")

@@ -6,12 +6,12 @@ import os
 import time
 
 import pytest
-from dnsmasq_host import DnsmasqHost
 
 from netfw.drivers.events import FeedLost
 from netfw.errors import BackendTaken
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import a_net, wanted
+from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 
 @pytest.mark.spec("DHCP-40")

@@ -11,8 +11,9 @@ import pytest
 from netfw.drivers.dhcp_option_table import find_option
 from netfw_drivers.dnsmasq.names import check_name
 from netfw_drivers.dnsmasq.option_values import render_client_id, render_value
+from tests import ROOT
 
-GOLDEN = sorted((Path(__file__).parents[2] / "unit/dnsmasq/rendering/golden").iterdir())
+GOLDEN = sorted((ROOT / "tests/unit/dnsmasq/rendering/golden").iterdir())
 LETTERS = (
     "0123456789", "0123456789.,", "0123456789abcdef:", "0123456789abcdef:[],.", "-0123456789bsi",
     "abcXYZ.-,", "".join(map(chr, range(32, 127))), "0123456789./,", "a,= #:/'[]{}()*!%",

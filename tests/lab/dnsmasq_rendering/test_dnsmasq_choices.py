@@ -10,12 +10,12 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from dnsmasq_rig import Rig
 
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.dhcp_world import a_net, a_subnet, a_subnet6
 from netfw_drivers.dnsmasq.settings import INFINITE
+from tests.lab.dnsmasq_rendering.dnsmasq_rig import Rig
 
 FOR_EVER = 0xFFFFFFFF
 T1, T2, WPAD = 58, 59, 252

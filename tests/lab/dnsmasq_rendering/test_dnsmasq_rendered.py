@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from dnsmasq_rig import Rig
 
 from netfw.drivers.dhcp_options import option_value
 from netfw.model.dhcp_option import DhcpOption
@@ -15,6 +14,7 @@ from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw.testing.conformance.dhcp_world import MTU, a_net, a_subnet, a_subnet6
 from netfw_drivers.dnsmasq.hosts import ignore_line
 from netfw_drivers.dnsmasq.rendering import render_port
+from tests.lab.dnsmasq_rendering.dnsmasq_rig import Rig
 
 
 def option(name: str, value: str, version: int = 4) -> DhcpOption:

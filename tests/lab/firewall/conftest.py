@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from openflow_host import FilteredHost, network, wired
 
 from netfw.plan import Update
+from tests.lab.firewall.openflow_host import FilteredHost, network, wired
 
 
 @pytest.fixture

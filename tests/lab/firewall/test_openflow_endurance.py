@@ -4,7 +4,12 @@ import time
 
 import pytest
 from attrs import evolve
-from openflow_host import (
+
+from netfw.drivers.events import FeedLost, KeysChanged
+from netfw.drivers.keys import PortKey
+from netfw.errors import BackendUnavailable
+from netfw.plan import Update
+from tests.lab.firewall.openflow_host import (
     ICMP,
     IN,
     OUT,
@@ -19,11 +24,6 @@ from openflow_host import (
     rule,
     wired,
 )
-
-from netfw.drivers.events import FeedLost, KeysChanged
-from netfw.drivers.keys import PortKey
-from netfw.errors import BackendUnavailable
-from netfw.plan import Update
 
 FRIENDS = rule(IN, remote_group_id=group_id(2))
 STATE = {

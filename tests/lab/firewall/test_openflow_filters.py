@@ -3,7 +3,8 @@
 from ipaddress import ip_network
 
 import pytest
-from openflow_host import (
+
+from tests.lab.firewall.openflow_host import (
     ICMP,
     IN,
     OUT,

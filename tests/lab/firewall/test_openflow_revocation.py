@@ -5,9 +5,9 @@ import time
 from ipaddress import ip_network
 
 import pytest
-from openflow_host import IN, OUT, UDP, V4, V6, everything, group, port, rule
 
 from netfw.plan import Update
+from tests.lab.firewall.openflow_host import IN, OUT, UDP, V4, V6, everything, group, port, rule
 
 LIMIT, SILENCE, PATIENCE = 1.0, 0.25, 5.0
 BURST, PAUSE = 5, 0.01

@@ -1,7 +1,9 @@
 """What the kernels of two instances make of each other through the firewall in the switch."""
 
 import pytest
-from openflow_host import (
+
+from netfw.plan import Update
+from tests.lab.firewall.openflow_host import (
     ICMP,
     IN,
     OUT,
@@ -17,8 +19,6 @@ from openflow_host import (
     rule,
     wired,
 )
-
-from netfw.plan import Update
 
 WEB = {"protocol": TCP, "port_min": 80, "port_max": 80}
 TALK = {"protocol": UDP, "port_min": 500, "port_max": 500}

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from haproxy_place import HaproxyPlace
 
 from netfw.testing.lab import sandbox
+from tests.lab.haproxy.haproxy_place import HaproxyPlace
 
 
 @pytest.fixture

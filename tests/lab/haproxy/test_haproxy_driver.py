@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from haproxy_place import ONE_USER, HaproxyPlace, status
 
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.process_events import ProcessDied
@@ -19,6 +18,7 @@ from netfw.linux.netns import run_in
 from netfw.plan import Update
 from netfw.testing.conformance.metadata_requests import request
 from netfw.testing.lab.waiting import until
+from tests.lab.haproxy.haproxy_place import ONE_USER, HaproxyPlace, status
 
 pytestmark = pytest.mark.spec("MD-01", "MD-02", "DHCP-61")
 

@@ -7,13 +7,13 @@ import time
 from contextlib import suppress
 
 import pytest
-from haproxy_place import DEVICE, HaproxyPlace, memory, status
 
 from netfw.plan import Update
 from netfw.testing.conformance.metadata import LINK_LOCAL, METADATA
 from netfw.testing.conformance.metadata_lab import ip
 from netfw.testing.conformance.metadata_requests import request
 from netfw.testing.lab.waiting import until
+from tests.lab.haproxy.haproxy_place import DEVICE, HaproxyPlace, memory, status
 
 pytestmark = pytest.mark.spec("MD-01", "MD-02")
 

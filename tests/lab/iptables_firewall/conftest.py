@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from iptables_host import FirewallHost
 
 from netfw.linux.iptables import Backend
 from netfw.testing.plugin import MakeLab
+from tests.lab.iptables_firewall.iptables_host import FirewallHost
 
 
 @pytest.fixture(params=[Backend.NFT, Backend.LEGACY], ids=["nft", "legacy"])

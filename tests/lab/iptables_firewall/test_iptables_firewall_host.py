@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from iptables_host import (
+
+from netfw.plan import Update
+from netfw_drivers.iptables.names import short
+from tests.lab.iptables_firewall.iptables_host import (
     IN,
     OUT,
     FirewallHost,
@@ -16,9 +19,6 @@ from iptables_host import (
     rule,
     talks,
 )
-
-from netfw.plan import Update
-from netfw_drivers.iptables.names import short
 
 
 @pytest.mark.spec("FW-04")

@@ -8,10 +8,10 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from process_watching import state
 
 from netfw.linux.process.identity import observe
 from netfw.testing.lab.record import identify
+from tests.lab.linux_process.process_watching import state
 
 NAMES = [b"sl\xff", b"sl) Z 1", b"sl\n1 2 3", b"plain"]
 

@@ -7,10 +7,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from process_watching import running
 
 from netfw.errors import OperationRefused
 from netfw.linux.process import Patience, ProcessDied, ProcessKey, ProcessRespawned, Program
+from tests.lab.linux_process.process_watching import running
 
 pytestmark = pytest.mark.spec("DRV-45")
 

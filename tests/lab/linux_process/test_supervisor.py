@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from process_watching import running, state
 
 from netfw.errors import BackendBroken, ConfigError, NotFound, OperationRefused
 from netfw.linux import netns
@@ -16,6 +15,7 @@ from netfw.linux.process import (
     Program,
 )
 from netfw.testing.lab.waiting import until
+from tests.lab.linux_process.process_watching import running, state
 
 pytestmark = pytest.mark.spec("DRV-45")
 

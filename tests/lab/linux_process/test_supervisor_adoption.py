@@ -11,7 +11,6 @@ import sys
 import time
 
 import pytest
-from process_watching import running, state
 
 from netfw.linux import netns
 from netfw.linux.process import (
@@ -22,6 +21,7 @@ from netfw.linux.process import (
 )
 from netfw.linux.process.identity import stat
 from netfw.testing.lab.waiting import until
+from tests.lab.linux_process.process_watching import running, state
 
 pytestmark = pytest.mark.spec("DRV-45")
 

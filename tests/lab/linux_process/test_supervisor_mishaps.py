@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from process_watching import running
 
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.linux.process import (
@@ -30,6 +29,7 @@ from netfw.linux.process import (
     Supervisor,
 )
 from netfw.testing.lab.waiting import until
+from tests.lab.linux_process.process_watching import running
 
 pytestmark = pytest.mark.spec("DRV-45")
 

@@ -11,7 +11,6 @@ import time
 from itertools import pairwise
 
 import pytest
-from process_watching import running, state, zombies
 
 from netfw.linux.process import (
     Backoff,
@@ -24,6 +23,7 @@ from netfw.linux.process import (
     RespawnFailed,
 )
 from netfw.testing.lab.waiting import until
+from tests.lab.linux_process.process_watching import running, state, zombies
 
 pytestmark = pytest.mark.spec("DRV-45")
 

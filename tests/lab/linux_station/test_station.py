@@ -8,7 +8,18 @@ from uuid import uuid4
 
 import pytest
 from attrs import evolve
-from station_samples import (
+
+from netfw.drivers.interface import Attachment
+from netfw.errors import Conflict
+from netfw.linux import netns
+from netfw.linux.network import Network
+from netfw.linux.operations import AddVeth, DelLink, SetMac, SetMtu
+from netfw.linux.station import Stations, plan_removal
+from netfw.model.device import device_name
+from netfw.model.ids import PortId
+from netfw.plan import Update
+from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from tests.lab.linux_station.station_samples import (
     OWNER,
     addresses,
     converge,
@@ -21,17 +32,6 @@ from station_samples import (
     seen,
     station,
 )
-
-from netfw.drivers.interface import Attachment
-from netfw.errors import Conflict
-from netfw.linux import netns
-from netfw.linux.network import Network
-from netfw.linux.operations import AddVeth, DelLink, SetMac, SetMtu
-from netfw.linux.station import Stations, plan_removal
-from netfw.model.device import device_name
-from netfw.model.ids import PortId
-from netfw.plan import Update
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
 
 
 def test_a_station_is_made_and_removed_without_a_plan_and_a_conflict_is_one(

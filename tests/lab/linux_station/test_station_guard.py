@@ -6,11 +6,17 @@ import queue
 import subprocess
 
 import pytest
-from station_samples import awaited, converge, lacks_link_local, remove, station
 
 from netfw.errors import NotFound
 from netfw.linux.station import Guard, Station, Stations
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from tests.lab.linux_station.station_samples import (
+    awaited,
+    converge,
+    lacks_link_local,
+    remove,
+    station,
+)
 
 HARMS = (
     "ip -n {netns} link delete {device}",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from station_samples import converge, plan, remove, station
 
 from netfw.drivers.events import KeysChanged
 from netfw.linux.station import Stations
 from netfw.model.device import device_name
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from tests.lab.linux_station.station_samples import converge, plan, remove, station
 
 
 @pytest.mark.spec("DHCP-23")

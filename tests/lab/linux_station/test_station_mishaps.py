@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from station_samples import (
+
+from netfw.linux import netns
+from netfw.linux.process import ProcessKey, Program, Supervisor
+from netfw.linux.station import Stations, plan_removal
+from tests.lab.linux_station.station_samples import (
     OWNER,
     addresses,
     awaited,
@@ -22,10 +26,6 @@ from station_samples import (
     seen,
     station,
 )
-
-from netfw.linux import netns
-from netfw.linux.process import ProcessKey, Program, Supervisor
-from netfw.linux.station import Stations, plan_removal
 
 
 class Died(Exception):

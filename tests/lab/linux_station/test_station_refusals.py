@@ -6,13 +6,6 @@ from uuid import uuid4
 
 import pytest
 from attrs import evolve
-from station_samples import (
-    OWNER,
-    converge,
-    interfaces,
-    plan,
-    station,
-)
 
 from netfw.drivers.interface import Attachment
 from netfw.errors import BackendUnavailable, OperationRefused
@@ -22,6 +15,13 @@ from netfw.model.ids import PortId
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.plan import Update
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from tests.lab.linux_station.station_samples import (
+    OWNER,
+    converge,
+    interfaces,
+    plan,
+    station,
+)
 
 
 @pytest.mark.spec("DHCP-23")

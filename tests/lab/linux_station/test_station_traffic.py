@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 import pytest
 from attrs import evolve
-from station_samples import addresses, converge, in_netns, interfaces, plan, seen, station
 
 from netfw.linux import netns
 from netfw.linux.conntrack import Conntrack
@@ -18,6 +17,15 @@ from netfw.linux.offload import checksum_offload
 from netfw.linux.operations import AddVeth, SetMac, SetMtu, SetUp
 from netfw.linux.station import Station, why_without_ipv6
 from netfw.testing.lab import sandbox
+from tests.lab.linux_station.station_samples import (
+    addresses,
+    converge,
+    in_netns,
+    interfaces,
+    plan,
+    seen,
+    station,
+)
 
 _EVERY_PROTOCOL = 3
 

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from metadata_world import Agent
-from recording_service import RecordingService, Said
+
+from tests.lab.metadata_agent.metadata_world import Agent
+from tests.lab.metadata_agent.recording_service import RecordingService, Said
 
 
 @pytest.fixture

@@ -12,17 +12,27 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from metadata_world import FIRST, NETWORK, OTHER, PORTS, PROJECT, ROUTER, SECRET, Agent, instance
-from metadata_world import address as address_of
-from recording_service import (
+
+from netfw.testing.lab.certificates import PrivateAuthority
+from netfw.testing.lab.waiting import until
+from tests.lab.metadata_agent.metadata_world import (
+    FIRST,
+    NETWORK,
+    OTHER,
+    PORTS,
+    PROJECT,
+    ROUTER,
+    SECRET,
+    Agent,
+    instance,
+)
+from tests.lab.metadata_agent.metadata_world import address as address_of
+from tests.lab.metadata_agent.recording_service import (
     RecordingService,
     Said,
     Seen,
     serving_context,
 )
-
-from netfw.testing.lab.certificates import PrivateAuthority
-from netfw.testing.lab.waiting import until
 
 Make = Callable[..., Agent]
 

@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
-from metadata_world import FIRST, NETWORK, Agent, address, instance
-from recording_service import RecordingService, Said, Seen
 
 from netfw.testing.lab.waiting import until
+from tests.lab.metadata_agent.metadata_world import FIRST, NETWORK, Agent, address, instance
+from tests.lab.metadata_agent.recording_service import RecordingService, Said, Seen
 
 Make = Callable[..., Agent]
 

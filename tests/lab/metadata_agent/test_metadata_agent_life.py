@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from metadata_world import FIRST, NETWORK, SECRET, Agent, address
-from recording_service import RecordingService, Said
 
 from netfw.testing.lab.waiting import until
+from tests.lab.metadata_agent.metadata_world import FIRST, NETWORK, SECRET, Agent, address
+from tests.lab.metadata_agent.recording_service import RecordingService, Said
 
 Make = Callable[..., Agent]
 

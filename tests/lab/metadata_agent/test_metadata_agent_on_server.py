@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from metadata_world import Agent
-from recording_service import RecordingService
 
 from netfw.testing.lab.server import PrivateNetfw
 from netfw.testing.lab.waiting import until
+from tests.lab.metadata_agent.metadata_world import Agent
+from tests.lab.metadata_agent.recording_service import RecordingService
 
 Make = Callable[..., Agent]
 

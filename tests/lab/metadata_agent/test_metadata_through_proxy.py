@@ -9,8 +9,6 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from metadata_world import NETWORK, PROJECT, SECRET, Agent
-from recording_service import RecordingService, Said
 
 from netfw.agents.metadata.outgoing import signature
 from netfw.drivers.host import LocalHost
@@ -22,6 +20,8 @@ from netfw.plan import Update
 from netfw.testing.conformance.metadata_lab import GuestRoom, ip
 from netfw.testing.conformance.metadata_requests import HOSTILE, request
 from netfw.testing.lab import sandbox
+from tests.lab.metadata_agent.metadata_world import NETWORK, PROJECT, SECRET, Agent
+from tests.lab.metadata_agent.recording_service import RecordingService, Said
 
 DEVICE = "tap-meta"
 METADATA = ip_address("169.254.169.254")

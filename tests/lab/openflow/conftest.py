@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from openflow_peer import Behaviour, Peer
 
 from netfw.ovs.openflow import OpenFlow
 from netfw.testing.lab.openvswitch import PrivateOvs
+from tests.lab.openflow.openflow_peer import Behaviour, Peer
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from openflow_peer import Relay
 
 from netfw import flows as of
 from netfw.errors import BackendUnavailable, OperationRefused
@@ -23,6 +22,7 @@ from netfw.ovs.openflow.book import digest
 from netfw.ovs.openflow.encode import Encoded
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.waiting import until
+from tests.lab.openflow.openflow_peer import Relay
 
 OURS = CookieSpace(0x10, 0xFF)
 

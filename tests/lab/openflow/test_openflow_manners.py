@@ -7,7 +7,6 @@ from contextlib import suppress
 from struct import pack
 
 import pytest
-from openflow_peer import HELLO, received, until_hung_up
 
 from netfw import flows as of
 from netfw.errors import BackendUnavailable, OperationRefused
@@ -15,6 +14,7 @@ from netfw.ovs.openflow import FlowChanges, FlowMirror, connection, encode_flows
 from netfw.ovs.openflow.connection import Connection
 from netfw.ovs.openflow.wire import CLOSE, COMMIT, DISCARD, FLOW_MONITOR, OPEN, Type
 from netfw.testing.lab.waiting import until
+from tests.lab.openflow.openflow_peer import HELLO, received, until_hung_up
 
 REFUSAL = pack("!HH", 1, 1)
 MONITOR, END_MONITOR = 0, 2

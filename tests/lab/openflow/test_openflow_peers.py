@@ -5,11 +5,11 @@ import time
 from struct import pack
 
 import pytest
-from openflow_peer import HELLO, received, until_hung_up
 
 from netfw.errors import BackendError, BackendUnavailable
 from netfw.ovs.openflow import FlowMirror, OpenFlow, SwitchRefused
 from netfw.testing.lab.waiting import until
+from tests.lab.openflow.openflow_peer import HELLO, received, until_hung_up
 
 
 def silent(sock: socket.socket) -> None:

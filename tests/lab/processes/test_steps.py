@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-STEPS = Path(__file__).parents[3] / "tools" / "steps.py"
+from tests import ROOT
+
+STEPS = ROOT / "tools/steps.py"
 MAKEFILE = """
 good:
 	@echo all is well

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
-from database_place import BACKENDS, Place, Places
 
 from netfw.server.db import Database, Limits
+from tests.lab.database_place import BACKENDS, Place, Places
 
 _numbers = count(1)
 

@@ -6,12 +6,12 @@ import time
 from uuid import uuid4
 
 import pytest
-from db_samples import group, store, uid
-from db_worker import at_once, default_group
 
 from netfw.drivers.query import Query
 from netfw.model.resource import Kind
 from netfw.server.db import Database
+from tests.lab.db_samples import group, store, uid
+from tests.lab.db_worker import at_once, default_group
 
 
 @pytest.mark.spec("RPC-03")

@@ -6,8 +6,14 @@ import time
 from collections import Counter
 
 import pytest
-from db_samples import group, network, store, subnet
-from db_worker import (
+
+from netfw.drivers.query import Query
+from netfw.drivers.type_driver import Range
+from netfw.model import NetworkType
+from netfw.model.resource import Kind
+from netfw.server.db import Database
+from tests.lab.db_samples import group, network, store, subnet
+from tests.lab.db_worker import (
     CONTEXT,
     VLANS,
     at_once,
@@ -18,12 +24,6 @@ from db_worker import (
     take_numbers,
     take_these,
 )
-
-from netfw.drivers.query import Query
-from netfw.drivers.type_driver import Range
-from netfw.model import NetworkType
-from netfw.model.resource import Kind
-from netfw.server.db import Database
 
 WORKERS = 4
 

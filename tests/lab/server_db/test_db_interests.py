@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from db_samples import group, network, port, subnet, uid
 
 from netfw.drivers.interest import Interest, Service
 from netfw.messaging.reach import Assignment, Item, reachable
@@ -31,6 +30,7 @@ from netfw.model import (
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.server.db import Database, Transaction, View
 from netfw.server.db.topics import readers
+from tests.lab.db_samples import group, network, port, subnet, uid
 
 HOSTS = ("h1", "h2", "h3")
 INTERESTS = [Interest(host, {service}) for host in HOSTS for service in Service]

@@ -9,14 +9,14 @@ from uuid import UUID
 
 import pytest
 from attrs import evolve
-from db_samples import group, network, port, store, subnet, uid
-from db_worker import make_ports
 
 from netfw.drivers.state_source import Cursor
 from netfw.errors import CursorLost
 from netfw.model.resource import Kind, Ref, ref
 from netfw.server.db import Database, Transaction
 from netfw.server.db.journal import Journal, Retention
+from tests.lab.db_samples import group, network, port, store, subnet, uid
+from tests.lab.db_worker import make_ports
 
 SERVED = f"served:network:{uid(1)}"
 MEMBERS = f"members:security_group:{uid(3)}"

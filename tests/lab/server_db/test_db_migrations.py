@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 import pytest
-from database_place import Place
 
 from netfw.drivers.query import Query
 from netfw.errors import BackendBroken, InvalidInput
 from netfw.model.network import Network
 from netfw.model.resource import Kind
 from netfw.server.db import Database, migration
+from tests.lab.database_place import Place
 
 
 @pytest.mark.spec("ML2-11")

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from db_samples import group, network, port, store, subnet, uid
 from sqlalchemy import Engine, event
 
 from netfw.drivers.query import Query
@@ -17,6 +16,7 @@ from netfw.model import Binding, Document, NetworkType, Provider, Segment, Segme
 from netfw.model.resource import Kind
 from netfw.server.db import Database, Transaction
 from netfw.server.db.selection import selection
+from tests.lab.db_samples import group, network, port, store, subnet, uid
 
 FILTERS = {
     "nothing": ({}, {10, 11, 12, 13}),

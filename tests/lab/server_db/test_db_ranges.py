@@ -7,7 +7,6 @@ from ipaddress import ip_address
 from itertools import pairwise
 
 import pytest
-from db_samples import network, store, subnet
 from sqlalchemy import func, select
 
 from netfw.drivers.type_driver import Pool, Range
@@ -16,6 +15,7 @@ from netfw.server.db import Database, Transaction
 from netfw.server.db.ranges import Ranges
 from netfw.server.db.schema import FREE
 from netfw.server.db.spans import Span
+from tests.lab.db_samples import network, store, subnet
 
 
 def wander(tx: Transaction, seed: int) -> None:

@@ -8,7 +8,6 @@ from ipaddress import ip_network
 
 import pytest
 from attrs import evolve
-from db_samples import group, mac, network, port, store, subnet, uid
 
 from netfw.drivers.query import Query
 from netfw.errors import Conflict, NotFound
@@ -33,6 +32,7 @@ from netfw.model import (
 )
 from netfw.model.resource import Kind, Resource, ref
 from netfw.server.db import Database, Transaction
+from tests.lab.db_samples import group, mac, network, port, store, subnet, uid
 
 WHEN = datetime(2026, 11, 15, 6, 0, tzinfo=UTC)
 VLAN = Provider(network_type=NetworkType.VLAN, physical_network="physnet1", segmentation_id=7)

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from database_place import Place, Places
-from db_samples import network, store
-from db_worker import at_once, use_quota
 
 from netfw.cli.db import main
 from netfw.errors import BackendUnavailable, Conflict
 from netfw.server.db import Database, Limits, Transaction, migration
 from netfw.server.db.quotas import UNLIMITED, Usage
+from tests.lab.database_place import Place, Places
+from tests.lab.db_samples import network, store
+from tests.lab.db_worker import at_once, use_quota
 
 NETFW_DB = Path(sys.executable).with_name("netfw-db")
 

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
 from oslo_config import cfg
@@ -15,8 +14,9 @@ from netfw.conf import identity as options
 from netfw.errors import BackendUnavailable, ConfigError, Unauthorized
 from netfw.server.api.identity.configured import configured
 from netfw.server.api.identity.keystone import BoundedCache
+from tests import ROOT
 
-STAND_IN = Path(__file__).parents[2] / "tempest" / "keystone_stand_in.py"
+STAND_IN = ROOT / "tests/tempest/keystone_stand_in.py"
 
 
 @pytest.fixture

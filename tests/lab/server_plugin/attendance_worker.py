@@ -6,10 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agent_samples import beat
-from core_calls import settings, type_drivers
-from outbox_samples import Recorder, Scene
-
 from netfw.drivers.change import Change
 from netfw.drivers.requests import EnsureDhcpPort, EnsureHostMac
 from netfw.model.ids import NetworkId, SubnetId
@@ -20,6 +16,9 @@ from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.ml2 import Ml2Plugin
 from netfw.server.plugin.outbox_delivery import Pace
 from netfw_drivers.ipam.internal import InternalIpamDriver
+from tests.server.plugin.agent_samples import beat
+from tests.server.plugin.core_calls import settings, type_drivers
+from tests.server.plugin.outbox_samples import Recorder, Scene
 
 
 def core_of(url: str, **options: Any) -> tuple[Core, Ml2Plugin]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from database_place import Places
 
 from netfw.server.db import Database
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "server" / "plugin"))
+from tests.lab.database_place import Places
 
 
 @pytest.fixture

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from core_calls import ALICE, Calls, core_plugin
-
 from netfw.errors import Conflict, Exhausted, InvalidInput, NotFound
 from netfw.server.db import Database
+from tests.server.plugin.core_calls import ALICE, Calls, core_plugin
 
 
 def make_networks(url: str, seed: int) -> list[tuple[str, int]]:

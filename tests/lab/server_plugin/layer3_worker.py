@@ -8,12 +8,11 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from layer3 import ANNA, Layer3
-
 from netfw.drivers.query import Requester
 from netfw.errors import RequestError
 from netfw.server.db import Database
 from netfw.server.plugin.security_groups import default_group
+from tests.lab.server_plugin.layer3 import ANNA, Layer3
 
 WORKERS = 4
 CONTEXT = multiprocessing.get_context("forkserver")

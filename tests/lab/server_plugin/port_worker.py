@@ -6,8 +6,6 @@ import random
 from typing import Any
 from uuid import UUID
 
-from port_world import ADMIN, World, addresses
-
 from netfw.drivers.interest import Service
 from netfw.drivers.reports import StatusReport
 from netfw.errors import Conflict
@@ -19,6 +17,7 @@ from netfw.server.plugin import macs
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.statuses import PortStatuses
 from netfw_drivers.ipam.internal import InternalIpamDriver
+from tests.server.plugin.port_world import ADMIN, World, addresses
 
 
 def world_on(database: Database) -> World:

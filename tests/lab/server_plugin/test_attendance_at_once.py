@@ -10,20 +10,20 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from attendance_worker import (
+
+from netfw.drivers.interest import Service
+from netfw.model.ids import NetworkId, SubnetId
+from netfw.model.resource import Kind
+from netfw.server.db.assignments import AssignmentRows
+from tests.lab.db_worker import CONTEXT, at_once
+from tests.lab.server_plugin.attendance_worker import (
     ask_for_ports,
     core_of,
     deliver_for_ever,
     hear_of_agents,
     scene_of,
 )
-from core_calls import Calls
-from db_worker import CONTEXT, at_once
-
-from netfw.drivers.interest import Service
-from netfw.model.ids import NetworkId, SubnetId
-from netfw.model.resource import Kind
-from netfw.server.db.assignments import AssignmentRows
+from tests.server.plugin.core_calls import Calls
 
 
 @pytest.mark.spec("ML2-10")

@@ -6,14 +6,19 @@ import ipaddress
 from itertools import combinations
 
 import pytest
-from core_calls import ALICE, Calls, core_plugin
-from core_worker import come_and_go, make_networks, make_these_networks, make_these_subnets
-from db_worker import at_once
 
 from netfw.drivers.query import Query
 from netfw.errors import NotFound
 from netfw.model.resource import Kind
 from netfw.server.db import Database
+from tests.lab.db_worker import at_once
+from tests.lab.server_plugin.core_worker import (
+    come_and_go,
+    make_networks,
+    make_these_networks,
+    make_these_subnets,
+)
+from tests.server.plugin.core_calls import ALICE, Calls, core_plugin
 
 WORKERS = 3
 

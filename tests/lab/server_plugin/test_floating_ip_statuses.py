@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from layer3 import ADMIN, Layer3
 
 from netfw.drivers.interest import Service
 from netfw.drivers.reports import StatusReport
@@ -13,6 +12,7 @@ from netfw.messaging.reach import Assignment
 from netfw.model.resource import Kind, Ref
 from netfw.model.standard import Status
 from netfw.server.db import Database
+from tests.lab.server_plugin.layer3 import ADMIN, Layer3
 
 pytestmark = pytest.mark.spec("RPC-03")
 

@@ -6,7 +6,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from layer3 import ADMIN, ANNA, BERT, Layer3
 from sqlalchemy import event
 
 from netfw.drivers.change import Change
@@ -14,6 +13,7 @@ from netfw.drivers.query import Query
 from netfw.errors import Conflict, Exhausted, InvalidInput, NotFound
 from netfw.model.resource import Kind
 from netfw.server.db import Database
+from tests.lab.server_plugin.layer3 import ADMIN, ANNA, BERT, Layer3
 
 pytestmark = pytest.mark.spec("API-06")
 

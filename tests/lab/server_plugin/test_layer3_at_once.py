@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from layer3 import ANNA, Layer3
-from layer3_worker import (
+
+from netfw.server.db import Database
+from tests.lab.server_plugin.layer3 import ANNA, Layer3
+from tests.lab.server_plugin.layer3_worker import (
     WORKERS,
     at_once,
     want_association,
@@ -13,8 +15,6 @@ from layer3_worker import (
     want_opposites,
     want_rules,
 )
-
-from netfw.server.db import Database
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +9,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from agent_samples import beat
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "notifiers"))
-
-from http_party import listening
 
 from netfw.cli.server_parts import PROGRAM, ServerParts, server_groups
 from netfw.conf.reading import read
@@ -23,6 +17,8 @@ from netfw.drivers.query import Requester
 from netfw.drivers.reports import StatusReport
 from netfw.model.resource import Kind, Ref
 from netfw.model.standard import Status
+from tests.server.plugin.agent_samples import beat
+from tests.unit.notifiers.http_party import listening
 
 ADMIN = Requester(project_id="p", admin=True)
 CONF = """

@@ -6,7 +6,6 @@ import threading
 import time
 
 import pytest
-from outbox_samples import Recorder, Scene
 
 from netfw.drivers.change import Change
 from netfw.model.resource import Kind
@@ -14,6 +13,7 @@ from netfw.server.db import Database
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.outbox_delivery import Pace
 from netfw_drivers.ipam.internal import InternalIpamDriver
+from tests.server.plugin.outbox_samples import Recorder, Scene
 
 
 @pytest.mark.spec("ML2-03")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from db_worker import at_once
-from port_worker import make_and_change, name_these, report, report_and_rename, world_on
-from port_world import ADMIN, MEMBER, World, addresses
 
 from netfw.drivers.query import Query
 from netfw.errors import Conflict
 from netfw.model.resource import Kind
 from netfw.server.db import Database
 from netfw.server.plugin.statuses import PortStatuses
+from tests.lab.db_worker import at_once
+from tests.lab.server_plugin.port_worker import (
+    make_and_change,
+    name_these,
+    report,
+    report_and_rename,
+    world_on,
+)
+from tests.server.plugin.port_world import ADMIN, MEMBER, World, addresses
 
 WORKERS = 3
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import NAMESPACE_DNS, UUID, uuid5
 
 import pytest
-from layer3 import ADMIN, Layer3
 
 from netfw.drivers.reports import Heartbeat
 from netfw.model.agent import Agent
@@ -16,6 +15,7 @@ from netfw.server.db import Database
 from netfw.server.plugin.agents import L3_AGENT
 from netfw.server.plugin.serving import ServingAgents
 from netfw.server.plugin.unit import Unit
+from tests.lab.server_plugin.layer3 import ADMIN, Layer3
 
 pytestmark = pytest.mark.spec("API-06")
 

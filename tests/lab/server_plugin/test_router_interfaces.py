@@ -6,10 +6,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from layer3 import ADMIN, ANNA, BERT, Layer3
 
 from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
 from netfw.server.db import Database
+from tests.lab.server_plugin.layer3 import ADMIN, ANNA, BERT, Layer3
 
 pytestmark = pytest.mark.spec("API-06")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
-from layer3 import ADMIN, ANNA, BERT, Layer3
 
 from netfw.drivers.host import LocalHost
 from netfw.drivers.loader import create
@@ -21,6 +20,7 @@ from netfw.errors import (
 )
 from netfw.server.db import Database
 from netfw.server.plugin.assembly import offer
+from tests.lab.server_plugin.layer3 import ADMIN, ANNA, BERT, Layer3
 
 pytestmark = pytest.mark.spec("API-06")
 

@@ -8,10 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from attrs import evolve
-from database_place import Places
-from db_samples import group, network, port, uid
 from sqlalchemy import event
-from test_db_interests import INTERESTS, Site
 
 from netfw.drivers.interest import Interest, Service
 from netfw.drivers.state_source import Cursor
@@ -23,6 +20,9 @@ from netfw.server.db import Database
 from netfw.server.db.journal import Head, Journal, Retention
 from netfw.server.db.topics import readers
 from netfw.server.source import CommitWatch, DatabaseSource
+from tests.lab.database_place import Places
+from tests.lab.db_samples import group, network, port, uid
+from tests.lab.server_db.test_db_interests import INTERESTS, Site
 
 DEADLINE = 10.0
 

@@ -10,8 +10,6 @@ from typing import ClassVar
 
 import pytest
 from attrs import evolve
-from database_place import Places
-from database_world import ABSENT, DatabaseWorld
 from hypothesis import settings
 
 from netfw.messaging.reach import reachable
@@ -23,6 +21,8 @@ from netfw.testing.conformance.state_play import write
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Follower, Setting
 from netfw.testing.fakes.transport import Wire
+from tests.lab.database_place import Places
+from tests.lab.server_source.database_world import ABSENT, DatabaseWorld
 
 LONG = bool(os.environ.get("NETFW_LONG"))
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from switch_host import SwitchHost
 
 from netfw.testing.lab.host import Host
+from tests.lab.switch.switch_host import SwitchHost
 
 
 @pytest.fixture

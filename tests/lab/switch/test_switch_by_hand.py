@@ -1,7 +1,6 @@
 """What people do to bridges, cables and tunnels while the switch driver works."""
 
 import pytest
-from switch_host import network, port
 
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.switch_values import Endpoint, Tunnel
@@ -10,6 +9,7 @@ from netfw.model.address import as_address
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
 from netfw.testing.lab.waiting import until
+from tests.lab.switch.switch_host import network, port
 
 PEER = Endpoint(NetworkType.VXLAN, as_address("192.0.2.77"))
 

@@ -7,7 +7,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from switch_host import mac, network, port
 
 from netfw import flows as of
 from netfw.drivers.addition import SwitchAddition
@@ -19,6 +18,7 @@ from netfw_drivers.ovs import integration
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.pipeline import CHUNK_BITS, FIREWALL_SPACE
 from netfw_drivers.ovs.switch_members import Receiver
+from tests.lab.switch.switch_host import mac, network, port
 
 EVERYTHING = (
     "table=71,priority=1,actions=resubmit(,91)",

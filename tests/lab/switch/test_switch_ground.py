@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-from switch_host import network, port
 
 from netfw.drivers.host import LocalHost
 from netfw.drivers.loader import check_options
@@ -13,6 +12,7 @@ from netfw.plan import Update
 from netfw.testing.lab.waiting import until
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 from netfw_drivers.ovs.switch import OvsSwitchDriver
+from tests.lab.switch.switch_host import network, port
 
 
 def made(kind, host, ovs):

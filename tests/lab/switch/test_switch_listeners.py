@@ -3,11 +3,11 @@
 import socket
 
 import pytest
-from switch_host import network
 
 from netfw.drivers.switch_values import Endpoint, Tunnel
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
+from tests.lab.switch.switch_host import network
 
 GENEVE_PORT = 6081
 ROUNDS = 10

@@ -4,7 +4,6 @@ import time
 
 import pytest
 from attrs import evolve
-from switch_host import mac, network, network_id, port, port_id
 
 from netfw import flows as of
 from netfw.drivers.addition import SwitchAddition
@@ -16,6 +15,7 @@ from netfw.model.segment import NetworkType
 from netfw.plan import Update
 from netfw.testing.lab.waiting import until
 from netfw_drivers.ovs.pipeline import COOKIE
+from tests.lab.switch.switch_host import mac, network, network_id, port, port_id
 
 BROADCAST = "dl_dst=ff:ff:ff:ff:ff:ff,dl_type=0x9999"
 PHYSICAL = {"bridge_mappings": {"physnet1": "br-ex"}}

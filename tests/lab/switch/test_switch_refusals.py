@@ -4,11 +4,11 @@ import re
 
 import pytest
 from attrs import evolve
-from switch_host import mac, network, network_id, port, port_id
 
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.switch_values import Admission
 from netfw.plan import Update
+from tests.lab.switch.switch_host import mac, network, network_id, port, port_id
 
 BROADCAST = "dl_dst=ff:ff:ff:ff:ff:ff,dl_type=0x9999"
 

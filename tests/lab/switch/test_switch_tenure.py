@@ -3,7 +3,6 @@
 import queue
 
 import pytest
-from switch_host import SwitchHost, network, port
 
 from netfw.drivers.events import FeedLost
 from netfw.drivers.host import LocalHost
@@ -12,6 +11,7 @@ from netfw.errors import BackendTaken
 from netfw.plan import Update
 from netfw_drivers.ovs.switch import OvsSwitchDriver
 from netfw_drivers.ovs.switch_tenure import lock_name
+from tests.lab.switch.switch_host import SwitchHost, network, port
 
 
 @pytest.fixture

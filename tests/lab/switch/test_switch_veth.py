@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
-from switch_host import mac, network, port
 
 from netfw.drivers.events import FeedLost
 from netfw.plan import Update
 from netfw.testing.lab.waiting import until
+from tests.lab.switch.switch_host import mac, network, port
 
 FRAME = f"dl_src={mac(7)},dl_dst=ff:ff:ff:ff:ff:ff,dl_type=0x9999"
 VETH = {"use_veth_interconnection": True}

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wire_tools import RawClient, make
 
 from netfw.drivers.transport import Transport
 from netfw.testing.lab.certificates import PrivateAuthority
+from tests.lab.transport.wire_tools import RawClient, make
 
 
 @pytest.fixture

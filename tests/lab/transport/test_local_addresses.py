@@ -12,18 +12,18 @@ import time
 from pathlib import Path
 
 import pytest
-from wire_tools import Callers, eventually, request
 
 from netfw.drivers.transport import Message
 from netfw.errors import BackendBroken, BackendUnavailable, ConfigError, Conflict
+from tests import ROOT
+from tests.lab.transport.wire_tools import Callers, eventually, request
 
 pytestmark = pytest.mark.spec("RPC-01")
 
 SERVE = """
 import os, sys, time
-sys.path.insert(0, sys.argv[1])
-from wire_tools import make
-server = make(listen=sys.argv[2])
+from tests.lab.transport.wire_tools import make
+server = make(listen=sys.argv[1])
 server.serve("server", lambda message, caller: type(message)(
     topic="", method=message.method, body=str(os.getpid()).encode()))
 print("ready", flush=True)
@@ -36,9 +36,14 @@ class ServerProcess:
     """A server in a process of its own."""
 
     def __init__(self, listen: str, descriptors: tuple[int, ...] = ()) -> None:
-        argv = [sys.executable, "-c", SERVE, os.path.dirname(__file__), listen]
+        argv = [sys.executable, "-c", SERVE, listen]
         self.process = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=descriptors, text=True
+            argv,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=descriptors,
+            text=True,
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"

@@ -8,12 +8,19 @@ import threading
 import time
 
 import pytest
-from wire_tools import Callers, RawClient, eventually, length, request, token_file
 
 from netfw.drivers.transport import Message
 from netfw.errors import BackendUnavailable
 from netfw.testing.lab.relay import Relay
 from netfw_drivers.local.frame import FrameReader, encode, encode_message
+from tests.lab.transport.wire_tools import (
+    Callers,
+    RawClient,
+    eventually,
+    length,
+    request,
+    token_file,
+)
 
 pytestmark = pytest.mark.spec("RPC-06")
 

@@ -9,21 +9,21 @@ import sys
 import threading
 
 import pytest
-from wire_tools import Callers, RawClient, eventually, request, token_file
 
 from netfw.errors import BackendUnavailable, ConfigError
 from netfw.testing.lab.certificates import PrivateAuthority
 from netfw_drivers.local.frame import FrameReader, encode
+from tests import ROOT
+from tests.lab.transport.wire_tools import Callers, RawClient, eventually, request, token_file
 
 pytestmark = pytest.mark.spec("RPC-06")
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 AS_SOMEBODY_ELSE = """
 import os, sys
-sys.path.insert(0, sys.argv[1])
-from wire_tools import make, request
-client = make(connect=sys.argv[2])  # what is imported may be readable for root only
-os.setgroups([int(sys.argv[3])] if sys.argv[3] else [])
+from tests.lab.transport.wire_tools import make, request
+client = make(connect=sys.argv[1])  # what is imported may be readable for root only
+os.setgroups([int(sys.argv[2])] if sys.argv[2] else [])
 os.setresgid(65534, 65534, 65534)
 os.setresuid(54321, 54321, 54321)
 try:
@@ -36,8 +36,10 @@ client.close()
 
 def as_somebody_else(where, group=""):
     """What another user is told who sends a request."""
-    argv = [sys.executable, "-c", AS_SOMEBODY_ELSE, os.path.dirname(__file__), where, group]
-    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
+    argv = [sys.executable, "-c", AS_SOMEBODY_ELSE, where, group]
+    return subprocess.run(
+        argv, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60
+    ).stdout
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")

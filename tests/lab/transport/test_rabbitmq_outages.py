@@ -14,7 +14,6 @@ from typing import Any
 
 import amqp
 import pytest
-from wire_tools import Callers, eventually, request
 
 from netfw.drivers.host import LocalHost
 from netfw.drivers.loader import create
@@ -22,6 +21,7 @@ from netfw.drivers.transport import Message, Transport
 from netfw.errors import BackendUnavailable
 from netfw.testing.lab.certificates import PrivateAuthority
 from netfw.testing.lab.rabbitmq import PASSWORD, TLS_PORT, USER, PrivateRabbitmq
+from tests.lab.transport.wire_tools import Callers, eventually, request
 
 pytestmark = [
     # kombu leaves sockets of connections that broke to the garbage collector

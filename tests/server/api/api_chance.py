@@ -9,10 +9,9 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from api_world import Client, Reply
-
 from netfw.server.api.catalog import Catalog
 from netfw.server.api.declaration import ApiAttribute, ApiResource, Verb
+from tests.server.api.api_world import Client, Reply
 
 HOSTILE: tuple[Any, ...] = (
     None,

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from api_plugins import kept
-from api_world import Client, api
 
 from netfw.server.db import Database, migration
 from netfw.server.plugin.keeping import KeepingPlugin
+from tests.server.api.api_plugins import kept
+from tests.server.api.api_world import Client, api
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 
 import pytest
-from api_world import Client
 
 from netfw import trail
+from tests.server.api.api_world import Client
 
 
 def test_a_write_is_a_line_with_its_request_and_a_read_is_one_for_who_looks_closely(

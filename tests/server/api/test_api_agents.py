@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-from api_world import Client
 
 from netfw.server.plugin.agent_reports import AgentReports
 from netfw.server.plugin.keeping import KeepingPlugin
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
-
-from agent_samples import beat, grow_old
+from tests.server.api.api_world import Client
+from tests.server.plugin.agent_samples import beat, grow_old
 
 
 @pytest.fixture

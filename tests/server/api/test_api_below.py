@@ -6,13 +6,13 @@ from typing import cast
 from uuid import uuid4
 
 import pytest
-from api_world import Client, api
 
 from netfw.drivers.reports import Heartbeat
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
 from netfw.server.plugin.keeping import KeepingPlugin
 from netfw.server.plugin.ml2 import Ml2Plugin
+from tests.server.api.api_world import Client, api
 
 
 @pytest.mark.spec("API-06")

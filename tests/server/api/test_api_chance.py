@@ -7,12 +7,12 @@ import resource
 import time
 
 import pytest
-from api_chance import Chance
-from api_world import api
 
 from netfw.server.api.catalog import assemble
 from netfw.server.plugin.keeping import KeepingPlugin
 from netfw.server.plugin.routers import RouterPlugin
+from tests.server.api.api_chance import Chance
+from tests.server.api.api_world import api
 
 LONG = bool(os.environ.get("NETFW_LONG"))
 SECONDS = float(os.environ.get("NETFW_API_SECONDS", "3600" if LONG else "1"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from api_world import Client
+
+from tests.server.api.api_world import Client
 
 OPTION = "extra_dhcp_opts[1]"
 HOSTILE_VALUES = [

@@ -6,10 +6,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from api_world import Client, api
 
 from netfw.errors import BackendUnavailable
 from netfw.server.plugin.keeping import KeepingPlugin
+from tests.server.api.api_world import Client, api
 
 SOMEWHERE = str(uuid4())
 

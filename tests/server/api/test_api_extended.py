@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pytest
-from api_plugins import kept
-from api_world import Client, api
 
 from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.base import DriverInfo, Host
@@ -16,6 +14,8 @@ from netfw.drivers.extension import ExtensionDriver
 from netfw.model.resource import Kind
 from netfw.server.plugin.extensions import Extensions
 from netfw_drivers.extensions.port_security import PortSecurityDriver
+from tests.server.api.api_plugins import kept
+from tests.server.api.api_world import Client, api
 
 COLOR, SIZE = "acme:color", "acme:size"
 

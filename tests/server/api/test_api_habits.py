@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from api_world import Client
+
+from tests.server.api.api_world import Client
 
 
 @pytest.mark.spec("API-05")

@@ -8,13 +8,13 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from api_world import Client, Reply, api
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from netfw.server.api.parsing import Bounds
 from netfw.server.api.resources import RESOURCES
 from netfw.server.plugin.keeping import KeepingPlugin
+from tests.server.api.api_world import Client, Reply, api
 
 
 def posted(client: Client, data: bytes, **headers: Any) -> Reply:

@@ -6,12 +6,12 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from api_world import Client, api
 
 from netfw.server.api.catalog import assemble
 from netfw.server.api.parsing import Bounds
 from netfw.server.api.questions import TAG_FILTERS
 from netfw.server.plugin.keeping import KeepingPlugin
+from tests.server.api.api_world import Client, api
 
 A_VALUE = {"fixed_ips": "ip_address=192.0.2.1"}
 

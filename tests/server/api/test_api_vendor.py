@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import pytest
-from api_world import Client, api
 
 from netfw.drivers.api_extension import (
     Action,
@@ -23,6 +22,7 @@ from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import ConfigError, NotFound, NotSupported
 from netfw.server.api.catalog import assemble
 from netfw.server.plugin.keeping import KeepingPlugin
+from tests.server.api.api_world import Client, api
 
 
 def even(value: Value) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import pytest
-from api_world import Client, api
 
 from netfw.drivers.api_extension import (
     ApiExtension,
@@ -19,6 +18,7 @@ from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.base import DriverInfo, Host
 from netfw.server.plugin.documents import DocumentsPlugin
 from netfw.server.plugin.keeping import KeepingPlugin
+from tests.server.api.api_world import Client, api
 
 VIP = ResourceDeclaration(
     name="vip",

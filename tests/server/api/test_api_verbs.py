@@ -5,10 +5,10 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
-from api_world import Client, api
 
 from netfw.server.api.events import Event
 from netfw.server.plugin.keeping import KeepingPlugin
+from tests.server.api.api_world import Client, api
 
 SOMEONE = str(uuid4())
 

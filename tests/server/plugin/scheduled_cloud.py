@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
-from agent_samples import beat
-from core_calls import ADMIN, Calls, settings, type_drivers
-
 from netfw.drivers.interest import Service
 from netfw.model.ids import RouterId
 from netfw.model.resource import Kind
@@ -19,6 +16,8 @@ from netfw.server.plugin.keeper import StoredKeeper
 from netfw.server.plugin.ml2 import Ml2Plugin
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from netfw_drivers.ovs.mechanism import OvsMechanismDriver
+from tests.server.plugin.agent_samples import beat
+from tests.server.plugin.core_calls import ADMIN, Calls, settings, type_drivers
 
 DHCP, L3, OVS = "DHCP agent", "L3 agent", "Open vSwitch agent"
 

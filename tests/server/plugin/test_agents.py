@@ -7,7 +7,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from agent_samples import ADMIN, Keeping, beat, grow_old
 from attrs import evolve
 from sqlalchemy import event
 
@@ -18,6 +17,7 @@ from netfw.model.ids import AgentId
 from netfw.server.plugin.agent_reports import AgentReports
 from netfw.server.plugin.agents import AgentKeeper, agents
 from netfw.server.plugin.backbone import Backbone
+from tests.server.plugin.agent_samples import ADMIN, Keeping, beat, grow_old
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from core_calls import statements
-from port_world import ADMIN, OTHER, World
 
 from netfw.drivers.requests import (
     EnabledServices,
@@ -27,6 +25,8 @@ from netfw.model.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.model.subnet import Ipv6Mode
 from netfw.server.plugin.answers import Answers
 from netfw.server.plugin.backbone import Backbone
+from tests.server.plugin.core_calls import statements
+from tests.server.plugin.port_world import ADMIN, OTHER, World
 
 
 class Agents(World):

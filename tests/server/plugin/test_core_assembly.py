@@ -8,7 +8,6 @@ from uuid import UUID
 
 import pytest
 from attrs import evolve
-from core_calls import ADMIN, ALICE, Calls, core_plugin, statements, type_drivers
 
 from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.base import Capability, DriverInfo, Host
@@ -33,6 +32,14 @@ from netfw_drivers.extensions.qos import QosDriver
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from netfw_drivers.null.mechanism import LoggerMechanismDriver
 from netfw_drivers.segments.vlan import VlanTypeDriver
+from tests.server.plugin.core_calls import (
+    ADMIN,
+    ALICE,
+    Calls,
+    core_plugin,
+    statements,
+    type_drivers,
+)
 
 pytestmark = pytest.mark.real
 COLOUR, SHADE = "vendor:colour", "vendor:shade"
@@ -147,7 +154,7 @@ def test_a_request_passes_all_who_have_a_say_in_their_order(database: Database) 
 
 
 def core_settings() -> Any:
-    from core_calls import settings
+    from tests.server.plugin.core_calls import settings
 
     return settings("vlan")
 

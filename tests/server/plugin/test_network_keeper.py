@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from core_calls import ADMIN, ALICE, BOB, Calls, core_plugin, statements, type_drivers
 
 from netfw.drivers.change import Change
 from netfw.drivers.query import Query
@@ -30,6 +29,15 @@ from netfw.server.plugin.segment_types import SegmentTypes
 from netfw.server.plugin.settings import Settings
 from netfw_drivers.null.mechanism import LoggerMechanismDriver
 from netfw_drivers.segments.vlan import VlanTypeDriver
+from tests.server.plugin.core_calls import (
+    ADMIN,
+    ALICE,
+    BOB,
+    Calls,
+    core_plugin,
+    statements,
+    type_drivers,
+)
 
 pytestmark = pytest.mark.real
 

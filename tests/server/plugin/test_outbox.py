@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 from attrs import evolve
-from outbox_samples import QUICK, Gossip, Recorder, Scene, line
 from sqlalchemy import event
 
 from netfw.drivers.change import Change
@@ -20,6 +19,7 @@ from netfw.server.plugin.backbone import SERVER, Backbone
 from netfw.server.plugin.outbox_delivery import Pace
 from netfw_drivers.null.mechanism import L2PopulationMechanismDriver
 from netfw_drivers.ovs.mechanism import OvsMechanismDriver
+from tests.server.plugin.outbox_samples import QUICK, Gossip, Recorder, Scene, line
 
 
 class Trouble:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from port_world import ADMIN, MEMBER, World, addresses
 
 from netfw.drivers.ipam import AddressRequest, AddressStore, AnyAddress
 from netfw.drivers.query import Query
@@ -21,6 +20,7 @@ from netfw.model.subnet import Ipv6Mode
 from netfw.server.plugin.addressing import Applicant, requests
 from netfw.server.plugin.backbone import Backbone
 from netfw_drivers.ipam.internal import InternalIpamDriver
+from tests.server.plugin.port_world import ADMIN, MEMBER, World, addresses
 
 SLAAC = {"ipv6_ra_mode": Ipv6Mode.SLAAC, "ipv6_address_mode": Ipv6Mode.SLAAC}
 STATEFUL = {"ipv6_ra_mode": Ipv6Mode.STATEFUL, "ipv6_address_mode": Ipv6Mode.STATEFUL}

@@ -8,7 +8,6 @@ from uuid import UUID, uuid4
 
 import pytest
 from attrs import evolve
-from port_world import ADMIN, World, provider
 
 from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.change import Change
@@ -31,6 +30,7 @@ from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.binding import FAILURE, MOST_LEVELS, bind
 from netfw.server.plugin.port_bindings import PortBindingKeeper
 from netfw_drivers.ovs.mechanism import OvsMechanismDriver
+from tests.server.plugin.port_world import ADMIN, World, provider
 
 Answer = Callable[[BindingRequest], Any]
 

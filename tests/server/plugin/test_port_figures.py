@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from port_world import ADMIN, MEMBER, World
 from sqlalchemy import event
 
 from netfw.drivers.query import Query
 from netfw.server.plugin.backbone import Backbone
+from tests.server.plugin.port_world import ADMIN, MEMBER, World
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from uuid import UUID, uuid4
 
 import pytest
 from attrs import evolve
-from port_world import ADMIN, World
 from sqlalchemy import event
 
 from netfw.drivers.interest import Service
@@ -26,6 +25,7 @@ from netfw.model.standard import Status
 from netfw.server.db import Database, Transaction
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.statuses import PortStatuses
+from tests.server.plugin.port_world import ADMIN, World
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from uuid import uuid4
 
 import pytest
 from attrs import evolve
-from port_world import ADMIN, MEMBER, OTHER, World, addresses
 
 from netfw.drivers.query import Query
 from netfw.errors import (
@@ -23,6 +22,7 @@ from netfw.errors import (
 from netfw.model import NetworkId
 from netfw.server.plugin.backbone import Backbone
 from netfw_drivers.extensions.port_security import PortSecurityDriver
+from tests.server.plugin.port_world import ADMIN, MEMBER, OTHER, World, addresses
 
 RESERVED_OWNERS = (
     "network:router_interface",

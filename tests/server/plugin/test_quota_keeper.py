@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from agent_samples import ADMIN, Keeping, beat, grow_old
 
 from netfw.conf.quota import LIMITS, limits
 from netfw.drivers.query import Query, Requester
@@ -16,6 +15,7 @@ from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.listing import chosen
 from netfw.server.plugin.quotas import QuotaKeeper
 from netfw.server.plugin.zones import ZoneKeeper
+from tests.server.plugin.agent_samples import ADMIN, Keeping, beat, grow_old
 
 MEMBER = Requester(project_id="p")
 

@@ -6,9 +6,6 @@ from collections.abc import Callable
 from uuid import UUID, uuid4
 
 import pytest
-from agent_samples import grow_old
-from core_calls import ADMIN, ALICE
-from scheduled_cloud import DHCP, L3, Cloud
 
 from netfw.drivers.interest import Interest, Service
 from netfw.drivers.requests import EnsureDhcpPort
@@ -20,6 +17,9 @@ from netfw.server.plugin.answers import Answers
 from netfw.server.plugin.suspicion import Suspicion
 from netfw.server.source.commits import CommitWatch
 from netfw.server.source.database import DatabaseSource
+from tests.server.plugin.agent_samples import grow_old
+from tests.server.plugin.core_calls import ADMIN, ALICE
+from tests.server.plugin.scheduled_cloud import DHCP, L3, Cloud
 
 Make = Callable[..., Cloud]
 

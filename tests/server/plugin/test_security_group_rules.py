@@ -7,13 +7,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from group_calls import ADMIN, ANNA, BERT, group, rule, rule_body, used
 from sqlalchemy import event
 
 from netfw.drivers.query import Query
 from netfw.errors import Conflict, Exhausted, Forbidden, InvalidInput, NotFound
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.security_groups import SecurityGroupsPlugin
+from tests.server.plugin.group_calls import ADMIN, ANNA, BERT, group, rule, rule_body, used
 
 pytestmark = pytest.mark.spec("API-06")
 

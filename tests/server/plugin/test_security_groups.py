@@ -8,7 +8,6 @@ from uuid import UUID, uuid4
 
 import pytest
 from attrs import evolve
-from group_calls import ADMIN, ANNA, BERT, group, rule, used
 from sqlalchemy import event
 
 from netfw.drivers.change import Change
@@ -25,6 +24,7 @@ from netfw.model.port import Port
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.security_groups import SecurityGroupsPlugin, default_group
 from netfw.server.plugin.unit import Unit
+from tests.server.plugin.group_calls import ADMIN, ANNA, BERT, group, rule, used
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from core_calls import ADMIN, ALICE, BOB, Calls, core_plugin, statements
 
 from netfw.drivers.query import Query
 from netfw.errors import Conflict, Exhausted, InvalidInput, NotFound
 from netfw.server.db import Database
 from netfw.server.plugin.subnet_rules import first_address, rest
+from tests.server.plugin.core_calls import ADMIN, ALICE, BOB, Calls, core_plugin, statements
 
 pytestmark = pytest.mark.real
 SLAAC = {"ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"}

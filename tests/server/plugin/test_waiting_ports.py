@@ -7,9 +7,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from agent_samples import grow_old
-from core_calls import ADMIN, statements
-from scheduled_cloud import DHCP, OVS, Cloud
 
 from netfw.drivers.interest import Service
 from netfw.drivers.reports import StatusReport
@@ -21,6 +18,9 @@ from netfw.model.resource import Kind, Ref
 from netfw.model.standard import Status
 from netfw.server.db import Database
 from netfw.server.plugin.answers import Answers
+from tests.server.plugin.agent_samples import grow_old
+from tests.server.plugin.core_calls import ADMIN, statements
+from tests.server.plugin.scheduled_cloud import DHCP, OVS, Cloud
 
 
 class Waiting(Cloud):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from dhcp_cloud import Clouds, DhcpNet
 
 from netfw.cli.demo.server_chapter import Cloud
 from netfw.testing.lab import sandbox
+from tests.system.dhcp.dhcp_cloud import Clouds, DhcpNet
 
 
 @pytest.fixture(scope="session")

@@ -12,14 +12,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from dhcp_renewals import Renewals
-
 from netfw.cli.demo.server_chapter import Cloud, ServedHost, a_cloud
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc
 from netfw.testing.lab.dhcp_lease import Lease
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.waiting import PATIENCE, until
+from tests.system.dhcp.dhcp_renewals import Renewals
 
 _COUNTER = itertools.count(1)
 

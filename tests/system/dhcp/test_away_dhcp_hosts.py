@@ -7,9 +7,9 @@ import signal
 from typing import Any
 
 import pytest
-from dhcp_cloud import DhcpNet, address, agents_of, leased, start_all
 
 from netfw.testing.lab.waiting import until
+from tests.system.dhcp.dhcp_cloud import DhcpNet, address, agents_of, leased, start_all
 
 SCHEDULING = {"agent_down_time": 4, "reschedule_interval": 1, "failover_grace": 0}
 """Seconds after which the networks of a silent agent are given to another."""

@@ -7,10 +7,10 @@ from ipaddress import IPv4Interface
 from typing import Any
 
 import pytest
-from dhcp_cloud import DhcpNet, address, dhcp_agent, leased, start_all, stop_all
 
 from netfw.cli.demo.server_chapter import Cloud, ServedHost
 from netfw.testing.lab.waiting import until
+from tests.system.dhcp.dhcp_cloud import DhcpNet, address, dhcp_agent, leased, start_all, stop_all
 
 pytestmark = [
     pytest.mark.timeout(300),

@@ -10,9 +10,9 @@ import time
 from typing import Any
 
 import pytest
-from dhcp_cloud import DhcpNet, agents_of, leased, start_all, stop_all
 
 from netfw.testing.lab.waiting import until
+from tests.system.dhcp.dhcp_cloud import DhcpNet, agents_of, leased, start_all, stop_all
 
 SEEDS = int(os.environ.get("NETFW_SEEDS", "2"))
 

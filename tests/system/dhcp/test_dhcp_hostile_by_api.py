@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dhcp_cloud import DhcpNet, leased
 from openstack.exceptions import BadRequestException
 
 from netfw.cli.demo.server_chapter import Cloud
 from netfw.testing.lab.waiting import until
+from tests.system.dhcp.dhcp_cloud import DhcpNet, leased
 
 pytestmark = [
     pytest.mark.timeout(300),

@@ -6,12 +6,12 @@ import time
 from urllib.error import HTTPError
 
 import pytest
-from dhcp_cloud import DhcpNet, address, fetch6, leased
 
 from netfw.cli.demo.dhcp_chapter import fetch, use_routes
 from netfw.cli.demo.server_chapter import Cloud
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.waiting import until
+from tests.system.dhcp.dhcp_cloud import DhcpNet, address, fetch6, leased
 
 pytestmark = [
     pytest.mark.timeout(300),

@@ -6,10 +6,10 @@ import json
 import time
 
 import pytest
-from dhcp_cloud import DhcpNet, dhcp_agent, leased
 
 from netfw.cli.demo.server_chapter import ServedHost
 from netfw.testing.lab.waiting import until
+from tests.system.dhcp.dhcp_cloud import DhcpNet, dhcp_agent, leased
 
 pytestmark = [
     pytest.mark.timeout(300),

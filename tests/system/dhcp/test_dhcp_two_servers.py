@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from dhcp_cloud import DhcpNet, dhcp_agent, fetch6, leased
 
 from netfw.testing.lab.waiting import until
+from tests.system.dhcp.dhcp_cloud import DhcpNet, dhcp_agent, fetch6, leased
 
 pytestmark = [
     pytest.mark.timeout(300),

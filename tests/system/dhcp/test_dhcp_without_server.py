@@ -11,8 +11,6 @@ from uuid import UUID
 
 import pytest
 import yaml
-from dhcp_cloud import Clouds, start_all, stop_all
-from dhcp_renewals import Renewals
 
 from netfw.cli.demo.agent_chapter import reached
 from netfw.cli.demo.dhcp_chapter import fetch, use_routes
@@ -24,10 +22,13 @@ from netfw.testing.lab.instance import Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.metadata_service import MetadataService
 from netfw.testing.lab.waiting import until
+from tests import ROOT
+from tests.system.dhcp.dhcp_cloud import Clouds, start_all, stop_all
+from tests.system.dhcp.dhcp_renewals import Renewals
 
 pytestmark = pytest.mark.timeout(300)
 
-SAMPLE = Path(__file__).parents[3] / "samples" / "topologies" / "dhcp.yaml"
+SAMPLE = ROOT / "samples/topologies/dhcp.yaml"
 SECRET = "of the service"
 
 

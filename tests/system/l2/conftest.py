@@ -5,10 +5,10 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from l2_site import ALL_FLAVOURS, PHYSNET, Site
 
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.lab import Lab
+from tests.system.l2.l2_site import ALL_FLAVOURS, PHYSNET, Site
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 from attrs import field, frozen
-from l2_site import SOON, Couple
 
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.probe import BackgroundPing, Ping
 from netfw.testing.lab.waiting import until
+from tests.system.l2.l2_site import SOON, Couple
 
 CONTROL = "control"
 INTERVAL = 0.01

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from attrs import frozen
-from l2_topology import Net, Port, Topology
 
 from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
 from netfw.cli.plan import plans_of
@@ -29,6 +28,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device, Instance, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.waiting import PATIENCE, until
+from tests.system.l2.l2_topology import Net, Port, Topology
 
 BIN = Path(sys.executable).parent
 PHYSNET, PROVIDER = "physnet1", "br-phys"

@@ -8,10 +8,9 @@ import threading
 import time
 from collections.abc import Iterator
 
-from l2_topology import Port
-
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.waiting import until
+from tests.system.l2.l2_topology import Port
 
 INTERVAL = 0.005
 GRACE = 2.0

@@ -1,10 +1,10 @@
 """Configurations that can not be: refused at once, with a sentence, and nothing is touched."""
 
 import pytest
-from l2_site import BIN, MESH4, AgentHost, Site
 
 from netfw.cli.l2_parts import PROGRAM
 from netfw.testing.lab.waiting import until
+from tests.system.l2.l2_site import BIN, MESH4, AgentHost, Site
 
 pytestmark = pytest.mark.flavours(MESH4)
 

@@ -19,12 +19,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from l2_pings import Control, Pings, await_reach, pinging
-from l2_site import MESH4, PHYSNET, POPULATED4, SOON, AgentHost, Couple, Site
-from l2_topology import Port
 
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.waiting import until
+from tests.system.l2.l2_pings import Control, Pings, await_reach, pinging
+from tests.system.l2.l2_site import MESH4, PHYSNET, POPULATED4, SOON, AgentHost, Couple, Site
+from tests.system.l2.l2_topology import Port
 
 SEEDS = int(os.environ.get("NETFW_SEEDS", "3"))
 """For each flavour."""

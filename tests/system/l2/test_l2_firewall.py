@@ -11,12 +11,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from l2_site import BIN, PHYSNET, AgentHost, Flavour, Site
-from l2_streams import Connection, Stream, connects, introduce_ports, streaming
 
 from netfw.cli.plan import CHANGES
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.waiting import until
+from tests.system.l2.l2_site import BIN, PHYSNET, AgentHost, Flavour, Site
+from tests.system.l2.l2_streams import Connection, Stream, connects, introduce_ports, streaming
 
 GUARDED = Flavour(population=True, firewall="openflow")
 HYBRID = Flavour(population=True, firewall="iptables_hybrid", hybrid=True)

@@ -3,11 +3,21 @@
 from itertools import permutations
 
 import pytest
-from l2_ears import listening, shout
-from l2_site import MESH4, MESH6, PHYSNET, POPULATED4, POPULATED6, PROVIDER, SOON, TUNNELS, Site
 
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.waiting import until
+from tests.system.l2.l2_ears import listening, shout
+from tests.system.l2.l2_site import (
+    MESH4,
+    MESH6,
+    PHYSNET,
+    POPULATED4,
+    POPULATED6,
+    PROVIDER,
+    SOON,
+    TUNNELS,
+    Site,
+)
 
 KINDS = ("vxlan", "gre", "geneve", "vlan", "flat")
 

@@ -1,10 +1,10 @@
 """The life of ports: who is admitted, what is reported, and what reaches them."""
 
 import pytest
-from l2_ears import listening
-from l2_site import MESH4, POPULATED4, SOON, Site
 
 from netfw.testing.lab.waiting import until
+from tests.system.l2.l2_ears import listening
+from tests.system.l2.l2_site import MESH4, POPULATED4, SOON, Site
 
 DEAD = "4095"
 pytestmark = pytest.mark.flavours(MESH4)

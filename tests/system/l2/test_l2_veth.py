@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from l2_site import BIN, MESH4, PHYSNET, PROVIDER, AgentHost, Couple, Site
 
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.waiting import until
+from tests.system.l2.l2_site import BIN, MESH4, PHYSNET, PROVIDER, AgentHost, Couple, Site
 
 BY_VETH = "use_veth_interconnection = true"
 ENDS = f"int-{PROVIDER}", f"phy-{PROVIDER}"

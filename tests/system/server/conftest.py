@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import openstack
 import pytest
-from running_server import RunningServer, running_server
 
 from netfw.testing.lab import sandbox
+from tests.system.server.running_server import RunningServer, running_server
 
 
 @pytest.fixture(scope="session")

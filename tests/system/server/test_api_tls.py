@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from running_server import running_server
 
 from netfw.testing.lab import sandbox
+from tests.system.server.running_server import running_server
 
 
 @pytest.fixture

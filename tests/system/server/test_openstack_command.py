@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from running_server import RunningServer
+
+from tests.system.server.running_server import RunningServer
 
 COMMANDS = """
 network create --provider-network-type vlan --provider-physical-network physnet1 cli-net

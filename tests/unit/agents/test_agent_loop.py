@@ -5,8 +5,6 @@ import time
 
 import pytest
 from attrs import evolve
-from l2_world import HERE, NET, OTHER, OTHER_SEGMENT, SEGMENT, THERE, port
-from loop_world import World, in_another_thread
 
 from netfw.agents.agenda import Agenda, Pauses
 from netfw.agents.loop import Loop, Timing
@@ -21,6 +19,8 @@ from netfw.model.binding import Binding
 from netfw.model.resource import ref
 from netfw.model.standard import Status
 from netfw.plan import Outcome
+from tests.unit.agents.l2_world import HERE, NET, OTHER, OTHER_SEGMENT, SEGMENT, THERE, port
+from tests.unit.agents.loop_world import World, in_another_thread
 
 ONE, TWO, THREE = port(1, NET), port(2, NET), port(3, OTHER)
 ALL = (NET, SEGMENT, OTHER, OTHER_SEGMENT, ONE, TWO, THREE)

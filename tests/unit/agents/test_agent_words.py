@@ -7,8 +7,6 @@ from uuid import UUID
 
 import pytest
 from attrs import evolve
-from l2_world import FACTS, HERE, NET, SEGMENT, port
-from loop_world import World
 
 from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.agents.loop import Loop
@@ -22,6 +20,8 @@ from netfw.model.address import Mac
 from netfw.model.ids import SecurityGroupId
 from netfw.model.segment import NetworkType
 from netfw.testing.fakes.switch import FakeFirewall, FakeSwitch
+from tests.unit.agents.l2_world import FACTS, HERE, NET, SEGMENT, port
+from tests.unit.agents.loop_world import World
 
 OPEN, SECURED = port(1, NET), port(2, NET, port_security=True)
 SERVICE = port(3, NET, port_security=True, device_owner="network:dhcp")

@@ -5,8 +5,6 @@ from ipaddress import ip_network
 
 import pytest
 from attrs import evolve
-from l2_world import AGENT_THERE, FACTS, HERE, NET, SEGMENT, THERE, port, uuid
-from loop_world import World
 
 from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.agents.loop import Timing
@@ -26,6 +24,8 @@ from netfw.model.resource import ref
 from netfw.model.security_group import Direction, SecurityGroup, SecurityGroupRule
 from netfw.model.standard import Status
 from netfw.testing.fakes.switch import FakeFirewall, FakeSwitch
+from tests.unit.agents.l2_world import AGENT_THERE, FACTS, HERE, NET, SEGMENT, THERE, port, uuid
+from tests.unit.agents.loop_world import World
 
 ONE, TWO = port(1, NET), port(2, NET)
 

@@ -4,22 +4,6 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 from attrs import evolve
-from l2_world import (
-    AGENT_THERE,
-    ELSEWHERE,
-    FACTS,
-    HERE,
-    NET,
-    OTHER,
-    OTHER_SEGMENT,
-    SEGMENT,
-    THERE,
-    VXLAN,
-    agent,
-    network,
-    port,
-    segment,
-)  # fmt: skip
 
 from netfw.agents.l2.desired import Desired
 from netfw.agents.l2.view import View
@@ -44,6 +28,22 @@ from netfw.model.port import AddressPair
 from netfw.model.qos import QosPolicy
 from netfw.model.resource import ref
 from netfw.model.segment import NetworkType
+from tests.unit.agents.l2_world import (
+    AGENT_THERE,
+    ELSEWHERE,
+    FACTS,
+    HERE,
+    NET,
+    OTHER,
+    OTHER_SEGMENT,
+    SEGMENT,
+    THERE,
+    VXLAN,
+    agent,
+    network,
+    port,
+    segment,
+)  # fmt: skip
 
 DEVICE = SwitchDevice(name="tap1", ofport=1)
 PORT = port(1, NET)

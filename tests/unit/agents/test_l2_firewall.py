@@ -4,8 +4,6 @@ from ipaddress import ip_network
 
 import pytest
 from attrs import evolve
-from l2_world import HERE, NET, SEGMENT, THERE, port, uuid
-from loop_world import World
 
 from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.agents.l2.wiring import sources
@@ -19,6 +17,8 @@ from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.resource import ref
 from netfw.model.security_group import AddressGroup, Direction, SecurityGroup, SecurityGroupRule
 from netfw.testing.fakes.switch import FakeFirewall, FakeSwitch
+from tests.unit.agents.l2_world import HERE, NET, SEGMENT, THERE, port, uuid
+from tests.unit.agents.loop_world import World
 
 OFFICE = AddressGroup(
     id=AddressGroupId(uuid(45)), addresses=frozenset({ip_network("192.0.2.0/24")}), revision=1

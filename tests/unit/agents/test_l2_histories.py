@@ -5,20 +5,6 @@ from ipaddress import ip_network
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
-from l2_world import (
-    ELSEWHERE,
-    FACTS,
-    HERE,
-    NET,
-    OTHER,
-    OTHER_SEGMENT,
-    SEGMENT,
-    THERE,
-    agent,
-    port,
-    segment,
-    uuid,
-)  # fmt: skip
 
 from netfw.agents.l2.desired import Desired
 from netfw.agents.l2.filters import Filters
@@ -34,6 +20,20 @@ from netfw.model.qos import QosPolicy
 from netfw.model.resource import ref
 from netfw.model.security_group import AddressGroup, Direction, SecurityGroup, SecurityGroupRule
 from netfw.model.segment import NetworkType
+from tests.unit.agents.l2_world import (
+    ELSEWHERE,
+    FACTS,
+    HERE,
+    NET,
+    OTHER,
+    OTHER_SEGMENT,
+    SEGMENT,
+    THERE,
+    agent,
+    port,
+    segment,
+    uuid,
+)  # fmt: skip
 
 HOSTS = (HERE, THERE, ELSEWHERE, "")
 GROUPS = [SecurityGroup(id=SecurityGroupId(uuid(number))) for number in (40, 41)]

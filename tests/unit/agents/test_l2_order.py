@@ -1,13 +1,12 @@
 """In which order an L2 agent asks for things."""
 
-from l2_world import FACTS, HERE, uuid
-
 from netfw.agents.l2.contributions import Contributions
 from netfw.agents.l2.desired import Desired
 from netfw.agents.l2.passing import Wanted
 from netfw.agents.l2.view import View
 from netfw.drivers.addition import SwitchAddition
 from netfw.drivers.keys import ExtensionKey
+from tests.unit.agents.l2_world import FACTS, HERE, uuid
 
 
 def test_the_order_of_what_is_wanted_is_the_same_in_every_run():

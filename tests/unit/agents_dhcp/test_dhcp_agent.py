@@ -5,20 +5,6 @@ from uuid import UUID
 
 import pytest
 from attrs import evolve
-from dhcp_world import (
-    CLOUD,
-    HERE,
-    NET,
-    OTHER,
-    OTHER_SUBNET,
-    SUBNET,
-    World,
-    assigned,
-    leg,
-    port,
-    server_port,
-    subnet,
-)  # fmt: skip
 
 from netfw.agents.dhcp.agent import DhcpAgent, DhcpSettings
 from netfw.agents.dhcp.metadata import MetadataRules
@@ -34,6 +20,20 @@ from netfw.model.ids import RouterId
 from netfw.model.resource import ref
 from netfw.model.standard import Status
 from netfw.testing.fakes.dhcp import FakeDhcp
+from tests.unit.agents_dhcp.dhcp_world import (
+    CLOUD,
+    HERE,
+    NET,
+    OTHER,
+    OTHER_SUBNET,
+    SUBNET,
+    World,
+    assigned,
+    leg,
+    port,
+    server_port,
+    subnet,
+)  # fmt: skip
 
 ONE, TWO, THREE = port(11, NET), port(12, NET), port(11, OTHER)
 ISOLATED = MetadataRules(isolated=True)

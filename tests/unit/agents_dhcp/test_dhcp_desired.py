@@ -5,7 +5,6 @@ from uuid import UUID
 
 import pytest
 from attrs import evolve
-from dhcp_world import HERE, NET, OTHER, OTHER_SUBNET, SUBNET, leg, port, server_port, subnet
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,17 @@ from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import RouterId
 from netfw.model.port import DnsAssignment
 from netfw.model.resource import ref
+from tests.unit.agents_dhcp.dhcp_world import (
+    HERE,
+    NET,
+    OTHER,
+    OTHER_SUBNET,
+    SUBNET,
+    leg,
+    port,
+    server_port,
+    subnet,
+)
 
 ONE, TWO = port(11, NET), port(12, NET)
 VIEW = View(host=HERE)

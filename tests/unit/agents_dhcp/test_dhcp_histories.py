@@ -4,7 +4,16 @@ should be, and everybody was told."""
 import threading
 
 from attrs import evolve
-from dhcp_world import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netfw.agents.dhcp.metadata import MetadataRules
+from netfw.drivers.interest import Service
+from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.messaging.reach import Assignment
+from netfw.model.resource import ref
+from netfw.model.standard import Status
+from tests.unit.agents_dhcp.dhcp_world import (
     NET,
     OTHER,
     OTHER_SUBNET,
@@ -16,15 +25,6 @@ from dhcp_world import (
     server_port,
     subnet,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-from netfw.agents.dhcp.metadata import MetadataRules
-from netfw.drivers.interest import Service
-from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.messaging.reach import Assignment
-from netfw.model.resource import ref
-from netfw.model.standard import Status
 
 ITEMS = [
     NET, evolve(NET, admin_up=False), evolve(NET, mtu=9000), OTHER, SUBNET, OTHER_SUBNET,

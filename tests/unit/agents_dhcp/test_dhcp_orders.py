@@ -2,11 +2,11 @@
 
 import pytest
 from attrs import evolve
-from dhcp_world import NET, SUBNET, port
 
 from netfw.agents.dhcp.desired import Desired, View, dhcp_port
 from netfw.agents.dhcp.orders import Farewell, Order
 from netfw.drivers.keys import NetworkKey, PortKey
+from tests.unit.agents_dhcp.dhcp_world import NET, SUBNET, port
 
 ONE, TWO = port(11, NET), port(12, NET)
 A, B = PortKey(ONE.id), PortKey(TWO.id)

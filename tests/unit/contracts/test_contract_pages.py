@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-PAGES = Path(__file__).parents[3] / "docs/contracts"
+from tests import ROOT
+
+PAGES = ROOT / "docs/contracts"
 
 
 @pytest.mark.parametrize(

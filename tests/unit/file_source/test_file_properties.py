@@ -20,8 +20,9 @@ from netfw.model.network import Network
 from netfw.model.resource import Kind
 from netfw.model.wire import TABLES
 from netfw.testing.conformance.state_history import key, universe
+from tests import ROOT
 
-SAMPLES = sorted((Path(__file__).parents[3] / "samples/topologies").glob("*.yaml"))
+SAMPLES = sorted((ROOT / "samples/topologies").glob("*.yaml"))
 
 WORDS: list[Any] = [
     *KNOWN, "blue", "a", "", "vxlan", "10.0.0.1", "10.0.0.0/24", "fa:16:3e:00:00:01", "ingress",

@@ -12,8 +12,8 @@ from netfw.messaging.file import read_topology, render_topology
 from netfw.model.agent import Agent
 from netfw.model.network import Network
 from netfw.model.port import Port
+from tests import ROOT
 
-ROOT = Path(__file__).parents[3]
 SAMPLES = sorted((ROOT / "samples/topologies").glob("*.yaml"))
 
 

@@ -9,7 +9,6 @@ from uuid import UUID
 
 import pytest
 from attrs import evolve
-from http_party import Party, listening
 
 from netfw.drivers.change import Change
 from netfw.drivers.notifier import Notifier
@@ -20,6 +19,7 @@ from netfw.model.port import FixedIp, Port
 from netfw.model.standard import Status
 from netfw_drivers.notifiers.compute import ComputeNotifier, events
 from netfw_drivers.notifiers.webhook import WebhookNotifier, signature
+from tests.unit.notifiers.http_party import Party, listening
 
 NETWORK = Network(id=NetworkId(UUID(int=1)), name="blue", revision=4)
 PORT = Port(

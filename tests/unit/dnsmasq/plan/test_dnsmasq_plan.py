@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import evolve
-from dhcp_scene import CONFS, TERMS, a_lease, found_network, planned, stages, texts
 
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.errors import InvalidInput
@@ -39,6 +38,15 @@ from netfw_drivers.dnsmasq.steps import (
     StopServer,
 )
 from netfw_drivers.dnsmasq.telling import MANY
+from tests.unit.dnsmasq.plan.dhcp_scene import (
+    CONFS,
+    TERMS,
+    a_lease,
+    found_network,
+    planned,
+    stages,
+    texts,
+)
 
 NTP = (DhcpOption(name="42", value="10.0.0.9"),)
 

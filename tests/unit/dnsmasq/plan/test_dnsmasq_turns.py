@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from attrs import evolve
-from dhcp_scene import TERMS, found_network, planned, stages
 
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode
@@ -11,6 +10,7 @@ from netfw.testing.conformance.dhcp_world import Tenant, a_net, a_subnet, a_subn
 from netfw_drivers.dnsmasq.entries import claims, read_host
 from netfw_drivers.dnsmasq.rendering import render_port
 from netfw_drivers.dnsmasq.steps import DropPort, MarkReload, PutPort, SignalServer
+from tests.unit.dnsmasq.plan.dhcp_scene import TERMS, found_network, planned, stages
 
 
 def moved(port: Tenant, to: Tenant) -> Tenant:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dnsmasq_cases import NETWORKS, PORTS
+
+from tests.unit.dnsmasq.rendering.dnsmasq_cases import NETWORKS, PORTS
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from dnsmasq_cases import (
+
+from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
+from netfw.errors import InvalidInput
+from netfw_drivers.dnsmasq.hosts import LINE_LENGTH
+from netfw_drivers.dnsmasq.rendering import MOST_OPTIONS, render_network, render_port
+from tests.unit.dnsmasq.rendering.dnsmasq_cases import (
     NETWORK,
     PLACE,
     PLAIN,
@@ -18,11 +23,6 @@ from dnsmasq_cases import (
     a_subnet6,
     option,
 )
-
-from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
-from netfw.errors import InvalidInput
-from netfw_drivers.dnsmasq.hosts import LINE_LENGTH
-from netfw_drivers.dnsmasq.rendering import MOST_OPTIONS, render_network, render_port
 
 NUMBERS = [n for n in range(60, 250) if n not in (61, 81, 82, 118)]
 """Of options that a port may be without."""

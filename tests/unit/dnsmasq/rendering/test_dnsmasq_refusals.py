@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from dnsmasq_cases import (
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from netfw.drivers.dhcp import DhcpPlace
+from netfw.drivers.dhcp_option_table import find_option
+from netfw.errors import InvalidInput
+from netfw.model.dhcp_option import DhcpOption
+from netfw.model.route import Route
+from netfw_drivers.dnsmasq.hosts import ignore_line, is_tagged
+from netfw_drivers.dnsmasq.rendering import PortText, needs_reload, render_network, render_port
+from tests.unit.dnsmasq.rendering.dnsmasq_cases import (
     NETWORK,
     PLACE,
     PLAIN,
@@ -19,16 +29,6 @@ from dnsmasq_cases import (
     a_subnet,
     option,
 )
-from hypothesis import example, given
-from hypothesis import strategies as st
-
-from netfw.drivers.dhcp import DhcpPlace
-from netfw.drivers.dhcp_option_table import find_option
-from netfw.errors import InvalidInput
-from netfw.model.dhcp_option import DhcpOption
-from netfw.model.route import Route
-from netfw_drivers.dnsmasq.hosts import ignore_line, is_tagged
-from netfw_drivers.dnsmasq.rendering import PortText, needs_reload, render_network, render_port
 
 HOSTILE = (
     "x\ndhcp-script=/bin/sh", "x\r\nconf-file=/etc/passwd", "x\0y", "x\x1b[2J", "x\u2028y", "é",

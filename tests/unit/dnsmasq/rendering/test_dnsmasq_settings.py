@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dnsmasq_cases import NETWORK, PORT
 
 from netfw.errors import ConfigError
 from netfw_drivers.dnsmasq.files import Files
 from netfw_drivers.dnsmasq.settings import OPTIONS, Settings, settings_from
+from tests.unit.dnsmasq.rendering.dnsmasq_cases import NETWORK, PORT
 
 
 def options(**changes: Any) -> dict[str, Any]:

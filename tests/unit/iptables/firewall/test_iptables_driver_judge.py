@@ -4,7 +4,13 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 from attrs import evolve
-from iptables_scene import (
+
+from netfw.drivers.keys import GroupKey, PortKey
+from netfw.drivers.source import Source
+from netfw.linux.conntrack.entry import Connection, Flow
+from netfw.plan import Update
+from netfw_drivers.iptables.judge import Court, read_clause
+from tests.unit.iptables.firewall.iptables_scene import (
     FRIENDS,
     GROUP,
     IN,
@@ -17,12 +23,6 @@ from iptables_scene import (
     a_rule,
     port_id,
 )
-
-from netfw.drivers.keys import GroupKey, PortKey
-from netfw.drivers.source import Source
-from netfw.linux.conntrack.entry import Connection, Flow
-from netfw.plan import Update
-from netfw_drivers.iptables.judge import Court, read_clause
 
 
 def a_connection(

@@ -4,7 +4,14 @@ from ipaddress import ip_network
 
 import pytest
 from attrs import evolve
-from iptables_scene import (
+
+from netfw.drivers.firewall import FirewallKey, FirewallValue, Member
+from netfw.drivers.keys import GroupKey, PortKey
+from netfw.errors import Conflict, InvalidInput, NotSupported
+from netfw.model.address import Mac
+from netfw.plan import Plan, Update
+from netfw_drivers.iptables.names import short
+from tests.unit.iptables.firewall.iptables_scene import (
     FRIENDS,
     GROUP,
     IN,
@@ -19,13 +26,6 @@ from iptables_scene import (
     a_rule,
     port_id,
 )
-
-from netfw.drivers.firewall import FirewallKey, FirewallValue, Member
-from netfw.drivers.keys import GroupKey, PortKey
-from netfw.errors import Conflict, InvalidInput, NotSupported
-from netfw.model.address import Mac
-from netfw.plan import Plan, Update
-from netfw_drivers.iptables.names import short
 
 State = dict[FirewallKey, FirewallValue]
 

@@ -4,7 +4,6 @@ from ipaddress import ip_network
 
 import pytest
 from attrs import evolve
-from iptables_scene import GROUP, NETWORK, Kernel, a_group, a_port, port_id
 
 from netfw.drivers.keys import PortKey
 from netfw.drivers.source import Source
@@ -17,6 +16,14 @@ from netfw_drivers.iptables.port_chains import (
     port_chains,
     read_note,
     read_source,
+)
+from tests.unit.iptables.firewall.iptables_scene import (
+    GROUP,
+    NETWORK,
+    Kernel,
+    a_group,
+    a_port,
+    port_id,
 )
 
 ID = port_id(1)

@@ -4,7 +4,6 @@ from ipaddress import ip_network
 from uuid import UUID
 
 import pytest
-from iptables_scene import FRIENDS, GROUP, IN, OUT, V6, a_rule
 
 from netfw.drivers.firewall import Rules
 from netfw.linux.iptables.rule import render_rule
@@ -20,6 +19,7 @@ from netfw_drivers.iptables.group_chains import (
     sent_to,
 )
 from netfw_drivers.iptables.names import OWNER, short
+from tests.unit.iptables.firewall.iptables_scene import FRIENDS, GROUP, IN, OUT, V6, a_rule
 
 SET = f"nfw-G4{short(FRIENDS)}"
 BOOK = AddressGroupId(UUID(int=5))

@@ -1,9 +1,9 @@
 """Connections are tracked before rules ask for that, and until none does."""
 
 import pytest
-from iptables_scene import GROUP, OUT, Kernel, a_group, a_port, a_rule
 
 from netfw.plan import Update
+from tests.unit.iptables.firewall.iptables_scene import GROUP, OUT, Kernel, a_group, a_port, a_rule
 
 ZONED = "-i br1 -m comment --comment a0000000-0000-0000-0000-000000000000 -j CT --zone 4097"
 UNTRACKED = ZONED.replace("--zone 4097", "--notrack")

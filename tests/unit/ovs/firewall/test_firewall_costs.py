@@ -1,8 +1,17 @@
 """What the documentation says of the firewall's costs."""
 
-from firewall_scene import IN, OUT, V6, Bench, group, group_id, member, port, rule
-
 from netfw_drivers.ovs.firewall_costs import counts
+from tests.unit.ovs.firewall.firewall_scene import (
+    IN,
+    OUT,
+    V6,
+    Bench,
+    group,
+    group_id,
+    member,
+    port,
+    rule,
+)
 
 
 def test_costs_are_no_more_than_needed():

@@ -3,7 +3,6 @@
 from ipaddress import ip_network
 
 import pytest
-from firewall_scene import IN, OUT, V4, V6, rule
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from netfw_drivers.ovs.firewall_matches import (
     member_spots,
     rule_spots,
 )
+from tests.unit.ovs.firewall.firewall_scene import IN, OUT, V4, V6, rule
 
 
 def texts(spots) -> set[str]:

@@ -3,7 +3,6 @@
 from uuid import UUID
 
 import pytest
-from firewall_scene import IN, OUT, group_id
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from netfw.model.ids import AddressGroupId, PortId
 from netfw.ovs.openflow import Encoded
 from netfw.ovs.openflow.decode import conjunctions, note_of
 from netfw_drivers.ovs.firewall_notes import Known, Permit, PortNote, SetOf, read, write
+from tests.unit.ovs.firewall.firewall_scene import IN, OUT, group_id
 
 ADDRESSES = AddressGroupKey(AddressGroupId(UUID(int=7)))
 NOTED = [

@@ -5,18 +5,6 @@ from uuid import UUID
 
 import pytest
 from attrs import evolve
-from firewall_scene import (
-    IN,
-    OUT,
-    V6,
-    Bench,
-    group,
-    group_id,
-    listed,
-    member,
-    port,
-    rule,
-)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +17,18 @@ from netfw_drivers.ovs.firewall_flows import PortFlows, port_flows, static_flows
 from netfw_drivers.ovs.firewall_state import PolicyOwner
 from netfw_drivers.ovs.firewall_zones import Zones
 from netfw_drivers.ovs.pipeline import INTEGRATION
+from tests.unit.ovs.firewall.firewall_scene import (
+    IN,
+    OUT,
+    V6,
+    Bench,
+    group,
+    group_id,
+    listed,
+    member,
+    port,
+    rule,
+)
 
 FRIENDS = rule(IN, remote_group_id=group_id(2))
 WEB = rule(IN, protocol=6, port_min=80, port_max=80)

@@ -5,7 +5,6 @@ from ipaddress import ip_address
 
 import pytest
 from attrs import evolve
-from switch_scene import SETTINGS, Database, network, network_key, peer, tunnel
 
 from netfw.drivers.switch_values import Forwarding, ForwardingKey, SwitchKey, SwitchValue
 from netfw.model.address import Mac
@@ -16,6 +15,14 @@ from netfw.plan import Update
 from netfw_drivers.ovs.pipeline import RESPONDER, UNICAST
 from netfw_drivers.ovs.switch_book import Book
 from netfw_drivers.ovs.switch_plan import outline
+from tests.unit.ovs.switch.switch_scene import (
+    SETTINGS,
+    Database,
+    network,
+    network_key,
+    peer,
+    tunnel,
+)
 
 ADDRESS = ip_address("10.0.0.7")
 ANSWERING = evolve(SETTINGS, responder=True)

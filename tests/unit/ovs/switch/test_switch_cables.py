@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 import pytest
 from attrs import evolve
-from switch_scene import SETTINGS, Database, network, network_key, rows
 
 from netfw.drivers.keys import NetworkKey
 from netfw.errors import ConfigError, Conflict
@@ -15,6 +14,7 @@ from netfw.plan import Operation, Update
 from netfw_drivers.ovs.switch_options import OPTIONS, settings_from
 from netfw_drivers.ovs.switch_plan import Outline, outline
 from netfw_drivers.ovs.switch_settings import Settings
+from tests.unit.ovs.switch.switch_scene import SETTINGS, Database, network, network_key, rows
 
 VETH = evolve(SETTINGS, use_veth=True)
 PUT = network(1, "vlan", physical_network="physnet1", segmentation_id=5)

@@ -3,11 +3,11 @@
 from itertools import permutations
 
 from attrs import evolve
-from switch_scene import SETTINGS, Database, port_key
 
 from netfw.ovs.ovsdb_state import Changed
 from netfw_drivers.ovs.switch_plugged import Plugged
 from netfw_drivers.ovs.vlans import NET_UUID
+from tests.unit.ovs.switch.switch_scene import SETTINGS, Database, port_key
 
 
 def test_the_device_of_a_port_is_the_one_that_is_wired_in_whatever_order_they_come():

@@ -4,12 +4,12 @@ from ipaddress import ip_address
 
 import pytest
 from attrs import evolve
-from switch_scene import SETTINGS, Database, network, rows
 
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
 from netfw_drivers.ovs.switch_plan import outline
 from netfw_drivers.ovs.switch_settings import Settings
+from tests.unit.ovs.switch.switch_scene import SETTINGS, Database, network, rows
 
 WANTED = Update(put=network(1))
 

@@ -1,13 +1,19 @@
 """Of two that contradict each other, who comes first; the same in every run."""
 
-from switch_scene import SETTINGS, Database, network, network_key, port_key, wiring
-
 from netfw.drivers.keys import NetworkKey
 from netfw.ovs.operations import AddBridge
 from netfw.plan import Update
 from netfw_drivers.ovs.switch_book import Book
 from netfw_drivers.ovs.switch_plan import outline
 from netfw_drivers.ovs.vlans import no_record, record_of
+from tests.unit.ovs.switch.switch_scene import (
+    SETTINGS,
+    Database,
+    network,
+    network_key,
+    port_key,
+    wiring,
+)
 
 
 def vlan_network(number: int):

@@ -5,17 +5,6 @@ from ipaddress import IPv4Network
 
 import pytest
 from attrs import evolve
-from switch_scene import (
-    SETTINGS,
-    Database,
-    network,
-    network_key,
-    peer,
-    port_key,
-    rows,
-    tunnel,
-    wiring,
-)
 
 from netfw.drivers.source import Source
 from netfw.drivers.switch_values import Admission, Flood, FloodKey, SwitchKey, SwitchValue
@@ -32,6 +21,17 @@ from netfw_drivers.ovs.switch_members import Members
 from netfw_drivers.ovs.switch_plan import Outline, outline
 from netfw_drivers.ovs.switch_settings import Settings
 from netfw_drivers.ovs.vlans import VlansExhausted
+from tests.unit.ovs.switch.switch_scene import (
+    SETTINGS,
+    Database,
+    network,
+    network_key,
+    peer,
+    port_key,
+    rows,
+    tunnel,
+    wiring,
+)
 
 State = Mapping[SwitchKey, SwitchValue]
 ID = port_key(0xAB).port

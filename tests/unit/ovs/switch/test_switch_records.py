@@ -2,12 +2,12 @@
 
 import pytest
 from attrs import evolve
-from switch_scene import SETTINGS, Database, network, network_key, rows
 
 from netfw.ovs.operations import AddBridge
 from netfw.plan import Update
 from netfw_drivers.ovs.switch_plan import outline
 from netfw_drivers.ovs.vlans import Vlans, record_of
+from tests.unit.ovs.switch.switch_scene import SETTINGS, Database, network, network_key, rows
 
 (SEGMENT,) = network(1, "vxlan", segmentation_id=77)[network_key(1)].segments
 _, VALUE = record_of(7, SEGMENT)

@@ -48,7 +48,7 @@ def test_a_record_says_all_that_it_takes_to_know_the_flows_again(segments):
 
 @pytest.fixture
 def segments():
-    from switch_scene import network
+    from tests.unit.ovs.switch.switch_scene import network
 
     kinds = [
         network(1),
