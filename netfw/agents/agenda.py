@@ -64,7 +64,7 @@ class Agenda(Generic[K]):
             since = now if former is None else former.since
             self._pending[key] = Pending(since=since, due=now)
 
-    def nudge(self, keys: Iterable[K], now: float) -> None:
+    def requeue(self, keys: Iterable[K], now: float) -> None:
         """Something happened to these: try them at once.
 
         One that failed just now is given its first pause: an attempt may itself make the noise
@@ -92,7 +92,7 @@ class Agenda(Generic[K]):
         """When to look again; ``None``: nothing is left to do."""
         return min((pending.due for pending in self._pending.values()), default=None)
 
-    def settle(self, outcome: Outcome[K], now: float) -> None:
+    def record(self, outcome: Outcome[K], now: float) -> None:
         """Note what became of an attempt."""
         for key in outcome.done:
             self._pending.pop(key, None)

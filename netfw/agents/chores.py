@@ -43,7 +43,7 @@ class Chores:
 
     def nudge(self, chore: Chore, now: float) -> None:
         """Something calls for it: do it at once, unless it failed a moment ago."""
-        self._agenda.nudge([chore], now)
+        self._agenda.requeue([chore], now)
 
     def add_new(self, chore: Chore, now: float) -> None:
         """Do it, unless it is to be done anyway."""
@@ -66,7 +66,7 @@ class Chores:
         """Whether to do it now.  An audit is done by telling."""
         due = chore in self._agenda.due(now)
         if due and chore is Chore.AUDIT:
-            self._agenda.settle(Outcome(done=frozenset({chore})), now)
+            self._agenda.record(Outcome(done=frozenset({chore})), now)
         return due
 
     def do(
@@ -103,11 +103,11 @@ class Chores:
         if error is None:
             if known is not None:
                 LOG.warning("%s: all is well again", chore)
-            self._agenda.settle(Outcome(done=frozenset({chore})), now)
+            self._agenda.record(Outcome(done=frozenset({chore})), now)
             return
         if known != str(error):
             LOG.warning("%s: %s; trying again", chore, error)
-        self._agenda.settle(Outcome(failed={chore: error}), now)
+        self._agenda.record(Outcome(failed={chore: error}), now)
 
     def next_due(self, *, begun: bool, known: bool) -> float | None:
         """When there is something to do, given what has been done."""

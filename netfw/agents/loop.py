@@ -156,11 +156,11 @@ class Loop(Generic[K]):
             self._do(Chore.PULL, self._pull)
             self._do(Chore.LOOK, self._look)
             if self._replica.known:
-                self._pass()
+                self._converge_due()
                 self._outbox.add(self._work.reports())
             self._do(Chore.HEARTBEAT, self._heartbeat)
             self._send()
-        self._tell()
+        self._publish_status()
 
     def _note(self, heard: Heard) -> None:
         now, timing = self._clock.now(), self._timing()
@@ -186,12 +186,12 @@ class Loop(Generic[K]):
             LOG.warning("looking at everything again: %s", lost.reason)
             self._chores.nudge(Chore.EVERYTHING, now)
         if self._begun and heard.events:
-            self._hear([event for event in heard.events if not isinstance(event, FeedLost)])
+            self._handle_events([event for event in heard.events if not isinstance(event, FeedLost)])
 
-    def _hear(self, events: Sequence[Event]) -> None:
+    def _handle_events(self, events: Sequence[Event]) -> None:
         now = self._clock.now()
         try:
-            keys = self._work.hear(events)
+            keys = self._work.handle_events(events)
         except AgentMustEnd:
             raise
         except NetfwError as exc:
@@ -201,7 +201,7 @@ class Loop(Generic[K]):
             LOG.exception("a defect of the agent itself, in hearing %s", events)
             self._chores.add_new(Chore.EVERYTHING, now)
         else:
-            self._agenda.nudge(keys, now)
+            self._agenda.requeue(keys, now)
 
     def _watch(self) -> None:
         self._unwatch = self._source.watch(self._work.interest, self._inbox.hint)
@@ -219,9 +219,9 @@ class Loop(Generic[K]):
         self._complaints = self._source.troubles()
         now = self._clock.now()
         if change.snapshot:
-            self._work.say_again()
+            self._work.resend_reports()
         try:
-            keys = self._work.learn(change)
+            keys = self._work.apply_delta(change)
         except Exception:
             self._replica.forget()  # it is not known how much of the change was taken over
             raise
@@ -233,9 +233,9 @@ class Loop(Generic[K]):
         self._agenda.add(keys, now)
 
     def _look(self) -> None:
-        self._agenda.nudge(self._work.look(), self._clock.now())
+        self._agenda.requeue(self._work.rescan(), self._clock.now())
 
-    def _pass(self) -> None:
+    def _converge_due(self) -> None:
         now = self._clock.now()
         complete = self._chores.is_due(Chore.EVERYTHING, now)
         if complete and not self._do(Chore.EVERYTHING, self._look, keep=True):
@@ -245,7 +245,7 @@ class Loop(Generic[K]):
             return
         task = Task(keys=keys, complete=complete, reread=complete and self._reread)
         passed, error = self._converge(task)
-        self._agenda.settle(passed.outcome, self._clock.now())
+        self._agenda.record(passed.outcome, self._clock.now())
         if complete:
             self._chores.settle(Chore.EVERYTHING, error, self._clock.now())
             self._reread = self._reread and error is not None
@@ -292,7 +292,7 @@ class Loop(Generic[K]):
         due = min((time for time in times if time is not None), default=None)
         return None if due is None else max(0.0, due - self._clock.now())
 
-    def _tell(self) -> None:
+    def _publish_status(self) -> None:
         now = self._clock.now()
         oldest = self._agenda.oldest()
         status = AgentStatus(

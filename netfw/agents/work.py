@@ -89,21 +89,21 @@ class Work(ABC, Generic[K]):
         """
 
     @abstractmethod
-    def learn(self, change: Change) -> frozenset[K]:
+    def apply_delta(self, change: Change) -> frozenset[K]:
         """Take over what the source says; return the keys that are to be converged.
 
         A complete change is everything there is: what was learnt before is to be forgotten.
         """
 
     @abstractmethod
-    def look(self) -> frozenset[K]:
+    def rescan(self) -> frozenset[K]:
         """Look at the whole host; return the keys that are to be converged.
 
         :raises BackendUnavailable: a driver's backend does not answer.
         """
 
     @abstractmethod
-    def hear(self, events: Sequence[Event]) -> frozenset[K]:
+    def handle_events(self, events: Sequence[Event]) -> frozenset[K]:
         """Take over what drivers say; return the keys that are to be converged.
 
         ``FeedLost`` is not among the events: it makes the loop look at everything.
@@ -124,7 +124,7 @@ class Work(ABC, Generic[K]):
         """What is to be told to the source since this was last asked."""
 
     @abstractmethod
-    def say_again(self) -> None:
+    def resend_reports(self) -> None:
         """The source may have forgotten what it was told: `reports` tells all of it once more."""
 
     @abstractmethod

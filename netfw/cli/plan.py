@@ -80,7 +80,7 @@ def _dhcp_plans(files: Sequence[str]) -> dict[str, Plan]:
     from netfw.cli.dhcp_parts import PROGRAM, DhcpParts, dhcp_groups
 
     with DhcpParts(_conf(PROGRAM, files, dhcp_groups(files))) as parts:
-        parts.agent.learn(Replica(parts.source, parts.agent.interest).pull())
+        parts.agent.apply_delta(Replica(parts.source, parts.agent.interest).pull())
         return plans_in_turn(parts.agent.everything())
 
 
@@ -109,8 +109,8 @@ def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
 
     replica = Replica(source, agent.interest)
     agent.begin()
-    agent.look()
-    agent.learn(replica.pull())
+    agent.rescan()
+    agent.apply_delta(replica.pull())
     switch, *others = agent.everything()
     plans = {part.name: _plan(part) for part in others}
     stuck = frozenset(key for plan in plans.values() for key in (*plan.refused, *plan.waiting))

@@ -140,7 +140,7 @@ class ServerParts:
             self.plugin = self._made(CorePlugin, None, "core_plugin", stack)[0]
             self.host.add(self.plugin)
             self.services = self._made(ServicePlugin, None, "service_plugins", stack)
-            self.core.heed(self.services)
+            self.core.add_service_plugins(self.services)
             self.extensions = self._made(ApiExtension, None, "api_extensions", stack)
             self.plugins = _by_resource([self.plugin, *self.services])
             self.plugins |= self._documents()
@@ -222,7 +222,7 @@ class ServerParts:
 
     def heard(self, reports: Sequence[Report]) -> bool | None:
         """Take what agents report; ``True``: one was believed dead."""
-        return self.plugin.heard(reports)
+        return self.plugin.handle_reports(reports)
 
     def answer(self, request: Request[Any]) -> Any:
         """Answer what agents ask.

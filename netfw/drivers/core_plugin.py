@@ -32,7 +32,7 @@ class CorePlugin(ResourcePlugin):
     VERSION: ClassVar[int] = 1
 
     @abstractmethod
-    def heard(self, reports: Sequence[Report]) -> bool | None:
+    def handle_reports(self, reports: Sequence[Report]) -> bool | None:
         """Take what agents report of resources that it stores.  Raises nothing of its own.
 
         Returns ``True`` where one was believed dead until now: it is told to compare everything.

@@ -56,7 +56,7 @@ class ExtensionDriver(Driver):
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
         """What it adds, by kind of resource."""
 
-    def shape(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, asked: Body) -> Resource:
         """``change.after`` with the fields of the model that this driver answers for.
 
         *asked* is what the request says of the attributes that the driver declares.
@@ -65,7 +65,7 @@ class ExtensionDriver(Driver):
         """
         return change.resource
 
-    def keep(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
         """Store the attributes that are no fields of the model, as a request named them.
 
         Unless a driver does otherwise, just that: of a new resource with the declared defaults.

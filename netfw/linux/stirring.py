@@ -37,15 +37,15 @@ class Stirring:
 
     1. That is: links, addresses or routes changed, or the name refers to another namespace or to
        none.  What it was is not told; where something may have been missed, all are named.
-    2. It is told *settle* seconds after the first change, once for all that changes until then.
+    2. It is told *debounce* seconds after the first change, once for all that changes until then.
     3. Only of namespaces that `heed` was called for; one that was made anew needs it again.
 
     :raises BackendBroken: netfw may not listen; the message says what it lacks.
     :raises BackendUnavailable: the machine has no room for more open files.
     """
 
-    def __init__(self, tell: Tell, settle: float = 0.2, buffer_size: int = 1 << 20) -> None:
-        self._tell, self._settle = tell, settle
+    def __init__(self, tell: Tell, debounce: float = 0.2, buffer_size: int = 1 << 20) -> None:
+        self._tell, self._debounce = tell, debounce
         self._guard = threading.Lock()
         self._numbers: dict[int, str] = {}
         self._heeded: dict[str, _Birth] = {}
@@ -60,7 +60,7 @@ class Stirring:
         self._thread = threading.Thread(target=self._run, name="netfw-stirring", daemon=True)
         self._thread.start()
 
-    def heed(self, namespace: str) -> None:
+    def watch(self, namespace: str) -> None:
         """Tell of *namespace*, as its name is understood now, from now on.
 
         :raises NotFound: there is no such namespace.
@@ -78,7 +78,7 @@ class Stirring:
             self._numbers[number] = namespace
             self._heeded[namespace] = birth
 
-    def ignore(self, namespace: str) -> None:
+    def unwatch(self, namespace: str) -> None:
         """Tell of *namespace* no more."""
         with self._guard:
             self._heeded.pop(namespace, None)
@@ -110,7 +110,7 @@ class Stirring:
             if self._mounts in ready:
                 self._compare()
             if due is None and self._stirred:
-                due = time.monotonic() + self._settle
+                due = time.monotonic() + self._debounce
             elif due is not None and time.monotonic() >= due:
                 due = None
                 self._say()

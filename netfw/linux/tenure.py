@@ -59,7 +59,7 @@ class Tenure:
         self._begun = False
         self._wait: _Wait | None = None
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Have the right from now on; costs next to nothing while it is there.
 
         :raises BackendTaken: another one has it, and nothing was touched.
@@ -76,7 +76,7 @@ class Tenure:
                 self._begin()
                 self._begun = True
 
-    def end(self) -> None:
+    def release(self) -> None:
         """Give it back, and wait for it no more.  Ending twice is ending once."""
         with self._guard:
             wait, self._wait = self._wait, None

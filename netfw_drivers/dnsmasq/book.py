@@ -63,7 +63,7 @@ class Book:
                     self._homes |= dict.fromkeys(_listed(files), network)
             return self._homes
 
-    def shelf(self, network: NetworkId) -> Shelf:
+    def files_of(self, network: NetworkId) -> Shelf:
         """The files of *network*; a network's is asked for by one thread at a time."""
         if network not in self._shelves:
             self._shelves[network] = read_shelf(self._terms.files(network))
@@ -86,23 +86,23 @@ class Book:
         if self._homes is not None:
             self._homes.pop(port, None)
 
-    def told(self, network: NetworkId) -> DhcpNetwork | None:
+    def desired_network(self, network: NetworkId) -> DhcpNetwork | None:
         told = self._told.get(network)
         return told.network if told else None
 
-    def told_ports(self, network: NetworkId) -> Mapping[PortId, DhcpPort]:
+    def desired_ports(self, network: NetworkId) -> Mapping[PortId, DhcpPort]:
         told = self._told.get(network)
         return told.ports if told else {}
 
-    def told_networks(self) -> frozenset[NetworkId]:
+    def desired_networks(self) -> frozenset[NetworkId]:
         return frozenset(self._told)
 
     def served_from(self, port: PortId) -> NetworkId | None:
         """The network that was told to be served from *port*."""
         return self._servers.get(port)
 
-    def tell_network(self, network: NetworkId, value: DhcpNetwork | None) -> None:
-        former = self.told(network)
+    def set_desired_network(self, network: NetworkId, value: DhcpNetwork | None) -> None:
+        former = self.desired_network(network)
         if former is not None:
             self._servers.pop(former.server.id, None)
         if value is not None:
@@ -110,7 +110,7 @@ class Book:
         self._told.setdefault(network, _Told()).network = value
         self._tidy(network)
 
-    def tell_port(self, port: PortId, value: DhcpPort | None) -> None:
+    def set_desired_port(self, port: PortId, value: DhcpPort | None) -> None:
         home = self._told_home.pop(port, None)
         if home is not None and (value is None or value.network != home):
             self._told[home].ports.pop(port, None)
@@ -123,19 +123,19 @@ class Book:
     def forget_port(self, port: PortId, network: NetworkId) -> None:
         """*port* is not wanted on *network* any more as it was told."""
         if self._told_home.get(port) == network:
-            self.tell_port(port, None)
+            self.set_desired_port(port, None)
 
     def _tidy(self, network: NetworkId) -> None:
         """Keep nothing of a network of which nothing is wanted."""
         if self._told[network] == _Told():
             del self._told[network]
 
-    def forget_told(self, keep: Container[DhcpKey]) -> None:
+    def forget_desired(self, keep: Container[DhcpKey]) -> None:
         """Nothing else is wanted than what *keep* has."""
         for network in [id for id in self._told if NetworkKey(id) not in keep]:
-            self.tell_network(network, None)
+            self.set_desired_network(network, None)
         for port in [id for id in self._told_home if PortKey(id) not in keep]:
-            self.tell_port(port, None)
+            self.set_desired_port(port, None)
 
     def wait(self, ports: Iterable[PortId]) -> None:
         """These ports, of which was told, wait for their network or for others on it."""
@@ -173,7 +173,7 @@ def read_shelf(files: Files) -> Shelf:
         )
         shelf.put(port, text)
     for port in _tombs(files):
-        shelf.bury(port, read_host(read_file(tomb_of(files, port)) or ""))
+        shelf.add_tombstone(port, read_host(read_file(tomb_of(files, port)) or ""))
     return shelf
 
 

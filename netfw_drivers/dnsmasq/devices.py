@@ -58,7 +58,7 @@ class Devices:
     def keep(self, network: NetworkId, station: Station) -> None:
         """*network* is served as it should be, until the driver is at work at it again."""
         try:
-            self._guard.keep(station)
+            self._guard.watch(station)
         except NotFound:
             self._ask({network})
         except NetfwError as error:
@@ -73,7 +73,7 @@ class Devices:
         """While the driver is at work at *networks*; gives a set for those that are done."""
         done: set[NetworkId] = set()
         for network in networks:
-            self._guard.leave(dhcp_namespace(network))
+            self._guard.unwatch(dhcp_namespace(network))
         with self._lock:
             self._busy |= networks
         try:

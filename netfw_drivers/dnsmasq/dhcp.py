@@ -99,8 +99,8 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         self._tenure = Tenure(settings.confs, "dhcp_confs", begin=self._begin, tell=self._tell)
         self._supervisor: Supervisor | None = None
         self._watched: set[NetworkId] = set()
-        outspoken = settings.config_file is None
-        self._pulse = Pulse(check_interval, self._served, outspoken=outspoken)
+        expect_answer = settings.config_file is None
+        self._pulse = Pulse(check_interval, self._served, expect_answer=expect_answer)
         self._sinks: list[Sink] = []
         self._devices = Devices(self._stations, self._book.served_from, self._tell)
         self._conflicts: dict[DhcpKey, NetfwError] = {}
@@ -126,7 +126,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         confs = why_not_writable(self._settings.confs)
         advice = f"{confs}: correct dhcp_confs, or run as a user who may" if confs else None
         closed = why_unreachable(self._settings.confs, self._settings.user)
-        told = map(self._book.told, sorted(self._book.told_networks(), key=str))
+        told = map(self._book.desired_network, sorted(self._book.desired_networks(), key=str))
         short = (why for network in told if network for why in shortcomings(network))
         scarce = None if confs else why_scarce(len(self._book.on_disk()))
         faults = (*missing, advice, closed, scarce, *short)
@@ -135,7 +135,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
     def close(self) -> None:
         self._sinks.clear()
         self._begin()
-        self._tenure.end()
+        self._tenure.release()
 
     def watch(self, sink: Sink) -> None:
         """As every driver; a device that somebody else changed concerns its network."""
@@ -155,7 +155,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
     def observe(self, scope: Update[DhcpKey, DhcpValue] | None) -> Observed:
         if scope is None:
             self._book.forget_all()
-            networks = self._held_networks() | self._book.told_networks()
+            networks = self._held_networks() | self._book.desired_networks()
             return self._observed(dict.fromkeys(networks, True), leases=True)
         concerned = self._concerned(scope)
         known = any(isinstance(key, PortKey) and key.port in self._book.homes() for key in scope)
@@ -173,9 +173,9 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         return plan_dhcp(update, observed, self._terms)
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
-        self._tenure.take()
+        self._tenure.acquire()
         self._workshop.check(plan)
-        new = {key for key in put_networks(plan) if not self._book.shelf(key.network).there}
+        new = {key for key in put_networks(plan) if not self._book.files_of(key.network).there}
         for number, stage in enumerate(plan.stages):
             try:
                 self._carry_out(stage)
@@ -193,7 +193,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
 
         :raises BackendTaken: another driver is at work in ``dhcp_confs``; `FeedLost` follows.
         """
-        self._tenure.take()
+        self._tenure.acquire()
         homes = self._book.homes()
         former: dict[DhcpKey, NetworkId] = {
             key: homes[key.port] for key in update if isinstance(key, PortKey) and key.port in homes
@@ -246,7 +246,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
 
     def _worked_at(self, update: Update[DhcpKey, DhcpValue]) -> set[NetworkId]:
         named = update.put.keys() | update.keep
-        told = self._book.told_networks() if update.complete else frozenset()
+        told = self._book.desired_networks() if update.complete else frozenset()
         garbage = {network for network in told if NetworkKey(network) not in named}
         return _networks(update) | garbage
 
@@ -270,16 +270,16 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         running = self._processes().running(process_key(id))
         digest = running.digest if running is not None and _is_in(namespace, running) else None
         files = self._terms.files(id)
-        blind = digest is not None and self._book.shelf(id).watched != directories_there(files)
+        blind = digest is not None and self._book.files_of(id).watched != directories_there(files)
         if blind:
             self._book.forget(id)
-        shelf, lease_file = self._book.shelf(id), files.leases
+        shelf, lease_file = self._book.files_of(id), files.leases
         pid = running.pid if running is not None else None
         adrift = digest is not None and not is_device_of(shelf.interface, pid)
         return FoundNetwork(
             shelf=shelf,
-            told=self._book.told(id),
-            ports=self._book.told_ports(id),
+            told=self._book.desired_network(id),
+            ports=self._book.desired_ports(id),
             station=self._stations.observe(namespace) if looking or blind or adrift else None,
             process=digest,
             blind=blind,
@@ -295,18 +295,18 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             value = update.put.get(key)
             if isinstance(key, NetworkKey):
                 self._complaints.about(key.network, cast(DhcpNetwork | None, value))
-                self._book.tell_network(key.network, cast(DhcpNetwork | None, value))
+                self._book.set_desired_network(key.network, cast(DhcpNetwork | None, value))
             else:
-                self._book.tell_port(key.port, cast(DhcpPort | None, value))
+                self._book.set_desired_port(key.port, cast(DhcpPort | None, value))
         if update.complete:
-            self._book.forget_told(update.put.keys() | update.keep)
+            self._book.forget_desired(update.put.keys() | update.keep)
 
     def _keep_watch(self, keys: Iterable[DhcpKey]) -> Iterator[tuple[DhcpKey, NetfwError]]:
         """Take over what runs, so that its death is noticed; those for which that went wrong."""
         for key in keys:
             if not isinstance(key, NetworkKey):
                 continue
-            network = self._book.told(key.network)
+            network = self._book.desired_network(key.network)
             assert network is not None, "it was remembered"
             if self._sinks:
                 self._devices.keep(key.network, self._terms.station(key.network, network))
@@ -333,8 +333,8 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             if isinstance(key, NetworkKey):
                 self._watched.discard(key.network)
         served = _networks(outcome.done & update.put.keys())
-        touched |= self._book.told_networks() if update.complete else set()
-        for network in served | {id for id in touched if self._book.shelf(id).there}:
+        touched |= self._book.desired_networks() if update.complete else set()
+        for network in served | {id for id in touched if self._book.files_of(id).there}:
             woken = self._book.waiting_no_more(network) - update.put.keys()
             if woken:
                 why = "their network is served now" if network in served else GIVEN_UP
@@ -344,7 +344,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
     def _served(self) -> Iterator[tuple[NetworkId, DhcpNetwork]]:
         """Whose process is watched over."""
         for id in tuple(self._watched):
-            if (network := self._book.told(id)) is not None:
+            if (network := self._book.desired_network(id)) is not None:
                 yield id, network
 
     def _begin(self) -> None:

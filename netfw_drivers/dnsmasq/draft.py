@@ -99,7 +99,7 @@ class Draft:
         yield from self._station
         leases = {step.lease.address: (step, owner) for step, owner in self._released()}.values()
         news = self._news()
-        reload = news.telling() if news is not None else None
+        reload = news.reload_method() if news is not None else None
         pausing = reload is Reload.RESTART and news is not None and news.is_much
         if pausing:
             yield from self._pause()

@@ -68,11 +68,11 @@ class Shelf:
             if self._owners.get(word) == port:
                 del self._owners[word]
 
-    def bury(self, port: PortId, entry: HostEntry) -> None:
+    def add_tombstone(self, port: PortId, entry: HostEntry) -> None:
         self.tombs[port] = entry
         self._buried |= dict.fromkeys(entry.words, port)
 
-    def exhume(self, port: PortId) -> None:
+    def remove_tombstone(self, port: PortId) -> None:
         entry = self.tombs.pop(port, NOBODY)
         for word in entry.words:
             if self._buried.get(word) == port:

@@ -60,7 +60,7 @@ class Pulse:
 
     :param interval: seconds between two questions.
     :param watched: the networks whose dnsmasq is watched over.
-    :param outspoken: whether each is known to answer, if it is well: nothing else than we told it
+    :param expect_answer: whether each is known to answer, if it is well: nothing else than we told it
         what to do.  Of others it is believed when they have answered once.
     """
 
@@ -69,9 +69,9 @@ class Pulse:
         interval: float,
         watched: Callable[[], Iterable[tuple[NetworkId, DhcpNetwork]]],
         *,
-        outspoken: bool = True,
+        expect_answer: bool = True,
     ) -> None:
-        self._interval, self._watched, self._outspoken = interval, watched, outspoken
+        self._interval, self._watched, self._expect_answer = interval, watched, expect_answer
         self._patience = min(interval, PATIENCE)
         self._guard = threading.Lock()
         self._over: threading.Event | None = None
@@ -111,7 +111,7 @@ class Pulse:
                         silences.get(id)
                     )
                     for id in silent
-                    if self._outspoken or heard.get(id) == pids[id]
+                    if self._expect_answer or heard.get(id) == pids[id]
                 }
             hung = {id for id, silence in found.items() if silence.is_hung(time.monotonic())}
             for id in hung if not over.is_set() else ():

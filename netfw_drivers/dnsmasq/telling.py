@@ -47,7 +47,7 @@ class News:
     opts: str | None
     """Of the network, where they are written."""
 
-    def telling(self) -> Reload | None:
+    def reload_method(self) -> Reload | None:
         """How dnsmasq is told; ``None``: it reads the files by itself, or does not run.
 
         With very many ports a start takes less time than a signal, within which nobody is answered.

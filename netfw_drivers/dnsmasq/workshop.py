@@ -129,7 +129,7 @@ class Workshop:
                 raise BackendBroken(why)
         if self._settings.log_directory is not None:
             make_directory(step.files.log(self._settings.log_directory).parent)
-        shelf = self._book.shelf(network)
+        shelf = self._book.files_of(network)
         shelf.watched = self._noted(step.files)
         self._start(network, step.program)
         shelf.leases = True
@@ -159,13 +159,13 @@ class Workshop:
         self._unmark(files)
 
     def _unmark(self, files: Files) -> None:
-        shelf = self._book.shelf(files.network)
+        shelf = self._book.files_of(files.network)
         if shelf.reload is not None:
             change_files([RemoveFile(str(reload_of(files)))], files.directory)
             shelf.reload = None
 
     def _remove(self, files: Files) -> None:
-        ports = self._book.shelf(files.network)
+        ports = self._book.files_of(files.network)
         if self._settings.log_directory is not None:
             remove_directory(files.log(self._settings.log_directory).parent)
         remove_directory(files.directory)
@@ -204,7 +204,7 @@ class Workshop:
 
     def _note(self, network: NetworkId, step: FileStep) -> None:
         """What is on disk now."""
-        shelf = self._book.shelf(network)
+        shelf = self._book.files_of(network)
         shelf.there = True
         match step:
             case MarkReload(how=how):
@@ -212,22 +212,22 @@ class Workshop:
             case PutNetwork(wanted=text, value=value):
                 shelf.opts, shelf.interface = text.opts, text.interface
                 shelf.server = value.server.id
-                self._book.tell_network(network, value)
+                self._book.set_desired_network(network, value)
                 for why in filter(None, map(why_not, value.subnets)):
                     LOG.warning("network %s: %s", network, why)
             case PutPort(port=port, wanted=wanted, value=told):
                 shelf.put(port, wanted)
                 self._book.has_files(port, network)
-                self._book.tell_port(port, told)
+                self._book.set_desired_port(port, told)
             case DropPort(port=port, tomb=tomb, entry=entry):
                 shelf.drop(port)
                 self._book.forget_port(port, network)
                 if tomb is None:
                     self._book.has_no_files(port)
                 else:
-                    shelf.bury(port, entry)
+                    shelf.add_tombstone(port, entry)
             case RemoveTomb(port=port):
-                shelf.exhume(port)
+                shelf.remove_tombstone(port)
                 if port not in shelf.ports:
                     self._book.has_no_files(port)
             case FillLeases() | ForgetLeases():

@@ -67,7 +67,7 @@ class DnsDriver(ExtensionDriver):
         )
         return {Kind.NETWORK: (domain,), Kind.PORT: (_text(NAME, check_name), domain, assigned)}
 
-    def shape(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, asked: Body) -> Resource:
         after = change.resource
         if isinstance(after, Network):
             return _with(after, dns_domain=asked.get(DOMAIN, after.dns_domain))

@@ -40,7 +40,7 @@ class PortSecurityDriver(ExtensionDriver):
             Kind.PORT: (Attribute(name=NAME, type=AttributeType.BOOLEAN, network_owner_only=True),),
         }
 
-    def shape(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, asked: Body) -> Resource:
         after = change.resource
         if not isinstance(after, Network | Port):
             return after

@@ -48,7 +48,7 @@ class QosDriver(ExtensionDriver):
         )
         return {Kind.NETWORK: (_POLICY,), Kind.PORT: (_POLICY, inherited)}
 
-    def shape(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, asked: Body) -> Resource:
         after = change.resource
         if not isinstance(after, Network | Port):
             return after

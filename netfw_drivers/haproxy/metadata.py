@@ -89,7 +89,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         with self._lock:
             self._sinks = ()
         self._begin()
-        self._tenure.end()
+        self._tenure.release()
 
     def held(self) -> frozenset[MetadataKey]:
         return frozenset(_keys(map(_named, self._supervisor.held())))
@@ -111,7 +111,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         return plan_proxies(update, observed)
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
-        self._tenure.take()
+        self._tenure.acquire()
         for stage in plan.stages:
             for operation in stage.operations:
                 self._carry_out(operation)
@@ -123,7 +123,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         :raises BackendTaken: another driver is at work in ``metadata_proxy_confs``; `FeedLost`
             follows.
         """
-        self._tenure.take()
+        self._tenure.acquire()
         outcome = super().converge(update)
         lost: dict[MetadataKey, NetfwError] = {}
         for key in outcome.done & update.put.keys():

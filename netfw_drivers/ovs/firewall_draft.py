@@ -78,7 +78,7 @@ class Draft:
         policy = 0 if port.trusted else self._policy(port.groups)
         before = self._policies_of(key)
         if policy:
-            self.state.judged.add(policy, key)
+            self.state.policy_ports.add(policy, key)
             self._touch(PolicyOwner(policy), key)
         for former in before - {policy}:
             self._leave(former, key)
@@ -224,21 +224,21 @@ class Draft:
                  "groups that others are in"}
             )  # fmt: skip
         for group in groups:
-            self.state.within.add(group, number)
+            self.state.group_policies.add(group, number)
         return number
 
     def _leave(self, policy: int, key: PortKey) -> None:
         """The port is no longer judged by *policy*, which ends with its last port."""
-        self.state.judged.remove(policy, key)
+        self.state.policy_ports.remove(policy, key)
         groups = self.state.policies.thing(policy)
-        if groups is not None and not self.state.judged.has(policy):
+        if groups is not None and not self.state.policy_ports.has(policy):
             self.state.policies.free(groups)
             for group in groups:
-                self.state.within.remove(group, policy)
+                self.state.group_policies.remove(group, policy)
         self._touch(PolicyOwner(policy), key)
 
     def _policies_of(self, key: PortKey) -> set[int]:
-        return set(self.state.judged.lefts(key))
+        return set(self.state.policy_ports.lefts(key))
 
     def _permits(self, group: SecurityGroupId) -> list[tuple[int, Permit]]:
         found = ((n, self.state.meanings.thing(n)) for n in self.state.permits.rights(group))
@@ -288,7 +288,7 @@ class Draft:
         self._touched[part].add(key)
 
     def _touch_policies(self, key: GroupKey) -> None:
-        for policy in self.state.within.rights(key.group):
+        for policy in self.state.group_policies.rights(key.group):
             self._touch(PolicyOwner(policy), key)
 
     def _touch_members(self, permit: Permit, key: FirewallKey) -> None:

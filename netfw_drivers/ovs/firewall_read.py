@@ -92,7 +92,7 @@ class Recollection:
         for port in ports.values():
             self.state.ports[port.port] = None
             if port.policy in policies:
-                self.state.judged.add(port.policy, port.port)
+                self.state.policy_ports.add(port.policy, port.port)
         return ports
 
     def _note(self, flow: Read, noted: Noted, ports: dict[int, PortNote]) -> None:

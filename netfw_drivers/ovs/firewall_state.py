@@ -41,9 +41,9 @@ class State:
     policies: Numbers[Groups] = field(factory=Numbers)
     ports: dict[PortKey, PortFlows | None] = field(factory=dict)
     """``None``: an earlier run made its flows."""
-    judged: Relation[int, PortKey] = field(factory=Relation)
+    policy_ports: Relation[int, PortKey] = field(factory=Relation)
     """Policies and the ports that they are for."""
-    within: Relation[SecurityGroupId, int] = field(factory=Relation)
+    group_policies: Relation[SecurityGroupId, int] = field(factory=Relation)
     """Groups and the policies that they are part of."""
     permits: Relation[SecurityGroupId, int] = field(factory=Relation)
     """Groups and their conjunctions."""
@@ -74,7 +74,7 @@ class State:
         """Take over what a note of an earlier run says."""
         self.policies.give(groups, number)
         for group in groups:
-            self.within.add(group, number)
+            self.group_policies.add(group, number)
 
 
 class StateDraft:
@@ -84,8 +84,8 @@ class StateDraft:
         self.base = base
         self.meanings = NumbersDraft(base.meanings)
         self.policies = NumbersDraft(base.policies)
-        self.judged = RelationDraft(base.judged)
-        self.within = RelationDraft(base.within)
+        self.policy_ports = RelationDraft(base.policy_ports)
+        self.group_policies = RelationDraft(base.group_policies)
         self.permits = RelationDraft(base.permits)
         self.referrers = RelationDraft(base.referrers)
         self.rules = RelationDraft(base.rules)
@@ -158,7 +158,7 @@ class StateDraft:
     def commit(self) -> None:
         """Note it."""
         for part in (
-            *(self.meanings, self.policies, self.judged, self.within),
+            *(self.meanings, self.policies, self.policy_ports, self.group_policies),
             *(self.permits, self.referrers, self.rules, self.members),
         ):
             part.commit()

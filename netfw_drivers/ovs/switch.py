@@ -211,7 +211,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         if not isinstance(plan, SwitchPlan):
             return
-        if plan.outline is not None and plan.outline.blind and not self._recollected:
+        if plan.outline is not None and plan.outline.unknown_flows and not self._recollected:
             raise PlannedBlindly
         executor = Executor(
             self._ovsdb, self._tenure, self._plugged, self._mirror_plan, plan, links=self._links
@@ -223,7 +223,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         if plan.outline is not None:
             self._book.commit(plan.outline.put, plan.outline.drop)
             self._members.commit(plan.outline.live, plan.outline.concerned)
-            if plan.outline.sweep:
+            if plan.outline.remove_unowned:
                 self._to_empty.clear()
                 self._recollected = True
 
@@ -371,7 +371,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         return book.plan(
             found.groups.put.get(bridge, {}),
             found.groups.drop.get(bridge, ()),
-            complete=space if found.sweep else None,
+            complete=space if found.remove_unowned else None,
             keep=found.kept,
             erase=self._orphaned(found) if bridge == self._settings.integration else None,
         )

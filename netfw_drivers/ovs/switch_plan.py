@@ -49,9 +49,9 @@ class Outline:
     live: Mapping[PortKey, Member]
     concerned: Set[PortKey]
     """The ports that take part in their networks, of those that were looked at."""
-    sweep: bool
+    remove_unowned: bool
     """Flows of ours that nobody wants are removed."""
-    blind: bool
+    unknown_flows: bool
     """They should be, but nobody could tell them from the flows of what is kept."""
     orphans: frozenset[str]
     """Extensions that are dropped though nobody knows which flows they had."""

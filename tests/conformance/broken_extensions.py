@@ -56,13 +56,13 @@ class Painter(ExtensionDriver):
         off = Attribute(name=OFF, type=AttributeType.BOOLEAN)
         return {Kind.NETWORK: (colour, shade), Kind.PORT: (colour, shade, off)}
 
-    def shape(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, asked: Body) -> Resource:
         after = change.resource
         if isinstance(after, Port) and OFF in asked:
             return evolve(after, port_security=cast(bool, asked[OFF]))
         return after
 
-    def keep(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
         if asked.get(COLOUR) == "black":
             raise Conflict("black is no colour")
         if COLOUR in asked or change.before is None:
@@ -78,10 +78,10 @@ class PlainPainter(Painter):
 
     VERSION: ClassVar[int] = 1
 
-    def keep(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
         if asked.get(COLOUR) == "black":
             raise Conflict("black is no colour")
-        ExtensionDriver.keep(self, change, asked, store)
+        ExtensionDriver.store_attributes(self, change, asked, store)
 
 
 class BrokenExtension(Painter):
@@ -121,8 +121,8 @@ class KeepsSecrets(BrokenExtension):
 
     refused_by = frozenset({DECLARED, KEPT})
 
-    def keep(self, change: Change, asked: Body, store: ExtraStore) -> None:
-        super().keep(change, asked, store)
+    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+        super().store_attributes(change, asked, store)
         if COLOUR in asked or change.before is None:
             store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey"), "vendor:secret": 1})
 
@@ -132,8 +132,8 @@ class KeepsTheModelToo(BrokenExtension):
 
     refused_by = frozenset({DECLARED, KEPT})
 
-    def keep(self, change: Change, asked: Body, store: ExtraStore) -> None:
-        super().keep(change, asked, store)
+    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+        super().store_attributes(change, asked, store)
         if OFF in asked:
             store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey"), OFF: asked[OFF]})
 
@@ -143,7 +143,7 @@ class IgnoresTheRequest(BrokenExtension):
 
     refused_by = frozenset({SHAPED})
 
-    def shape(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, asked: Body) -> Resource:
         return change.resource
 
 
@@ -152,8 +152,8 @@ class RenamesThings(BrokenExtension):
 
     refused_by = frozenset({NOTHING_ELSE, UNNAMED})
 
-    def shape(self, change: Change, asked: Body) -> Resource:
-        shaped = super().shape(change, asked)
+    def apply_fields(self, change: Change, asked: Body) -> Resource:
+        shaped = super().apply_fields(change, asked)
         return evolve(shaped, description="painted") if isinstance(shaped, Network) else shaped
 
 
@@ -162,9 +162,9 @@ class Counts(BrokenExtension):
 
     refused_by = frozenset({SHAPED, PURE, UNNAMED})
 
-    def shape(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, asked: Body) -> Resource:
         self.calls += 1
-        after = super().shape(change, asked)
+        after = super().apply_fields(change, asked)
         if isinstance(after, Port) and self.calls % 2 == 0:
             return evolve(after, port_security=not after.port_security)
         return after
@@ -175,7 +175,7 @@ class FallsBack(BrokenExtension):
 
     refused_by = frozenset({UNNAMED})
 
-    def keep(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
         if asked.get(COLOUR) == "black":
             raise Conflict("black is no colour")
         store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey")})
@@ -186,7 +186,7 @@ class ResetsTheModel(BrokenExtension):
 
     refused_by = frozenset({UNNAMED})
 
-    def shape(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, asked: Body) -> Resource:
         after = change.resource
         if isinstance(after, Port):
             return evolve(after, port_security=cast(bool, asked.get(OFF, True)))
@@ -198,9 +198,9 @@ class HasNoDefaults(BrokenExtension):
 
     refused_by = frozenset({KEPT})
 
-    def keep(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
         if COLOUR in asked:
-            super().keep(change, asked, store)
+            super().store_attributes(change, asked, store)
 
 
 class Mixes(BrokenExtension):
@@ -208,8 +208,8 @@ class Mixes(BrokenExtension):
 
     refused_by = frozenset({TWICE})
 
-    def keep(self, change: Change, asked: Body, store: ExtraStore) -> None:
-        super().keep(change, asked, store)
+    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+        super().store_attributes(change, asked, store)
         if change.before is not None and COLOUR in asked:
             store.write(change.ref, {COLOUR: f"{asked[COLOUR]}, {asked[COLOUR]}"})
 
@@ -250,8 +250,8 @@ class PaintsTheNeighbours(BrokenExtension):
 
     refused_by = frozenset({ALONE})
 
-    def keep(self, change: Change, asked: Body, store: ExtraStore) -> None:
-        super().keep(change, asked, store)
+    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+        super().store_attributes(change, asked, store)
         store.write(Ref(change.ref.kind, UUID(int=7)), {COLOUR: "red"})
 
 
@@ -271,7 +271,7 @@ class TakesAnything(BrokenExtension):
 
     refused_by = frozenset({REFUSED})
 
-    def keep(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
         if COLOUR in asked or change.before is None:
             store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey")})
 

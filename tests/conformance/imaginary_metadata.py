@@ -308,7 +308,7 @@ class ImaginaryMetadataConformance(MetadataDriverConformance):
             return found.proxy
         return evolve(value, port=1234) if key in self.machine.files else None
 
-    def incarnation(self, key: MetadataKey, proxy: MetadataProxy) -> Hashable:
+    def process_identity(self, key: MetadataKey, proxy: MetadataProxy) -> Hashable:
         return self.machine.processes[key].pid
 
     def kill(self, key: MetadataKey, proxy: MetadataProxy) -> None:

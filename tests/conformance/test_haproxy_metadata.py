@@ -123,7 +123,7 @@ class TestHaproxyMetadataDriver(MetadataDriverConformance):
     def pids(self, key: MetadataKey) -> Collection[int]:
         return lab.processes(f"haproxy.*{id_of(key)}")
 
-    def incarnation(self, key: MetadataKey, proxy: MetadataProxy) -> Hashable:
+    def process_identity(self, key: MetadataKey, proxy: MetadataProxy) -> Hashable:
         (pid,) = self.pids(key)
         return pid, os.stat(f"/proc/{pid}").st_ctime_ns
 

@@ -106,7 +106,7 @@ class DhcpAgent(Work[AgentKey]):
     def begin(self) -> None:
         self._faults = self._serving.faults(with_metadata=self._leads)
 
-    def learn(self, change: Change) -> frozenset[AgentKey]:
+    def apply_delta(self, change: Change) -> frozenset[AgentKey]:
         former = self._desired
         if change.complete:
             self._desired = Desired(self._view, self._serving.answers)
@@ -117,13 +117,13 @@ class DhcpAgent(Work[AgentKey]):
             keys |= former.all_keys() - self._desired.all_keys()
             touched |= frozenset(former.ports)
         self._statuses.touch(touched)
-        self._ledger.demand(keys)
+        self._ledger.request(keys)
         return keys
 
-    def look(self) -> frozenset[AgentKey]:
+    def rescan(self) -> frozenset[AgentKey]:
         return frozenset()  # the drivers hold nothing that the source does not know of
 
-    def hear(self, events: Sequence[Event]) -> frozenset[AgentKey]:
+    def handle_events(self, events: Sequence[Event]) -> frozenset[AgentKey]:
         stirred = frozenset[DhcpKey]()
         for event in events:
             if isinstance(event, ProcessDied):
@@ -131,7 +131,7 @@ class DhcpAgent(Work[AgentKey]):
                     raise AgentMustEnd(event.reason)
                 LOG.warning("%s", event.reason)
             if isinstance(event, KeysChanged):
-                stirred |= self._ledger.stir(self._concerned(event.keys))
+                stirred |= self._ledger.invalidate(self._concerned(event.keys))
         self._collect()
         return self._ledger.news | stirred | ({LEFTOVERS} if self._sweep_is_due else frozenset())
 
@@ -140,7 +140,7 @@ class DhcpAgent(Work[AgentKey]):
         self._ledger.retry(key for key in task.keys if not isinstance(key, Leftovers))
         if task.complete:
             self.begin()  # what the host lacked may have come
-            self._ledger.demand(self._desired.all_keys(), routine=True)
+            self._ledger.request(self._desired.all_keys(), routine=True)
         self._sweep_is_due |= task.complete or LEFTOVERS in task.keys
         self._reread_is_due |= task.reread
         swept = self._sweep() if self._sweep_is_due else Outcome()
@@ -152,19 +152,19 @@ class DhcpAgent(Work[AgentKey]):
 
     def everything(self) -> Iterator[Part]:
         """All that is wanted of each driver, for a dry run: nothing is asked of the source."""
-        return self._serving.everything(self._desired.wishes, self._desired.ports)
+        return self._serving.everything(self._desired.networks, self._desired.ports)
 
     def reports(self) -> Sequence[Report]:
         return self._statuses.take(self._desired, self._ledger.is_open)
 
-    def say_again(self) -> None:
+    def resend_reports(self) -> None:
         self._statuses.say_again()
 
     def heartbeat(self, *, start: bool) -> Heartbeat:
         return announce(self._settings, self._driver.describe(), self.counts(), start=start)
 
     def counts(self) -> Mapping[str, int]:
-        wishes = self._desired.wishes
+        wishes = self._desired.networks
         served = [wishes[id] for id in self._ledger.networks if id in wishes]
         return {
             "networks": len(self._ledger.networks),
@@ -191,13 +191,13 @@ class DhcpAgent(Work[AgentKey]):
             if self._reread_is_due:
                 self._serving.reread()
                 self._reread_is_due = False
-            gone = self._serving.sweep(self._desired.wishes, self._desired.ports)
+            gone = self._serving.sweep(self._desired.networks, self._desired.ports)
         except BackendTaken:
             self._sweep_is_due = True
             raise  # and what is to be served, and said of ports, is another agent's, too
         except NetfwError as exc:
             return Outcome(failed={LEFTOVERS: exc})
-        self._ledger.demand(gone)  # so that their ports are given back
+        self._ledger.request(gone)  # so that their ports are given back
         return Outcome(done=frozenset({LEFTOVERS}))
 
     def _let_finish(self) -> Outcome[AgentKey]:
@@ -249,7 +249,7 @@ class DhcpAgent(Work[AgentKey]):
 
     def _is_known(self, key: DhcpKey) -> bool:
         if isinstance(key, NetworkKey):
-            return key.network in self._desired.wishes or self._ledger.is_served(key)
+            return key.network in self._desired.networks or self._ledger.is_served(key)
         return key.port in self._desired.ports or self._ledger.is_served(key)
 
 

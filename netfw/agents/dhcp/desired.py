@@ -79,7 +79,7 @@ class Desired:
         return touched
 
     @property
-    def wishes(self) -> Mapping[NetworkId, Wish]:
+    def networks(self) -> Mapping[NetworkId, Wish]:
         """The networks that are to be served."""
         return self._wishes
 

@@ -95,7 +95,7 @@ class Ledger:
             key.network in self.networks if isinstance(key, NetworkKey) else key.port in self.ports
         )
 
-    def demand(self, keys: Iterable[DhcpKey], *, routine: bool = False) -> None:
+    def request(self, keys: Iterable[DhcpKey], *, routine: bool = False) -> None:
         """Have *keys* ordered, whatever is on order."""
         for key in keys:
             if not routine:
@@ -105,7 +105,7 @@ class Ledger:
             self._demanded.add(key)
             self._settled.discard(key)
 
-    def stir(self, keys: Iterable[DhcpKey]) -> frozenset[DhcpKey]:
+    def invalidate(self, keys: Iterable[DhcpKey]) -> frozenset[DhcpKey]:
         """Something was heard of *keys*, perhaps the noise of their own order: those to try again.
 
         What is on order is ordered again if that was well, as it may have been spoilt since.  What
@@ -116,14 +116,14 @@ class Ledger:
             if key in self._ordered:
                 self._stirred.add(key)
             elif key in self._settled and key not in self._settled.failed:
-                self.demand({key})
+                self.request({key})
             else:
                 again.add(key)
         return frozenset(again)
 
     def retry(self, keys: Iterable[DhcpKey]) -> None:
         """Have those of *keys* ordered that are not on order, and of which nothing became."""
-        self.demand(
+        self.request(
             key for key in tuple(keys) if key not in self._ordered and key not in self._settled
         )
 
@@ -189,7 +189,7 @@ class Ledger:
     ) -> NetworkId | None:
         """Write down what is wanted of *key*, and say where; ``None``: nothing is."""
         if isinstance(key, NetworkKey):
-            drafts[key.network].wish = desired.wishes.get(key.network, Farewell())
+            drafts[key.network].wish = desired.networks.get(key.network, Farewell())
             return key.network
         value, home = desired.ports.get(key.port), self._homes.get(key.port)
         if home is not None and (value is None or value.network != home):

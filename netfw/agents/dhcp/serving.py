@@ -127,13 +127,13 @@ class Serving:
     def _carry_out(self, order: Order) -> Outcome[DhcpKey]:
         match order.wish:
             case Farewell():
-                return self._part(order)
+                return self._remove(order)
             case Wish() as wish:
                 return self._serve(order, wish)
             case None:
                 return self._converge(order)
 
-    def _part(self, order: Order) -> Outcome[DhcpKey]:
+    def _remove(self, order: Order) -> Outcome[DhcpKey]:
         """Serve the network no longer."""
         key = NetworkKey(order.network)
         self.answers.pop(order.network, None)
@@ -157,7 +157,7 @@ class Serving:
         if key not in outcome.done:
             return outcome
         try:
-            self._lead(order.network, server, wish.proxying)
+            self._converge_proxy(order.network, server, wish.proxying)
         except NetfwError as exc:
             return _with_failed(outcome, key, exc)
         return outcome
@@ -171,7 +171,7 @@ class Serving:
         server = self.answers[wish.request.network] = wish.server(port)
         return server
 
-    def _lead(self, network: NetworkId, server: ServerPort, wanted: Proxying | None) -> None:
+    def _converge_proxy(self, network: NetworkId, server: ServerPort, wanted: Proxying | None) -> None:
         """Have metadata requests of the network led to the metadata agent, or not."""
         key = None if wanted is None else wanted.key
         self._drop_proxies(network, but=key)

@@ -106,7 +106,7 @@ class L2Agent(Work[L2Key]):
         filters = None if self._firewall is None else Filters()
         self._wanted = Wanted(Desired(view), filters, self._contributions, base)
 
-    def learn(self, change: Change) -> frozenset[L2Key]:
+    def apply_delta(self, change: Change) -> frozenset[L2Key]:
         wanted = self._ready()
         if change.complete:
             wanted.begin_anew()
@@ -114,7 +114,7 @@ class L2Agent(Work[L2Key]):
         wanted.learn(change.put, change.drop)
         return self._news()
 
-    def look(self) -> frozenset[L2Key]:
+    def rescan(self) -> frozenset[L2Key]:
         wanted = self._ready()
         devices = self._switch.devices()
         known = frozenset(wanted.desired.devices)
@@ -122,7 +122,7 @@ class L2Agent(Work[L2Key]):
             wanted.desired.plug(port, devices.get(port))
         return self._news()
 
-    def hear(self, events: Sequence[Event]) -> frozenset[L2Key]:
+    def handle_events(self, events: Sequence[Event]) -> frozenset[L2Key]:
         wanted, keys = self._ready(), set[L2Key]()
         for event in events:
             match event:
@@ -169,7 +169,7 @@ class L2Agent(Work[L2Key]):
     def reports(self) -> Sequence[Report]:
         return self._statuses.take(self._ready().desired, frozenset(self._unsettled))
 
-    def say_again(self) -> None:
+    def resend_reports(self) -> None:
         self._statuses.say_again(self._ready().desired.ports())
 
     def heartbeat(self, *, start: bool) -> Heartbeat:
@@ -208,7 +208,7 @@ class L2Agent(Work[L2Key]):
 
     def _news(self) -> frozenset[L2Key]:
         """What changed since the last time, as keys; statuses learn of it too."""
-        keys, touched = self._ready().news()
+        keys, touched = self._ready().take_changes()
         self._statuses.touch(touched)
         self._unsettled.update(key.port for key in keys if isinstance(key, PortKey))
         return keys

@@ -171,7 +171,7 @@ class Desired:
 
     def _redo_port(self, id: PortId) -> None:
         self._touched.add(id)
-        former, verdict = self._verdicts.pop(id, None), self._judge(id)
+        former, verdict = self._verdicts.pop(id, None), self._decide(id)
         if verdict is not None:
             self._verdicts[id] = verdict
         self._set(PortKey(id), None if verdict is None else verdict.wiring)
@@ -194,7 +194,7 @@ class Desired:
                 del self._wired[before]
             self._redo_network(before)
 
-    def _judge(self, id: PortId) -> Verdict | None:
+    def _decide(self, id: PortId) -> Verdict | None:
         port, device = self.port(id), self.device(id)
         if port is None or device is None or device.ancillary:
             return None

@@ -65,7 +65,7 @@ class Wanted:
         if self.filters is not None:
             self.filters.learn(put, drop)
 
-    def news(self) -> tuple[frozenset[L2Key], frozenset[PortId]]:
+    def take_changes(self) -> tuple[frozenset[L2Key], frozenset[PortId]]:
         """The keys to be converged since this was last asked, and the ports something is new of."""
         touched = self.desired.take_touched()
         keys: set[L2Key] = set(self.desired.take_changed())

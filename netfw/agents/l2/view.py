@@ -36,9 +36,9 @@ class View:
 
     def reaches(self, segment: Segment) -> bool:
         """Whether this host can take part in *segment*."""
-        return not self.obstacle(segment)
+        return not self.unreachable_reason(segment)
 
-    def obstacle(self, segment: Segment) -> str:
+    def unreachable_reason(self, segment: Segment) -> str:
         """What to change for this host to take part in *segment*; empty: nothing."""
         kind, physical = segment.provider.network_type, segment.provider.physical_network
         if segment.provider.segmentation_id is None and kind in SEGMENTATION_IDS:

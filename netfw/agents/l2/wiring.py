@@ -49,7 +49,7 @@ def judge(
     reason = _closed(port, network)
     fault = not reason and not reachable
     if fault:
-        ways = " or ".join(map(view.obstacle, every)) or "it has none"
+        ways = " or ".join(map(view.unreachable_reason, every)) or "it has none"
         reason = f"no segment of network {port.network_id} reaches this host: {ways}"
     wiring = Wiring(
         network=port.network_id,

@@ -47,18 +47,18 @@ class MetadataAgent(Work[str]):
         self._door.open()
         self._liveness.start()
 
-    def learn(self, change: Change) -> frozenset[str]:
+    def apply_delta(self, change: Change) -> frozenset[str]:
         self._relay.directory.believe()
         return frozenset()
 
-    def look(self) -> frozenset[str]:
-        return frozenset() if self._door.is_whole else frozenset({self._key})
+    def rescan(self) -> frozenset[str]:
+        return frozenset() if self._door.is_bound else frozenset({self._key})
 
-    def hear(self, events: Sequence[Event]) -> frozenset[str]:
+    def handle_events(self, events: Sequence[Event]) -> frozenset[str]:
         return frozenset()
 
     def converge(self, task: Task[str]) -> Passed[str]:
-        mended = not self._door.is_whole
+        mended = not self._door.is_bound
         self._door.open()
         counts = Counts(updated=1) if mended else Counts()
         return Passed(outcome=Outcome(done=task.keys), counts=counts)
@@ -66,7 +66,7 @@ class MetadataAgent(Work[str]):
     def reports(self) -> Sequence[Report]:
         return ()
 
-    def say_again(self) -> None:
+    def resend_reports(self) -> None:
         """There is nothing to say but heartbeats."""
 
     def heartbeat(self, *, start: bool) -> Heartbeat:

@@ -83,9 +83,9 @@ class Directory:
                 return kept[1]
             mine: Future[Answer] = Future()
             first = self._under_way.setdefault(request, mine)
-        return self._fly(request, mine) if first is mine else first.result()
+        return self._fetch_shared(request, mine) if first is mine else first.result()
 
-    def _fly(self, request: FindPorts, flight: Future[Answer]) -> Answer:
+    def _fetch_shared(self, request: FindPorts, flight: Future[Answer]) -> Answer:
         """Ask for all who wait for *flight*."""
         try:
             answer = self._asked(request)

@@ -35,7 +35,7 @@ class Door:
 
         :raises ConfigError: somebody else serves there, or nobody can.
         """
-        if self.is_whole:
+        if self.is_bound:
             return
         if self._lock is None:
             self._lock = _locked(self.path)
@@ -51,7 +51,7 @@ class Door:
             former.stop(1.0)
 
     @property
-    def is_whole(self) -> bool:
+    def is_bound(self) -> bool:
         """Whether who connects to the path comes out here."""
         try:
             return self._sign is not None and sign(self.path) == self._sign
@@ -62,7 +62,7 @@ class Door:
         """Let what is under way finish, within *grace* seconds, and leave nothing behind."""
         if self._server is not None and not self._server.stop(grace):
             LOG.warning("requests did not end within %g s", grace)
-        if self.is_whole:
+        if self.is_bound:
             self.path.unlink(missing_ok=True)
         if self._lock is not None:
             _lock_of(self.path).unlink(missing_ok=True)

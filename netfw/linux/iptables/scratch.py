@@ -25,7 +25,7 @@ class Scratch:
         self._tool, self._owner = tool, owner
         self._worker = Worker(lambda: syscalls.unshare(syscalls.CLONE_NEWNET), name="iptables")
 
-    def spell(self, family: Family, table: str, rules: Sequence[Rule]) -> Mapping[str, str]:
+    def normalize(self, family: Family, table: str, rules: Sequence[Rule]) -> Mapping[str, str]:
         """How iptables prints each rule, by how we write it; nothing when it takes them not."""
         if not self.takes(family, table, rules):
             return {}

@@ -127,7 +127,7 @@ class Iptables:
             return
         with Scratch(self._tool, self.owner) as scratch:
             for place, by_line in rules.items():
-                spelled = scratch.spell(*place, list(by_line.values()))
+                spelled = scratch.normalize(*place, list(by_line.values()))
                 self._spelling.setdefault(place, {}).update(spelled)
 
     def _confirm(self, update: Update[ChainKey, Chain], changes: tuple[TableChange, ...]) -> None:

@@ -28,7 +28,7 @@ class Guard:
         self._stirring: Stirring | None = None
         self._kept: dict[str, Station] = {}
 
-    def keep(self, station: Station) -> None:
+    def watch(self, station: Station) -> None:
         """*station* is as it should be: tell when it is not so any more.
 
         :raises NotFound: it is gone.
@@ -39,15 +39,15 @@ class Guard:
                 self._stirring = Stirring(self._look)
             stirring = self._stirring
             self._kept[station.netns] = station
-        stirring.heed(station.netns)
+        stirring.watch(station.netns)
 
-    def leave(self, netns: str) -> None:
+    def unwatch(self, netns: str) -> None:
         """A station is being changed, or is not wanted any more."""
         with self._lock:
             self._kept.pop(netns, None)
             stirring = self._stirring
         if stirring is not None:
-            stirring.ignore(netns)
+            stirring.unwatch(netns)
 
     def close(self) -> None:
         """Tell nothing more.  What is kept after that begins anew."""

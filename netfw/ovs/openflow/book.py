@@ -52,7 +52,7 @@ class Held:
 
     source: object
     flows: Mapping[Key, Digest]
-    lessons: frozenset[tuple[int, int]]
+    learn_targets: frozenset[tuple[int, int]]
 
     def touches(self, space: CookieSpace) -> bool:
         return any(cookie_of(digest) in space for digest in self.flows.values())
@@ -128,7 +128,7 @@ class FlowBook:
         strays = (k for k in self._strays if (k[0], cookie_of(self.observed[k])) not in taught)
         return Drift(frozenset(wrong), frozenset(strays))
 
-    def hear(self, event: FlowEvent) -> Drift:
+    def on_event(self, event: FlowEvent) -> Drift:
         """Take in one change that somebody else made."""
         key = canonical(event.key)
         owner = self._holder.get(key)
@@ -207,7 +207,7 @@ class FlowBook:
                 overtaken.add(holder)
         return frozenset(overtaken)
 
-    def doubt(self, plan: FlowPlan) -> None:
+    def mark_uncertain(self, plan: FlowPlan) -> None:
         """Note that nobody knows whether *plan* was carried out, until everything is read."""
         self._doubtful.append(plan)
 
@@ -292,10 +292,10 @@ class FlowBook:
         claimed: dict[Key, Owner] = {}
         refused: dict[Owner, Conflict] = {}
 
-        def covets(owner: Owner) -> bool:
+        def wants_taken(owner: Owner) -> bool:
             return any(self._holder.get(key, owner) != owner for key in encoded[owner])
 
-        for owner in sorted(encoded, key=covets):
+        for owner in sorted(encoded, key=wants_taken):
             flows = encoded[owner]
             for key in flows:
                 other = claimed.get(key, self._holder.get(key, owner))
@@ -342,7 +342,7 @@ class FlowBook:
 
     @staticmethod
     def _taught(held: Mapping[Owner, Held]) -> set[tuple[int, int]]:
-        return {pair for one in held.values() for pair in one.lessons}
+        return {pair for one in held.values() for pair in one.learn_targets}
 
 
 def _held(group: FlowGroup, flows: Mapping[Key, Encoded]) -> Held:

@@ -146,7 +146,7 @@ class FlowMirror:
     def _doubt(self, plan: FlowPlan) -> None:
         """Find out by reading, behind everything that was sent."""
         with self._lock:
-            self._book.doubt(plan)
+            self._book.mark_uncertain(plan)
             with suppress(BackendUnavailable):  # it reads again when it is connected again
                 self._read_all()
 
@@ -215,7 +215,7 @@ class FlowMirror:
         strays: set[Key] = set()
         for event in wire.read_monitor(report):
             if event.event < Event.OWN:
-                drift = self._book.hear(event)
+                drift = self._book.on_event(event)
                 owners |= drift.owners
                 strays |= drift.strays
             elif event.event is Event.OWN and not self._client.is_by(self, event.xid):

@@ -108,7 +108,7 @@ class Controller:
         name = served.resource.name
         question = served.questions.asked(call.parameters)
         self._policy.authorize(call.requester, served.resource, Verb.SHOW, None, {})
-        query = self._discreet(served.resource, call.requester, question.query)
+        query = self._restrict_hidden_filters(served.resource, call.requester, question.query)
         query = self._of_parent(served, call, query)
         found = served.plugin.find(call.requester, name, query)
         seen = self._policy.visible(call.requester, served.shown_as, found)
@@ -139,20 +139,20 @@ class Controller:
             self._after(resource, "create", call.requester, new)
         if not resource.enveloped:
             return Answer(status=201, body=asked[0])
-        shown = [self._concealed(served, call.requester, each) for each in made]
+        shown = [self._visible_body(served, call.requester, each) for each in made]
         answer = {resource.plural: shown} if several else {resource.singular: shown[0]}
         return Answer(status=201, body=answer)
 
     def _update(self, served: Served, call: Call) -> Answer:
         resource = served.resource
         revision = call.revision()
-        said = served.update.asked(_enveloped(resource, call.body()), resource.singular)
+        said = served.update.validate(_enveloped(resource, call.body()), resource.singular)
         self._authorize_member(served, call, Verb.UPDATE, said)
         id = call.route.own_id
         self._events.tell(f"{resource.name}.update.start", call.requester, said, id)
         body = served.plugin.update(call.requester, resource.name, id, said, revision)
         self._after(resource, "update", call.requester, body)
-        shown = self._concealed(served, call.requester, body)
+        shown = self._visible_body(served, call.requester, body)
         return Answer(status=200, body={resource.singular: shown})
 
     def _delete(self, served: Served, call: Call) -> Answer:
@@ -172,17 +172,17 @@ class Controller:
             if action.envelope is not None:
                 given = _inside(cast(dict[str, Any], given), action.envelope)
             validator = served.actions[action.name]
-            asked = validator.asked(given, action.name)
+            asked = validator.validate(given, action.name)
             check_exclusive(action, asked)
-            said = validator.completed(asked)
+            said = validator.with_defaults(asked)
         self._authorize_member(served, call, action, said)
         name = f"{resource.name}.{action.name}"
         if action.method != "GET":
             self._events.tell(f"{name}.start", call.requester, said, id)
-        done = served.plugin.act(call.requester, resource.name, id, action.name, said)
+        done = served.plugin.member_action(call.requester, resource.name, id, action.name, said)
         if action.method != "GET":
             self._events.tell(f"{name}.end", call.requester, done, id)
-        shown = self._concealed(served, call.requester, done) if action.shows else done
+        shown = self._visible_body(served, call.requester, done) if action.shows else done
         return Answer(
             status=200, body=shown if action.envelope is None else {action.envelope: shown}
         )
@@ -191,7 +191,7 @@ class Controller:
 
     def _owned(self, served: Served, call: Call, said: dict[str, Json]) -> dict[str, Json]:
         """*said* with defaults, its owner and its parent."""
-        whole = served.create.completed(said)
+        whole = served.create.with_defaults(said)
         if served.resource.attribute("project_id") is not None:
             own = call.requester.project_id
             if whole.setdefault("project_id", own) != own and not call.requester.admin:
@@ -200,7 +200,7 @@ class Controller:
             whole[served.resource.parent_attribute] = call.route.parent_id
         return whole
 
-    def _discreet(self, resource: ApiResource, requester: Requester, query: Query) -> Query:
+    def _restrict_hidden_filters(self, resource: ApiResource, requester: Requester, query: Query) -> Query:
         """*query* such that the rows which are found tell nothing that is not shown.
 
         By what he is not shown, somebody finds his own; secrets he may not ask for at all.
@@ -253,7 +253,7 @@ class Controller:
         id = str(body.get(resource.identity, ""))
         self._events.tell(f"{resource.name}.{word}.end", requester, body, id)
 
-    def _concealed(self, served: Served, requester: Requester, body: Body) -> Body:
+    def _visible_body(self, served: Served, requester: Requester, body: Body) -> Body:
         """*body* as its maker sees it; who may not see it at all gets its id."""
         seen = self._policy.visible(requester, served.shown_as, (body,))
         identity = served.resource.identity
@@ -305,9 +305,9 @@ def _numbered(
 ) -> dict[str, Json]:
     """What *raw* says; a fault in one of several names which."""
     if not several:
-        return validator.asked(raw, resource.singular)
+        return validator.validate(raw, resource.singular)
     try:
-        return validator.asked(raw, "")
+        return validator.validate(raw, "")
     except InvalidInput as exc:
         step = f"{resource.plural}[{at}]"
         faults = {f"{step}.{path}" if path else step: text for path, text in exc.faults.items()}

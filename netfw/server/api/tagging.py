@@ -45,7 +45,7 @@ class Tagging:
             return self._shown(call)
         if tag is None:
             return self._whole(call)
-        body = _READER.asked({"tags": [tag]}, "tags")
+        body = _READER.validate({"tags": [tag]}, "tags")
         if call.method == "PUT":
             self._act(call, "add_tags", body)
             return Answer(status=201)
@@ -65,7 +65,7 @@ class Tagging:
         if call.method == "DELETE":
             self._act(call, "replace_tags", {"tags": []})
             return Answer(status=204)
-        body = _READER.asked(call.body(), "tags")
+        body = _READER.validate(call.body(), "tags")
         action = "replace_tags" if call.method == "PUT" else "add_tags"
         status = 200 if call.method == "PUT" else 201
         return Answer(status=status, body=self._act(call, action, body))
@@ -78,6 +78,6 @@ class Tagging:
             target = plugin.show(requester, resource.name, id)
         self._policy.authorize(requester, resource, Verb.UPDATE, target, {})
         self._events.tell(f"{resource.name}.{action}.start", requester, body, id)
-        done = plugin.act(requester, resource.name, id, action, body)
+        done = plugin.member_action(requester, resource.name, id, action, body)
         self._events.tell(f"{resource.name}.{action}.end", requester, done, id)
         return done

@@ -44,7 +44,7 @@ class Validator:
             elif not isinstance(each.default, Absent):
                 self._defaults[each.name] = each.default
 
-    def asked(self, raw: object, where: str) -> dict[str, Json]:
+    def validate(self, raw: object, where: str) -> dict[str, Json]:
         """What *raw* says, in the form of the API.
 
         :raises InvalidInput: everything that is wrong with it; *where* is its own place.
@@ -73,7 +73,7 @@ class Validator:
             raise InvalidInput(faults)
         return said
 
-    def completed(self, said: dict[str, Json]) -> dict[str, Json]:
+    def with_defaults(self, said: dict[str, Json]) -> dict[str, Json]:
         """*said* with the defaults of what it does not say."""
         whole = {**self._defaults, **said}
         for name, value in self._mutable:

@@ -103,7 +103,7 @@ class Transaction:
             journal,
         )
 
-    def finish(self) -> bool:
+    def prepare_commit(self) -> bool:
         """What comes last: the number of the commit, for which others wait from now on.
 
         Says whether it has one: whether anything changed that the journal tells.  Who follows what
@@ -187,7 +187,7 @@ class Database:
         """For whoever wants to know again and again what the newest commit is."""
         return Pulse(self._reading)
 
-    def ring(self, bell: Callable[[], None]) -> None:
+    def on_commit(self, bell: Callable[[], None]) -> None:
         """Call *bell* after each commit of this process that the journal tells, in its thread.
 
         It only leaves a note: it neither waits nor raises.
@@ -203,7 +203,7 @@ class Database:
         with self._writing.connect() as connection:
             transaction = Transaction.on(connection)
             result = work(transaction)
-            told = transaction.finish()
+            told = transaction.prepare_commit()
             try:
                 connection.commit()
             except FAILURES as exc:

@@ -52,10 +52,10 @@ class AgentKeeper(StoredKeeper[Agent]):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Agent, ...]:
+    def do_create(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Agent, ...]:
         raise NotSupported("agents make themselves known: start one, and it is there")
 
-    def change(self, unit: Unit, before: Agent, body: Body) -> Agent:
+    def do_update(self, unit: Unit, before: Agent, body: Body) -> Agent:
         admin_up = cast(bool, body.get("admin_state_up", before.admin_up))
         description = cast(str | None, body.get("description", before.description)) or ""
         after = unit.update(before, evolve(before, admin_up=admin_up, description=description))
@@ -67,7 +67,7 @@ class AgentKeeper(StoredKeeper[Agent]):
                 arrival(unit, known)
         return after
 
-    def remove(self, unit: Unit, before: Agent) -> None:
+    def do_delete(self, unit: Unit, before: Agent) -> None:
         """It may still be alive: then it is there again with its next heartbeat."""
         service = SERVICES.get(before.agent_type)
         if service is not None:

@@ -207,7 +207,7 @@ def _make_port(
     if fixed_ips is not None:
         body["fixed_ips"] = fixed_ips
     keeper = cast(StoredKeeper[Port], unit.backbone.keeper("port"))
-    made = keeper.make(unit, [body])
+    made = keeper.do_create(unit, [body])
     unit.count("port", made, unasked=True)
     return made[0].id
 

@@ -70,7 +70,7 @@ class Core:
             *self.attendance.keepers,
         )
 
-    def heed(self, services: Sequence[ServicePlugin]) -> None:
+    def add_service_plugins(self, services: Sequence[ServicePlugin]) -> None:
         """Give service plugins their say in changes of any resource, after all who have theirs."""
         self.attendance.services.extend(each.describe().name for each in services)
         for each in services:

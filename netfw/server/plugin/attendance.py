@@ -51,7 +51,7 @@ def attend(backbone: Backbone, binder: Binder) -> Attendance:
     dhcp, l3, statuses = DhcpScheduler(backbone), RouterScheduler(backbone), PortStatuses(backbone)
     waiting = WaitingPorts(dhcp, statuses)
     rescheduling = Rescheduling(
-        [dhcp.mend, l3.mend, waiting.mend], backbone.settings.reschedule_interval
+        [dhcp.reconcile, l3.mend, waiting.mend], backbone.settings.reschedule_interval
     )
     backbone.watchers += [dhcp.watch, l3.watch, waiting.watch, rescheduling.watch]
     backbone.reassigned.append(waiting.follow_agents)

@@ -102,7 +102,7 @@ class Backbone:
             return result, unit
 
         result, unit = self.database.transaction(once)
-        for then in unit.afterwards:
+        for then in unit.after_commit:
             then()
         return result
 

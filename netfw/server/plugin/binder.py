@@ -71,7 +71,7 @@ class Binder:
         else:
             answer, levels = self._bind(unit, port, agents.get(wish.host, ()))
         if levels or LEVELS in unit.extra_of(port):
-            unit.keep_extra(ref(port), {LEVELS: levels})
+            unit.set_extra(ref(port), {LEVELS: levels})
         return port if answer == wish else evolve(port, binding=answer)
 
     def rebound(self, unit: Unit, before: Port, after: Port, agents: Agents | None = None) -> Port:

@@ -63,7 +63,7 @@ class DhcpScheduler:
             case _:
                 pass
 
-    def mend(self) -> int:
+    def reconcile(self) -> int:
         """Take networks from agents that are dead or off, and give agents to those with too few.
 
         Each network is a transaction of its own.  Returns how many there were to change.

@@ -103,7 +103,7 @@ class Extensions:
             if driver not in self._keeping[kind]:
                 continue
             names = frozenset(each.name for each in declared)
-            driver.keep(
+            driver.store_attributes(
                 Change(before=before, after=shaped, network=network, request_id=change.request_id),
                 asked,
                 _Kept(unit, names),
@@ -129,7 +129,7 @@ class Extensions:
 
     def _keeps(self, driver: ExtensionDriver, kind: Kind) -> bool:
         """Whether it may have something to keep."""
-        if type(driver).keep is not ExtensionDriver.keep:
+        if type(driver).store_attributes is not ExtensionDriver.store_attributes:
             return True
         names = {each.name for each in self._declared[driver].get(kind, ())}
         return not names.issubset(TABLES[kind].names)
@@ -160,7 +160,7 @@ class _Kept:
     def write(self, ref: Ref, extra: Body) -> None:
         if strange := extra.keys() - self.names:
             raise AssertionError(f"a driver keeps what it did not declare: {sorted(strange)}")
-        self.unit.keep_extra(ref, extra, without=self.names - extra.keys())
+        self.unit.set_extra(ref, extra, without=self.names - extra.keys())
 
     def _own(self, extra: Mapping[str, Any]) -> Body:
         return {name: value for name, value in extra.items() if name in self.names}
@@ -196,7 +196,7 @@ def _plain(said: Body, names: frozenset[str]) -> Body:
 
 def _shape(driver: ExtensionDriver, change: Change, asked: Body) -> Resource:
     try:
-        shaped = driver.shape(change, asked)
+        shaped = driver.apply_fields(change, asked)
     except ValueError as exc:  # the model refuses what the driver made of the request
         raise InvalidInput({str(change.ref.kind): str(exc)}) from exc
     if ref(shaped) != change.ref:

@@ -51,10 +51,10 @@ class FloatingIpKeeper(StoredKeeper[FloatingIp]):
     kind: ClassVar[Kind] = Kind.FLOATING_IP
     quota: ClassVar[str | None] = "floatingip"
 
-    def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[FloatingIp, ...]:
+    def do_create(self, unit: Unit, bodies: Sequence[Body]) -> tuple[FloatingIp, ...]:
         return tuple(self._new(unit, body) for body in bodies)
 
-    def change(self, unit: Unit, before: FloatingIp, body: Body) -> FloatingIp:
+    def do_update(self, unit: Unit, before: FloatingIp, body: Body) -> FloatingIp:
         plain = {name: value for name, value in body.items() if name not in ASKED}
         after = cast(FloatingIp, parse(self.kind, {**render(before), **plain}))
         if not body:  # the oldest way of saying it, which clients still use
@@ -63,7 +63,7 @@ class FloatingIpKeeper(StoredKeeper[FloatingIp]):
             after = _associated(unit, after, body)
         return unit.update(before, after)
 
-    def remove(self, unit: Unit, before: FloatingIp) -> None:
+    def do_delete(self, unit: Unit, before: FloatingIp) -> None:
         filters = {"device_id": (str(before.id),), "device_owner": (OWNER,)}
         for row in unit.tx.resources.find(Kind.PORT, Query(filters=filters)):
             drop_port(unit, cast(Port, row.resource()))
@@ -97,7 +97,7 @@ def _held_address(unit: Unit, id: UUID, network_id: NetworkId, body: Body) -> Po
     :raises InvalidInput: it is not external, or has no such address.
     :raises Conflict: the address is taken, or none is left.
     """
-    network, subnets = unit.surroundings(network_id)
+    network, subnets = unit.visible_network(network_id)
     if not network.external:
         raise InvalidInput(
             {"floating_network_id": f"network {network_id} is not external: it has no outside"}

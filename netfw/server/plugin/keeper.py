@@ -71,18 +71,18 @@ class StoredKeeper(Keeper, Generic[R]):
     """The name under which it is counted; ``None``: not counted."""
 
     def create(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Body, ...]:
-        made = self.make(unit, bodies)
+        made = self.do_create(unit, bodies)
         if self.quota is not None:
             unit.count(self.quota, made)
         return self.shown_all(unit, made)
 
     def update(self, unit: Unit, id: str, body: Body, revision: int | None = None) -> Body:
-        before = self.held(unit, id, revision)
-        return self.shown_all(unit, (self.change(unit, before, body),))[0]
+        before = self.get_for_update(unit, id, revision)
+        return self.shown_all(unit, (self.do_update(unit, before, body),))[0]
 
     def delete(self, unit: Unit, id: str, revision: int | None = None) -> None:
-        before = self.held(unit, id, revision)
-        self.remove(unit, before)
+        before = self.get_for_update(unit, id, revision)
+        self.do_delete(unit, before)
         if self.quota is not None:
             unit.count(self.quota, (before,), gone=True)
 
@@ -100,20 +100,20 @@ class StoredKeeper(Keeper, Generic[R]):
         act = self.actions().get(action)
         if act is None:
             return super().act(unit, id, action, body)
-        return act(unit, self.held(unit, id), body)
+        return act(unit, self.get_for_update(unit, id), body)
 
     # What the keeper of a kind says.
 
     @abstractmethod
-    def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[R, ...]:
+    def do_create(self, unit: Unit, bodies: Sequence[Body]) -> tuple[R, ...]:
         """Work out and insert the resources that *bodies* say."""
 
     @abstractmethod
-    def change(self, unit: Unit, before: R, body: Body) -> R:
+    def do_update(self, unit: Unit, before: R, body: Body) -> R:
         """Work out and store *before* as *body* changes it."""
 
     @abstractmethod
-    def remove(self, unit: Unit, before: R) -> None:
+    def do_delete(self, unit: Unit, before: R) -> None:
         """Delete *before* with what belongs to it.
 
         :raises Conflict: it is in use; the text says by what.
@@ -140,7 +140,7 @@ class StoredKeeper(Keeper, Generic[R]):
         except ValueError:
             raise NotFound(f"there is no {self.name} {id[:80]!r}") from None
 
-    def held(self, unit: Unit, id: str, revision: int | None = None) -> R:
+    def get_for_update(self, unit: Unit, id: str, revision: int | None = None) -> R:
         """The resource of that id, locked until the transaction ends.
 
         :raises Outdated: it has another revision than *revision*.
@@ -161,7 +161,7 @@ class StoredKeeper(Keeper, Generic[R]):
         return tuple(bodies)
 
     def _tag(self, unit: Unit, id: str, action: str, body: Body) -> Body:
-        before: Any = self.held(unit, id)
+        before: Any = self.get_for_update(unit, id)
         after = unit.evolved(before, tags=retagged(action, before.tags, body))
         return {"tags": sorted(unit.update(before, after).tags)}
 

@@ -48,7 +48,7 @@ class Ml2Plugin(KeepingPlugin, CorePlugin):
     def describe(self) -> DriverInfo:
         return DriverInfo("ml2")
 
-    def heard(self, reports: Sequence[Report]) -> bool:
+    def handle_reports(self, reports: Sequence[Report]) -> bool:
         said = [hear(reports) for hear in (*self._hearing, *self.backbone.hearing)]
         return any(said)
 

@@ -40,17 +40,17 @@ class NetworkKeeper(StoredKeeper[Network]):
     def __init__(self, types: SegmentTypes, extensions: Extensions) -> None:
         self._types, self._extensions = types, extensions
 
-    def held(self, unit: Unit, id: str, revision: int | None = None) -> Network:
-        network = super().held(unit, id, revision)
+    def get_for_update(self, unit: Unit, id: str, revision: int | None = None) -> Network:
+        network = super().get_for_update(unit, id, revision)
         unit.hold(network)
         return network
 
-    def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Network, ...]:
+    def do_create(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Network, ...]:
         made = unit.insert(*(self._new(unit, body) for body in bodies))
         unit.insert(*(segment for network in made for segment in _segments_of(network)))
         return made
 
-    def change(self, unit: Unit, before: Network, body: Body) -> Network:
+    def do_update(self, unit: Unit, before: Network, body: Body) -> Network:
         plain = dict(self._extensions.plain(Kind.NETWORK, body))
         carried = {name: plain.pop(name) for name in tuple(plain) if _says_segments(name)}
         mtu = cast("int | None", plain.pop("mtu", before.mtu))
@@ -67,7 +67,7 @@ class NetworkKeeper(StoredKeeper[Network]):
             self._renumber(unit, before, segments[0])
         return unit.update(before, after)
 
-    def remove(self, unit: Unit, before: Network) -> None:
+    def do_delete(self, unit: Unit, before: Network) -> None:
         _clear_ports(unit, before)
         subnets = unit.subnets(before.id)
         for subnet in subnets:
@@ -144,13 +144,13 @@ class SegmentKeeper(StoredKeeper[Segment]):
 
     name, kind, quota = "segment", Kind.SEGMENT, None
 
-    def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Segment, ...]:
+    def do_create(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Segment, ...]:
         raise NotSupported("segments are made with their network; name them there")
 
-    def change(self, unit: Unit, before: Segment, body: Body) -> Segment:
+    def do_update(self, unit: Unit, before: Segment, body: Body) -> Segment:
         raise NotSupported("segments can not be changed by themselves")
 
-    def remove(self, unit: Unit, before: Segment) -> None:
+    def do_delete(self, unit: Unit, before: Segment) -> None:
         raise NotSupported("segments go with their network")
 
 

@@ -83,8 +83,8 @@ class OutboxWatch:
 
     def _note(self, unit: Unit, lane: Lane, change: Change) -> None:
         unit.tx.outbox.note(lane, change)
-        if self._wake not in unit.afterwards:
-            unit.afterwards.append(self._wake)
+        if self._wake not in unit.after_commit:
+            unit.after_commit.append(self._wake)
 
 
 def _concerns(notifier: Notifier, change: Change) -> bool:

@@ -63,10 +63,10 @@ class PortKeeper(StoredKeeper[Port]):
 
     # Making.
 
-    def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Port, ...]:
+    def do_create(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Port, ...]:
         bodies = [_trusted(body) for body in bodies]
         for body in bodies:
-            unit.surroundings(_network(body))
+            unit.visible_network(_network(body))
             if not unit.requester.admin:
                 check_owner(None, _text(body, "device_owner"), _text(body, "device_id"))
         groups = Groups(unit, bodies)
@@ -122,7 +122,7 @@ class PortKeeper(StoredKeeper[Port]):
 
     # Changing.
 
-    def change(self, unit: Unit, before: Port, body: Body) -> Port:
+    def do_update(self, unit: Unit, before: Port, body: Body) -> Port:
         port = self._simply_changed(unit, before, body)
         port = self._readdressed(unit, before, port, body)
         port = self._extensions.apply(unit, before, port, body, unit.network(before.network_id))
@@ -195,16 +195,16 @@ class PortKeeper(StoredKeeper[Port]):
     # Deleting.
 
     def delete(self, unit: Unit, id: str, revision: int | None = None) -> None:
-        before = self.held(unit, id, revision)
+        before = self.get_for_update(unit, id, revision)
         _refuse_served(unit, before)
         self.discard(unit, before)
 
     def discard(self, unit: Unit, before: Port) -> None:
         """Delete a port, whatever it serves: for who gave it to a router or the like."""
-        self.remove(unit, before)
+        self.do_delete(unit, before)
         unit.count("port", (before,), gone=True)
 
-    def remove(self, unit: Unit, before: Port) -> None:
+    def do_delete(self, unit: Unit, before: Port) -> None:
         unit.delete(before)
         Taking(unit.backbone.ipam, unit.tx.addresses).release(before.fixed_ips)
         unit.tx.statuses.forget([ref(before)])

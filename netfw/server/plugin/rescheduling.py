@@ -30,15 +30,15 @@ class Rescheduling:
     def arrived(self, unit: Unit, agent: Agent) -> None:
         """An agent can be counted on: it may get what nobody serves."""
         if agent.agent_type in SERVICES:
-            unit.afterwards.append(self._told)
+            unit.after_commit.append(self._told)
 
     def watch(self, unit: Unit, change: Change) -> None:
         """An agent was deleted or switched off: what it served is served by nobody."""
         match change.before, change.after:
             case Agent(agent_type=kind), None if kind in SERVICES:
-                unit.afterwards.append(self._told)
+                unit.after_commit.append(self._told)
             case Agent(agent_type=kind, admin_up=True), Agent(admin_up=False) if kind in SERVICES:
-                unit.afterwards.append(self._told)
+                unit.after_commit.append(self._told)
             case _:
                 pass
 

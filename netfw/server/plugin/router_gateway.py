@@ -71,7 +71,7 @@ def _new_port(
     asked: Sequence[Mapping[str, Any]] | None,
     old: Port | None,
 ) -> Port:
-    network, _ = unit.surroundings(network_id)
+    network, _ = unit.visible_network(network_id)
     if not network.external:
         raise InvalidInput(
             {f"{PLACE}.network_id": f"network {network_id} is not external: no router leads there"}

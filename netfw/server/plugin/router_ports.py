@@ -100,7 +100,7 @@ def make_port(unit: Unit, body: Mapping[str, Any]) -> Port:
     keeper = port_keeper(unit)
     with unit.elevated():
         (made,) = keeper.create(unit, [plain])
-        return keeper.held(unit, str(made["id"]))
+        return keeper.get_for_update(unit, str(made["id"]))
 
 
 def change_port(unit: Unit, port: PortId, body: Body) -> Port:
@@ -108,14 +108,14 @@ def change_port(unit: Unit, port: PortId, body: Body) -> Port:
     keeper = port_keeper(unit)
     with unit.elevated():
         keeper.update(unit, str(port), body)
-        return keeper.held(unit, str(port))
+        return keeper.get_for_update(unit, str(port))
 
 
 def drop_port(unit: Unit, port: Port) -> None:
     """Delete a port of a router or a floating IP."""
     keeper = port_keeper(unit)
     with unit.elevated():
-        keeper.discard(unit, keeper.held(unit, str(port.id)))
+        keeper.discard(unit, keeper.get_for_update(unit, str(port.id)))
 
 
 def named(ids: Sequence[object]) -> str:

@@ -48,10 +48,10 @@ class RouterKeeper(StoredKeeper[Router]):
     kind: ClassVar[Kind] = Kind.ROUTER
     quota: ClassVar[str | None] = "router"
 
-    def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Router, ...]:
+    def do_create(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Router, ...]:
         return tuple(self._new(unit, body) for body in bodies)
 
-    def change(self, unit: Unit, before: Router, body: Body) -> Router:
+    def do_update(self, unit: Unit, before: Router, body: Body) -> Router:
         plain = {name: value for name, value in body.items() if name not in APART}
         after = cast(Router, parse(self.kind, {**render(before), **plain}))
         _check_kind(before, after)
@@ -66,7 +66,7 @@ class RouterKeeper(StoredKeeper[Router]):
             after = self._routed(unit, after, _routes(body))
         return unit.update(before, after)
 
-    def remove(self, unit: Unit, before: Router) -> None:
+    def do_delete(self, unit: Unit, before: Router) -> None:
         legs = legs_of(unit.tx, before.id)
         if legs.interfaces:
             ports = [port.id for port in legs.interfaces]

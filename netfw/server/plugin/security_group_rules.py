@@ -37,19 +37,19 @@ class SecurityGroupRuleKeeper(StoredKeeper[SecurityGroupRule]):
     kind = Kind.SECURITY_GROUP_RULE
     quota: ClassVar[str | None] = "security_group_rule"
 
-    def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[SecurityGroupRule, ...]:
+    def do_create(self, unit: Unit, bodies: Sequence[Body]) -> tuple[SecurityGroupRule, ...]:
         rules = tuple(_said(body) for body in bodies)
         groups = _locked(unit, rules)
         _refuse_repeated(unit, rules)
         for rule, body in zip(rules, bodies, strict=True):
             if words := _own_words(rule, body):
-                unit.keep_extra(ref(rule), words)
+                unit.set_extra(ref(rule), words)
         stored = unit.insert(*rules)
         for id in sorted({rule.security_group_id for rule in rules}):
             unit.touch(groups[id])
         return stored
 
-    def change(self, unit: Unit, before: SecurityGroupRule, body: Body) -> SecurityGroupRule:
+    def do_update(self, unit: Unit, before: SecurityGroupRule, body: Body) -> SecurityGroupRule:
         if fixed := set(body) - CHANGEABLE:
             raise InvalidInput(
                 dict.fromkeys(sorted(fixed), "can not be changed; delete the rule, make another")
@@ -57,7 +57,7 @@ class SecurityGroupRuleKeeper(StoredKeeper[SecurityGroupRule]):
         description = str(body.get("description", before.description))
         return unit.update(before, evolve(before, description=description))
 
-    def remove(self, unit: Unit, before: SecurityGroupRule) -> None:
+    def do_delete(self, unit: Unit, before: SecurityGroupRule) -> None:
         row = unit.tx.resources.get(Kind.SECURITY_GROUP, before.security_group_id, lock=True)
         unit.delete(before)
         unit.touch(cast(SecurityGroup, row.resource()))

@@ -66,7 +66,7 @@ class SecurityGroupKeeper(StoredKeeper[SecurityGroup]):
     kind = Kind.SECURITY_GROUP
     quota: ClassVar[str | None] = "security_group"
 
-    def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[SecurityGroup, ...]:
+    def do_create(self, unit: Unit, bodies: Sequence[Body]) -> tuple[SecurityGroup, ...]:
         groups = []
         for body in bodies:
             _refuse_default_name(body)
@@ -77,7 +77,7 @@ class SecurityGroupKeeper(StoredKeeper[SecurityGroup]):
         unit.count("security_group_rule", rules)
         return stored
 
-    def change(self, unit: Unit, before: SecurityGroup, body: Body) -> SecurityGroup:
+    def do_update(self, unit: Unit, before: SecurityGroup, body: Body) -> SecurityGroup:
         after = cast(SecurityGroup, parse(self.kind, {**render(before), **body}))
         if after.name != before.name:
             if before.name == DEFAULT:
@@ -87,7 +87,7 @@ class SecurityGroupKeeper(StoredKeeper[SecurityGroup]):
             _refuse_used(unit, before, "can not become stateful or stateless")
         return unit.update(before, after)
 
-    def remove(self, unit: Unit, before: SecurityGroup) -> None:
+    def do_delete(self, unit: Unit, before: SecurityGroup) -> None:
         if before.name == DEFAULT and not unit.requester.admin:
             raise Conflict(
                 f"{before.id} is the default security group of its project and stays as long as it"

@@ -35,7 +35,7 @@ class SubnetKeeper(StoredKeeper[Subnet]):
     def __init__(self, extensions: Extensions) -> None:
         self._extensions = extensions
 
-    def make(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Subnet, ...]:
+    def do_create(self, unit: Unit, bodies: Sequence[Body]) -> tuple[Subnet, ...]:
         there: dict[NetworkId, list[Subnet]] = {}
         new: list[Subnet] = []
         for body in bodies:
@@ -55,7 +55,7 @@ class SubnetKeeper(StoredKeeper[Subnet]):
                 self._give_addresses(unit, subnet)
         return made
 
-    def change(self, unit: Unit, before: Subnet, body: Body) -> Subnet:
+    def do_update(self, unit: Unit, before: Subnet, body: Body) -> Subnet:
         said = {**render(before), **self._extensions.plain(Kind.SUBNET, body)}
         check_gateway(said)
         after = cast(Subnet, parse(Kind.SUBNET, said))
@@ -69,7 +69,7 @@ class SubnetKeeper(StoredKeeper[Subnet]):
             unit.tx.addresses.define(after)
         return unit.update(before, after)
 
-    def remove(self, unit: Unit, before: Subnet) -> None:
+    def do_delete(self, unit: Unit, before: Subnet) -> None:
         for row in _vacating(unit, before):
             self._take_address(unit, row, before)
         unit.backbone.ipam.drop_subnet(before.id, unit.tx.addresses)

@@ -43,7 +43,7 @@ class Unit:
         self.now = datetime.now(UTC).replace(microsecond=0)
         self.extras: dict[Ref, dict[str, Any]] = {}
         """Attributes that extension drivers keep, by resource; written with the resource."""
-        self.afterwards: list[Callable[[], None]] = []
+        self.after_commit: list[Callable[[], None]] = []
         """Called after the commit, in order; they raise nothing."""
         self._first: dict[Ref, Resource | None] = {}
         self._last: dict[Ref, Resource | None] = {}
@@ -109,7 +109,7 @@ class Unit:
         self.tx.resources.delete(before)
         self._changed(before, None)
 
-    def keep_extra(
+    def set_extra(
         self, target: Ref, extra: Mapping[str, Any], without: Collection[str] = ()
     ) -> None:
         """Have these attributes of extension drivers be stored with the resource.
@@ -189,7 +189,7 @@ class Unit:
                 self._locked.add(id)
         return self._networks[id]
 
-    def surroundings(self, id: NetworkId) -> tuple[Network, tuple[Subnet, ...]]:
+    def visible_network(self, id: NetworkId) -> tuple[Network, tuple[Subnet, ...]]:
         """A network that the requester sees, and all its subnets; read once.
 
         :raises NotFound: there is none that the requester may see.

@@ -40,14 +40,14 @@ class CommitWatch:
         retention: Retention | None = None,
         *,
         poll: float = 0.05,
-        gather: float = 0.02,
+        debounce: float = 0.02,
         tidy: float = 60.0,
     ) -> None:
-        """*gather*: seconds for which commits are gathered after some were told."""
+        """*debounce*: seconds for which commits are gathered after some were told."""
         self._database, self._retention = database, retention or Retention()
-        self._poll, self._gather, self._tidy = poll, gather, tidy
+        self._poll, self._debounce, self._tidy = poll, debounce, tidy
         self._pulse = database.pulse()
-        self._bell = threading.Event()
+        self._wakeup = threading.Event()
         self._telling = threading.RLock()
         self._listeners: dict[object, Told] = {}
         self._seen: Cursor | None = None
@@ -55,11 +55,11 @@ class CommitWatch:
         self._ended = False
         self._pause = poll
         self._tidy_at = time.monotonic() + tidy
-        database.ring(self.ring)
+        database.on_commit(self.wake)
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """There is a commit.  May be called by anybody at any time."""
-        self._bell.set()
+        self._wakeup.set()
 
     def listen(self, told: Told) -> Stop:
         """Tell of all commits from now on, until stopped; after that nothing is told.
@@ -71,7 +71,7 @@ class CommitWatch:
             if not self._listeners:
                 self._begin()
             self._listeners[token] = told
-        self.ring()  # it slept longer while nobody listened
+        self.wake()  # it slept longer while nobody listened
 
         def stop() -> None:
             with self._telling:
@@ -92,7 +92,7 @@ class CommitWatch:
             self._ended = True
             self._listeners.clear()
             thread = self._thread
-        self._bell.set()
+        self._wakeup.set()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
             self._pulse.close()
@@ -108,8 +108,8 @@ class CommitWatch:
 
     def _run(self) -> None:
         while not self._ended:
-            self._bell.wait(self._next())
-            self._bell.clear()
+            self._wakeup.wait(self._next())
+            self._wakeup.clear()
             try:
                 self._turn()
             except (BackendError, Conflict) as exc:
@@ -130,7 +130,7 @@ class CommitWatch:
 
     def _turn(self) -> None:
         if self._listeners and self._look():
-            time.sleep(self._gather)
+            time.sleep(self._debounce)
         if time.monotonic() >= self._tidy_at and not self._ended:
             self._tidy_at = time.monotonic() + self._tidy
             if self._database.transaction(self._forget):

@@ -90,7 +90,7 @@ class DhcpDriverConformance(
         mine = tuple(fixed for fixed in value.fixed_ips if fixed.address == lease.ip)
         return evolve(value, fixed_ips=mine or value.fixed_ips, mac=value.mac if mine else NOBODY)
 
-    def awkward(self, value: DhcpValue) -> Mapping[str, DhcpValue]:
+    def edge_cases(self, value: DhcpValue) -> Mapping[str, DhcpValue]:
         assert isinstance(value, DhcpNetwork)
         found: dict[str, DhcpValue] = {f"MTU {n}": evolve(value, mtu=n) for n in (68, 1279, 9000)}
         found["no name"] = evolve(value, dns_domain="")

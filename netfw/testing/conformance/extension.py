@@ -100,8 +100,8 @@ class ExtensionDriverConformance(Hooked):
 
     def made(self, driver: ExtensionDriver, example: Example, store: MemoryExtras) -> Resource:
         """The resource after a request that makes it."""
-        shaped = driver.shape(example.change(), example.asked)
-        driver.keep(example.change(shaped), example.asked, store)
+        shaped = driver.apply_fields(example.change(), example.asked)
+        driver.store_attributes(example.change(shaped), example.asked, store)
         return shaped
 
     @proves(ExtensionDriver, 1)
@@ -128,7 +128,7 @@ class ExtensionDriverConformance(Hooked):
     def test_a_resource_is_shaped_by_what_was_asked_for_and_by_defaults(self) -> None:
         driver = self.make_driver()
         for example in self.examples():
-            shaped = driver.shape(example.change(), example.asked)
+            shaped = driver.apply_fields(example.change(), example.asked)
             for name, value in example.shaped.items():
                 assert getattr(shaped, name) == value, (name, example.asked)
 
@@ -136,7 +136,7 @@ class ExtensionDriverConformance(Hooked):
     def test_nothing_else_of_the_resource_changes(self) -> None:
         driver = self.make_driver()
         for example in self.examples():
-            shaped = driver.shape(example.change(), example.asked)
+            shaped = driver.apply_fields(example.change(), example.asked)
             assert ref(shaped) == ref(example.made)
             others = fields_dict(type(example.made)).keys() - example.shaped.keys()
             for name in others:
@@ -147,9 +147,9 @@ class ExtensionDriverConformance(Hooked):
         one, other = self.make_driver(), self.make_driver()
         for example in (*self.examples(), *self.examples()):
             change, asked = example.change(), dict(example.asked)
-            expected = other.shape(change, example.asked)
-            effort_of(partial(one.shape, change, example.asked), EFFORT)
-            assert one.shape(change, example.asked) == expected
+            expected = other.apply_fields(change, example.asked)
+            effort_of(partial(one.apply_fields, change, example.asked), EFFORT)
+            assert one.apply_fields(change, example.asked) == expected
             assert example.asked == asked
 
     @proves(ExtensionDriver, 2, 3)
@@ -160,9 +160,9 @@ class ExtensionDriverConformance(Hooked):
             before = self.made(driver, example, store)
             kept = dict(store.kept)
             named = evolve(before, description="another")
-            after = driver.shape(example.change(named, before), {})
+            after = driver.apply_fields(example.change(named, before), {})
             assert after == named, example
-            driver.keep(example.change(after, before), {}, store)
+            driver.store_attributes(example.change(after, before), {}, store)
             assert store.kept == kept
 
     @proves(ExtensionDriver, 3)
@@ -181,8 +181,8 @@ class ExtensionDriverConformance(Hooked):
             store = MemoryExtras()
             shaped = self.made(driver, example, store)
             once = dict(store.kept)
-            assert other.shape(example.change(shaped, shaped), example.asked) == shaped
-            other.keep(example.change(shaped, shaped), example.asked, store)
+            assert other.apply_fields(example.change(shaped, shaped), example.asked) == shaped
+            other.store_attributes(example.change(shaped, shaped), example.asked, store)
             assert store.kept == once
 
     @proves(ExtensionDriver, 4)

@@ -113,7 +113,7 @@ class HostDriverConformance(Generic[K, V]):
         """Within it the backend does not answer; after it, it does."""
         raise NotImplementedError("override `outage`")
 
-    def awkward(self, value: V) -> Mapping[str, V]:
+    def edge_cases(self, value: V) -> Mapping[str, V]:
         """*value* made possible but unusual, by what is unusual about it: the limits of a field.
 
         The driver has it or refuses it.  A suite of a contract says which ones there are.
@@ -361,7 +361,7 @@ class HostDriverConformance(Generic[K, V]):
         self, driver: HostDriver[K, V]
     ) -> None:
         (key, value), (other, plain) = self.examples(2).items()
-        for what, awkward in self.awkward(value).items():
+        for what, awkward in self.edge_cases(value).items():
             outcome = driver.converge(Update(put={key: awkward, other: plain}))
             assert other in outcome.done, f"{what} concerns another key too: {outcome}"
             if key in outcome.done:

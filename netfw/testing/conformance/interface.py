@@ -51,7 +51,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
             for n, port in enumerate(ports, 1)
         }
 
-    def awkward(self, value: Attachment) -> Mapping[str, Attachment]:
+    def edge_cases(self, value: Attachment) -> Mapping[str, Attachment]:
         found = {f"MTU {mtu}": evolve(value, mtu=mtu) for mtu in (*MTU, 1279, 9000)}
         for mac in ("02:00:00:00:00:00", "fe:ff:ff:ff:ff:ff", "00:00:00:00:00:01"):
             found[f"MAC {mac}"] = evolve(value, mac=Mac(mac))

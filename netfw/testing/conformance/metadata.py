@@ -87,7 +87,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         """
         raise NotImplementedError("override `arrivals`")
 
-    def incarnation(self, key: MetadataKey, proxy: MetadataProxy) -> Hashable:
+    def process_identity(self, key: MetadataKey, proxy: MetadataProxy) -> Hashable:
         """What is another one when the proxy is started again: its pid and when it started."""
         raise NotImplementedError("override `incarnation`")
 
@@ -124,7 +124,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
             device=None if value.device else self.DEVICE,
         )
 
-    def awkward(self, value: MetadataProxy) -> Mapping[str, MetadataProxy]:
+    def edge_cases(self, value: MetadataProxy) -> Mapping[str, MetadataProxy]:
         beyond = ip_address("fd00::80")
         return {
             "port 1": evolve(value, port=1),
@@ -203,14 +203,14 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         self, driver: MetadataDriver, make_driver: Callable[[], MetadataDriver]
     ) -> None:
         things = self.put(driver, 2)
-        before = {key: self.incarnation(key, proxy) for key, proxy in things.items()}
+        before = {key: self.process_identity(key, proxy) for key, proxy in things.items()}
         more = self.examples(3)
         (*_, (other, beside)) = more.items()
         driver.converge(Update(put={**things, other: beside}))
         driver.close()
         with_all = make_driver()
         self.assert_done(with_all.converge(Update(put={**things, other: beside}, complete=True)))
-        assert {key: self.incarnation(key, proxy) for key, proxy in things.items()} == before
+        assert {key: self.process_identity(key, proxy) for key, proxy in things.items()} == before
         with_all.close()
 
     @proves(MetadataDriver, 3)
@@ -228,11 +228,11 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         events: list[Event] = []
         driver.watch(events.append)
         key, proxy = next(iter(things.items()))
-        before = self.incarnation(key, proxy)
+        before = self.process_identity(key, proxy)
         self.kill(key, proxy)
         self.eventually(lambda: any(_tells(event, key) for event in events), "nobody is told")
         self.eventually(lambda: self.actual(key, proxy) == proxy, "it does not come back")
-        assert self.incarnation(key, proxy) != before
+        assert self.process_identity(key, proxy) != before
         self.assert_so(things)
         driver.close()
 

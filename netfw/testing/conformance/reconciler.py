@@ -93,7 +93,7 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
     ) -> None:
         reconciler = self.reconciler(driver)
         ((key, value),) = self.examples(1).items()
-        for what, awkward in self.awkward(value).items():
+        for what, awkward in self.edge_cases(value).items():
             update = Update(put={key: awkward})
             if reconciler.converge(update).ok:
                 left = reconciler.plan(update, reconciler.observe(None))

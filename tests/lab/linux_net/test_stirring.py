@@ -46,7 +46,7 @@ def told() -> Told:
 
 @pytest.fixture
 def stirring(told: Told) -> Iterator[Stirring]:
-    made = Stirring(told.put, settle=0.05)
+    made = Stirring(told.put, debounce=0.05)
     yield made
     made.close()
 
@@ -71,8 +71,8 @@ def test_whatever_changes_in_a_namespace_that_is_heeded_is_told(stirring: Stirri
         netns.create(name)
         sysctl.converge(NOTHING_BY_ITSELF, name)
         change(name, AddLink("br0", "bridge"), SetUp("br0"))
-    stirring.heed("blue")
-    stirring.heed("green")
+    stirring.watch("blue")
+    stirring.watch("green")
     for operation in (
         AddAddress(ADDRESS),
         AddAddress(ADDRESS6),
@@ -88,7 +88,7 @@ def test_whatever_changes_in_a_namespace_that_is_heeded_is_told(stirring: Stirri
         change("red", operation)
         change("green", operation)
         assert told.get(timeout=10) == {"green"}
-    stirring.ignore("green")
+    stirring.unwatch("green")
     assert silence(told)
     change("green", AddLink("br0", "bridge"))
     change("blue", AddLink("br0", "bridge"))
@@ -97,10 +97,10 @@ def test_whatever_changes_in_a_namespace_that_is_heeded_is_told(stirring: Stirri
 
 def test_many_changes_are_told_together(told: Told):
     names = {f"n{number}" for number in range(5)}
-    stirring = Stirring(told.put, settle=1.0)
+    stirring = Stirring(told.put, debounce=1.0)
     for name in names:
         netns.create(name)
-        stirring.heed(name)
+        stirring.watch(name)
     for name in names:
         change(name, AddLink("br0", "bridge"), SetUp("br0"), AddAddress(ADDRESS))
     heard = told.get(timeout=10)
@@ -121,7 +121,7 @@ def test_many_changes_are_told_together(told: Told):
 def test_a_name_that_refers_to_something_else_is_told(stirring: Stirring, told: Told, how: str):
     netns.create("blue")
     with netns.worker("blue"):  # somebody is in there, so that the kernel says nothing by itself
-        stirring.heed("blue")
+        stirring.watch("blue")
         subprocess.run(how, shell=True, check=True)
         assert told.get(timeout=10) == {"blue"}
 
@@ -134,10 +134,10 @@ def test_a_name_is_told_whose_new_namespace_has_the_number_of_the_old_one(told: 
         assert remade.wait(60)
         told.put(names)
 
-    stirring = Stirring(tell, settle=0.0)
+    stirring = Stirring(tell, debounce=0.0)
     for name in ("blue", "green"):
         netns.create(name)
-        stirring.heed(name)
+        stirring.watch(name)
     old = netns.identity("blue")
     change("green", AddLink("br0", "bridge"))
     assert begun.wait(10)
@@ -156,10 +156,10 @@ def test_a_name_is_told_whose_new_namespace_has_the_number_of_the_old_one(told: 
 
 def test_a_namespace_that_was_made_anew_is_heeded_again(stirring: Stirring, told: Told):
     netns.create("blue")
-    stirring.heed("blue")
+    stirring.watch("blue")
     netns.delete("blue")
     netns.create("blue")
-    stirring.heed("blue")
+    stirring.watch("blue")
     assert silence(told)
     change("blue", AddLink("br0", "bridge"))
     assert told.get(timeout=10) == {"blue"}
@@ -168,7 +168,7 @@ def test_a_namespace_that_was_made_anew_is_heeded_again(stirring: Stirring, told
 def test_no_namespace_is_kept_alive(stirring: Stirring):
     netns.create("blue")
     subprocess.run("ip link add far type veth peer name near netns blue", shell=True, check=True)
-    stirring.heed("blue")
+    stirring.watch("blue")
     netns.delete("blue")
     waiting = threading.Event()
     for _ in range(100):
@@ -187,10 +187,10 @@ def test_where_announcements_were_lost_all_are_named(told: Told):
         assert flooded.wait(60)
         told.put(names)
 
-    stirring = Stirring(tell, settle=0.0, buffer_size=1 << 12)
+    stirring = Stirring(tell, debounce=0.0, buffer_size=1 << 12)
     for name in ("blue", "green"):
         netns.create(name)
-        stirring.heed(name)
+        stirring.watch(name)
     change("blue", AddLink("br0", "bridge"), SetUp("br0"))
     assert begun.wait(10)
     some = addresses("br0", [f"10.0.0.{number}/24" for number in range(1, 250)])
@@ -209,7 +209,7 @@ def test_it_leaves_no_thread_and_no_descriptor_and_closes_twice():
     for _ in range(10):
         stirring = Stirring(lambda _names: None)
         with pytest.raises(NotFound):
-            stirring.heed("nowhere")
+            stirring.watch("nowhere")
         stirring.close()
         stirring.close()
     assert state() == before

@@ -51,7 +51,7 @@ def test_whatever_is_done_to_a_station_is_told_once(
     guard = Guard(stations, told.put)
     for each in (wanted, other):
         make(stations, each)
-        guard.keep(each)
+        guard.watch(each)
     for harm in HARMS:
         assert told.empty()
         command = harm.format(netns=wanted.netns, device=wanted.device)
@@ -59,7 +59,7 @@ def test_whatever_is_done_to_a_station_is_told_once(
         assert told.get(timeout=10) == wanted.netns, command
         make(stations, wanted)
         assert told.empty()
-        guard.keep(wanted)
+        guard.watch(wanted)
     assert_silent(told)
     guard.close()
 
@@ -71,17 +71,17 @@ def test_what_is_right_or_not_kept_is_not_told(
     told: Told = queue.Queue()
     guard = Guard(stations, told.put)
     with pytest.raises(NotFound):
-        guard.keep(wanted)
+        guard.watch(wanted)
     for each in (wanted, other):
         make(stations, each)
-        guard.keep(each)
+        guard.watch(each)
     subprocess.run(
         f"ip -n {wanted.netns} address add 192.0.2.1/24 dev {wanted.device} && "
         f"ip -n {wanted.netns} address delete 192.0.2.1/24 dev {wanted.device}",
         shell=True,
         check=True,
     )
-    guard.leave(other.netns)
+    guard.unwatch(other.netns)
     remove(stations, other)
     assert_silent(told)
     guard.close()

@@ -37,19 +37,19 @@ class Applicant:
 
 def test_the_second_is_told_who_has_it_and_hears_when_it_is_his_turn(tmp_path: Path) -> None:
     first, second = Applicant(tmp_path / "made"), Applicant(tmp_path / "made")
-    first.tenure.take()
-    first.tenure.take()
+    first.tenure.acquire()
+    first.tenure.acquire()
     with pytest.raises(BackendTaken, match=rf"process {os.getpid()} works in .*its own confs"):
-        second.tenure.take()
+        second.tenure.acquire()
     assert (first.begun, second.begun) == (1, 0)
-    first.tenure.end()
+    first.tenure.release()
     assert isinstance(second.heard.get(timeout=10), FeedLost)
     with pytest.raises(BackendTaken):
-        first.tenure.take()  # the second has it since it heard
-    second.tenure.take()
+        first.tenure.acquire()  # the second has it since it heard
+    second.tenure.acquire()
     assert second.begun == 1
-    second.tenure.end()
-    first.tenure.end()
+    second.tenure.release()
+    first.tenure.release()
     assert first.heard.empty()
 
 
@@ -62,20 +62,20 @@ def test_who_is_killed_has_it_no_longer(tmp_path: Path) -> None:
         assert holder.stdout.readline() == "has it\n"
         waiting = Applicant(tmp_path)
         with pytest.raises(BackendTaken, match=f"process {holder.pid} "):
-            waiting.tenure.take()
+            waiting.tenure.acquire()
         holder.kill()
     assert isinstance(waiting.heard.get(timeout=10), FeedLost)
-    waiting.tenure.take()
-    waiting.tenure.end()
+    waiting.tenure.acquire()
+    waiting.tenure.release()
 
 
 def test_a_directory_that_was_removed_is_held_again_without_beginning_anew(tmp_path: Path) -> None:
     first, second = Applicant(tmp_path / "made"), Applicant(tmp_path / "made")
-    first.tenure.take()
+    first.tenure.acquire()
     shutil.rmtree(tmp_path / "made")
-    first.tenure.take()
+    first.tenure.acquire()
     assert first.begun == 1
     with pytest.raises(BackendTaken):
-        second.tenure.take()
-    second.tenure.end()
-    first.tenure.end()
+        second.tenure.acquire()
+    second.tenure.release()
+    first.tenure.release()

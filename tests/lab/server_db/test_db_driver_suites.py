@@ -53,7 +53,7 @@ class Books:
             with database.writing.connect() as connection:
                 tx = Transaction.on(connection)
                 yield tx
-                tx.finish()
+                tx.prepare_commit()
                 connection.commit()
         except Overtaken as exc:
             raise Conflict(str(exc)) from exc

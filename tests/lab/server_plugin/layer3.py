@@ -93,7 +93,7 @@ class Layer3:
         return cast(str, self.create("router", who, **{"name": "r", **body})["id"])
 
     def act(self, router: str, action: str, who: Requester = ANNA, **body: Any) -> Json:
-        return dict(self.plugin("router").act(who, "router", router, action, body))
+        return dict(self.plugin("router").member_action(who, "router", router, action, body))
 
     def connect(self, router: str, who: Requester = ANNA, **body: Any) -> Json:
         return self.act(router, "add_router_interface", who, **body)

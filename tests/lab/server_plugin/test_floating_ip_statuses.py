@@ -52,7 +52,7 @@ class Associated:
             service=Service.L3,
             status=status,
         )
-        self.core.plugin("network").heard([report])
+        self.core.plugin("network").handle_reports([report])
         return self.shown()[0]
 
 
@@ -101,5 +101,5 @@ def test_a_floating_ip_that_is_gone_is_no_matter(it: Associated) -> None:
         service=Service.L3,
         status=Status.ACTIVE,
     )
-    it.core.plugin("network").heard([report])
+    it.core.plugin("network").handle_reports([report])
     assert it.core.find("floatingip") == []

@@ -43,7 +43,7 @@ def test_networks_are_given_to_dhcp_agents_and_taken_from_them(
         for host in ("h1", "h2")
     ]
     beats = [Heartbeat(agent=each, counts={}, start=True) for each in agents]
-    cast(Ml2Plugin, plugins[0]).heard(beats)
+    cast(Ml2Plugin, plugins[0]).handle_reports(beats)
     shown = {each["host"]: each["id"] for each in admin.list("agents", agent_type="DHCP agent")}
     assert set(shown) == {"h1", "h2"}
     network = admin.network()["id"]

@@ -27,13 +27,13 @@ class Routers(StoredKeeper[Router]):
 
     name, kind, quota = "router", Kind.ROUTER, None
 
-    def make(self, unit: Any, bodies: Any) -> Any:
+    def do_create(self, unit: Any, bodies: Any) -> Any:
         return unit.insert(*(Router(id=RouterId(uuid4()), **body) for body in bodies))
 
-    def change(self, unit: Any, before: Router, body: Any) -> Router:
+    def do_update(self, unit: Any, before: Router, body: Any) -> Router:
         return unit.update(before, unit.evolved(before, **body))
 
-    def remove(self, unit: Any, before: Router) -> None:
+    def do_delete(self, unit: Any, before: Router) -> None:
         unit.delete(before)
 
 

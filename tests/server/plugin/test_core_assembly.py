@@ -67,14 +67,14 @@ class Painter(ExtensionDriver):
         shade = Attribute(name=SHADE, type=AttributeType.TEXT, settable=False, mutable=False)
         return {Kind.NETWORK: (colour, shade), Kind.PORT: (colour, shade)}
 
-    def shape(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, asked: Body) -> Resource:
         self.told.append("shape")
         after = change.resource
         if isinstance(after, Network) and asked.get(COLOUR) == "long":
             return evolve(after, description="x" * 300)
         return after
 
-    def keep(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
         self.told.append("keep")
         if asked.get(COLOUR) == "black":
             raise Conflict("black is no colour")
@@ -136,7 +136,7 @@ def test_a_request_passes_all_who_have_a_say_in_their_order(database: Database) 
     core = assemble(database, drivers, core_settings())
     guard = Guard(core.backbone, ())
     guard.told = told
-    core.heed([guard])
+    core.add_service_plugins([guard])
     calls = Calls(Ml2Plugin(core.backbone, core.keepers()))
     core.backbone.start()
     network = calls.network()

@@ -310,7 +310,7 @@ def test_floating_ips_that_nobody_uses_go_with_their_network(calls: Calls) -> No
         ALICE, "router", [{"project_id": "alice", "external_gateway_info": gateway}]
     )
     body = {"subnet_id": subnet["id"]}
-    routers.act(ALICE, "router", str(router["id"]), "add_router_interface", body)
+    routers.member_action(ALICE, "router", str(router["id"]), "add_router_interface", body)
     floating = {"project_id": "alice", "floating_network_id": outside["id"]}
     (used,) = routers.create(ALICE, "floatingip", [{**floating, "port_id": port["id"]}])
     routers.create(ALICE, "floatingip", [floating])

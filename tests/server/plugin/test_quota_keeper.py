@@ -34,7 +34,7 @@ def test_a_project_has_the_defaults_until_somebody_sets_others(plugin: Keeping) 
     changed = plugin.update(ADMIN, "quota", "p", {"port": 7, "router": -1})
     assert (changed["port"], changed["router"], changed["network"]) == (7, -1, 100)
     assert [each["project_id"] for each in plugin.find(ADMIN, "quota", Query())] == ["p"]
-    assert plugin.act(MEMBER, "quota", "p", "default", {})["port"] == 500
+    assert plugin.member_action(MEMBER, "quota", "p", "default", {})["port"] == 500
     assert plugin.find(Requester(project_id="other"), "quota", Query()) == ()
     plugin.delete(ADMIN, "quota", "p")
     assert plugin.show(MEMBER, "quota", "p")["port"] == 500
@@ -56,7 +56,7 @@ def test_limits_hold_and_what_is_used_can_be_seen(backbone: Backbone, plugin: Ke
     use(2)
     with pytest.raises(Exhausted, match="2 of 2 network"):
         use(1)
-    details: Any = plugin.act(MEMBER, "quota", "p", "details", {})
+    details: Any = plugin.member_action(MEMBER, "quota", "p", "details", {})
     assert details["network"] == {"limit": 2, "used": 2, "reserved": 0}
     assert details["port"] == {"limit": 500, "used": 0, "reserved": 0}
     with pytest.raises(InvalidInput, match="network: the project has 2 already"):

@@ -262,6 +262,6 @@ class TestGroups:
 
     def test_carry_tags(self, plugin: SecurityGroupsPlugin) -> None:
         id = group(plugin)["id"]
-        plugin.act(ANNA, "security_group", id, "add_tags", {"tags": ["red"]})
+        plugin.member_action(ANNA, "security_group", id, "add_tags", {"tags": ["red"]})
         (found,) = plugin.find(ANNA, "security_group", Query(filters={"tags": ("red",)}))
         assert found["id"] == id

@@ -453,13 +453,13 @@ def test_polling_finds_what_no_event_announced():
 
 def test_events_that_can_not_be_looked_at_have_all_devices_looked_at(world):
     world.turn()
-    hear = world.work.hear
+    hear = world.work.handle_events
 
     def unanswered(events):
-        world.work.hear = hear
+        world.work.handle_events = hear
         raise BackendUnavailable("the switch does not answer")
 
-    world.work.hear = unanswered
+    world.work.handle_events = unanswered
     world.switch.unplug(ONE.id)
     world.turn()
     assert world.switch.live() == {TWO.id, THREE.id}
@@ -499,11 +499,11 @@ def test_a_configuration_that_the_host_contradicts_ends_the_loop(world):
 
 def test_a_defect_in_learning_begins_anew(world):
     world.turn()
-    learn = world.work.learn
-    world.work.learn = lambda change: 1 / 0
+    learn = world.work.apply_delta
+    world.work.apply_delta = lambda change: 1 / 0
     world.source.put(evolve(ONE, admin_up=False))
     assert "ZeroDivisionError" in world.turn().troubles["the source"]
-    world.work.learn = learn
+    world.work.apply_delta = learn
     world.source.remove(ref(TWO))
     assert world.turn(1).ready
     assert world.switch.live() == {THREE.id}
@@ -573,10 +573,10 @@ def test_the_status_is_written_once_a_second_at_most_but_ready_at_once(world):
 def test_an_agenda_keeps_since_when_something_differs():
     agenda = Agenda(Pauses(1, 60))
     agenda.add(["a"], 10)
-    agenda.settle(Outcome(failed={"a": Conflict("no")}), 11)
+    agenda.record(Outcome(failed={"a": Conflict("no")}), 11)
     agenda.add(["a"], 20)
     assert (agenda.oldest(), agenda.due(20), agenda.degraded) == (10, {"a"}, {})
-    agenda.settle(Outcome(done=frozenset({"a"})), 21)
+    agenda.record(Outcome(done=frozenset({"a"})), 21)
     assert (agenda.oldest(), len(agenda)) == (None, 0)
 
 

@@ -195,7 +195,7 @@ def test_a_history_ends_where_its_end_begins(history, rules):
             told[key] = _value(lived, key)
     fresh = Desired(view)
     fresh.learn(known.values())
-    assert (lived.wishes, lived.ports) == (fresh.wishes, fresh.ports)
+    assert (lived.networks, lived.ports) == (fresh.networks, fresh.ports)
     assert {key: value for key, value in told.items() if value} == {
         key: _value(fresh, key) for key in fresh.all_keys()
     }

@@ -38,7 +38,7 @@ def test_of_each_key_the_newer_word_counts_and_the_rest_stays():
 def test_a_network_that_is_left_and_taken_up_again_is_as_it_was_last_wanted():
     desired = Desired(View(host="here"))
     desired.learn([NET, SUBNET])
-    wish = desired.wishes[NET.id]
+    wish = desired.networks[NET.id]
     joined = order(1, wish=Farewell(), drop=[A]).then(order(2, wish=wish, put=[ONE]))
     assert (joined.wish, set(joined.put), joined.drop) == (wish, {A}, frozenset())
     assert joined.then(order(3, put=[TWO])).wish == wish

@@ -101,12 +101,12 @@ class Switch:
         encoded = Encoded(flow)
         kind = Event.MODIFIED if encoded.key in self.entries else Event.ADDED
         self.entries[encoded.key] = encoded.state
-        self.book.hear(FlowEvent(kind, shuffled(encoded.key), encoded.state))
+        self.book.on_event(FlowEvent(kind, shuffled(encoded.key), encoded.state))
 
     def strange_delete(self, flow: of.Flow) -> None:
         encoded = Encoded(flow)
         if self.entries.pop(encoded.key, None) is not None:
-            self.book.hear(FlowEvent(Event.REMOVED, encoded.key, encoded.state))
+            self.book.on_event(FlowEvent(Event.REMOVED, encoded.key, encoded.state))
 
 
 numbers = st.integers(1, 12)
@@ -150,8 +150,8 @@ def test_only_the_owner_of_a_touched_flow_looks_again() -> None:
     switch = Switch()
     switch.converge({1: group(flow(1)), 2: group(flow(2))})
     (key, state), *_ = entries(flow(1))
-    assert switch.book.hear(FlowEvent(Event.REMOVED, key, state)) == Drift(frozenset({1}))
-    assert switch.book.hear(FlowEvent(Event.REMOVED, key, state)) == Drift()
+    assert switch.book.on_event(FlowEvent(Event.REMOVED, key, state)) == Drift(frozenset({1}))
+    assert switch.book.on_event(FlowEvent(Event.REMOVED, key, state)) == Drift()
     assert [encoded.flow for encoded in switch.book.plan({1: group(flow(1))}).changes.added] == [
         flow(1)
     ]
@@ -227,10 +227,10 @@ def test_a_doubtful_plan_is_settled_by_what_is_read() -> None:
     switch.converge({1: group(flow(1)), 2: group(flow(2))})
     before = dict(switch.book.observed)
     plan = switch.book.plan({1: group(flow(3))}, drop=[2])
-    switch.book.doubt(plan)
+    switch.book.mark_uncertain(plan)
     assert switch.book.load({Encoded(flow(3)).key: digest(Encoded(flow(3)).state)}) == Drift()
     assert not switch.book.plan({1: group(flow(3))}, drop=[2], complete=OURS)
-    switch.book.doubt(switch.book.plan({2: group(flow(4))}))
+    switch.book.mark_uncertain(switch.book.plan({2: group(flow(4))}))
     assert switch.book.load(before) == Drift(
         frozenset({1}), frozenset({Encoded(flow(1)).key, Encoded(flow(2)).key})
     )
@@ -242,7 +242,7 @@ def test_a_doubtful_removal_is_settled_too() -> None:
         switch = Switch()
         switch.converge({1: group(flow(1), flow(2))})
         before = dict(switch.book.observed)
-        switch.book.doubt(switch.book.plan({}, drop=[1]))
+        switch.book.mark_uncertain(switch.book.plan({}, drop=[1]))
         assert switch.book.load(before if there else {}) == Drift()
         assert len(switch.book.plan({}, drop=[1]).changes.removed) == (2 if there else 0)
 
@@ -250,7 +250,7 @@ def test_a_doubtful_removal_is_settled_too() -> None:
 def test_a_doubt_is_settled_once() -> None:
     switch = Switch()
     switch.converge({1: group(flow(1))})
-    switch.book.doubt(switch.book.plan({}, drop=[1]))
+    switch.book.mark_uncertain(switch.book.plan({}, drop=[1]))
     switch.book.load(dict(switch.book.observed))
     assert switch.book.load({}) == Drift(frozenset({1})), "somebody else has deleted it"
 
@@ -259,7 +259,7 @@ def test_a_doubtful_plan_does_not_undo_a_newer_one() -> None:
     switch = Switch()
     older = switch.book.plan({1: group(flow(1))})
     switch.converge({1: group(flow(2))})
-    switch.book.doubt(older)
+    switch.book.mark_uncertain(older)
     there = {**switch.book.observed, Encoded(flow(1)).key: digest(Encoded(flow(1)).state)}
     assert switch.book.load(there) == Drift(strays=frozenset({Encoded(flow(1)).key}))
     assert not switch.book.plan({1: group(flow(2))})

@@ -130,7 +130,7 @@ def test_in_a_fabric_that_routes_the_gateways_addresses_are_served_from(tmp_path
     install("[netfw.interface_drivers]\nrouted = a_vendor_module:Routed\n", ROUTED)
     network, *rest = a_network(1)
     with DhcpParts(conf_of(tmp_path, "interface_driver = routed")) as parts:
-        parts.agent.learn(Change(put=(network, *rest), complete=True))
+        parts.agent.apply_delta(Change(put=(network, *rest), complete=True))
         dhcp, *_ = parts.agent.everything()
         wanted = dhcp.update.put[NetworkKey(network.id)]
         assert wanted.server.addresses == (ip_interface("10.0.0.1/24"),)
@@ -150,7 +150,7 @@ def test_as_many_networks_are_worked_on_at_once_as_the_operator_says(tmp_path, i
             resources += a_network(number, fixed_ips=(address,))
         gate = threading.Event()
         parts.dhcp.gates = {NetworkId(UUID(int=number)): gate for number in range(1, 6)}
-        keys = parts.agent.learn(Change(put=tuple(resources), complete=True))
+        keys = parts.agent.apply_delta(Change(put=tuple(resources), complete=True))
         others = set(threading.enumerate())
         parts.agent.converge(Task(keys=keys))
         new = set(threading.enumerate()) - others

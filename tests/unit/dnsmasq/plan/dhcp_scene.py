@@ -57,7 +57,7 @@ def found_network(
         shelf.put(port.port, render_port(port.port, port.value, net.value, settings))
     for tomb in tombs:
         rendered = render_port(tomb.port, tomb.value, net.value, settings)
-        shelf.bury(tomb.port, read_host(rendered.host))
+        shelf.add_tombstone(tomb.port, read_host(rendered.host))
     found = FoundNetwork(
         shelf=shelf,
         told=net.value,

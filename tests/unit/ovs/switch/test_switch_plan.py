@@ -453,8 +453,8 @@ def test_what_can_not_be_is_refused_for_its_key_alone(ground: Scene, wrong: Stat
 def test_what_is_kept_but_unknown_protects_flows_from_the_sweep(ground: Scene):
     ground.book = Book()
     keep = frozenset({network_key(1)})
-    assert not ground.outline(Update(put=network(2), complete=True, keep=keep)).sweep
-    assert ground.outline(Update(put=network(2), complete=True)).sweep
+    assert not ground.outline(Update(put=network(2), complete=True, keep=keep)).remove_unowned
+    assert ground.outline(Update(put=network(2), complete=True)).remove_unowned
 
 
 def test_without_a_sweep_no_number_is_given_back(ground: Scene):
@@ -463,7 +463,7 @@ def test_without_a_sweep_no_number_is_given_back(ground: Scene):
     restarted = Scene()
     restarted.database = ground.database
     found = restarted.outline(Update(put=network(1), keep=frozenset({port_key(1)}), complete=True))
-    assert (found.blind, found.sweep, found.draft.release) == (True, False, [])
+    assert (found.unknown_flows, found.remove_unowned, found.draft.release) == (True, False, [])
     assert len(restarted.outline(Update(put=network(1), complete=True)).draft.release) == 1
 
 
