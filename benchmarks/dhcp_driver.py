@@ -24,7 +24,7 @@ from netfw.drivers.dhcp import DhcpPort
 from netfw.drivers.keys import PortKey
 from netfw.linux.netns import run_in
 from netfw.model.address import Mac
-from netfw.model.device import dhcp_namespace
+from netfw.model.device_names import dhcp_namespace
 from netfw.model.ids import PortId
 from netfw.model.port import FixedIp
 from netfw.ovs.ovsdb import Ovsdb

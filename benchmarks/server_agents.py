@@ -22,7 +22,7 @@ from netfw.drivers.reports import Heartbeat
 from netfw.drivers.state_source import Cursor
 from netfw.drivers.transport import Transport
 from netfw.messaging.remote import RemoteSource
-from netfw.model import Agent, AgentId, Document
+from netfw.model import Agent, AgentId, JsonDocument
 from netfw.testing.lab.server import PrivateNetfw
 
 AGENTS = 1_000
@@ -131,7 +131,7 @@ class Fleet:
             agent_type="Open vSwitch agent",
             binary="netfw-ovs-agent",
             host=host,
-            configurations=Document({"tunneling_ip": tunnel, "tunnel_types": ["vxlan"]}),
+            configurations=JsonDocument({"tunneling_ip": tunnel, "tunnel_types": ["vxlan"]}),
         )
         self._sources[number].report([Heartbeat(agent=agent, start=start)])
 

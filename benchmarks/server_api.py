@@ -21,7 +21,7 @@ from netfw.drivers.loader import create
 from netfw.drivers.reports import Heartbeat
 from netfw.drivers.transport import Transport
 from netfw.messaging.remote import RemoteSource
-from netfw.model import Agent, AgentId, Document
+from netfw.model import Agent, AgentId, JsonDocument
 from netfw.server.db import Database, migration
 from netfw.testing.lab.databases import PrivatePostgres
 from netfw.testing.lab.server import PrivateNetfw
@@ -38,7 +38,7 @@ AGENT = Agent(
     agent_type="Open vSwitch agent",
     binary="netfw-ovs-agent",
     host="bench-host",
-    configurations=Document({"tunneling_ip": "192.0.2.1", "tunnel_types": ["vxlan"]}),
+    configurations=JsonDocument({"tunneling_ip": "192.0.2.1", "tunnel_types": ["vxlan"]}),
 )
 
 

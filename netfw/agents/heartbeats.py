@@ -8,8 +8,8 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from netfw.drivers.reports import Heartbeat
 from netfw.model.agent import Agent
-from netfw.model.document import Document
 from netfw.model.ids import AgentId
+from netfw.model.json_document import JsonDocument
 
 
 class Named(Protocol):
@@ -45,6 +45,6 @@ def heartbeat_of(
         host=agent.host,
         topic=topic,
         availability_zone=availability_zone,
-        configurations=Document(configurations),
+        configurations=JsonDocument(configurations),
     )
     return Heartbeat(agent=known, counts=dict(counts), start=start)

@@ -186,7 +186,9 @@ class Loop(Generic[K]):
             LOG.warning("looking at everything again: %s", lost.reason)
             self._chores.nudge(Chore.EVERYTHING, now)
         if self._begun and heard.events:
-            self._handle_events([event for event in heard.events if not isinstance(event, FeedLost)])
+            self._handle_events(
+                [event for event in heard.events if not isinstance(event, FeedLost)]
+            )
 
     def _handle_events(self, events: Sequence[Event]) -> None:
         now = self._clock.now()

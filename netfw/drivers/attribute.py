@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from netfw.model.document import Document
+from netfw.model.json_document import JsonDocument
 from netfw.model.wire import Json
 
-Value = str | int | bool | None | Document | tuple[str, ...] | tuple[Document, ...]
+Value = str | int | bool | None | JsonDocument | tuple[str, ...] | tuple[JsonDocument, ...]
 """What an attribute can hold: a scalar, a list of texts, an object or a list of objects."""
 
 
@@ -67,7 +67,7 @@ class Attribute:
 
 def plain(value: Value) -> Json:
     """*value* as the API has it."""
-    if isinstance(value, Document):
+    if isinstance(value, JsonDocument):
         return value.content()
     if isinstance(value, tuple):
         return [plain(each) for each in value]

@@ -17,11 +17,11 @@ from netfw.drivers.dhcp_option_table import CLIENT_ID, Kind, Option, find_option
 from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.route import Route
-from netfw.model.text import (
+from netfw.model.text_validation import (
     check_dhcp_option_name,
     check_dhcp_option_value,
     check_dns_name,
-    shown,
+    quote,
 )
 
 IPXE: Final = "ipxe"
@@ -139,7 +139,7 @@ def check_client_id(value: str) -> None:
     """
     if not _IDENTIFIER.fullmatch(value) or len(value) > _LONGEST:
         raise ValueError(
-            f"is neither bytes in hexadecimal such as 01:0a:ff nor one word: {shown(value)}"
+            f"is neither bytes in hexadecimal such as 01:0a:ff nor one word: {quote(value)}"
         )
 
 

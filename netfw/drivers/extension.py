@@ -12,7 +12,7 @@ from netfw.drivers.base import Driver
 from netfw.drivers.change import Change
 from netfw.drivers.query import Body
 from netfw.model.resource import Kind, Ref, Resource
-from netfw.model.wire import TABLES
+from netfw.model.wire import CODECS
 
 
 class ExtraStore(Protocol):
@@ -73,7 +73,7 @@ class ExtensionDriver(Driver):
         :raises RequestError: they can not be; the API answers with it.
         """
         kind = change.ref.kind
-        own = {name: asked[name] for name in asked if name not in TABLES[kind].names}
+        own = {name: asked[name] for name in asked if name not in CODECS[kind].names}
         if change.before is None:
             own = {**self._defaults(kind), **own}
         elif own:
@@ -87,7 +87,7 @@ class ExtensionDriver(Driver):
             each.name: plain(each.default)
             for each in self.attributes().get(kind, ())
             if each.settable
-            and each.name not in TABLES[kind].names
+            and each.name not in CODECS[kind].names
             and (each.nullable or each.default is not None)
         }
 

@@ -17,7 +17,7 @@ from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.drivers.source import Source
 from netfw.errors import InvalidInput
 from netfw.model.address import Mac, unscoped
-from netfw.model.device import check_device_name
+from netfw.model.device_names import check_device_name
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
 
 Fault = tuple[str, str]

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from attrs import field, frozen
 
-from netfw.model.check import checked_by
-from netfw.model.text import check_host
+from netfw.model.text_validation import check_host
+from netfw.model.validation import checked_by
 
 
 class Service(enum.StrEnum):

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from netfw.drivers.host_driver import HostDriver
 from netfw.model.address import NO_MAC, Mac
-from netfw.model.device import check_device_name, check_namespace_name, device_name
+from netfw.model.device_names import check_device_name, check_namespace_name, device_name
 from netfw.model.ids import PortId
 
 MTU = (68, 65535)

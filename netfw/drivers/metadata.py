@@ -9,7 +9,7 @@ from attrs import field, frozen
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.model.address import IpAddress, no_scope
-from netfw.model.device import check_device_name, check_namespace_name
+from netfw.model.device_names import check_device_name, check_namespace_name
 
 
 @frozen(kw_only=True)

@@ -9,8 +9,8 @@ from attrs import field, frozen
 from netfw.drivers.ha_role import HaRole
 from netfw.drivers.interest import Service
 from netfw.model.agent import Agent
+from netfw.model.common_fields import Status
 from netfw.model.resource import Ref
-from netfw.model.standard import Status
 
 
 @frozen(kw_only=True)

@@ -70,7 +70,9 @@ class ResourcePlugin(Driver):
         :raises NotFound: there is none, or none that the requester may see.
         """
 
-    def member_action(self, requester: Requester, name: str, id: str, action: str, body: Body) -> Body:
+    def member_action(
+        self, requester: Requester, name: str, id: str, action: str, body: Body
+    ) -> Body:
         """Carry out a member action, such as adding an interface to a router, as one change.
 
         :raises NotSupported: the resource has no such action.

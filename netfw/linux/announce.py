@@ -11,7 +11,7 @@ from netfw.linux.failure import translate
 from netfw.linux.frames import announcement
 from netfw.linux.netns import Namespace
 from netfw.model.address import IpAddress, Mac
-from netfw.model.device import check_device_name
+from netfw.model.device_names import check_device_name
 
 
 def announce(

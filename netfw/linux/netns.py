@@ -21,7 +21,7 @@ from netfw.linux import syscalls
 from netfw.linux.failure import translate
 from netfw.linux.loopback import raise_loopback
 from netfw.linux.worker import Worker
-from netfw.model.device import check_namespace_name
+from netfw.model.device_names import check_namespace_name
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from netfw.linux.parameter import path_of
 from netfw.linux.values import Address, Neighbour, Route, Rule
 from netfw.linux.words import address_text, neighbour_text, route_text, rule_text
 from netfw.model.address import Mac
-from netfw.model.device import check_device_name, check_namespace_name
+from netfw.model.device_names import check_device_name, check_namespace_name
 
 _KIND = re.compile(r"[a-z0-9_-]+")
 _About = Address | Route | Rule | Neighbour

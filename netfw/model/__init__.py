@@ -14,9 +14,8 @@ from netfw.model.binding import (
     VifType,
     VnicType,
 )
-from netfw.model.check import Impossible
+from netfw.model.common_fields import Status
 from netfw.model.dhcp_option import DhcpOption
-from netfw.model.document import Document
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
 from netfw.model.ids import (
     AddressGroupId,
@@ -37,6 +36,7 @@ from netfw.model.ids import (
     SubnetPoolId,
     TrunkId,
 )
+from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import (
     AddressPair,
@@ -73,9 +73,9 @@ from netfw.model.security_group import (
     SecurityGroupRule,
 )
 from netfw.model.segment import NetworkType, Provider, Segment
-from netfw.model.standard import Status
 from netfw.model.subnet import AllocationPool, Ipv6Mode, Subnet
 from netfw.model.trunk import SegmentationType, SubPort, Trunk
+from netfw.model.validation import InvalidValue
 
 __all__ = [
     "AddressGroup",
@@ -91,7 +91,7 @@ __all__ = [
     "DhcpOption",
     "Direction",
     "DnsAssignment",
-    "Document",
+    "JsonDocument",
     "DscpMarking",
     "Ethertype",
     "ExternalGateway",
@@ -100,7 +100,7 @@ __all__ = [
     "FloatingIp",
     "FloatingIpId",
     "ForwardedProtocol",
-    "Impossible",
+    "InvalidValue",
     "IpAddress",
     "IpAllocation",
     "IpInterface",

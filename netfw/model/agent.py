@@ -7,14 +7,14 @@ from datetime import datetime
 from attrs import field, frozen
 from attrs.validators import optional
 
-from netfw.model.check import Checked, checked_by
-from netfw.model.document import Document
 from netfw.model.ids import AgentId
-from netfw.model.text import check_host, check_text, check_token
+from netfw.model.json_document import JsonDocument
+from netfw.model.text_validation import check_host, check_text, check_token
+from netfw.model.validation import Validated, checked_by
 
 
 @frozen(kw_only=True)
-class Agent(Checked):
+class Agent(Validated):
     """One agent on one host, and when it was last heard of."""
 
     id: AgentId
@@ -28,7 +28,7 @@ class Agent(Checked):
     admin_up: bool = True
     alive: bool = False
     availability_zone: str | None = field(default=None, validator=optional(checked_by(check_host)))
-    configurations: Document = field(factory=Document)
+    configurations: JsonDocument = field(factory=JsonDocument)
     """Mappings, tunnel types, counts: whatever the agent says of itself."""
     resources_synced: bool | None = None
     created_at: datetime | None = None

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from attrs import field, fields, frozen
 from attrs.validators import optional
 
-from netfw.model.check import Checked, Fault, checked_by, outside
-from netfw.model.device import check_device_name
-from netfw.model.document import Document
+from netfw.model.device_names import check_device_name
+from netfw.model.json_document import JsonDocument
 from netfw.model.segment import VLAN_IDS
-from netfw.model.text import (
+from netfw.model.text_validation import (
     check_host,
     check_physical_network,
     check_socket_path,
     check_token,
 )
+from netfw.model.validation import Fault, Validated, checked_by, outside
 
 
 class VnicType(enum.StrEnum):
@@ -59,7 +59,7 @@ class VhostUserMode(enum.StrEnum):
 
 
 @frozen(kw_only=True)
-class VifDetails(Checked):
+class VifDetails(Validated):
     """What the hypervisor must know to plug the port."""
 
     port_filter: bool | None = None
@@ -79,7 +79,7 @@ class VifDetails(Checked):
     physical_network: str | None = field(
         default=None, validator=optional(checked_by(check_physical_network))
     )
-    other: Document = field(factory=Document)
+    other: JsonDocument = field(factory=JsonDocument)
     """What a vendor's driver says to its own plug-in of the hypervisor."""
 
     def _faults(self) -> Iterator[Fault]:
@@ -106,12 +106,12 @@ def _check_binding_host(text: str) -> None:
 
 
 @frozen(kw_only=True)
-class Binding(Checked):
+class Binding(Validated):
     """The host a port is on, and how it is plugged there.  No host: on none yet."""
 
     host: str = field(default="", validator=checked_by(_check_binding_host))
     vnic_type: VnicType = VnicType.NORMAL
     vif_type: str = field(default=VifType.UNBOUND.value, validator=checked_by(check_vif_type))
     vif_details: VifDetails = field(factory=VifDetails)
-    profile: Document = field(factory=Document)
+    profile: JsonDocument = field(factory=JsonDocument)
     """What the compute service says about the card; drivers read it, netfw does not."""

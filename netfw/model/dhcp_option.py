@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from attrs import field, frozen
 
-from netfw.model.check import Checked, Fault, checked_by, repeated
-from netfw.model.text import check_dhcp_option_name, check_dhcp_option_value
+from netfw.model.text_validation import check_dhcp_option_name, check_dhcp_option_value
+from netfw.model.validation import Fault, Validated, checked_by, repeated
 
 
 @frozen(kw_only=True)
-class DhcpOption(Checked):
+class DhcpOption(Validated):
     """One option, by name or number, for one family of addresses."""
 
     name: str = field(validator=checked_by(check_dhcp_option_name))

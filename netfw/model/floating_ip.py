@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from attrs import field, frozen
 
 from netfw.model.address import IpAddress, as_address, maybe_address
-from netfw.model.check import Fault, checked_by
+from netfw.model.common_fields import CommonFields, Owned, Status
 from netfw.model.ids import (
     FloatingIpId,
     NetworkId,
@@ -18,8 +18,8 @@ from netfw.model.ids import (
     RouterId,
 )
 from netfw.model.port_range import PortRange
-from netfw.model.standard import Owned, Standard, Status
-from netfw.model.text import check_dns_name
+from netfw.model.text_validation import check_dns_name
+from netfw.model.validation import Fault, checked_by
 
 
 @frozen(kw_only=True)
@@ -54,7 +54,7 @@ class ForwardedProtocol(enum.StrEnum):
 
 
 @frozen(kw_only=True)
-class PortForwarding(Standard):
+class PortForwarding(CommonFields):
     """Ports of a floating IP that lead to ports of an inside address."""
 
     id: PortForwardingId

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from attrs import field, frozen
 
-from netfw.model.check import Fault, checked_by, each, outside
+from netfw.model.common_fields import Named, Status
 from netfw.model.dhcp_option import DhcpOption, repeated_options
 from netfw.model.ids import AddressScopeId, NetworkId, QosPolicyId, SubnetId
 from netfw.model.segment import Provider
-from netfw.model.standard import Named, Status
-from netfw.model.text import check_dns_name, check_host
+from netfw.model.text_validation import check_dns_name, check_host
+from netfw.model.validation import Fault, checked_by, each, outside
 
 MTUS = range(68, 65536)
 """From the least an IPv4 host must take to the most an IP packet can be; 0 is not decided yet."""

@@ -17,11 +17,11 @@ from netfw.model.address import (
     maybe_mac,
 )
 from netfw.model.binding import Binding
-from netfw.model.check import Fault, checked_by, repeated
+from netfw.model.common_fields import Named, Status
 from netfw.model.dhcp_option import DhcpOption, repeated_options
 from netfw.model.ids import NetworkId, PortId, QosPolicyId, SecurityGroupId, SubnetId
-from netfw.model.standard import Named, Status
-from netfw.model.text import check_dns_name, check_token
+from netfw.model.text_validation import check_dns_name, check_token
+from netfw.model.validation import Fault, checked_by, repeated
 
 
 class IpAllocation(enum.StrEnum):

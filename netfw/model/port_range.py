@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from netfw.model.check import Checked, Fault, outside
+from netfw.model.validation import Fault, Validated, outside
 
 PORTS = range(1, 65536)
 
 
 @frozen
-class PortRange(Checked):
+class PortRange(Validated):
     """Ports of TCP, UDP and their like, both ends included."""
 
     first: int

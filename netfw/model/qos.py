@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from attrs import field, frozen
 
-from netfw.model.check import Checked, Fault, outside, repeated
+from netfw.model.common_fields import Named
 from netfw.model.ids import QosPolicyId, QosRuleId
 from netfw.model.security_group import Direction
-from netfw.model.standard import Named
+from netfw.model.validation import Fault, Validated, outside, repeated
 
 RATES = range(2**31)
 DSCP_MARKS = frozenset({0, *range(8, 41, 2), 46, 48, 56})
@@ -26,7 +26,7 @@ class AnyDirection(enum.StrEnum):
 
 
 @frozen(kw_only=True)
-class BandwidthLimit(Checked):
+class BandwidthLimit(Validated):
     """At most so many kilobits per second, with bursts of so many kilobits."""
 
     id: QosRuleId
@@ -39,7 +39,7 @@ class BandwidthLimit(Checked):
 
 
 @frozen(kw_only=True)
-class MinimumBandwidth(Checked):
+class MinimumBandwidth(Validated):
     """At least so many kilobits per second."""
 
     id: QosRuleId
@@ -51,7 +51,7 @@ class MinimumBandwidth(Checked):
 
 
 @frozen(kw_only=True)
-class PacketRateLimit(Checked):
+class PacketRateLimit(Validated):
     """At most so many thousand packets per second."""
 
     id: QosRuleId
@@ -64,7 +64,7 @@ class PacketRateLimit(Checked):
 
 
 @frozen(kw_only=True)
-class MinimumPacketRate(Checked):
+class MinimumPacketRate(Validated):
     """At least so many thousand packets per second."""
 
     id: QosRuleId
@@ -76,7 +76,7 @@ class MinimumPacketRate(Checked):
 
 
 @frozen(kw_only=True)
-class DscpMarking(Checked):
+class DscpMarking(Validated):
     """Every packet that leaves carries this mark."""
 
     id: QosRuleId

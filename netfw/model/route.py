@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from attrs import field, frozen
 
 from netfw.model.address import IpAddress, IpNetwork, as_address, as_network
-from netfw.model.check import Checked, Fault
+from netfw.model.validation import Fault, Validated
 
 
 @frozen(kw_only=True)
-class Route(Checked):
+class Route(Validated):
     """Where packets to a destination go next."""
 
     destination: IpNetwork = field(converter=as_network)

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from attrs import field, frozen
 
-from netfw.model.check import Checked, Fault, each, repeated
+from netfw.model.common_fields import Named, Status
 from netfw.model.ids import FlavorId, NetworkId, QosPolicyId, RouterId
 from netfw.model.port import FixedIp
 from netfw.model.route import Route
-from netfw.model.standard import Named, Status
-from netfw.model.text import check_host
+from netfw.model.text_validation import check_host
+from netfw.model.validation import Fault, Validated, each, repeated
 
 
 @frozen(kw_only=True)
-class ExternalGateway(Checked):
+class ExternalGateway(Validated):
     """How a router leads out."""
 
     network_id: NetworkId

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from attrs import field, frozen
 
 from netfw.model.address import IpNetwork, as_network, maybe_network
-from netfw.model.check import Fault, outside
+from netfw.model.common_fields import Named, Owned
 from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.port_range import PORTS, PortRange
 from netfw.model.protocol import ICMP, ICMPV6, PORTED
-from netfw.model.standard import Named, Owned
+from netfw.model.validation import Fault, outside
 
 
 class Direction(enum.StrEnum):

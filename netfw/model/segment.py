@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from attrs import field, frozen
 from attrs.validators import optional
 
-from netfw.model.check import Checked, Fault, checked_by, outside
+from netfw.model.common_fields import CommonFields
 from netfw.model.ids import NetworkId, SegmentId
-from netfw.model.standard import Standard
-from netfw.model.text import check_physical_network, check_text
+from netfw.model.text_validation import check_physical_network, check_text
+from netfw.model.validation import Fault, Validated, checked_by, outside
 
 VLAN_IDS = range(1, 4095)
 
@@ -44,7 +44,7 @@ SEGMENTATION_IDS = {
 
 
 @frozen(kw_only=True)
-class Provider(Checked):
+class Provider(Validated):
     """How a segment is carried.  Without an id where the type has ids: not allocated yet."""
 
     network_type: NetworkType
@@ -69,7 +69,7 @@ class Provider(Checked):
 
 
 @frozen(kw_only=True)
-class Segment(Standard):
+class Segment(CommonFields):
     """One part of a network, in itself one broadcast domain."""
 
     id: SegmentId

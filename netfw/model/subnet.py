@@ -15,11 +15,11 @@ from netfw.model.address import (
     as_network,
     maybe_address,
 )
-from netfw.model.check import Checked, Fault, each, repeated
+from netfw.model.common_fields import Named
 from netfw.model.ids import NetworkId, SegmentId, SubnetId, SubnetPoolId
 from netfw.model.route import Route
-from netfw.model.standard import Named
-from netfw.model.text import check_token
+from netfw.model.text_validation import check_token
+from netfw.model.validation import Fault, Validated, each, repeated
 
 
 class Ipv6Mode(enum.StrEnum):
@@ -34,7 +34,7 @@ _AUTOMATIC = (Ipv6Mode.SLAAC, Ipv6Mode.STATELESS)
 
 
 @frozen(kw_only=True)
-class AllocationPool(Checked):
+class AllocationPool(Validated):
     """Addresses that may be handed out, both ends included."""
 
     start: IpAddress = field(converter=as_address)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from attrs import field, frozen
 
-from netfw.model.check import Checked, Fault, outside, repeated
+from netfw.model.common_fields import Named, Status
 from netfw.model.ids import PortId, TrunkId
 from netfw.model.segment import VLAN_IDS
-from netfw.model.standard import Named, Status
+from netfw.model.validation import Fault, Validated, outside, repeated
 
 
 class SegmentationType(enum.StrEnum):
@@ -20,7 +20,7 @@ class SegmentationType(enum.StrEnum):
 
 
 @frozen(kw_only=True)
-class SubPort(Checked):
+class SubPort(Validated):
     """A port that the instance reaches through the parent port, under a VLAN tag."""
 
     port_id: PortId

@@ -12,7 +12,7 @@ from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.keys import NetworkKey
 from netfw.errors import NetfwError, NotFound
 from netfw.linux.station import Guard, Station, Stations
-from netfw.model.device import DHCP_NAMESPACE, dhcp_namespace
+from netfw.model.device_names import DHCP_NAMESPACE, dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.book import id_of
 

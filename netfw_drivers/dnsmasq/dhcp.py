@@ -34,7 +34,7 @@ from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Running, Superv
 from netfw.linux.process import ProcessDied as Died
 from netfw.linux.station import Stations
 from netfw.linux.tenure import Tenure
-from netfw.model.device import DHCP_NAMESPACE, dhcp_namespace
+from netfw.model.device_names import DHCP_NAMESPACE, dhcp_namespace
 from netfw.model.ids import NetworkId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.dnsmasq.access import why_unreachable

@@ -12,7 +12,7 @@ from netfw.errors import InvalidInput, NetfwError
 from netfw.linux.process.program import Program
 from netfw.linux.station.plan import plan_station
 from netfw.linux.station.values import FoundStation
-from netfw.model.device import dhcp_namespace
+from netfw.model.device_names import dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
 from netfw.plan import Operation, Stage
 from netfw_drivers.dnsmasq.entries import (

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.model.address import IpAddress
-from netfw.model.text import shown
+from netfw.model.text_validation import quote
 from netfw_drivers.dnsmasq.option_values import check_domain
 from netfw_drivers.dnsmasq.settings import Settings
 
@@ -55,7 +55,7 @@ def check_name(full: str) -> None:
     if len(full) > _LENGTH:
         raise ValueError(f"is longer than {_LENGTH} characters with its domain")
     if full.lower() in _WORDS or _LIKE_TIME.fullmatch(full) or _is_address(full):
-        raise ValueError(f"is a word of dnsmasq's, a time or an address: {shown(full)}")
+        raise ValueError(f"is a word of dnsmasq's, a time or an address: {quote(full)}")
 
 
 def _is_address(text: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from netfw.drivers.dhcp_option_table import Kind, Option
 from netfw.drivers.dhcp_options import check_client_id
 from netfw.model.address import IpAddress, as_address, as_network
-from netfw.model.text import check_dns_name, shown
+from netfw.model.text_validation import check_dns_name, quote
 
 LENGTH = {4: 255, 6: 800}
 """Bytes of an option's value at most; DHCPv6 allows more, but dnsmasq takes what is beyond the
@@ -36,13 +36,13 @@ def check_line(text: str) -> None:
     :raises ValueError: it would end the line, begin a comment or a quotation, or be stripped.
     """
     if not _PRINTABLE.fullmatch(text):
-        raise ValueError(f"has other than printable ASCII characters: {shown(text)}")
+        raise ValueError(f"has other than printable ASCII characters: {quote(text)}")
     if '"' in text:
-        raise ValueError(f"has a quotation mark, which dnsmasq takes out: {shown(text)}")
+        raise ValueError(f"has a quotation mark, which dnsmasq takes out: {quote(text)}")
     if " #" in text or text.startswith("#"):
-        raise ValueError(f"has a # that dnsmasq takes for a comment: {shown(text)}")
+        raise ValueError(f"has a # that dnsmasq takes for a comment: {quote(text)}")
     if text != text.strip():
-        raise ValueError(f"begins or ends with a space: {shown(text)}")
+        raise ValueError(f"begins or ends with a space: {quote(text)}")
 
 
 def render_value(option: Option, version: int, value: str) -> str:
@@ -82,7 +82,7 @@ def _address(word: str, version: int) -> IpAddress:
 def _routes(value: str, version: int) -> Rendered:
     words = [word.strip() for word in value.split(",")]
     if len(words) % 2:
-        raise ValueError(f"is no list of PREFIX,NEXTHOP,...: {shown(value)}")
+        raise ValueError(f"is no list of PREFIX,NEXTHOP,...: {quote(value)}")
     texts, size = [], 0
     for prefix, nexthop in zip(words[::2], words[1::2], strict=True):
         network, address = as_network(prefix), as_address(nexthop)
@@ -98,7 +98,7 @@ def _whole(size: int) -> Callable[[str, int], Rendered]:
 
     def render(value: str, version: int) -> Rendered:
         if not re.fullmatch(r"-?[0-9]{1,10}", value) or not low <= int(value) <= high:
-            raise ValueError(f"is no whole number from {low} to {high}: {shown(value)}")
+            raise ValueError(f"is no whole number from {low} to {high}: {quote(value)}")
         return value, size
 
     return render
@@ -107,7 +107,7 @@ def _whole(size: int) -> Callable[[str, int], Rendered]:
 def _time(value: str, version: int) -> Rendered:
     found = _TIME.fullmatch(value.lower())
     if not found or int(found[1]) * _SECONDS[found[2]] > _INT_MAX:
-        raise ValueError(f"is no time such as 3600, 60m or 12h: {shown(value)}")
+        raise ValueError(f"is no time such as 3600, 60m or 12h: {quote(value)}")
     return value, 4
 
 
@@ -124,7 +124,7 @@ def _servers(value: str, version: int) -> Rendered:
 
 def _octets(value: str, version: int) -> Rendered:
     if _LIKE_NUMBER.fullmatch(value):
-        raise ValueError(f"is a number; write bytes in hexadecimal such as 0a:ff: {shown(value)}")
+        raise ValueError(f"is a number; write bytes in hexadecimal such as 0a:ff: {quote(value)}")
     return _free(value, version)
 
 
@@ -135,7 +135,7 @@ def _text(value: str, version: int) -> Rendered:
 def _texts(value: str, version: int) -> Rendered:
     words = value.split(",")
     if any(not word or word != word.strip() for word in words):
-        raise ValueError(f"has an empty part, or spaces around one: {shown(value)}")
+        raise ValueError(f"has an empty part, or spaces around one: {quote(value)}")
     return value, sum(2 + len(word) for word in words)
 
 
@@ -143,14 +143,14 @@ def _free(value: str, version: int) -> Rendered:
     if _BYTES.fullmatch(value):
         return value, value.count(":") + 1
     if version == 4 and _LIKE_BYTES.fullmatch(value):
-        raise ValueError(f"is nearly bytes in hexadecimal such as 0a:ff:12: {shown(value)}")
+        raise ValueError(f"is nearly bytes in hexadecimal such as 0a:ff:12: {quote(value)}")
     if _NUMBER.fullmatch(value) and int(value.rstrip("bsi")) <= _INT_MAX:
         return value, 4
     if _LIKE_NUMBER.fullmatch(value):
-        raise ValueError(f"is nearly a number up to {_INT_MAX}: {shown(value)}")
+        raise ValueError(f"is nearly a number up to {_INT_MAX}: {quote(value)}")
     if _LIKE_ADDRESSES[version].fullmatch(value):
         if version == 6 and "[" not in value:
-            raise ValueError(f"is an address only in brackets: {shown(value)}")
+            raise ValueError(f"is an address only in brackets: {quote(value)}")
         return _routes(value, version) if "/" in value else _addresses(value, version)
     return _text(value, version)
 
@@ -182,7 +182,7 @@ def check_domain(name: str) -> None:
     check_dns_name(name)
     labels = name.removesuffix(".").split(".")
     if name != name.lower() and any(label[2:4] == "--" for label in labels):
-        raise ValueError(f"has -- in third place and a capital letter: {shown(name)}")
+        raise ValueError(f"has -- in third place and a capital letter: {quote(name)}")
 
 
 def render_client_id(value: str) -> str:

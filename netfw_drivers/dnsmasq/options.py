@@ -18,7 +18,7 @@ from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import PortId
 from netfw.model.subnet import Subnet
-from netfw.model.text import check_dhcp_option_name
+from netfw.model.text_validation import check_dhcp_option_name
 from netfw_drivers.dnsmasq.modes import served, subnet_tag
 from netfw_drivers.dnsmasq.names import domain_of
 from netfw_drivers.dnsmasq.option_values import render_value

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from netfw.drivers.dhcp import DhcpNetwork
 from netfw.linux.dns_probe import Server, silent_servers
 from netfw.linux.process import Supervisor, is_asleep
-from netfw.model.device import dhcp_namespace
+from netfw.model.device_names import dhcp_namespace
 from netfw.model.ids import NetworkId
 from netfw_drivers.dnsmasq.steps import process_key
 

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPlace, DhcpPort
 from netfw.errors import InvalidInput
-from netfw.model.device import check_device_name
+from netfw.model.device_names import check_device_name
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.command import command_line

@@ -13,7 +13,7 @@ from oslo_config import cfg
 from netfw.conf.places import STATE_PATH, in_state_path
 from netfw.errors import ConfigError
 from netfw.model.address import IpAddress, as_address
-from netfw.model.text import check_dns_name, check_text
+from netfw.model.text_validation import check_dns_name, check_text
 
 COMMAND = "dnsmasq_command"
 """The option that names the program."""

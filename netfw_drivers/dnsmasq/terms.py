@@ -10,7 +10,7 @@ from netfw.drivers.dhcp import DhcpNetwork, DhcpPlace, ServerPort
 from netfw.errors import InvalidInput
 from netfw.linux.process.program import OnDeath, Program
 from netfw.linux.station.values import Station
-from netfw.model.device import dhcp_namespace
+from netfw.model.device_names import dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.files import Files
 from netfw_drivers.dnsmasq.rendering import NetworkText, render_network

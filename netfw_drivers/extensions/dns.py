@@ -18,7 +18,7 @@ from netfw.model.address import IpAddress
 from netfw.model.network import Network
 from netfw.model.port import DnsAssignment, Port
 from netfw.model.resource import Kind, Resource
-from netfw.model.text import TEXT_LENGTH, check_dns_name
+from netfw.model.text_validation import TEXT_LENGTH, check_dns_name
 
 NAME, DOMAIN = "dns_name", "dns_domain"
 LABEL_LENGTH = 63

@@ -17,8 +17,8 @@ from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.change import Change
 from netfw.drivers.notifier import Notifier
 from netfw.errors import BackendUnavailable, ConfigError
+from netfw.model.common_fields import Status
 from netfw.model.port import Port
-from netfw.model.standard import Status
 from netfw_drivers.notifiers.posting import Poster
 
 LOG = logging.getLogger(__name__)

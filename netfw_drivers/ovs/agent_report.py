@@ -7,9 +7,9 @@ from typing import Any, Self
 
 from attrs import frozen
 
-from netfw.model.device import check_device_name
-from netfw.model.document import Document
-from netfw.model.text import check_socket_path, check_token
+from netfw.model.device_names import check_device_name
+from netfw.model.json_document import JsonDocument
+from netfw.model.text_validation import check_socket_path, check_token
 
 
 @frozen(kw_only=True)
@@ -25,7 +25,7 @@ class AgentReport:
     hybrid_plug: bool
 
     @classmethod
-    def of(cls, configurations: Document) -> Self:
+    def of(cls, configurations: JsonDocument) -> Self:
         """The report in *configurations*; whatever is not there is taken for nothing.
 
         :raises ValueError: something there is not what agents write.

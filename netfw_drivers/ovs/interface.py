@@ -18,7 +18,7 @@ from netfw.errors import BackendUnavailable, NetfwError, NotFound, OperationRefu
 from netfw.linux import netns
 from netfw.linux.network import Network
 from netfw.linux.values import Link
-from netfw.model.device import device_name
+from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.ovs.operations import AddPort, SetColumns
 from netfw.ovs.ovsdb import DEFAULT_REMOTE, Ovsdb, share_ovsdb

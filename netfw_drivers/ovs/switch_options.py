@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from netfw.errors import ConfigError
 from netfw.model.address import IpAddress, as_address
-from netfw.model.device import check_device_name
+from netfw.model.device_names import check_device_name
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb import DEFAULT_PAUSE, DEFAULT_REMOTE
 from netfw_drivers.ovs.seconds import Seconds

@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from netfw.drivers.switch_values import Endpoint
 from netfw.model.address import IpAddress
-from netfw.model.device import DEVICE_NAME_LENGTH
+from netfw.model.device_names import DEVICE_NAME_LENGTH
 from netfw.model.segment import NetworkType
 
 _HASH_LENGTH = 6

@@ -9,8 +9,8 @@ from attrs import field, frozen
 from oslo_config import cfg
 
 from netfw.errors import ConfigError
-from netfw.model.check import outside
 from netfw.model.network import MTUS
+from netfw.model.validation import outside
 
 IP_HEADER = {4: 20, 6: 40}
 ETHERNET_HEADER = 14

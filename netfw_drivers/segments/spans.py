@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn
 
 from netfw.errors import ConfigError
-from netfw.model.check import outside
 from netfw.model.segment import VLAN_IDS
-from netfw.model.text import check_physical_network
+from netfw.model.text_validation import check_physical_network
+from netfw.model.validation import outside
 
 Span = tuple[int, int]
 """The first and the last number of a range."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from netfw.drivers.interest import Service
 from netfw.messaging.file import FileSource, render_topology
 from netfw.messaging.reach import Assignment, Item
+from netfw.model.common_fields import Status
 from netfw.model.resource import Ref, ref
-from netfw.model.standard import Status
 
 Key = Ref | Assignment
 

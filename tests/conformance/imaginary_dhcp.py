@@ -17,11 +17,11 @@ from netfw.drivers.events import Sink
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NetfwError
 from netfw.model.address import IpAddress, IpInterface
-from netfw.model.device import dhcp_namespace
+from netfw.model.device_names import dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.route import Route
 from netfw.model.subnet import Ipv6Mode, Subnet
-from netfw.model.text import check_dhcp_option_name, check_dns_name, check_text
+from netfw.model.text_validation import check_dhcp_option_name, check_dns_name, check_text
 from netfw.plan import Outcome, Update
 from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
 from tests.conformance.imaginary_dhcp_machine import Entry, Machine, Serving

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from netfw.drivers.interest import Service
 from netfw.messaging.memory import MemorySource
 from netfw.messaging.reach import Assignment, Item
+from netfw.model.common_fields import Status
 from netfw.model.resource import Ref
-from netfw.model.standard import Status
 
 
 class MemoryWorld:

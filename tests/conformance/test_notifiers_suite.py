@@ -13,8 +13,8 @@ from attrs import evolve
 from netfw.drivers.change import Change
 from netfw.drivers.notifier import Notifier
 from netfw.errors import BackendBroken, BackendUnavailable
+from netfw.model.common_fields import Status
 from netfw.model.ids import PortId
-from netfw.model.standard import Status
 from netfw.testing.conformance.mechanism_scene import NETWORK, PORT
 from netfw.testing.conformance.notifier import CONTRACTS, NotifierConformance, Setting
 from netfw.testing.conformance.promises import unproven

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import Attachment
-from netfw.model.device import device_name
+from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb import share_ovsdb
 from netfw.testing.conformance.interface import InterfaceDriverConformance

@@ -23,9 +23,9 @@ from netfw.drivers.state_source import Delta
 from netfw.errors import BackendUnavailable, CursorLost, RequestError
 from netfw.messaging.remote import RemoteSource
 from netfw.model.agent import Agent
-from netfw.model.document import Document
+from netfw.model.common_fields import Status
+from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
-from netfw.model.standard import Status
 from netfw.model.subnet import Subnet
 from netfw_drivers.local.transport import LocalTransport
 
@@ -53,7 +53,7 @@ def heartbeats(start: bool) -> Iterator[Report]:
             host=HOST,
             topic="N/A",
             availability_zone=zone,
-            configurations=Document(configurations),
+            configurations=JsonDocument(configurations),
         )
         yield Heartbeat(agent=agent, start=start)
 

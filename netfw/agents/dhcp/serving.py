@@ -171,7 +171,9 @@ class Serving:
         server = self.answers[wish.request.network] = wish.server(port)
         return server
 
-    def _converge_proxy(self, network: NetworkId, server: ServerPort, wanted: Proxying | None) -> None:
+    def _converge_proxy(
+        self, network: NetworkId, server: ServerPort, wanted: Proxying | None
+    ) -> None:
         """Have metadata requests of the network led to the metadata agent, or not."""
         key = None if wanted is None else wanted.key
         self._drop_proxies(network, but=key)

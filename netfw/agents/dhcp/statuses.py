@@ -9,10 +9,10 @@ from netfw.agents.dhcp.ledger import Settled
 from netfw.drivers.interest import Service
 from netfw.drivers.keys import PortKey
 from netfw.drivers.reports import StatusReport
+from netfw.model.common_fields import Status
 from netfw.model.ids import PortId
 from netfw.model.port import Port
 from netfw.model.resource import ref
-from netfw.model.standard import Status
 
 
 class Statuses:

@@ -11,10 +11,10 @@ from netfw.drivers.interest import Service
 from netfw.drivers.keys import PortKey
 from netfw.drivers.reports import StatusReport
 from netfw.drivers.switch_values import Admission
+from netfw.model.common_fields import Status
 from netfw.model.ids import PortId
 from netfw.model.port import Port
 from netfw.model.resource import ref
-from netfw.model.standard import Status
 from netfw.plan import Outcome
 
 

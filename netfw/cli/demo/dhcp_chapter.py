@@ -11,7 +11,7 @@ from typing import Any
 from netfw.cli.demo.agent_chapter import reached
 from netfw.cli.demo.server_chapter import Cloud
 from netfw.cli.narration import Narration
-from netfw.model.device import DHCP_NAMESPACE
+from netfw.model.device_names import DHCP_NAMESPACE
 from netfw.testing.lab.dhcp_client import Udhcpc
 from netfw.testing.lab.dhcp_lease import Lease
 from netfw.testing.lab.instance import Instance

@@ -6,7 +6,7 @@ from attrs import field, frozen
 
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import Family
-from netfw.model.text import counted
+from netfw.model.text_validation import counted
 
 
 @frozen

@@ -23,9 +23,9 @@ from netfw.messaging.file.sections import (
     Reference,
 )
 from netfw.model.resource import Kind, Ref
-from netfw.model.text import shown
+from netfw.model.text_validation import quote
 from netfw.model.wire.codec import describe, join
-from netfw.model.wire.tables import TABLES
+from netfw.model.wire.resource_codecs import CODECS
 
 
 @define(kw_only=True)
@@ -182,7 +182,7 @@ def _hosts(file: str, value: Mapping[str, Any], found: Gathered) -> None:
 def _identify(entry: Entry, kind: Kind, found: Gathered) -> None:
     body, name = entry.body, entry.body.get("name")
     given = body.get("id")
-    named = "name" in TABLES[kind].names
+    named = "name" in CODECS[kind].names
     if given is None and named and isinstance(name, str) and name:
         given = name
     if isinstance(given, str) and given:
@@ -209,7 +209,7 @@ def _identify(entry: Entry, kind: Kind, found: Gathered) -> None:
 
 
 def _own(entry: Entry, project: object) -> None:
-    owned = entry.kind is not None and PROJECT in TABLES[entry.kind].names
+    owned = entry.kind is not None and PROJECT in CODECS[entry.kind].names
     if project is not None and owned and "tenant_id" not in entry.body:
         entry.body.setdefault(PROJECT, project)
 
@@ -222,4 +222,4 @@ def _copy(value: Any) -> Any:
 
 
 def _step(key: object) -> str:
-    return key if isinstance(key, str) and key.isidentifier() else shown(str(key))
+    return key if isinstance(key, str) and key.isidentifier() else quote(str(key))

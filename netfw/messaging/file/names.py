@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 from netfw.errors import nearest
 from netfw.messaging.file.sections import Reference
 from netfw.model.resource import Kind, Ref
-from netfw.model.text import shown
+from netfw.model.text_validation import quote
 from netfw.model.wire.codec import join
 from netfw.model.wire.scalars import ID
 
@@ -84,9 +84,9 @@ class Index:
             return next(iter(found))
         word = kind.replace("_", " ")
         if found:
-            raise ValueError(f"{len(found)} entries are called {shown(name)}; give the id")
+            raise ValueError(f"{len(found)} entries are called {quote(name)}; give the id")
         near = nearest(name, names) if len(name) < 64 else ""
-        raise ValueError(f"there is no {word} {shown(name)} in the file{near}")
+        raise ValueError(f"there is no {word} {quote(name)} in the file{near}")
 
 
 def rename(body: Body, reference: Reference) -> Iterator[Found]:

@@ -19,7 +19,7 @@ from attrs import frozen
 
 from netfw.messaging.file.fault import Fault
 from netfw.messaging.file.yaml_events import Lines, Refused, build
-from netfw.model.text import shown
+from netfw.model.text_validation import quote
 
 SIZE: Final = 16 * 2**20
 """Bytes of one file."""
@@ -108,7 +108,7 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for key, inner in pairs:
         if key in value:
-            raise Refused(f"the key {shown(key)} is twice in one object")
+            raise Refused(f"the key {quote(key)} is twice in one object")
         value[key] = inner
     return value
 
@@ -125,7 +125,7 @@ def _limit(value: object) -> None:
             raise Refused(f"is nested more than {DEPTH} deep")
         for each in level:
             if isinstance(each, str) and not each.isascii() and _HALF.search(each):
-                raise Refused(f"{shown(each)} has half a character (a lone surrogate)")
+                raise Refused(f"{quote(each)} has half a character (a lone surrogate)")
         level = [inner for outer in level for inner in _within(outer)]
         depth += 1
 

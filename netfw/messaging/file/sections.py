@@ -10,13 +10,13 @@ from attrs import field, frozen
 
 from netfw.drivers.interest import Service
 from netfw.model.address import IpAddress
-from netfw.model.check import Checked, Fault
 from netfw.model.ids import NetworkId, RouterId
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType
+from netfw.model.validation import Fault, Validated
 from netfw.model.wire.codec import Faulty, Listed, Nullable, Scalar, describe
+from netfw.model.wire.object_codec import Attribute, ObjectCodec
 from netfw.model.wire.scalars import ADDRESS, DEVICE_NAME, HOST, ID, PHYSICAL_NETWORK, TEXT, choice
-from netfw.model.wire.shape import Attribute, Shape
 
 HOSTS: Final = "hosts"
 ASSIGNMENTS: Final = "assignments"
@@ -156,7 +156,7 @@ class StatedHost:
     description: str = ""
 
 
-STATED_HOST: Final = Shape(
+STATED_HOST: Final = ObjectCodec(
     StatedHost,
     (
         Attribute("local_ip", Nullable(ADDRESS)),
@@ -169,7 +169,7 @@ STATED_HOST: Final = Shape(
 
 
 @frozen(kw_only=True)
-class StatedAssignment(Checked):
+class StatedAssignment(Validated):
     """Which host serves a network with DHCP, or runs a router."""
 
     service: Service
@@ -191,7 +191,7 @@ class StatedAssignment(Checked):
             yield other, f"means nothing for {self.service}"
 
 
-STATED_ASSIGNMENT: Final = Shape(
+STATED_ASSIGNMENT: Final = ObjectCodec(
     StatedAssignment,
     (
         Attribute("service", choice(Service)),

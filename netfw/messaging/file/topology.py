@@ -25,16 +25,16 @@ from netfw.messaging.file.names import id_by_content, id_of
 from netfw.messaging.file.sections import STATED_ASSIGNMENT, STATED_HOST, StatedHost
 from netfw.messaging.reach import Assignment, Item
 from netfw.model.agent import Agent
-from netfw.model.document import Document
 from netfw.model.ids import AgentId, NetworkId, SegmentId
+from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.segment import Provider, Segment
 from netfw.model.subnet import Subnet
-from netfw.model.text import check_host
+from netfw.model.text_validation import check_host
 from netfw.model.wire import parse
 from netfw.model.wire.codec import Faulty
-from netfw.model.wire.shape import Shape
+from netfw.model.wire.object_codec import ObjectCodec
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -149,7 +149,7 @@ class _Build:
                 hosts[name] = host
         return hosts
 
-    def _parse(self, shape: Shape[T], entry: Entry) -> T | None:
+    def _parse(self, shape: ObjectCodec[T], entry: Entry) -> T | None:
         try:
             return shape.parse(entry.body)
         except ValueError as exc:
@@ -237,5 +237,5 @@ def _agent(name: str, host: StatedHost, facts: Mapping[str, object]) -> Agent:
         alive=True,
         description=host.description,
         availability_zone=host.availability_zone,
-        configurations=Document(facts),
+        configurations=JsonDocument(facts),
     )

@@ -9,7 +9,7 @@ from typing import Any, Final
 import yaml  # type: ignore[import-untyped]
 from attrs import define, field, frozen
 
-from netfw.model.text import shown
+from netfw.model.text_validation import quote
 
 Lines = Mapping[str, int]
 Located = tuple[str, int, str]
@@ -106,7 +106,7 @@ class _Builder:
 
     def _scalar(self, event: Any, line: int) -> None:
         if event.tag not in (None, "!", _TEXT):
-            raise Refused(f"the tag {shown(event.tag)} is not taken", self._path(), line)
+            raise Refused(f"the tag {quote(event.tag)} is not taken", self._path(), line)
         plain = not event.style and event.tag is None
         if self._wants_key():
             self._key(event.value, line, plain)
@@ -116,7 +116,7 @@ class _Builder:
 
     def _begin(self, event: Any, line: int) -> None:
         if event.tag not in (None, "!"):
-            raise Refused(f"the tag {shown(event.tag)} is not taken", self._path(), line)
+            raise Refused(f"the tag {quote(event.tag)} is not taken", self._path(), line)
         if self._wants_key():
             raise Refused("a key must be a text", self._path(), line)
         if len(self._open) >= self._depth:
@@ -182,7 +182,7 @@ class _Builder:
 
 
 def _shown_key(key: str) -> str:
-    return key if _PLAIN_KEY.fullmatch(key) else shown(key)
+    return key if _PLAIN_KEY.fullmatch(key) else quote(key)
 
 
 def _resolved(text: str) -> str | int | bool | None:

@@ -27,9 +27,10 @@ from netfw.drivers.state_source import Cursor
 from netfw.errors import InvalidInput, NotSupported
 from netfw.messaging.remote.tolerance import Understanding, pruned
 from netfw.model.resource import Kind, Ref
-from netfw.model.wire import TABLES
+from netfw.model.wire import CODECS
 from netfw.model.wire.codec import Codec, Faulty, Json, Listed, Nullable, Scalar, describe
 from netfw.model.wire.common import STATUS
+from netfw.model.wire.object_codec import Attribute, ObjectCodec, Tagged
 from netfw.model.wire.scalars import (
     ADDRESS,
     BOOLEAN,
@@ -42,7 +43,6 @@ from netfw.model.wire.scalars import (
     TOKEN,
     choice,
 )
-from netfw.model.wire.shape import Attribute, Shape, Tagged
 
 MANY: Final = 65_536
 REASON_LENGTH: Final = 2_000
@@ -80,11 +80,11 @@ def _render_nothing(value: None) -> Json:
     return None
 
 
-PORT: Final = TABLES[Kind.PORT]
+PORT: Final = CODECS[Kind.PORT]
 SERVICE: Final = choice(Service)
-REF: Final = Shape(Ref, (Attribute("kind", choice(Kind)), Attribute("id", ID)))
-CURSOR: Final = Shape(Cursor, (Attribute("epoch", TOKEN), Attribute("seq", REVISION)))
-INTEREST: Final = Shape(
+REF: Final = ObjectCodec(Ref, (Attribute("kind", choice(Kind)), Attribute("id", ID)))
+CURSOR: Final = ObjectCodec(Cursor, (Attribute("epoch", TOKEN), Attribute("seq", REVISION)))
+INTEREST: Final = ObjectCodec(
     Interest,
     (Attribute("host", HOST), Attribute("services", Listed(SERVICE, frozenset))),
 )
@@ -98,7 +98,7 @@ REPORT: Final = Tagged(
     "type",
     MappingProxyType(
         {
-            "status": Shape(
+            "status": ObjectCodec(
                 StatusReport,
                 (
                     *_ABOUT,
@@ -106,11 +106,11 @@ REPORT: Final = Tagged(
                     Attribute("reason", Scalar(_parse_reason, str)),
                 ),
             ),
-            "role": Shape(RoleReport, (*_ABOUT, Attribute("role", choice(HaRole)))),
-            "heartbeat": Shape(
+            "role": ObjectCodec(RoleReport, (*_ABOUT, Attribute("role", choice(HaRole)))),
+            "heartbeat": ObjectCodec(
                 Heartbeat,
                 (
-                    Attribute("agent", TABLES[Kind.AGENT]),
+                    Attribute("agent", CODECS[Kind.AGENT]),
                     Attribute("counts", Scalar(_parse_counts, dict)),
                     Attribute("start", BOOLEAN),
                 ),
@@ -128,23 +128,23 @@ class Dialogue:
     """A kind of request, and what its answer is."""
 
     name: str
-    request: Shape[Any]
+    request: ObjectCodec[Any]
     answer: Codec[Any]
 
 
 DIALOGUES: Final = (
     Dialogue(
         "ensure_dhcp_port",
-        Shape(
+        ObjectCodec(
             EnsureDhcpPort,
             (_NETWORK, _HOST, Attribute("subnets", Listed(ID, frozenset))),
         ),
         PORT,
     ),
-    Dialogue("release_dhcp_port", Shape(ReleaseDhcpPort, (_NETWORK, _HOST)), NOTHING),
+    Dialogue("release_dhcp_port", ObjectCodec(ReleaseDhcpPort, (_NETWORK, _HOST)), NOTHING),
     Dialogue(
         "find_ports",
-        Shape(
+        ObjectCodec(
             FindPorts,
             (
                 Attribute("address", ADDRESS),
@@ -154,17 +154,17 @@ DIALOGUES: Final = (
         ),
         PORTS,
     ),
-    Dialogue("ensure_gateway_port", Shape(EnsureGatewayPort, (_NETWORK, _HOST)), PORT),
-    Dialogue("ensure_host_mac", Shape(EnsureHostMac, (_HOST,)), MAC),
-    Dialogue("enabled_services", Shape(EnabledServices, ()), Listed(TEXT, frozenset)),
+    Dialogue("ensure_gateway_port", ObjectCodec(EnsureGatewayPort, (_NETWORK, _HOST)), PORT),
+    Dialogue("ensure_host_mac", ObjectCodec(EnsureHostMac, (_HOST,)), MAC),
+    Dialogue("enabled_services", ObjectCodec(EnabledServices, ()), Listed(TEXT, frozenset)),
     Dialogue(
         "set_prefix",
-        Shape(SetPrefix, (Attribute("subnet", ID), Attribute("prefix", Nullable(PREFIX)))),
+        ObjectCodec(SetPrefix, (Attribute("subnet", ID), Attribute("prefix", Nullable(PREFIX)))),
         NOTHING,
     ),
     Dialogue(
         "resolve_devices",
-        Shape(ResolveDevices, (Attribute("ports", Listed(ID, frozenset, limit=MANY)),)),
+        ObjectCodec(ResolveDevices, (Attribute("ports", Listed(ID, frozenset, limit=MANY)),)),
         PORTS,
     ),
 )

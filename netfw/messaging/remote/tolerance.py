@@ -13,9 +13,9 @@ from typing import Any
 
 from netfw.errors import InvalidInput
 from netfw.model.resource import Kind, Resource
-from netfw.model.wire import TABLES, parse
+from netfw.model.wire import CODECS, parse
 from netfw.model.wire.codec import Listed, Nullable, Several
-from netfw.model.wire.shape import Attribute, Inline, Shape, Tagged
+from netfw.model.wire.object_codec import Attribute, Inline, ObjectCodec, Tagged
 
 LOG = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ REMEMBERED = 10_000
 def pruned(codec: object, raw: Any) -> Any:
     """*raw* without what *codec* does not know the name of."""
     match codec:
-        case Shape() if isinstance(raw, Mapping):
+        case ObjectCodec() if isinstance(raw, Mapping):
             return dict(_known(codec, raw))
         case Nullable() if raw is not None:
             return pruned(codec.codec, raw)
@@ -40,7 +40,7 @@ def pruned(codec: object, raw: Any) -> Any:
     return raw
 
 
-def _known(shape: Shape[Any], raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _known(shape: ObjectCodec[Any], raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     derived = {each.name for each in shape.derived}
     for name, value in raw.items():
         if name in derived or (shape.rest is not None and name not in shape.names):
@@ -81,7 +81,7 @@ class Understanding:
             return parse(known, body)
         except InvalidInput as refused:
             try:
-                found = parse(known, pruned(TABLES[known], body))
+                found = parse(known, pruned(CODECS[known], body))
             except InvalidInput as exc:
                 id = body.get("id") if isinstance(body, Mapping) else None
                 self.say(f"{self._peer} has a {known} {id} that is skipped: {exc}")

@@ -1,6 +1,6 @@
 """Resources as API and message bodies, and back.
 
-Names and forms are those of the OpenStack Networking API v2; :data:`TABLES` declares them.
+Names and forms are those of the OpenStack Networking API v2; :data:`CODECS` declares them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any, cast
 from netfw.errors import InvalidInput
 from netfw.model.resource import Kind, Resource, kind_of
 from netfw.model.wire.codec import Faulty, Json
-from netfw.model.wire.tables import TABLES
+from netfw.model.wire.resource_codecs import CODECS
 
-__all__ = ["TABLES", "Json", "parse", "render"]
+__all__ = ["CODECS", "Json", "parse", "render"]
 
 
 def parse(kind: Kind, body: object) -> Resource:
@@ -22,7 +22,7 @@ def parse(kind: Kind, body: object) -> Resource:
         (``fixed_ips[0].ip_address``); what concerns the body as a whole has the path of its kind.
     """
     try:
-        return cast(Resource, TABLES[kind].parse(body))
+        return cast(Resource, CODECS[kind].parse(body))
     except Faulty as exc:
         raise InvalidInput(exc.faults) from exc
     except ValueError as exc:
@@ -31,4 +31,4 @@ def parse(kind: Kind, body: object) -> Resource:
 
 def render(resource: Resource) -> dict[str, Any]:
     """*resource* as a body: nothing but str, int, bool, None, list and dict."""
-    return TABLES[kind_of(resource)].render(resource)
+    return CODECS[kind_of(resource)].render(resource)

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from attrs import field, frozen
 
-from netfw.model.text import shown
+from netfw.model.text_validation import quote
 
 T = TypeVar("T")
 
@@ -134,7 +134,7 @@ def describe(raw: object) -> str:
     if raw is None:
         return "null"
     if isinstance(raw, str):
-        return shown(raw)
+        return quote(raw)
     if isinstance(raw, bool | float):
         return repr(raw)
     if isinstance(raw, int):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from netfw.model.common_fields import Status
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.port import FixedIp
 from netfw.model.route import Route
 from netfw.model.security_group import Direction
-from netfw.model.standard import Status
 from netfw.model.wire.codec import Listed, Nullable
+from netfw.model.wire.object_codec import Attribute, ObjectCodec
 from netfw.model.wire.scalars import (
     ADDRESS,
     BOOLEAN,
@@ -23,7 +24,6 @@ from netfw.model.wire.scalars import (
     TIME,
     choice,
 )
-from netfw.model.wire.shape import Attribute, Shape
 
 STATUS = choice(Status)
 DIRECTION = choice(Direction, fold=True)
@@ -47,7 +47,7 @@ IDENTITY = Attribute("id", ID)
 ADMIN_STATE = Attribute("admin_state_up", BOOLEAN, "admin_up")
 QOS_POLICY_ID = Attribute("qos_policy_id", Nullable(ID))
 
-DHCP_OPTION = Shape(
+DHCP_OPTION = ObjectCodec(
     DhcpOption,
     (
         Attribute("opt_name", DHCP_OPTION_NAME, "name"),
@@ -55,11 +55,11 @@ DHCP_OPTION = Shape(
         Attribute("ip_version", IP_VERSION),
     ),
 )
-FIXED_IP = Shape(
+FIXED_IP = ObjectCodec(
     FixedIp,
     (Attribute("subnet_id", ID), Attribute("ip_address", ADDRESS, "address")),
 )
-ROUTE = Shape(
+ROUTE = ObjectCodec(
     Route,
     (Attribute("destination", PREFIX), Attribute("nexthop", ADDRESS)),
 )

@@ -18,6 +18,7 @@ from netfw.model.wire.common import (
     STATUS,
     ZONES,
 )
+from netfw.model.wire.object_codec import Attribute, Derived, Inline, ObjectCodec
 from netfw.model.wire.scalars import (
     ADDRESS,
     BOOLEAN,
@@ -31,11 +32,10 @@ from netfw.model.wire.scalars import (
     TOKEN,
     choice,
 )
-from netfw.model.wire.shape import Attribute, Derived, Inline, Shape
 
 
-def _provider(prefix: str) -> Shape[Provider]:
-    return Shape(
+def _provider(prefix: str) -> ObjectCodec[Provider]:
+    return ObjectCodec(
         Provider,
         (
             Attribute(f"{prefix}network_type", choice(NetworkType), "network_type"),
@@ -45,7 +45,7 @@ def _provider(prefix: str) -> Shape[Provider]:
     )
 
 
-SEGMENT = Shape(
+SEGMENT = ObjectCodec(
     Segment,
     (
         IDENTITY,
@@ -55,7 +55,7 @@ SEGMENT = Shape(
         *STANDARD,
     ),
 )
-NETWORK = Shape(
+NETWORK = ObjectCodec(
     Network,
     (
         IDENTITY,
@@ -85,7 +85,7 @@ NETWORK = Shape(
         Attribute("ipv6_address_scope", Nullable(ID)),
     ),
 )
-SUBNET = Shape(
+SUBNET = ObjectCodec(
     Subnet,
     (
         IDENTITY,
@@ -95,7 +95,11 @@ SUBNET = Shape(
         Attribute("gateway_ip", Nullable(ADDRESS), "gateway"),
         Attribute(
             "allocation_pools",
-            Listed(Shape(AllocationPool, (Attribute("start", ADDRESS), Attribute("end", ADDRESS)))),
+            Listed(
+                ObjectCodec(
+                    AllocationPool, (Attribute("start", ADDRESS), Attribute("end", ADDRESS))
+                )
+            ),
         ),
         Attribute("dns_nameservers", Listed(ADDRESS)),
         Attribute("host_routes", Listed(ROUTE)),

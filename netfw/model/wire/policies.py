@@ -16,14 +16,14 @@ from netfw.model.qos import (
 from netfw.model.security_group import AddressGroup, Ethertype, SecurityGroup, SecurityGroupRule
 from netfw.model.wire.codec import Listed, Nullable
 from netfw.model.wire.common import DIRECTION, IDENTITY, NAMED, OWNED
+from netfw.model.wire.object_codec import Attribute, ObjectCodec, Tagged
 from netfw.model.wire.scalars import BOOLEAN, CIDR, ID, NUMBER, PREFIX, PROTOCOL, choice
-from netfw.model.wire.shape import Attribute, Shape, Tagged
 
-SECURITY_GROUP = Shape(
+SECURITY_GROUP = ObjectCodec(
     SecurityGroup,
     (IDENTITY, *NAMED, Attribute("stateful", BOOLEAN), Attribute("shared", BOOLEAN)),
 )
-SECURITY_GROUP_RULE = Shape(
+SECURITY_GROUP_RULE = ObjectCodec(
     SecurityGroupRule,
     (
         IDENTITY,
@@ -39,7 +39,7 @@ SECURITY_GROUP_RULE = Shape(
         Attribute("remote_address_group_id", Nullable(ID)),
     ),
 )
-ADDRESS_GROUP = Shape(
+ADDRESS_GROUP = ObjectCodec(
     AddressGroup,
     (
         IDENTITY,
@@ -52,7 +52,7 @@ QOS_RULE = Tagged(
     "type",
     MappingProxyType(
         {
-            "bandwidth_limit": Shape(
+            "bandwidth_limit": ObjectCodec(
                 BandwidthLimit,
                 (
                     IDENTITY,
@@ -61,11 +61,11 @@ QOS_RULE = Tagged(
                     Attribute("direction", DIRECTION),
                 ),
             ),
-            "minimum_bandwidth": Shape(
+            "minimum_bandwidth": ObjectCodec(
                 MinimumBandwidth,
                 (IDENTITY, Attribute("min_kbps", NUMBER), Attribute("direction", DIRECTION)),
             ),
-            "packet_rate_limit": Shape(
+            "packet_rate_limit": ObjectCodec(
                 PacketRateLimit,
                 (
                     IDENTITY,
@@ -74,7 +74,7 @@ QOS_RULE = Tagged(
                     Attribute("direction", DIRECTION),
                 ),
             ),
-            "minimum_packet_rate": Shape(
+            "minimum_packet_rate": ObjectCodec(
                 MinimumPacketRate,
                 (
                     IDENTITY,
@@ -82,11 +82,11 @@ QOS_RULE = Tagged(
                     Attribute("direction", choice(AnyDirection, fold=True)),
                 ),
             ),
-            "dscp_marking": Shape(DscpMarking, (IDENTITY, Attribute("dscp_mark", NUMBER))),
+            "dscp_marking": ObjectCodec(DscpMarking, (IDENTITY, Attribute("dscp_mark", NUMBER))),
         }
     ),
 )
-QOS_POLICY = Shape(
+QOS_POLICY = ObjectCodec(
     QosPolicy,
     (
         IDENTITY,

@@ -16,6 +16,7 @@ from netfw.model.wire.common import (
     QOS_POLICY_ID,
     STATUS,
 )
+from netfw.model.wire.object_codec import Attribute, Inline, ObjectCodec
 from netfw.model.wire.scalars import (
     ADDRESS,
     BOOLEAN,
@@ -33,9 +34,8 @@ from netfw.model.wire.scalars import (
     VIF_TYPE,
     choice,
 )
-from netfw.model.wire.shape import Attribute, Inline, Shape
 
-VIF_DETAILS = Shape(
+VIF_DETAILS = ObjectCodec(
     VifDetails,
     (
         Attribute("port_filter", Nullable(BOOLEAN, silent=True)),
@@ -51,7 +51,7 @@ VIF_DETAILS = Shape(
     ),
     rest="other",
 )
-BINDING = Shape(
+BINDING = ObjectCodec(
     Binding,
     (
         Attribute("binding:host_id", Nullable(HOST_OR_EMPTY, instead=""), "host"),
@@ -61,14 +61,14 @@ BINDING = Shape(
         Attribute("binding:profile", DOCUMENT, "profile"),
     ),
 )
-ADDRESS_PAIR = Shape(
+ADDRESS_PAIR = ObjectCodec(
     AddressPair,
     (
         Attribute("ip_address", PREFIX_OR_ADDRESS, "prefix"),
         Attribute("mac_address", Nullable(MAC, silent=True), "mac"),
     ),
 )
-DNS_ASSIGNMENT = Shape(
+DNS_ASSIGNMENT = ObjectCodec(
     DnsAssignment,
     (
         Attribute("ip_address", ADDRESS, "address"),
@@ -76,7 +76,7 @@ DNS_ASSIGNMENT = Shape(
         Attribute("fqdn", DNS_NAME),
     ),
 )
-PORT = Shape(
+PORT = ObjectCodec(
     Port,
     (
         IDENTITY,
@@ -102,7 +102,7 @@ PORT = Shape(
         Attribute("propagate_uplink_status", BOOLEAN),
     ),
 )
-SUB_PORT = Shape(
+SUB_PORT = ObjectCodec(
     SubPort,
     (
         Attribute("port_id", ID),
@@ -110,7 +110,7 @@ SUB_PORT = Shape(
         Attribute("segmentation_id", NUMBER),
     ),
 )
-TRUNK = Shape(
+TRUNK = ObjectCodec(
     Trunk,
     (
         IDENTITY,

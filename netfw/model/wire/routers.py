@@ -17,10 +17,10 @@ from netfw.model.wire.common import (
     STATUS,
     ZONES,
 )
+from netfw.model.wire.object_codec import Attribute, ObjectCodec
 from netfw.model.wire.scalars import ADDRESS, BOOLEAN, DNS_NAME, ID, PORT_RANGE, SINGLE_PORT, choice
-from netfw.model.wire.shape import Attribute, Shape
 
-GATEWAY = Shape(
+GATEWAY = ObjectCodec(
     ExternalGateway,
     (
         Attribute("network_id", ID),
@@ -29,7 +29,7 @@ GATEWAY = Shape(
         QOS_POLICY_ID,
     ),
 )
-ROUTER = Shape(
+ROUTER = ObjectCodec(
     Router,
     (
         IDENTITY,
@@ -45,7 +45,7 @@ ROUTER = Shape(
         Attribute("flavor_id", Nullable(ID)),
     ),
 )
-FLOATING_IP = Shape(
+FLOATING_IP = ObjectCodec(
     FloatingIp,
     (
         IDENTITY,
@@ -61,7 +61,7 @@ FLOATING_IP = Shape(
         Attribute("dns_domain", DNS_NAME),
     ),
 )
-PORT_FORWARDING = Shape(
+PORT_FORWARDING = ObjectCodec(
     PortForwarding,
     (
         IDENTITY,

@@ -13,12 +13,11 @@ from uuid import UUID
 from netfw.errors import nearest
 from netfw.model.address import IpAddress, IpNetwork, Mac, as_address, as_network
 from netfw.model.binding import check_vif_type
-from netfw.model.check import Impossible
-from netfw.model.device import check_device_name
-from netfw.model.document import Document
+from netfw.model.device_names import check_device_name
+from netfw.model.json_document import JsonDocument
 from netfw.model.port_range import PortRange
 from netfw.model.protocol import NAMES, NUMBERS
-from netfw.model.text import (
+from netfw.model.text_validation import (
     check_dhcp_option_name,
     check_dhcp_option_value,
     check_dns_name,
@@ -27,8 +26,9 @@ from netfw.model.text import (
     check_socket_path,
     check_text,
     check_token,
-    shown,
+    quote,
 )
+from netfw.model.validation import InvalidValue
 from netfw.model.wire.codec import ABSENT, Absent, Faulty, Json, Scalar, describe
 
 E = TypeVar("E", bound=enum.Enum)
@@ -108,7 +108,7 @@ def _parse_boolean(raw: object) -> bool:
 def _parse_id(raw: object) -> UUID:
     known = _short(raw, "an id")
     if not _UUID.fullmatch(known):
-        raise ValueError(f"not an id: {shown(known)}")
+        raise ValueError(f"not an id: {quote(known)}")
     return UUID(known)
 
 
@@ -117,7 +117,7 @@ def _parse_address(raw: object) -> IpAddress:
     try:
         return as_address(known)
     except ValueError as exc:
-        raise ValueError(f"not an IP address: {shown(known)}") from exc
+        raise ValueError(f"not an IP address: {quote(known)}") from exc
 
 
 def _parse_prefix(raw: object) -> IpNetwork:
@@ -126,7 +126,7 @@ def _parse_prefix(raw: object) -> IpNetwork:
         return as_network(known)
     except ValueError as exc:
         hint = _meant(known) or "192.0.2.0/24 or 2001:db8::/64"
-        raise ValueError(f"not an IP prefix like {hint}: {shown(known)}") from exc
+        raise ValueError(f"not an IP prefix like {hint}: {quote(known)}") from exc
 
 
 def _parse_cidr(raw: object) -> IpNetwork:
@@ -157,12 +157,12 @@ def _parse_mac(raw: object) -> Mac:
 def _parse_time(raw: object) -> datetime:
     known = _short(raw, "a time")
     if not _TIME.fullmatch(known):
-        raise ValueError(f"not a time like 2030-01-31T12:00:00Z: {shown(known)}")
+        raise ValueError(f"not a time like 2030-01-31T12:00:00Z: {quote(known)}")
     try:
         moment = datetime.fromisoformat(known)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as exc:
-        raise ValueError(f"no such time: {shown(known)}") from exc
+        raise ValueError(f"no such time: {quote(known)}") from exc
 
 
 def _render_time(moment: datetime) -> str:
@@ -180,7 +180,7 @@ def _parse_protocol(raw: object) -> int | None:
         if word == "any":
             return None
         if not _INTEGER.fullmatch(word):
-            raise ValueError(f"no such protocol: {shown(raw)}{nearest(word, NUMBERS)}")
+            raise ValueError(f"no such protocol: {quote(raw)}{nearest(word, NUMBERS)}")
     return integer(0, 255).parse(raw) or None
 
 
@@ -210,12 +210,12 @@ def _render_single_port(ports: PortRange) -> int | Absent:
     return ports.first if len(ports) == 1 else ABSENT
 
 
-def _parse_document(raw: object) -> Document:
+def _parse_document(raw: object) -> JsonDocument:
     if not isinstance(raw, Mapping):
         raise ValueError(f"not an object: {describe(raw)}")
     try:
-        return Document(raw)
-    except Impossible as exc:
+        return JsonDocument(raw)
+    except InvalidValue as exc:
         raise Faulty(dict(exc.faults)) from exc
 
 
@@ -253,7 +253,7 @@ PREFIX: Scalar[IpNetwork] = Scalar(_parse_prefix, str)
 PREFIX_OR_ADDRESS: Scalar[IpNetwork] = Scalar(_parse_prefix, _render_prefix)
 CIDR: Scalar[IpNetwork] = Scalar(_parse_cidr, str)
 """A prefix whose host bits do not matter: they are cleared."""
-DOCUMENT: Scalar[Document] = Scalar(_parse_document, Document.content)
+DOCUMENT: Scalar[JsonDocument] = Scalar(_parse_document, JsonDocument.content)
 MAC: Scalar[Mac] = Scalar(_parse_mac, str)
 TIME: Scalar[datetime] = Scalar(_parse_time, _render_time)
 PROTOCOL: Scalar[int | None] = Scalar(_parse_protocol, _render_protocol)

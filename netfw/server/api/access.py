@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from netfw.drivers.query import Requester
-from netfw.model.text import shown
+from netfw.model.text_validation import quote
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ def note_access(environ: Mapping[str, Any], status: int, seconds: float) -> None
     requester: Requester | None = environ.get(REQUESTER)
     who = "nobody known"
     if requester is not None:
-        who = f"user {shown(requester.user)} of project {shown(requester.project_id)}"
+        who = f"user {quote(requester.user)} of project {quote(requester.project_id)}"
     path = _plain(environ.get("PATH_INFO") or "/")
     LOG.log(level, "%s %s: %d for %s, %.1f ms", _plain(method), path, status, who, seconds * 1000)
 
@@ -33,4 +33,4 @@ def note_access(environ: Mapping[str, Any], status: int, seconds: float) -> None
 def _plain(text: str) -> str:
     """*text* as it is where that can do no harm: ids make it longer than quotes are worth."""
     harmless = text.isascii() and text.isprintable() and " " not in text and len(text) <= 200
-    return text if harmless else shown(text)
+    return text if harmless else quote(text)

@@ -14,7 +14,7 @@ import orjson
 from netfw import trail
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import NetfwError
-from netfw.model.text import shown
+from netfw.model.text_validation import quote
 from netfw.server.api import discovery, questions
 from netfw.server.api.access import REQUESTER, note_access
 from netfw.server.api.call import Answer, Call
@@ -104,7 +104,7 @@ class Application:
             return discovery.resources(environ, self._catalog)
         requester = environ[REQUESTER] = self._identity(environ)
         if parts[0] != discovery.VERSION:
-            raise no_such_path(shown("/" + "/".join(parts)))
+            raise no_such_path(quote("/" + "/".join(parts)))
         fixed = discovery.fixed(parts[1:], method, self._catalog)
         if fixed is not None:
             return fixed

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from netfw.drivers.query import Requester
 from netfw.errors import InvalidInput
-from netfw.model.text import shown
+from netfw.model.text_validation import quote
 from netfw.server.api import parsing
 from netfw.server.api.parsing import Bounds
 from netfw.server.api.questions import Parameters
@@ -57,7 +57,7 @@ class Call:
             return None
         found = _IF_MATCH.fullmatch(header)
         if found is None:
-            raise InvalidInput({"If-Match": f"not like revision_number=7: {shown(header)}"})
+            raise InvalidInput({"If-Match": f"not like revision_number=7: {quote(header)}"})
         return int(found[1])
 
     def url(self) -> str:

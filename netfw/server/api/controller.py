@@ -200,7 +200,9 @@ class Controller:
             whole[served.resource.parent_attribute] = call.route.parent_id
         return whole
 
-    def _restrict_hidden_filters(self, resource: ApiResource, requester: Requester, query: Query) -> Query:
+    def _restrict_hidden_filters(
+        self, resource: ApiResource, requester: Requester, query: Query
+    ) -> Query:
         """*query* such that the rows which are found tell nothing that is not shown.
 
         By what he is not shown, somebody finds his own; secrets he may not ask for at all.

@@ -7,7 +7,7 @@ from typing import Any
 
 from netfw.drivers.api_extension import ExtensionInfo
 from netfw.errors import NotFound
-from netfw.model.text import shown
+from netfw.model.text_validation import quote
 from netfw.server.api.call import Answer
 from netfw.server.api.catalog import Catalog
 from netfw.server.api.refusal import wrong_method
@@ -76,4 +76,4 @@ def _one(alias: str, catalog: Catalog) -> Answer:
     for info in catalog.extensions:
         if info.alias == alias:
             return Answer(status=200, body={"extension": _extension(info)})
-    raise NotFound(f"there is no extension {shown(alias)}")
+    raise NotFound(f"there is no extension {quote(alias)}")

@@ -10,7 +10,7 @@ from typing import IO, Any
 from attrs import frozen
 
 from netfw.http.refusal import Refusal, malformed
-from netfw.model.text import shown
+from netfw.model.text_validation import quote
 
 PLAIN_BRACKETS = 24
 """A body with fewer can not be nested too deeply; nobody has to look."""
@@ -45,7 +45,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise _Ambiguous(f"{shown(twice)} is there twice in one object")
+        raise _Ambiguous(f"{quote(twice)} is there twice in one object")
     return found
 
 
@@ -111,7 +111,7 @@ def check_type(content_type: str) -> None:
         raise Refusal(
             415,
             "HTTPUnsupportedMediaType",
-            f"the body is {shown(content_type)}; send application/json",
+            f"the body is {quote(content_type)}; send application/json",
         )
 
 

@@ -14,7 +14,7 @@ from netfw.drivers.attribute import Value
 from netfw.drivers.query import Query
 from netfw.errors import InvalidInput, nearest
 from netfw.http.refusal import malformed
-from netfw.model.text import shown
+from netfw.model.text_validation import quote
 from netfw.model.wire.codec import Absent, Codec, Listed, Nullable
 from netfw.server.api.declaration import ApiAttribute, ApiResource
 from netfw.server.api.parsing import Bounds
@@ -62,7 +62,7 @@ def parameters(query_string: str, bounds: Bounds) -> Parameters:
         raise malformed(f"the query string has more than {bounds.parameters} parts") from exc
     for name, value in found:
         if _CONTROL.search(name) or _CONTROL.search(value) or len(value) > LONGEST_VALUE:
-            raise malformed(f"{shown(name)} has a control character, or no end")
+            raise malformed(f"{quote(name)} has a control character, or no end")
     return tuple(found)
 
 
@@ -122,7 +122,7 @@ class Questions:
         named = [name for value in values for name in value.split(",") if name]
         if named and self._shown.isdisjoint(named):
             near = nearest(named[0], self._shown)
-            raise InvalidInput({"fields": f"there is no attribute {shown(named[0])}{near}"})
+            raise InvalidInput({"fields": f"there is no attribute {quote(named[0])}{near}"})
         return frozenset(named)
 
     def _question(
@@ -153,10 +153,10 @@ class Questions:
         for key in keys:
             if key not in self._sortable:
                 near = nearest(key, self._sortable)
-                raise InvalidInput({"sort_key": f"{shown(key)} can not be sorted by{near}"})
+                raise InvalidInput({"sort_key": f"{quote(key)} can not be sorted by{near}"})
         for direction in directions:
             if direction not in ("asc", "desc"):
-                raise InvalidInput({"sort_dir": f"{shown(direction)} is neither asc nor desc"})
+                raise InvalidInput({"sort_dir": f"{quote(direction)} is neither asc nor desc"})
         padded = [*directions, *["asc"] * (len(keys) - len(directions))]
         pairs = zip(keys, padded, strict=True)
         return tuple((_SAME.get(key, key), way == "asc") for key, way in pairs)
@@ -214,7 +214,7 @@ def _number(name: str, values: list[str]) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise InvalidInput({name: f"{shown(text)} is not a number of rows"})
+        raise InvalidInput({name: f"{quote(text)} is not a number of rows"})
     return int(text)
 
 
@@ -233,4 +233,4 @@ def _marker(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:
-        raise InvalidInput({"marker": f"{shown(text)} is not the id of a row"}) from None
+        raise InvalidInput({"marker": f"{quote(text)} is not the id of a row"}) from None

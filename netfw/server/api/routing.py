@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from attrs import frozen
 
 from netfw.http.refusal import Refusal
-from netfw.model.text import shown
+from netfw.model.text_validation import quote
 from netfw.server.api.declaration import ApiAction, ApiResource, Verb
 from netfw.server.api.refusal import no_such_path, wrong_method
 
@@ -125,7 +125,7 @@ class Routes:
 
     @staticmethod
     def _nothing(parts: tuple[str, ...]) -> Refusal:
-        return no_such_path(shown("/v2.0/" + "/".join(parts)))
+        return no_such_path(quote("/v2.0/" + "/".join(parts)))
 
 
 def check_method(route: Route, method: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from netfw.drivers.query import Body
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import TagNotFound
-from netfw.model.text import shown
+from netfw.model.text_validation import quote
 from netfw.server.api.call import Answer, Call
 from netfw.server.api.controller import Controller
 from netfw.server.api.declaration import ApiAttribute, Verb
@@ -58,7 +58,7 @@ class Tagging:
         if call.route.tag is None:
             return Answer(status=200, body={"tags": tags})
         if call.route.tag not in tags:
-            raise TagNotFound(f"there is no tag {shown(call.route.tag)} on it")
+            raise TagNotFound(f"there is no tag {quote(call.route.tag)} on it")
         return Answer(status=204)
 
     def _whole(self, call: Call) -> Answer:

@@ -27,7 +27,7 @@ from sqlalchemy import (
 from netfw.drivers.attribute import Value
 from netfw.drivers.query import Query
 from netfw.errors import InvalidInput, nearest
-from netfw.model.document import Document
+from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind
 from netfw.server.db.kinds import PORT_ADDRESSES, PORT_GROUPS, STORED, TAGS, Stored, stored
 
@@ -172,7 +172,7 @@ def _plain(column: ColumnElement[Any], value: Value | UUID) -> Any:
         if number.bit_length() > 63:
             raise ValueError("is a number too large")
         return number
-    if isinstance(value, tuple | Document):
+    if isinstance(value, tuple | JsonDocument):
         raise ValueError("is compared with single values")
     return str(value)
 
@@ -196,7 +196,7 @@ def _by_fixed_ips(how: Stored, values: Values) -> Condition:
 
 
 def _pairs(value: Value) -> Iterable[tuple[str, Value]]:
-    if isinstance(value, Document):
+    if isinstance(value, JsonDocument):
         return value.content().items()
     name, equals, rest = str(value).partition("=")
     if not equals:

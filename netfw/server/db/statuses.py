@@ -15,8 +15,8 @@ from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.interest import Service
 from netfw.drivers.reports import StatusReport
+from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
-from netfw.model.standard import Status
 from netfw.server.db.failure import Overtaken
 from netfw.server.db.kinds import PORTS, stored
 from netfw.server.db.resources import AT_ONCE, Row

@@ -15,8 +15,8 @@ from netfw.drivers.query import Query
 from netfw.drivers.reports import Heartbeat, Report
 from netfw.errors import Conflict
 from netfw.model.agent import Agent
-from netfw.model.document import Document
 from netfw.model.ids import AgentId
+from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.database import Transaction
 from netfw.server.db.heartbeats import Pulse
@@ -122,10 +122,10 @@ def _stored(unit: Unit, known: Agent | None, heartbeat: Heartbeat) -> Agent:
     return unit.insert(new)[0]
 
 
-def _lasting(heartbeat: Heartbeat) -> Document:
+def _lasting(heartbeat: Heartbeat) -> JsonDocument:
     """What the agent says of itself, without what it counts."""
     content = heartbeat.agent.configurations.content()
-    return Document({name: content[name] for name in content if name not in heartbeat.counts})
+    return JsonDocument({name: content[name] for name in content if name not in heartbeat.counts})
 
 
 def _digest(heartbeat: Heartbeat) -> str:

@@ -15,12 +15,12 @@ from netfw.drivers.query import Body, Query
 from netfw.messaging.reach import DISTRIBUTED_OWNER
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifDetails, VifType
+from netfw.model.common_fields import Status
 from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, ref
 from netfw.model.segment import Provider, Segment
-from netfw.model.standard import Status
 from netfw.server.db.hosts import Heard, agents_on
 from netfw.server.plugin.binding import bind
 from netfw.server.plugin.mechanisms import Mechanisms

@@ -22,8 +22,8 @@ from netfw.drivers.mechanism import (
 from netfw.errors import NetfwError
 from netfw.model.binding import Binding as Placed
 from netfw.model.binding import VifDetails, VifType
-from netfw.model.document import Document
 from netfw.model.ids import SegmentId
+from netfw.model.json_document import JsonDocument
 from netfw.model.segment import Provider, Segment
 from netfw.model.wire.ports import BINDING
 
@@ -134,7 +134,7 @@ def _failed(reasons: Sequence[str]) -> Result:
     told = list(reasons) or ["no mechanism driver is loaded"]
     return Result(
         vif_type=VifType.BINDING_FAILED.value,
-        vif_details=VifDetails(other=Document({FAILURE: [_plain(each) for each in told]})),
+        vif_details=VifDetails(other=JsonDocument({FAILURE: [_plain(each) for each in told]})),
     )
 
 

@@ -17,7 +17,7 @@ from netfw.drivers.query import Body
 from netfw.errors import ConfigError, InvalidInput
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
-from netfw.model.wire import TABLES, Json
+from netfw.model.wire import CODECS, Json
 from netfw.server.db.kinds import stored
 from netfw.server.plugin.unit import Unit
 
@@ -132,7 +132,7 @@ class Extensions:
         if type(driver).store_attributes is not ExtensionDriver.store_attributes:
             return True
         names = {each.name for each in self._declared[driver].get(kind, ())}
-        return not names.issubset(TABLES[kind].names)
+        return not names.issubset(CODECS[kind].names)
 
     def _claim(self, driver: ExtensionDriver, kind: Kind, name: str) -> None:
         other = self._names.setdefault(kind, {}).setdefault(name, driver)

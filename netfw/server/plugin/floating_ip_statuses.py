@@ -11,8 +11,8 @@ from attrs import frozen
 from netfw.drivers.interest import Service
 from netfw.drivers.reports import Report, StatusReport
 from netfw.messaging.reach import Assignment
+from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
-from netfw.model.standard import Status
 from netfw.server.db.resources import Row
 from netfw.server.plugin.backbone import SERVER, Backbone
 from netfw.server.plugin.unit import Unit

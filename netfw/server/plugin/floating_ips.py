@@ -15,12 +15,12 @@ from attrs import evolve
 from netfw.drivers.query import Body, Query, Requester
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.address import as_address
+from netfw.model.common_fields import Status
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
-from netfw.model.standard import Status
 from netfw.model.subnet import Subnet
 from netfw.model.wire import parse, render
 from netfw.server.plugin.keeper import Moment, StoredKeeper

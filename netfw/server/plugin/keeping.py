@@ -45,7 +45,9 @@ class KeepingPlugin(ResourcePlugin):
         keeper = self._keeper(name)
         return self.backbone.read(lambda view: keeper.show(view, requester, id))
 
-    def member_action(self, requester: Requester, name: str, id: str, action: str, body: Body) -> Body:
+    def member_action(
+        self, requester: Requester, name: str, id: str, action: str, body: Body
+    ) -> Body:
         keeper = self._keeper(name)
         return self.backbone.run(requester, lambda unit: keeper.act(unit, id, action, body))
 

@@ -14,7 +14,7 @@ from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.network import Network
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType, Provider, Segment
-from netfw.model.text import counted
+from netfw.model.text_validation import counted
 from netfw.model.wire import Json, parse, render
 from netfw.server.db.resources import Row
 from netfw.server.plugin.agents import DHCP_AGENT

@@ -13,10 +13,10 @@ from netfw.drivers.query import Body, Requester
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import Mac
 from netfw.model.binding import VifType
+from netfw.model.common_fields import Status
 from netfw.model.ids import NetworkId
 from netfw.model.port import FixedIp, IpAllocation, Port
 from netfw.model.resource import Kind, Ref, ref
-from netfw.model.standard import Status
 from netfw.model.wire import parse, render
 from netfw.model.wire.common import DHCP_OPTION, FIXED_IP
 from netfw.server.db.failure import Duplicate, Overtaken

@@ -15,12 +15,12 @@ from attrs import evolve
 from netfw.drivers.change import Change
 from netfw.drivers.query import Query
 from netfw.errors import Conflict, NotFound
+from netfw.model.common_fields import Status
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.ids import SubnetId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, ref
 from netfw.model.router import Router
-from netfw.model.standard import Status
 from netfw.model.subnet import Subnet
 from netfw.server.plugin.router_ports import GATEWAY, INTERFACES, Legs, legs_of, named, subnets_of
 from netfw.server.plugin.router_routes import reaches

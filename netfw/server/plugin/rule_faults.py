@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netfw.errors import InvalidInput
-from netfw.model.check import Fault
 from netfw.model.port_range import PORTS
 from netfw.model.protocol import ICMP, ICMPV6, NAMES, PORTED
 from netfw.model.security_group import Ethertype
+from netfw.model.validation import Fault
 
 ICMP_NUMBERS = range(256)
 IPV6_ONLY = frozenset(number for number, name in NAMES.items() if name.startswith("ipv6-"))

@@ -18,10 +18,10 @@ from netfw.drivers.query import Query
 from netfw.drivers.reports import Report, StatusReport
 from netfw.messaging.reach import DISTRIBUTED_OWNER, Assignment
 from netfw.model.binding import VifType
+from netfw.model.common_fields import Status
 from netfw.model.ids import PortId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
-from netfw.model.standard import Status
 from netfw.server.db.hosts import agents_on
 from netfw.server.db.resources import Row
 from netfw.server.plugin.agents import DHCP_AGENT

@@ -16,7 +16,7 @@ from netfw.model.network import Network
 from netfw.model.port import FixedIp, IpAllocation, Port
 from netfw.model.resource import Kind
 from netfw.model.subnet import Subnet
-from netfw.model.text import counted
+from netfw.model.text_validation import counted
 from netfw.model.wire import parse, render
 from netfw.server.db.resources import Row
 from netfw.server.plugin.addressing import ROUTER_OWNERS

@@ -144,7 +144,9 @@ class ApiExtensionConformance(Hooked):
         for request in self.requests():
             validator = for_create(catalog.resource(request.resource))
             if not request.refused:
-                assert validator.with_defaults(validator.validate(dict(request.body), request.resource))
+                assert validator.with_defaults(
+                    validator.validate(dict(request.body), request.resource)
+                )
                 continue
             with pytest.raises(InvalidInput) as refusal:
                 validator.validate(dict(request.body), request.resource)

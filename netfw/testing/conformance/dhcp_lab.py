@@ -32,7 +32,7 @@ from netfw.drivers.events import Sink
 from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import InterfaceDriver
 from netfw.model.address import Mac
-from netfw.model.device import device_name
+from netfw.model.device_names import device_name
 from netfw.model.ids import NetworkId
 from netfw.ovs.ovsdb import share_ovsdb
 from netfw.plan import Outcome, Update

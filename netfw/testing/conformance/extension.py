@@ -28,7 +28,7 @@ from netfw.drivers.query import Body
 from netfw.errors import RequestError
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
-from netfw.model.wire import TABLES
+from netfw.model.wire import CODECS
 from netfw.testing.conformance import mechanism_scene as scene
 from netfw.testing.conformance.effort import effort_of
 from netfw.testing.conformance.hooked import Hooked
@@ -96,7 +96,7 @@ class ExtensionDriverConformance(Hooked):
 
     def stored(self, driver: ExtensionDriver, kind: Kind) -> frozenset[str]:
         """The attributes that are no fields of the model."""
-        return frozenset(self.declared(driver, kind)) - frozenset(TABLES[kind].names)
+        return frozenset(self.declared(driver, kind)) - frozenset(CODECS[kind].names)
 
     def made(self, driver: ExtensionDriver, example: Example, store: MemoryExtras) -> Resource:
         """The resource after a request that makes it."""

@@ -14,7 +14,7 @@ from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.interface import MTU, Attachment, InterfaceDriver
 from netfw.errors import BackendUnavailable, Conflict, NotFound, NotSupported
 from netfw.model.address import Mac
-from netfw.model.device import device_name
+from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.plan import Update
 from netfw.testing.conformance.promises import proves, proves_raise

@@ -33,7 +33,7 @@ from netfw.drivers.mechanism import (
 )
 from netfw.errors import BackendUnavailable, NetfwError, RequestError
 from netfw.model.binding import VnicType
-from netfw.model.document import Document
+from netfw.model.json_document import JsonDocument
 from netfw.testing.conformance import mechanism_scene as scene
 from netfw.testing.conformance.effort import effort_of
 from netfw.testing.conformance.hooked import Hooked
@@ -92,7 +92,7 @@ class MechanismDriverConformance(Hooked):
     def requests(self) -> Iterator[BindingRequest]:
         """All sorts of wishes to bind a port, also such as nobody can fulfil."""
         dead = evolve(scene.AGENT, alive=False)
-        other = evolve(scene.AGENT, agent_type="DHCP agent", configurations=Document())
+        other = evolve(scene.AGENT, agent_type="DHCP agent", configurations=JsonDocument())
         own = self.bindable()
         if own is not None:
             yield own

@@ -10,12 +10,12 @@ from netfw.drivers.change import Change
 from netfw.drivers.mechanism import BindingRequest
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifType
-from netfw.model.document import Document
+from netfw.model.common_fields import Status
 from netfw.model.ids import AgentId, NetworkId, PortId, SegmentId, SubnetId
+from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.segment import NetworkType, Provider, Segment
-from netfw.model.standard import Status
 from netfw.model.subnet import AllocationPool, Subnet
 
 Told = Network | Subnet | Port
@@ -71,7 +71,7 @@ AGENT = Agent(
     binary="netfw-ovs-agent",
     host=HOST,
     alive=True,
-    configurations=Document(
+    configurations=JsonDocument(
         {"bridge_mappings": {"physnet1": "br-ex"}, "tunnel_types": ["vxlan"], "junk": [1, {}]}
     ),
 )

@@ -22,7 +22,6 @@ from netfw.messaging.reach import DISTRIBUTED_OWNER, Assignment, Item
 from netfw.model.address import Mac
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
-from netfw.model.document import Document
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
 from netfw.model.ids import (
     AddressGroupId,
@@ -39,6 +38,7 @@ from netfw.model.ids import (
     SubnetId,
     TrunkId,
 )
+from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.port_range import PortRange
@@ -183,7 +183,7 @@ def _scheduling() -> Iterator[Item]:
             agent_type="agent",
             binary="agent",
             host=host,
-            configurations=Document(facts),
+            configurations=JsonDocument(facts),
         )
     for host, number in product(HOSTS, (0, 1)):
         yield Assignment(Service.DHCP, host, Ref(Kind.NETWORK, NETWORKS[number]))

@@ -11,9 +11,9 @@ from netfw.drivers.interest import Interest, Service
 from netfw.drivers.reports import StatusReport
 from netfw.drivers.state_source import Cursor
 from netfw.messaging.reach import Item
+from netfw.model.common_fields import Status
 from netfw.model.port import Port
 from netfw.model.resource import Ref, Resource, ref
-from netfw.model.standard import Status
 from netfw.testing.conformance import state_scene as scene
 from netfw.testing.conformance.state_history import (
     Commit,

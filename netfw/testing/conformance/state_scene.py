@@ -12,7 +12,6 @@ from netfw.messaging.reach import Assignment
 from netfw.model.address import Mac
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
-from netfw.model.document import Document
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.ids import (
     AddressGroupId,
@@ -27,6 +26,7 @@ from netfw.model.ids import (
     SegmentId,
     SubnetId,
 )
+from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.qos import QosPolicy
@@ -116,7 +116,7 @@ AGENT_THERE = Agent(
     agent_type="Open vSwitch agent",
     binary="netfw-ovs-agent",
     host=THERE,
-    configurations=Document({"tunneling_ip": "192.0.2.2", "tunnel_types": ["vxlan"]}),
+    configurations=JsonDocument({"tunneling_ip": "192.0.2.2", "tunnel_types": ["vxlan"]}),
 )
 DHCP_ASSIGNMENT = Assignment(Service.DHCP, HERE, ref(NET))
 ROUTER_ASSIGNMENT = Assignment(Service.L3, HERE, ref(ROUTER))

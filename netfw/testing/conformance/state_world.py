@@ -11,8 +11,8 @@ from netfw.drivers.interest import Interest, Service
 from netfw.drivers.state_source import Cursor, Delta, StateSource
 from netfw.errors import CursorLost
 from netfw.messaging.reach import Assignment, Item
+from netfw.model.common_fields import Status
 from netfw.model.resource import Ref, Resource, ref
-from netfw.model.standard import Status
 
 
 class World(Protocol):

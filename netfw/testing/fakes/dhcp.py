@@ -20,7 +20,7 @@ from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.reconciler import Checkpoint
 from netfw.errors import NotFound
-from netfw.model.device import device_name, dhcp_namespace
+from netfw.model.device_names import device_name, dhcp_namespace
 from netfw.model.ids import NetworkId
 from netfw.plan import Outcome, Plan, Update
 from netfw.testing.fakes.machine import FakeReconciler, Machine

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from netfw.model import Document, IpAddress, IpNetwork, Mac, Route
+from netfw.model import IpAddress, IpNetwork, JsonDocument, Mac, Route
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ def routes(draw: st.DrawFn, version: int | None = None) -> Route:
 
 
 @cache
-def documents() -> SearchStrategy[Document]:
+def documents() -> SearchStrategy[JsonDocument]:
     """Small JSON objects."""
     leaf = st.none() | booleans | st.integers(-(2**62), 2**62) | texts(20)
     value = st.recursive(
@@ -96,7 +96,7 @@ def documents() -> SearchStrategy[Document]:
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(8), inner, max_size=3),
         max_leaves=6,
     )
-    return st.dictionaries(texts(12), value, max_size=3).map(Document)
+    return st.dictionaries(texts(12), value, max_size=3).map(JsonDocument)
 
 
 @cache

@@ -17,12 +17,12 @@ from netfw.model import (
     Binding,
     DhcpOption,
     DnsAssignment,
-    Document,
     FixedIp,
     IpAddress,
     IpAllocation,
     IpNetwork,
     Ipv6Mode,
+    JsonDocument,
     Network,
     NetworkType,
     Port,
@@ -207,7 +207,7 @@ def vif_details() -> SearchStrategy[VifDetails]:
         vlan=maybe(st.integers(0, 4094)),
         physical_network=maybe(hosts()),
         other=documents().map(
-            lambda document: Document({f"x-{k}": v for k, v in document.content().items()})
+            lambda document: JsonDocument({f"x-{k}": v for k, v in document.content().items()})
         ),
     )
 

@@ -16,11 +16,11 @@ from netfw.agents.status import AgentStatus
 from netfw.agents.thread import running
 from netfw.drivers.interest import Service
 from netfw.messaging.memory import Assignment, MemorySource
+from netfw.model.common_fields import Status
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import ref
-from netfw.model.standard import Status
 from netfw.model.subnet import Subnet
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.testing.lab.openvswitch import PrivateOvs

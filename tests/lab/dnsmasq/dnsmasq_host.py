@@ -15,7 +15,7 @@ from netfw.drivers.events import Event
 from netfw.linux import netns
 from netfw.linux.process import OnDeath
 from netfw.model.address import Mac
-from netfw.model.device import device_name
+from netfw.model.device_names import device_name
 from netfw.model.ids import NetworkId
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.plan import Outcome, Plan, Update

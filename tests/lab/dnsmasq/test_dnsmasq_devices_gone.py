@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.events import Event, KeysChanged
-from netfw.model.device import device_name, dhcp_namespace
+from netfw.model.device_names import device_name, dhcp_namespace
 from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.dhcp_world import Net, Tenant, a_net, a_subnet, a_subnet6
 from netfw.testing.lab.openvswitch import PrivateOvs

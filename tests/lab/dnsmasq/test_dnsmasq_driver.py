@@ -21,7 +21,7 @@ from netfw.errors import InvalidInput, OperationRefused
 from netfw.linux import netns
 from netfw.linux.process import OnDeath, is_asleep
 from netfw.linux.process.identity import observe
-from netfw.model.device import device_name, dhcp_namespace
+from netfw.model.device_names import device_name, dhcp_namespace
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import NetworkId
 from netfw.model.subnet import Ipv6Mode

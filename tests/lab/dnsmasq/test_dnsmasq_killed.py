@@ -13,7 +13,7 @@ import pytest
 from attrs import evolve
 
 from netfw.linux import netns
-from netfw.model.device import dhcp_namespace
+from netfw.model.device_names import dhcp_namespace
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import Tenant, a_net, wanted
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost

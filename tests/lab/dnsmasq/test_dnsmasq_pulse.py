@@ -11,7 +11,7 @@ import pytest
 
 from netfw.drivers.process_events import ProcessDied
 from netfw.linux.dns_probe import Server, silent_servers
-from netfw.model.device import dhcp_namespace
+from netfw.model.device_names import dhcp_namespace
 from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, a_subnet6
 from netfw_drivers.dnsmasq import pulse

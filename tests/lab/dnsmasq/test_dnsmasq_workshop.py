@@ -11,7 +11,7 @@ import pytest
 from netfw.errors import OperationRefused
 from netfw.linux.inotify import allow_more_instances
 from netfw.linux.process import Program, Supervisor
-from netfw.model.device import device_name
+from netfw.model.device_names import device_name
 from netfw.model.ids import NetworkId
 from netfw.plan import Operation, Stage
 from netfw_drivers.dnsmasq.book import Book

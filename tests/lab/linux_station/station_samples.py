@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from netfw.drivers.interface import InterfaceDriver
 from netfw.linux.station import Station, Stations, plan_removal, plan_station
 from netfw.linux.station.values import IPV6_MTU
-from netfw.model.device import dhcp_namespace
+from netfw.model.device_names import dhcp_namespace
 from netfw.model.ids import PortId
 from netfw.plan import Plan, Stage
 

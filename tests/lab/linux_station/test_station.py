@@ -15,7 +15,7 @@ from netfw.linux import netns
 from netfw.linux.network import Network
 from netfw.linux.operations import AddVeth, DelLink, SetMac, SetMtu
 from netfw.linux.station import Stations, plan_removal
-from netfw.model.device import device_name
+from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.plan import Update
 from netfw_drivers.ovs.interface import OvsInterfaceDriver

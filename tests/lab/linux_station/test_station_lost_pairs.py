@@ -8,7 +8,7 @@ import pytest
 
 from netfw.drivers.events import KeysChanged
 from netfw.linux.station import Stations
-from netfw.model.device import device_name
+from netfw.model.device_names import device_name
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 from tests.lab.linux_station.station_samples import converge, plan, remove, station
 

@@ -18,10 +18,10 @@ from netfw.model import (
     AgentId,
     Binding,
     Direction,
-    Document,
     FixedIp,
     FloatingIp,
     FloatingIpId,
+    JsonDocument,
     Router,
     RouterId,
     SecurityGroupRule,
@@ -135,7 +135,7 @@ class Site:
             agent_type="L2",
             binary="x",
             host="h2",
-            configurations=Document(settings),
+            configurations=JsonDocument(settings),
         )
 
     def check(self) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, event
 
 from netfw.drivers.query import Query
 from netfw.errors import InvalidInput, NotFound
-from netfw.model import Binding, Document, NetworkType, Provider, Segment, SegmentId, Status
+from netfw.model import Binding, JsonDocument, NetworkType, Provider, Segment, SegmentId, Status
 from netfw.model.resource import Kind
 from netfw.server.db import Database, Transaction
 from netfw.server.db.selection import selection
@@ -35,7 +35,7 @@ FILTERS = {
     "project by its old name": ({"tenant_id": ("p",)}, {10, 11, 12, 13}),
     "address": ({"fixed_ips": ("ip_address=10.0.0.11",)}, {11}),
     "any address": ({"fixed_ips": ("ip_address=10.0.0.11", "ip_address=10.0.1.10")}, {10, 11}),
-    "address as an object": ({"fixed_ips": (Document({"ip_address": "10.0.0.11"}),)}, {11}),
+    "address as an object": ({"fixed_ips": (JsonDocument({"ip_address": "10.0.0.11"}),)}, {11}),
     "subnet": ({"fixed_ips": (f"subnet_id={uid(2)}",)}, {10, 11, 12}),
     "address and subnet": (
         {"fixed_ips": ("ip_address=10.0.0.12", f"subnet_id={uid(2)}")},

@@ -17,10 +17,10 @@ from netfw.model import (
     Agent,
     AgentId,
     Direction,
-    Document,
     ExternalGateway,
     FloatingIp,
     FloatingIpId,
+    JsonDocument,
     NetworkType,
     Provider,
     Router,
@@ -60,7 +60,7 @@ ALL: tuple[Resource, ...] = (
         agent_type="Open vSwitch agent",
         binary="netfw-ovs-agent",
         host="host1",
-        configurations=Document({"tunneling_ip": "192.0.2.9"}),
+        configurations=JsonDocument({"tunneling_ip": "192.0.2.9"}),
     ),
 )
 

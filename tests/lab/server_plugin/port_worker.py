@@ -10,8 +10,8 @@ from netfw.drivers.interest import Service
 from netfw.drivers.reports import StatusReport
 from netfw.errors import Conflict
 from netfw.model import NetworkId
+from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
-from netfw.model.standard import Status
 from netfw.server.db import Database
 from netfw.server.plugin import macs
 from netfw.server.plugin.backbone import Backbone

@@ -9,8 +9,8 @@ import pytest
 from netfw.drivers.interest import Service
 from netfw.drivers.reports import StatusReport
 from netfw.messaging.reach import Assignment
+from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
-from netfw.model.standard import Status
 from netfw.server.db import Database
 from tests.lab.server_plugin.layer3 import ADMIN, Layer3
 

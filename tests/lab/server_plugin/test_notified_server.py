@@ -15,8 +15,8 @@ from netfw.conf.reading import read
 from netfw.drivers.interest import Service
 from netfw.drivers.query import Requester
 from netfw.drivers.reports import StatusReport
+from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
-from netfw.model.standard import Status
 from tests.server.plugin.agent_samples import beat
 from tests.unit.notifiers.http_party import listening
 

@@ -8,8 +8,8 @@ import pytest
 
 from netfw.drivers.reports import Heartbeat
 from netfw.model.agent import Agent
-from netfw.model.document import Document
 from netfw.model.ids import AgentId
+from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
 from netfw.server.db import Database
 from netfw.server.plugin.agents import L3_AGENT
@@ -26,7 +26,7 @@ def l3_agent(core: Layer3, host: str, mode: str = "legacy") -> None:
         agent_type=L3_AGENT,
         binary="netfw-l3-agent",
         host=host,
-        configurations=Document({"agent_mode": mode}),
+        configurations=JsonDocument({"agent_mode": mode}),
     )
     core.core.attendance.agents([Heartbeat(agent=agent, start=True)])
 

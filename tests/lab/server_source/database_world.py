@@ -23,8 +23,8 @@ from netfw.errors import Conflict, NotSupported
 from netfw.messaging.answers import dhcp_port
 from netfw.messaging.reach import Assignment, Item
 from netfw.model import Agent, FloatingIp, Mac, Network, Port
+from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref, Resource, ref
-from netfw.model.standard import Status
 from netfw.server.db import Database, Transaction
 from netfw.server.db.failure import Overtaken
 from netfw.server.db.journal import Retention

@@ -148,7 +148,9 @@ class TapPlugin(ResourcePlugin):
         except KeyError:
             raise NotFound(f"there is no {name} {id}") from None
 
-    def member_action(self, requester: Requester, name: str, id: str, action: str, body: Body) -> Body:
+    def member_action(
+        self, requester: Requester, name: str, id: str, action: str, body: Body
+    ) -> Body:
         if action != "mute":
             raise NotSupported(f"a {name} has no {action}")
         self.calls.append((name, id, action, dict(body)))

@@ -10,8 +10,8 @@ from sqlalchemy import text
 from netfw.drivers.query import Requester
 from netfw.drivers.reports import Heartbeat
 from netfw.model.agent import Agent
-from netfw.model.document import Document
 from netfw.model.ids import AgentId
+from netfw.model.json_document import JsonDocument
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.keeping import KeepingPlugin
 
@@ -39,7 +39,7 @@ def beat(
         binary="netfw-agent",
         host=host,
         availability_zone=said.pop("zone", None),
-        configurations=Document({"tunneling_ip": "192.0.2.1", **counts, **said}),
+        configurations=JsonDocument({"tunneling_ip": "192.0.2.1", **counts, **said}),
     )
     return Heartbeat(agent=agent, counts=counts, start=start)
 

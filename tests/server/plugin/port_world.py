@@ -22,8 +22,8 @@ from netfw.model import (
 )
 from netfw.model.address import as_network
 from netfw.model.agent import Agent
-from netfw.model.document import Document
 from netfw.model.ids import AgentId, RouterId
+from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.model.segment import NetworkType, Provider
@@ -118,7 +118,7 @@ class World:
             agent_type="Open vSwitch agent",
             binary="netfw-ovs-agent",
             host=name,
-            configurations=Document(said),
+            configurations=JsonDocument(said),
         )
 
         def work(tx: Transaction) -> None:

@@ -12,9 +12,9 @@ from sqlalchemy import event
 
 from netfw.drivers.change import Change
 from netfw.errors import BackendUnavailable, Conflict
+from netfw.model.common_fields import Status
 from netfw.model.port import Port
 from netfw.model.resource import Kind
-from netfw.model.standard import Status
 from netfw.server.plugin.backbone import SERVER, Backbone
 from netfw.server.plugin.outbox_delivery import Pace
 from netfw_drivers.null.mechanism import L2PopulationMechanismDriver

@@ -23,7 +23,7 @@ from netfw.drivers.query import Query
 from netfw.errors import NotFound, NotSupported
 from netfw.model import NetworkId, Segment, SegmentId
 from netfw.model.binding import VifDetails
-from netfw.model.document import Document
+from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType
 from netfw.server.plugin.backbone import Backbone
@@ -293,7 +293,7 @@ def test_a_driver_that_breaks_its_contract_is_passed_over(world: World, network:
     assert said[2].endswith("which was not on offer")
     assert bind((*drivers, binding("ok")), wanted, lambda want: wanted.segments[0]).vif_type == "ok"
     none = bind((), wanted, lambda want: wanted.segments[0])
-    assert none.vif_details.other == Document({FAILURE: ["no mechanism driver is loaded"]})
+    assert none.vif_details.other == JsonDocument({FAILURE: ["no mechanism driver is loaded"]})
 
 
 @pytest.mark.spec("ML2-04")

@@ -18,10 +18,10 @@ from netfw.errors import Conflict
 from netfw.messaging.reach import Assignment
 from netfw.model import NetworkId
 from netfw.model.agent import Agent
+from netfw.model.common_fields import Status
 from netfw.model.ids import AgentId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
-from netfw.model.standard import Status
 from netfw.server.db import Database, Transaction
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.statuses import PortStatuses

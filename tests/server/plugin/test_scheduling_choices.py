@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.model.agent import Agent
-from netfw.model.document import Document
 from netfw.model.ids import AgentId, RouterId
+from netfw.model.json_document import JsonDocument
 from netfw.model.router import Router
 from netfw.server.plugin.scheduling import (
     Candidate,
@@ -29,7 +29,7 @@ def offer(*texts: str) -> list[Candidate]:
 
 
 def agent(host: str, **said: Any) -> Agent:
-    configurations = Document(said.pop("configurations", {}))
+    configurations = JsonDocument(said.pop("configurations", {}))
     return Agent(
         id=AgentId(UUID(int=1)),
         agent_type="L3 agent",

@@ -13,9 +13,9 @@ from netfw.drivers.reports import StatusReport
 from netfw.drivers.requests import EnsureDhcpPort
 from netfw.errors import Conflict
 from netfw.messaging.answers import RESERVED_DHCP_DEVICE
+from netfw.model.common_fields import Status
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.resource import Kind, Ref
-from netfw.model.standard import Status
 from netfw.server.db import Database
 from netfw.server.plugin.answers import Answers
 from tests.server.plugin.agent_samples import grow_old

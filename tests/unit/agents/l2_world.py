@@ -6,8 +6,8 @@ from uuid import UUID
 from netfw.drivers.switch_values import Endpoint, SwitchFacts
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
-from netfw.model.document import Document
 from netfw.model.ids import AgentId, NetworkId, PortId, SegmentId, SubnetId
+from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.segment import NetworkType, Provider, Segment
@@ -62,7 +62,7 @@ def agent(host, address, types=("vxlan",), number=80, revision=1):
         binary="netfw-ovs-agent",
         host=host,
         revision=revision,
-        configurations=Document({"tunneling_ip": address, "tunnel_types": list(types)}),
+        configurations=JsonDocument({"tunneling_ip": address, "tunnel_types": list(types)}),
     )
 
 

@@ -19,10 +19,10 @@ from netfw.drivers.l2_extension import L2Extension
 from netfw.drivers.switch_values import Admission, Endpoint, FloodKey, SwitchDevice, SwitchFacts
 from netfw.errors import ConfigError, Conflict, NotSupported
 from netfw.flows import Flow, Match
+from netfw.model.common_fields import Status
 from netfw.model.ids import SecurityGroupId, SecurityGroupRuleId
 from netfw.model.resource import ref
 from netfw.model.security_group import Direction, SecurityGroup, SecurityGroupRule
-from netfw.model.standard import Status
 from netfw.testing.fakes.switch import FakeFirewall, FakeSwitch
 from tests.unit.agents.l2_world import AGENT_THERE, FACTS, HERE, NET, SEGMENT, THERE, port, uuid
 from tests.unit.agents.loop_world import World

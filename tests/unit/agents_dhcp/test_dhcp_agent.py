@@ -16,9 +16,9 @@ from netfw.drivers.process_events import ProcessDied
 from netfw.drivers.requests import EnsureDhcpPort, ReleaseDhcpPort
 from netfw.errors import AgentMustEnd, BackendUnavailable, ConfigError
 from netfw.messaging.answers import RESERVED_DHCP_DEVICE, dhcp_device_id
+from netfw.model.common_fields import Status
 from netfw.model.ids import RouterId
 from netfw.model.resource import ref
-from netfw.model.standard import Status
 from netfw.testing.fakes.dhcp import FakeDhcp
 from tests.unit.agents_dhcp.dhcp_world import (
     CLOUD,

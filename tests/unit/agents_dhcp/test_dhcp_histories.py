@@ -11,8 +11,8 @@ from netfw.agents.dhcp.metadata import MetadataRules
 from netfw.drivers.interest import Service
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.messaging.reach import Assignment
+from netfw.model.common_fields import Status
 from netfw.model.resource import ref
-from netfw.model.standard import Status
 from tests.unit.agents_dhcp.dhcp_world import (
     NET,
     OTHER,

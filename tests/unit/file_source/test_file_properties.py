@@ -18,7 +18,7 @@ from netfw.messaging.file.sections import KNOWN, SECTIONS
 from netfw.messaging.file.topology import Topology, build_topology
 from netfw.model.network import Network
 from netfw.model.resource import Kind
-from netfw.model.wire import TABLES
+from netfw.model.wire import CODECS
 from netfw.testing.conformance.state_history import key, universe
 from tests import ROOT
 
@@ -43,7 +43,7 @@ def any_value(chance: random.Random, depth: int = 3) -> Any:
 
 
 def any_entry(chance: random.Random, kind: Kind, depth: int = 3) -> dict[str, Any]:
-    known = [*TABLES[kind].names, "network", "subnet", "host", "rules", "security_group"]
+    known = [*CODECS[kind].names, "network", "subnet", "host", "rules", "security_group"]
     names = chance.sample(known, min(len(known), chance.randrange(8)))
     if chance.random() < 0.2:
         names.append(str(chance.choice(WORDS)))

@@ -17,10 +17,10 @@ from netfw.errors import BackendUnavailable
 from netfw.messaging.file import FileSource
 from netfw.messaging.file.names import id_of
 from netfw.model.agent import Agent
-from netfw.model.document import Document
+from netfw.model.common_fields import Status
 from netfw.model.ids import AgentId
+from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
-from netfw.model.standard import Status
 
 TEXT = """
 networks: [{name: n}]
@@ -66,7 +66,7 @@ def heartbeat(host: str) -> Heartbeat:
         agent_type="Open vSwitch agent",
         binary="netfw-ovs-agent",
         host=host,
-        configurations=Document({"tunneling_ip": "192.0.2.1"}),
+        configurations=JsonDocument({"tunneling_ip": "192.0.2.1"}),
     )
     return Heartbeat(agent=agent, counts={"devices": 1})
 

@@ -23,8 +23,8 @@ from netfw.drivers.requests import (
 from netfw.errors import Conflict, CursorLost, NotFound, NotSupported
 from netfw.messaging.memory import MemorySource
 from netfw.model.address import eui64
+from netfw.model.common_fields import Status
 from netfw.model.resource import ref
-from netfw.model.standard import Status
 from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance import state_scene as scene
 

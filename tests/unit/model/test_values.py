@@ -16,14 +16,14 @@ from netfw.model import (
     Binding,
     DhcpOption,
     Direction,
-    Document,
     DscpMarking,
     Ethertype,
     FixedIp,
     FloatingIp,
     ForwardedProtocol,
-    Impossible,
+    InvalidValue,
     Ipv6Mode,
+    JsonDocument,
     Kind,
     MinimumBandwidth,
     Network,
@@ -51,7 +51,7 @@ A, B, C = (UUID(int=number) for number in (1, 2, 3))
 
 def faults(make: Callable[[], object]) -> dict[str, str]:
     """The faults that making a value finds."""
-    with pytest.raises(Impossible) as caught:
+    with pytest.raises(InvalidValue) as caught:
         make()
     return dict(caught.value.faults)
 
@@ -309,31 +309,31 @@ def test_sub_ports_share_neither_vlan_nor_port() -> None:
         lambda text: VifDetails(vhostuser_socket=text),
         lambda text: Provider(network_type=NetworkType.FLAT, physical_network=text),
         lambda text: Network(id=A, availability_zones=[text]),
-        lambda text: Document({"key": text}),
-        lambda text: Document({text: 1}),
-        lambda text: Document({"deep": [{"key": text}]}),
+        lambda text: JsonDocument({"key": text}),
+        lambda text: JsonDocument({text: 1}),
+        lambda text: JsonDocument({"deep": [{"key": text}]}),
     ],
 )
 @pytest.mark.parametrize("bad", ["\n", "\0", "\x7f", "\x85", "\u2028", "\ud800"])
 def test_no_value_holds_a_control_character(make: Callable[[str], object], bad: str) -> None:
-    with pytest.raises(Impossible, match=r"control character|device name"):
+    with pytest.raises(InvalidValue, match=r"control character|device name"):
         make(f"a{bad}b")
 
 
 def test_a_document_is_a_value() -> None:
     content = {"b": [1, None, True], "a": {"x": "y"}}
-    document = Document(content)
+    document = JsonDocument(content)
     content["b"] = []
-    assert document == Document({"a": {"x": "y"}, "b": [1, None, True]})
-    assert len({document, Document(document.content())}) == 1
+    assert document == JsonDocument({"a": {"x": "y"}, "b": [1, None, True]})
+    assert len({document, JsonDocument(document.content())}) == 1
     document.content().clear()
     assert document.content() == {"a": {"x": "y"}, "b": [1, None, True]}
     assert document
-    assert not Document()
+    assert not JsonDocument()
 
 
 def test_a_document_tells_true_from_one() -> None:
-    assert Document({"a": True}) != Document({"a": 1})
+    assert JsonDocument({"a": True}) != JsonDocument({"a": 1})
 
 
 def test_a_document_is_small_and_shallow() -> None:
@@ -345,8 +345,8 @@ def test_a_document_is_small_and_shallow() -> None:
     cycle["a"] = cycle
     for content in (deep, wide, cycle, {"a": 10**5000}, {"a": 0.5}, {"a": {1}}, {1: "a"}):
         with pytest.raises(ValueError):
-            Document(content)
+            JsonDocument(content)
 
 
 def test_what_a_detail_has_a_field_for_is_not_hidden_among_the_others() -> None:
-    assert faults(lambda: VifDetails(other=Document({"vlan": 5}))).keys() == {"other"}
+    assert faults(lambda: VifDetails(other=JsonDocument({"vlan": 5}))).keys() == {"other"}

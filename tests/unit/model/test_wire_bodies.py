@@ -17,12 +17,12 @@ from netfw.model import (
     Binding,
     DhcpOption,
     Direction,
-    Document,
     DscpMarking,
     Ethertype,
     ExternalGateway,
     FixedIp,
     FloatingIp,
+    JsonDocument,
     Kind,
     Network,
     NetworkType,
@@ -40,8 +40,8 @@ from netfw.model import (
 )
 from netfw.model.protocol import TCP
 from netfw.model.resource import KINDS
-from netfw.model.wire import TABLES, parse, render
-from netfw.model.wire.shape import Shape
+from netfw.model.wire import CODECS, parse, render
+from netfw.model.wire.object_codec import ObjectCodec
 
 A, B, C, D = (str(UUID(int=number)) for number in (1, 2, 3, 4))
 ID_A, ID_B, ID_C, ID_D = (UUID(text) for text in (A, B, C, D))
@@ -111,11 +111,11 @@ def test_a_port_is_read_by_the_names_of_the_api() -> None:
         binding=Binding(
             host="compute-1",
             vif_type="ovs",
-            profile=Document({"pci_slot": "0000:03:00.1"}),
+            profile=JsonDocument({"pci_slot": "0000:03:00.1"}),
             vif_details=VifDetails(
                 port_filter=True,
                 bridge_name="br-int",
-                other=Document({"bound_drivers": {"0": "openvswitch"}}),
+                other=JsonDocument({"bound_drivers": {"0": "openvswitch"}}),
             ),
         ),
     )
@@ -577,7 +577,7 @@ def test_sets_are_written_in_one_order() -> None:
 
 @pytest.mark.parametrize("kind", list(Kind))
 def test_every_field_of_a_resource_is_on_the_wire_under_names_of_its_own(kind: Kind) -> None:
-    table: Shape[Any] = TABLES[kind]
+    table: ObjectCodec[Any] = CODECS[kind]
     assert KINDS[table.cls] is kind
     assert {part.field for part in table.parts} == {f.name for f in attrs.fields(table.cls)}
     assert len(set(table.names)) == len(table.names)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from netfw.errors import InvalidInput
 from netfw.model import Kind, Resource, kind_of
-from netfw.model.wire import TABLES, parse, render
+from netfw.model.wire import CODECS, parse, render
 from netfw.testing.strategies import resources
 
 EVERY_KIND = pytest.mark.parametrize("kind", list(Kind))
@@ -55,7 +55,7 @@ anything = st.recursive(
 
 def bodies(kind: Kind) -> st.SearchStrategy[dict[str, Any]]:
     """Objects with the right names and anything at all under them."""
-    return st.dictionaries(st.sampled_from(TABLES[kind].names) | st.text(), anything, max_size=12)
+    return st.dictionaries(st.sampled_from(CODECS[kind].names) | st.text(), anything, max_size=12)
 
 
 def texts_within(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -188,7 +188,7 @@ def test_unknown_attributes_are_named_whatever_they_are(kind: Kind, data: st.Dat
     body = render(data.draw(resources(kind)))
     strange = data.draw(st.text(st.characters(), max_size=10).filter(lambda name: name not in body))
     with pytest.raises(InvalidInput) as caught:
-        parse(kind, {**body, strange: 1} if strange not in TABLES[kind].names else {"": 1})
+        parse(kind, {**body, strange: 1} if strange not in CODECS[kind].names else {"": 1})
     assert any("unknown attribute" in text for text in caught.value.faults.values())
 
 

@@ -15,7 +15,7 @@ from netfw.drivers.mechanism import Binding, Bound, Refused
 from netfw.drivers.switch_values import Endpoint, SwitchFacts
 from netfw.model.agent import Agent
 from netfw.model.binding import VhostUserMode, VifDetails, VnicType
-from netfw.model.document import Document
+from netfw.model.json_document import JsonDocument
 from netfw.model.segment import NetworkType, Provider
 from netfw.testing.conformance import mechanism_scene as scene
 from netfw_drivers.ovs.mechanism import OvsMechanismDriver
@@ -156,7 +156,7 @@ def test_who_can_not_bind_says_why() -> None:
 def test_a_report_that_is_not_understood_is_a_refusal_that_names_the_key(
     junk: dict[str, object],
 ) -> None:
-    strange = evolve(agent(), configurations=Document(junk))
+    strange = evolve(agent(), configurations=JsonDocument(junk))
     assert "the report of the Open vSwitch agent on host-1 is wrong" in refused(strange)
 
 

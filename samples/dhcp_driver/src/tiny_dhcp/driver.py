@@ -37,7 +37,7 @@ from netfw.linux import process
 from netfw.linux.process import ProcessKey, Program, Supervisor
 from netfw.linux.station import Station, Stations
 from netfw.model import NetworkId, PortId
-from netfw.model.device import dhcp_namespace
+from netfw.model.device_names import dhcp_namespace
 from netfw.plan import Outcome, Update
 from tiny_dhcp.offers import check_network, offers
 

@@ -11,7 +11,7 @@ from netfw.linux.iptables.rule import Family
 from netfw.linux.station.plan import CHAIN_OWNER, SETTINGS, device_settings
 from netfw.linux.station.values import FoundStation
 from netfw.linux.values import PROTOCOL_KERNEL, Address, FoundAddress, Link, route
-from netfw.model.device import device_name
+from netfw.model.device_names import device_name
 from netfw.plan import Plan, Update
 from netfw.testing.conformance.dhcp_world import Net, Tenant, wanted
 from netfw_drivers.dnsmasq.entries import read_host

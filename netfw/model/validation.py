@@ -12,7 +12,7 @@ Fault = tuple[str, str]
 """A field (``gateway``, ``pools[1]``) and a sentence that says what is wrong with it."""
 
 
-class Impossible(ValueError):
+class InvalidValue(ValueError):
     """A value that can not exist; ``faults`` names each field and what is wrong with it."""
 
     def __init__(self, *faults: Fault) -> None:
@@ -20,7 +20,7 @@ class Impossible(ValueError):
         super().__init__("; ".join(f"{field}: {text}" for field, text in faults))
 
 
-class Checked:
+class Validated:
     """A value that looks at itself once, when it is made."""
 
     __slots__ = ()
@@ -28,7 +28,7 @@ class Checked:
     def __attrs_post_init__(self) -> None:
         faults = tuple(self._faults())
         if faults:
-            raise Impossible(*faults)
+            raise InvalidValue(*faults)
 
     def _faults(self) -> Iterator[Fault]:
         """What is wrong with this value, field by field."""
@@ -42,7 +42,7 @@ def checked_by(check: Callable[[str], object]) -> Callable[[object, Attribute[st
         try:
             check(value)
         except ValueError as exc:
-            raise Impossible((attribute.name, str(exc))) from exc
+            raise InvalidValue((attribute.name, str(exc))) from exc
 
     return validate
 
@@ -55,7 +55,7 @@ def each(check: Callable[[str], object]) -> Callable[[object, Attribute[Any], An
             try:
                 check(value)
             except ValueError as exc:
-                raise Impossible((f"{attribute.name}[{position}]", str(exc))) from exc
+                raise InvalidValue((f"{attribute.name}[{position}]", str(exc))) from exc
 
     return validate
 

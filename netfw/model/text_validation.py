@@ -20,7 +20,7 @@ _SYNTAX = re.compile(r"[\"\\]|(^|\s)#|^\s|\s$")
 _PATH = re.compile(r"/[A-Za-z0-9_.:@/+-]*")
 
 
-def shown(text: str) -> str:
+def quote(text: str) -> str:
     """*text* as a message can carry it: quoted, escaped and cut."""
     return repr(text) if len(text) <= SHOWN_LENGTH else f"{text[:SHOWN_LENGTH]!r}..."
 
@@ -63,7 +63,7 @@ def check_dns_name(text: str) -> None:
     for label in text.removesuffix(".").split("."):
         if not _LABEL.fullmatch(label):
             raise ValueError(
-                f"not a DNS name: {shown(text)} "
+                f"not a DNS name: {quote(text)} "
                 "(labels of 1 to 63 of A-Z a-z 0-9 -, no hyphen first or last)"
             )
 
@@ -82,7 +82,7 @@ def check_dhcp_option_value(text: str) -> None:
     found = _SYNTAX.search(text)
     if found:
         raise ValueError(
-            f"{shown(text)} has {found.group()!r} at {found.start()}: leave out quotes, "
+            f"{quote(text)} has {found.group()!r} at {found.start()}: leave out quotes, "
             "backslashes, a # after a blank, and blanks at both ends"
         )
 
@@ -97,4 +97,4 @@ def _check_alphabet(
 ) -> None:
     check_text(text, limit)
     if not pattern.fullmatch(text):
-        raise ValueError(f"not {what}: {shown(text)} ({letters})")
+        raise ValueError(f"not {what}: {quote(text)} ({letters})")

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from attrs import field, frozen
 
-from netfw.model.check import Checked, checked_by, each
-from netfw.model.text import check_text
+from netfw.model.text_validation import check_text
+from netfw.model.validation import Validated, checked_by, each
 
 
 class Status(enum.StrEnum):
@@ -29,7 +29,7 @@ def _set_of_tags(values: Iterable[str]) -> frozenset[str]:
 
 
 @frozen(kw_only=True)
-class Standard(Checked):
+class CommonFields(Validated):
     """What every stored resource has."""
 
     description: str = field(default="", validator=checked_by(check_text))
@@ -43,7 +43,7 @@ class Standard(Checked):
 
 
 @frozen(kw_only=True)
-class Owned(Standard):
+class Owned(CommonFields):
     """What a project can own.  An empty project is the system itself."""
 
     project_id: str = field(default="", validator=checked_by(check_text))

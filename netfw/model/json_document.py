@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from attrs import frozen
 
-from netfw.model.check import Fault, Impossible
-from netfw.model.text import check_text, shown
+from netfw.model.text_validation import check_text, quote
+from netfw.model.validation import Fault, InvalidValue
 
 DEPTH = 8
 NODES = 1024
@@ -30,15 +30,15 @@ def _canonical(content: Mapping[str, object]) -> str:
         if text:
             faults.append((path, text))
     if faults:
-        raise Impossible(*faults)
+        raise InvalidValue(*faults)
     return json.dumps(content, sort_keys=True, separators=(",", ":"), default=dict)
 
 
 @frozen(init=False)
-class Document:
+class JsonDocument:
     """A JSON object as a value: it can be compared, hashed and kept, and never changes.
 
-    ``Document({"pci_slot": "0000:03:00.1"})``; it is small, shallow and without control characters.
+    ``JsonDocument({"pci_slot": "0000:03:00.1"})``; it is small, shallow and without control characters.
     """
 
     text: str
@@ -80,7 +80,7 @@ def _name(key: object) -> str:
     """*key* as a step of a path: as it is where that is plain, else quoted."""
     if not isinstance(key, str):
         return f"a {type(key).__name__}"
-    return key if _PLAIN.fullmatch(key) else shown(key)
+    return key if _PLAIN.fullmatch(key) else quote(key)
 
 
 def _text_fault(raw: object) -> str:

@@ -1,6 +1,6 @@
 """Objects on the wire, declared as tables of parts.
 
-A :class:`Shape` is the table of one value class.  Its rows are *parts*: an :class:`Attribute` is
+A :class:`ObjectCodec` is the table of one value class.  Its rows are *parts*: an :class:`Attribute` is
 one name of the object, an :class:`Inline` is a value of its own whose names stand among the
 object's.  A field may have several parts (``project_id`` and ``tenant_id``): all are written, any
 one may be read, and those that are given must agree.  A :class:`Derived` name follows from the
@@ -20,7 +20,7 @@ import attrs
 from attrs import field, frozen
 
 from netfw.errors import nearest
-from netfw.model.check import Impossible
+from netfw.model.validation import InvalidValue
 from netfw.model.wire.codec import ABSENT, Absent, Codec, Faulty, Json, describe
 from netfw.model.wire.scalars import DOCUMENT
 
@@ -35,7 +35,7 @@ Body = Mapping[Any, object]
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_:.-]{1,64}")
 
 
-class Part(Protocol):
+class Field(Protocol):
     """How one field of a value stands in an object."""
 
     @property
@@ -95,7 +95,7 @@ class Inline:
     """
 
     field: str
-    shape: Shape[Any]
+    shape: ObjectCodec[Any]
     wrap: Callable[[Any], Any] = lambda value: value
     unwrap: Callable[[Any], Any | None] = lambda value: value
 
@@ -132,11 +132,11 @@ class Derived:
 
 
 @frozen
-class Shape(Generic[T]):
+class ObjectCodec(Generic[T]):
     """The table of one class of values, which are read and written as JSON objects."""
 
     cls: type[T]
-    parts: tuple[Part, ...]
+    parts: tuple[Field, ...]
     derived: tuple[Derived, ...] = ()
     rest: str | None = None
     """The field (a ``Document``) that takes the names no part has; without one they are refused."""
@@ -198,7 +198,7 @@ class Shape(Generic[T]):
     def _read(self, body: Body) -> tuple[dict[str, Any], dict[str, str]]:
         fields: dict[str, Any] = {}
         faults: dict[str, str] = {}
-        tried: dict[str, Part] = {}
+        tried: dict[str, Field] = {}
         for part in self.parts:
             try:
                 value = part.read(body)
@@ -219,7 +219,7 @@ class Shape(Generic[T]):
     def _make(self, fields: dict[str, Any]) -> T:
         try:
             return self.cls(**fields)
-        except Impossible as exc:
+        except InvalidValue as exc:
             raise Faulty({self._path(path): text for path, text in exc.faults}) from exc
 
     def _path(self, path: str) -> str:
@@ -261,7 +261,7 @@ class Tagged:
     """One of several shapes, told apart by the word under *tag*."""
 
     tag: str
-    shapes: Mapping[str, Shape[Any]]
+    shapes: Mapping[str, ObjectCodec[Any]]
 
     def parse(self, raw: object) -> Any:
         if not isinstance(raw, Mapping):

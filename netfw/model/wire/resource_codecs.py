@@ -11,13 +11,13 @@ from netfw.model.resource import Kind
 from netfw.model.wire.codec import Nullable
 from netfw.model.wire.common import ADMIN_STATE, IDENTITY
 from netfw.model.wire.networks import NETWORK, SEGMENT, SUBNET
+from netfw.model.wire.object_codec import Attribute, ObjectCodec
 from netfw.model.wire.policies import ADDRESS_GROUP, QOS_POLICY, SECURITY_GROUP, SECURITY_GROUP_RULE
 from netfw.model.wire.ports import PORT, TRUNK
 from netfw.model.wire.routers import FLOATING_IP, PORT_FORWARDING, ROUTER
 from netfw.model.wire.scalars import BOOLEAN, DOCUMENT, HOST, REVISION, TEXT, TIME, TOKEN
-from netfw.model.wire.shape import Attribute, Shape
 
-AGENT = Shape(
+AGENT = ObjectCodec(
     Agent,
     (
         IDENTITY,
@@ -38,7 +38,7 @@ AGENT = Shape(
     ),
 )
 
-TABLES: Mapping[Kind, Shape[Any]] = MappingProxyType(
+CODECS: Mapping[Kind, ObjectCodec[Any]] = MappingProxyType(
     {
         Kind.NETWORK: NETWORK,
         Kind.SEGMENT: SEGMENT,
