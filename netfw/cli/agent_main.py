@@ -18,7 +18,7 @@ from netfw.agents.work import Work
 from netfw.cli.agent_run import run_loop
 from netfw.cli.config_arguments import add_file_arguments, file_arguments
 from netfw.cli.process import Orders, run
-from netfw.conf.reading import Groups
+from netfw.conf.loader import Groups
 from netfw.drivers.host import LocalHost
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.transport import Transport

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from netfw.cli.config_arguments import add_file_arguments, file_arguments
 from netfw.conf import database as options
-from netfw.conf.reading import read
+from netfw.conf.loader import load_config
 from netfw.errors import BackendError, ConfigError, InvalidInput
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; 0 done, 1 refused or not as it should be, 2 wrongly used or configured."""
     arguments = _parser().parse_args(argv)
     try:
-        conf = read(PROGRAM, file_arguments(arguments), dict(options.list_opts())).conf
+        conf = load_config(PROGRAM, file_arguments(arguments), dict(options.list_opts())).conf
         try:
             from netfw.server.db.configured import configured
         except ModuleNotFoundError as exc:

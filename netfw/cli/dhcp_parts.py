@@ -15,7 +15,7 @@ from netfw.cli.driver_conf import Kinds, driver_options, groups_of, make, values
 from netfw.conf import core
 from netfw.conf.agent import GROUP
 from netfw.conf.dhcp_agent import COMMON, DHCP
-from netfw.conf.reading import Groups
+from netfw.conf.loader import Groups
 from netfw.drivers.base import Capability
 from netfw.drivers.dhcp import DhcpDriver
 from netfw.drivers.host import LocalHost

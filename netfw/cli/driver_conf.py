@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from oslo_config.cfg import Locations
 
-from netfw.conf.reading import Groups, read
+from netfw.conf.loader import Groups, load_config
 from netfw.drivers.base import Driver, Host, Kind
 from netfw.drivers.loader import catalogue, create, load
 
@@ -26,7 +26,7 @@ def groups_of(program: str, argv: Sequence[str], own: Groups, kinds: Kinds) -> G
 
     :raises ConfigError: a file can not be read, or a driver does not exist or can not be used.
     """
-    conf = read(program, argv, own).conf
+    conf = load_config(program, argv, own).conf
     groups: dict[str | None, Sequence[Opt]] = dict(own)
     for (group, option), kind in kinds.items():
         for name in names(conf, group, option):

@@ -11,10 +11,10 @@ from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.agents.loop import Timing
 from netfw.cli.agent_parts import SOURCE_KINDS, source_of, status_path_of, timing_of
 from netfw.cli.driver_conf import Kinds, driver_options, groups_of, make, names, values
-from netfw.conf import core, ovs_agent
+from netfw.conf import core, l2_agent
 from netfw.conf.agent import COMMON, GROUP
-from netfw.conf.ovs_agent import L2
-from netfw.conf.reading import Groups
+from netfw.conf.l2_agent import L2
+from netfw.conf.loader import Groups
 from netfw.drivers.base import Capability, Driver, Kind
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.host import LocalHost
@@ -48,7 +48,7 @@ def l2_groups(argv: Sequence[str]) -> Groups:
 
 def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
     """All options of the agent and of every driver it could use, for its sample configuration."""
-    return [*core.list_opts(), *ovs_agent.list_opts(), *driver_options(KINDS)]
+    return [*core.list_opts(), *l2_agent.list_opts(), *driver_options(KINDS)]
 
 
 class L2Parts:

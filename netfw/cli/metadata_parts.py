@@ -26,8 +26,8 @@ from netfw.cli.driver_conf import driver_options, groups_of
 from netfw.conf import core, metadata_agent
 from netfw.conf.agent import COMMON
 from netfw.conf.agent import GROUP as AGENT_GROUP
+from netfw.conf.loader import Groups
 from netfw.conf.metadata_agent import GROUP, OWN, PROGRAM
-from netfw.conf.reading import Groups
 from netfw.drivers.host import LocalHost
 from netfw.errors import ConfigError
 from netfw.http.server import HttpSettings

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from netfw.agents.l2.agent import L2Agent
     from netfw.agents.part import Part
-    from netfw.conf.reading import Groups
+    from netfw.conf.loader import Groups
     from netfw.drivers.reconciler import Reconciler
     from netfw.drivers.state_source import StateSource
     from netfw.plan import Plan, Update
@@ -91,9 +91,9 @@ PLANNERS: Final[Mapping[str, Callable[[Sequence[str]], dict[str, Plan]]]] = {
 
 
 def _conf(program: str, files: Sequence[str], groups: Groups) -> ConfigOpts:
-    from netfw.conf.reading import read, refuse_misspelt
+    from netfw.conf.loader import load_config, refuse_misspelt
 
-    conf = read(program, files, groups).conf
+    conf = load_config(program, files, groups).conf
     for sentence in refuse_misspelt(conf):
         print(f"netfw: {sentence}", file=sys.stderr)
     return conf

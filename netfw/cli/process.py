@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from netfw.cli.log_format import dress
 from netfw.cli.signals import Signals
-from netfw.conf.reading import Groups, Settings, read, refuse_misspelt
+from netfw.conf.loader import Groups, LoadedConfig, load_config, refuse_misspelt
 from netfw.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
     can not be read changes nothing.  Returns the exit status; a wrong configuration is 2.
     """
     try:
-        settings = read(program, argv, groups)
+        settings = load_config(program, argv, groups)
         conf = settings.conf
         unknown = refuse_misspelt(conf)
         log = LogSettings()
@@ -101,7 +101,7 @@ def _standard_error() -> logging.Handler:
     return logging.StreamHandler()
 
 
-def _reload(settings: Settings, log: LogSettings) -> bool:
+def _reload(settings: LoadedConfig, log: LogSettings) -> bool:
     """Read the files again; whether they could be."""
     theirs = logging.getLogger("oslo_config.cfg")
     theirs.disabled = True  # it tells of the same options, and knows no defaults

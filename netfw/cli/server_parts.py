@@ -14,7 +14,7 @@ from attrs import fields_dict
 
 from netfw.cli.driver_conf import Kinds, driver_options, groups_of, make, names
 from netfw.conf import api, core, database, identity, outbox, plugin, quota, scheduling, server
-from netfw.conf.reading import Groups
+from netfw.conf.loader import Groups
 from netfw.drivers.api_extension import ApiExtension
 from netfw.drivers.base import Driver, Kind
 from netfw.drivers.core_plugin import CorePlugin

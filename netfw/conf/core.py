@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from netfw.conf.places import STATE_PATH
+from netfw.conf.paths import STATE_PATH
 
 CORE = (
     cfg.StrOpt(

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 from oslo_config import cfg
 
-from netfw.conf.places import STATE_PATH, in_state_path
+from netfw.conf.paths import STATE_PATH, in_state_path
 from netfw.errors import ConfigError
 from netfw.model.address import IpAddress, as_address
 from netfw.model.text_validation import check_dns_name, check_text

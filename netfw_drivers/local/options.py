@@ -8,7 +8,7 @@ from typing import Any
 from attrs import field, frozen
 from oslo_config import cfg
 
-from netfw.conf.places import in_state_path
+from netfw.conf.paths import in_state_path
 from netfw.errors import ConfigError
 from netfw_drivers.local.address import FORMS, Address, OpenSocket, TcpAddress, parse_address
 

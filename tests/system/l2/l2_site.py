@@ -21,7 +21,7 @@ from attrs import frozen
 
 from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
 from netfw.cli.plan import plans_of
-from netfw.conf.reading import read
+from netfw.conf.loader import load_config
 from netfw.errors import NetfwError
 from netfw.plan import Plan
 from netfw.testing.lab.host import Host
@@ -64,7 +64,7 @@ ALL_FLAVOURS = (MESH4, POPULATED4, MESH6, POPULATED6)
 
 def _plans(files: list[str]) -> dict[str, Plan]:
     """To be called on the host: an agent looks at what its host has."""
-    with L2Parts(read(PROGRAM, files, l2_groups(files)).conf) as parts:
+    with L2Parts(load_config(PROGRAM, files, l2_groups(files)).conf) as parts:
         return dict(plans_of(parts.source, parts.agent))
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from netfw.conf.reading import read, unknown_options
+from netfw.conf.loader import load_config, unknown_options
 from netfw.errors import ConfigError
 
 GROUPS = {
@@ -28,14 +28,14 @@ def test_later_files_and_directories_win(tmp_path: Path) -> None:
     extra.mkdir()
     write(extra / "10.conf", "[acme]\nsize = 4\n")
     files = ["--config-file", first, "--config-file", second]
-    assert read("t", files, GROUPS).conf.acme.size == 3
-    conf = read("t", [*files, "--config-dir", str(extra)], GROUPS).conf
+    assert load_config("t", files, GROUPS).conf.acme.size == 3
+    conf = load_config("t", [*files, "--config-dir", str(extra)], GROUPS).conf
     assert (conf.acme.size, conf.acme.mode) == (4, "b")
 
 
 def test_two_configurations_live_side_by_side(tmp_path: Path) -> None:
-    one = read("t", ["--config-file", write(tmp_path / "1", "[acme]\nsize=1")], GROUPS).conf
-    two = read("t", ["--config-file", write(tmp_path / "2", "[acme]\nsize=2")], GROUPS).conf
+    one = load_config("t", ["--config-file", write(tmp_path / "1", "[acme]\nsize=1")], GROUPS).conf
+    two = load_config("t", ["--config-file", write(tmp_path / "2", "[acme]\nsize=2")], GROUPS).conf
     assert (one.acme.size, two.acme.size) == (1, 2)
 
 
@@ -52,18 +52,18 @@ def test_what_can_not_be_is_refused_at_once(tmp_path: Path, text: str, reason: s
     if not text.startswith("["):
         text = f"[DEFAULT]\n{text}"
     with pytest.raises(ConfigError, match=reason):
-        read("t", ["--config-file", write(tmp_path / "bad.conf", text)], GROUPS)
+        load_config("t", ["--config-file", write(tmp_path / "bad.conf", text)], GROUPS)
 
 
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(ConfigError, match=r"/nowhere/x\.conf"):
-        read("t", ["--config-file", "/nowhere/x.conf"])
+        load_config("t", ["--config-file", "/nowhere/x.conf"])
 
 
 @pytest.mark.spec("DRV-14")
 def test_reload_takes_over_what_may_change_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "a.conf"
-    settings = read("t", ["--config-file", write(path, "[acme]\nsize=1\nmode=a\n")], GROUPS)
+    settings = load_config("t", ["--config-file", write(path, "[acme]\nsize=1\nmode=a\n")], GROUPS)
     write(path, "[acme]\nsize=2\nmode=b\n")
     assert [str(each) for each in settings.reload()] == [
         "acme.size needs a restart to become 2, and stays 1",
@@ -76,7 +76,7 @@ def test_reload_knows_defaults_and_keeps_secrets(tmp_path: Path) -> None:
     secret = cfg.StrOpt("key", secret=True, mutable=True)
     path = tmp_path / "a.conf"
     groups = {"acme": [*GROUPS["acme"], secret]}
-    settings = read("t", ["--config-file", write(path, "[acme]\n")], groups)
+    settings = load_config("t", ["--config-file", write(path, "[acme]\n")], groups)
     write(path, "[acme]\nmode=b\nkey=hush\n")
     assert [str(each) for each in settings.reload()] == [
         "acme.mode is now 'b', was 'a'",
@@ -87,7 +87,7 @@ def test_reload_knows_defaults_and_keeps_secrets(tmp_path: Path) -> None:
 
 def test_a_file_that_changes_during_a_reload_is_told_as_it_was_taken(tmp_path: Path) -> None:
     path = tmp_path / "a.conf"
-    settings = read("t", ["--config-file", write(path, "[acme]\nmode=a\n")], GROUPS)
+    settings = load_config("t", ["--config-file", write(path, "[acme]\nmode=a\n")], GROUPS)
     mutate, texts = settings.conf.mutate_config_files, ["[acme\n", "[acme]\nmode=b\n"]
 
     def late() -> object:
@@ -104,7 +104,7 @@ def test_a_file_that_changes_during_a_reload_is_told_as_it_was_taken(tmp_path: P
 def test_what_must_be_given_is_asked_for(tmp_path: Path) -> None:
     groups = {"acme": [cfg.StrOpt("path", required=True, help="Where it is.")]}
     with pytest.raises(ConfigError) as caught:
-        read("t", ["--config-file", write(tmp_path / "a.conf", "[acme]\n")], groups)
+        load_config("t", ["--config-file", write(tmp_path / "a.conf", "[acme]\n")], groups)
     assert str(caught.value) == (
         "[acme] path is missing: write 'path = ...' under [acme].  Where it is."
     )
@@ -113,7 +113,7 @@ def test_what_must_be_given_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["[acme\nmode=b\n", "[acme]\nmode=b\nsize=many\n"])
 def test_a_broken_file_changes_nothing_on_reload(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.conf"
-    settings = read("t", ["--config-file", write(path, "[acme]\nmode=a\n")], GROUPS)
+    settings = load_config("t", ["--config-file", write(path, "[acme]\nmode=a\n")], GROUPS)
     write(path, text)
     with pytest.raises(ConfigError):
         settings.reload()
@@ -122,7 +122,7 @@ def test_a_broken_file_changes_nothing_on_reload(tmp_path: Path, text: str) -> N
 
 def test_a_reload_reaches_those_who_read_the_option_meanwhile(tmp_path: Path) -> None:
     path = tmp_path / "a.conf"
-    settings = read("t", ["--config-file", write(path, "[acme]\nmode=a\n")], GROUPS)
+    settings = load_config("t", ["--config-file", write(path, "[acme]\nmode=a\n")], GROUPS)
     slowly = settings.conf._reload_config_files
 
     def asked_meanwhile() -> object:
@@ -139,7 +139,7 @@ def test_a_reload_reaches_those_who_read_the_option_meanwhile(tmp_path: Path) ->
 def test_misspelt_options_are_noticed(tmp_path: Path) -> None:
     text = "[DEFAULT]\nhosts = x\n[acme]\nsice = 2\n[other]\ny = 1\n[akme]\nsize = 2\n"
     path = write(tmp_path / "a.conf", text)
-    conf = read("t", ["--config-file", path], GROUPS).conf
+    conf = load_config("t", ["--config-file", path], GROUPS).conf
     assert [(each.sentence, each.misspelt) for each in unknown_options(conf)] == [
         (f"{path}: [DEFAULT] hosts is not an option, did you mean 'host'?", False),
         (f"{path}: [acme] sice is not an option, did you mean 'size'?", True),

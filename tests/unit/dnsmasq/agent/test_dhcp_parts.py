@@ -12,7 +12,7 @@ from netfw.agents.replica import Change
 from netfw.agents.work import Task
 from netfw.cli.dhcp_agent import main
 from netfw.cli.dhcp_parts import PROGRAM, DhcpParts, dhcp_groups
-from netfw.conf.reading import read, refuse_misspelt
+from netfw.conf.loader import load_config, refuse_misspelt
 from netfw.drivers.keys import NetworkKey
 from netfw.errors import ConfigError
 from netfw.model.binding import Binding
@@ -29,7 +29,7 @@ def conf_of(tmp_path, agent="", more=""):
         f"[file]\npath = {tmp_path}/topology.yaml\n{more}"
     )
     files = ["--config-file", str(path)]
-    return read(PROGRAM, files, dhcp_groups(files)).conf
+    return load_config(PROGRAM, files, dhcp_groups(files)).conf
 
 
 @pytest.mark.spec("DHCP-01")

@@ -6,7 +6,7 @@ import pytest
 
 from netfw.cli.driver_conf import values
 from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
-from netfw.conf.reading import read
+from netfw.conf.loader import load_config
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.switch import SwitchDriver
 from netfw.errors import ConfigError
@@ -18,7 +18,7 @@ def conf_of(tmp_path: Path, agent: str, more: str = ""):
     path = tmp_path / "agent.conf"
     path.write_text(f"[agent]\n{agent}\n[file]\npath = {tmp_path}/topology.yaml\n{SWITCH}{more}")
     files = ["--config-file", str(path)]
-    return read(PROGRAM, files, l2_groups(files)).conf
+    return load_config(PROGRAM, files, l2_groups(files)).conf
 
 
 @pytest.mark.spec("DRV-22")

@@ -45,7 +45,7 @@ class Changed:
         return f"{self.name} needs a restart to become {self.new!r}, and stays {self.old!r}"
 
 
-class Settings:
+class LoadedConfig:
     """The options of one process, as its files and command line have them.
 
     ``conf`` is the oslo.config object that code reads options from.
@@ -84,7 +84,7 @@ class Settings:
         )
 
 
-def read(program: str, argv: Sequence[str], groups: Groups | None = None) -> Settings:
+def load_config(program: str, argv: Sequence[str], groups: Groups | None = None) -> LoadedConfig:
     """Read the options of *groups* and the core ones from *argv* and the files it names.
 
     ``--config-file`` and ``--config-dir`` may be given several times; later ones win.  Without
@@ -92,7 +92,7 @@ def read(program: str, argv: Sequence[str], groups: Groups | None = None) -> Set
 
     :raises ConfigError: a file is missing or can not be parsed, or a value is impossible.
     """
-    return Settings(program, argv, groups or {})
+    return LoadedConfig(program, argv, groups or {})
 
 
 def refuse_misspelt(conf: cfg.ConfigOpts) -> tuple[str, ...]:
