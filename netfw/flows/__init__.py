@@ -47,8 +47,8 @@ from netfw.flows.field import (
     MatchField,
 )
 from netfw.flows.flow import Action, Flow, Identity
-from netfw.flows.jump import goto, goto_table, resubmit
-from netfw.flows.learning import (
+from netfw.flows.goto import goto, goto_table, resubmit
+from netfw.flows.learn import (
     Learn,
     LearnLoad,
     LearnMatch,
@@ -59,13 +59,7 @@ from netfw.flows.learning import (
     learn_output,
 )
 from netfw.flows.match import ANYTHING, Match, matching
-from netfw.flows.match_text import render_match
-from netfw.flows.pipeline import Pipeline
-from netfw.flows.port import CONTROLLER, LOCAL
-from netfw.flows.register import RegisterField
-from netfw.flows.table import Table
-from netfw.flows.text import render_action, render_actions, render_flow
-from netfw.flows.vocabulary import (
+from netfw.flows.match_builders import (
     arp,
     arp_op,
     arp_sha,
@@ -136,6 +130,12 @@ from netfw.flows.vocabulary import (
     vlan,
     vlan_pcp,
 )
+from netfw.flows.match_text import render_match
+from netfw.flows.pipeline import Pipeline
+from netfw.flows.port import CONTROLLER, LOCAL
+from netfw.flows.register import RegisterField
+from netfw.flows.table import Table
+from netfw.flows.text import render_action, render_actions, render_flow
 
 __all__ = [
     "ANYTHING",

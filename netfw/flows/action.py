@@ -9,6 +9,7 @@ from __future__ import annotations
 from attrs import field, frozen
 
 from netfw.flows.field import FIELD, Bits, MatchField
+from netfw.flows.match_builders import mac_number
 from netfw.flows.port import (
     ALL,
     CONTROLLER,
@@ -21,7 +22,6 @@ from netfw.flows.port import (
     check_out_port,
 )
 from netfw.flows.register import BitSource, bits_of
-from netfw.flows.vocabulary import mac_number
 from netfw.model.address import IpAddress, as_address, unscoped
 
 NO_TABLE = 0xFF

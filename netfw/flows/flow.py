@@ -27,7 +27,7 @@ from netfw.flows.action import (
 )
 from netfw.flows.conntrack import FTP, Ct
 from netfw.flows.field import FIELD, MatchField
-from netfw.flows.learning import Learn
+from netfw.flows.learn import Learn
 from netfw.flows.match import Match
 
 Action = (

@@ -16,7 +16,7 @@ from netfw.flows.action import NO_TABLE, GotoTable, Load, Move, Resubmit, SetFie
 from netfw.flows.conntrack import Ct
 from netfw.flows.field import REGISTERS, Bits
 from netfw.flows.flow import Action, Flow
-from netfw.flows.learning import Learn, LearnLoad
+from netfw.flows.learn import Learn, LearnLoad
 from netfw.flows.register import RegisterField
 from netfw.flows.table import Table
 from netfw.flows.text import render_actions

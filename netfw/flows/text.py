@@ -31,7 +31,7 @@ from netfw.flows.action import (
 from netfw.flows.conntrack import Ct, Nat
 from netfw.flows.field import Form, MatchField
 from netfw.flows.flow import Action, Flow
-from netfw.flows.learning import Learn, LearnLoad, LearnMatch, LearnOutput, Lesson
+from netfw.flows.learn import Learn, LearnLoad, LearnMatch, LearnOutput, Lesson
 from netfw.flows.match_text import render_match, render_port, render_value
 
 Names = Mapping[int, str]

@@ -25,7 +25,7 @@ from netfw.drivers.claim import (
 from netfw.errors import ConfigError, InvalidInput, NetfwError, NotSupported
 from netfw.flows.action import NO_TABLE
 from netfw.flows.field import FIELD, IN_PORT_WIDE
-from netfw.flows.learning import Lesson
+from netfw.flows.learn import Lesson
 from netfw.flows.port import ALL, FLOOD, NORMAL, RESERVED
 from netfw_drivers.ovs.pipeline import (
     ACCEPTED,

@@ -6,7 +6,7 @@ from netfw import flows as of
 from netfw.drivers.addition import SwitchAddition
 from netfw.drivers.claim import BitsClaim, Claim, Place, TableClaim
 from netfw.errors import ConfigError, InvalidInput, NotSupported
-from netfw.flows.learning import Lesson
+from netfw.flows.learn import Lesson
 from netfw_drivers.ovs.grants import Layout, trespass
 from netfw_drivers.ovs.pipeline import OWNER_MASK, SPACE_MASK, SWITCH_SPACE
 
