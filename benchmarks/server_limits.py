@@ -21,7 +21,7 @@ from netfw.cli.process import Orders
 from netfw.cli.server import _serve
 from netfw.cli.server_parts import PROGRAM, server_groups
 from netfw.conf.loader import load_config
-from netfw.http.listening import listen_unix
+from netfw.http.listen_sockets import listen_unix
 from netfw.http.server import HttpServer
 from netfw.testing.lab.server import PrivateNetfw
 

@@ -167,7 +167,7 @@ def _listening(conf: ConfigOpts) -> Iterator[Sockets]:
 
     :raises ConfigError: one can not be.
     """
-    from netfw.http.listening import removal
+    from netfw.http.listen_sockets import removal
     from netfw.server.api.configured import listening
 
     with ExitStack() as stack:

@@ -19,8 +19,8 @@ from cheroot import server as cheroot_server
 from cheroot import wsgi
 
 from netfw.http.chunked import read_chunks
-from netfw.http.incoming import Arrival, Incoming
-from netfw.http.refusal import Refusal, busy, malformed, rendered
+from netfw.http.http_error import HttpError, busy, malformed, rendered
+from netfw.http.request_buffer import ReadState, RequestBuffer
 from netfw.http.request_head import Head, parse_head
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _OWN_WORDS = {
 }
 
 
-class Watch:
+class SlowClientReaper:
     """Hangs up on clients that take too long to send a request or to take an answer."""
 
     def __init__(self, settings: HttpSettings) -> None:
@@ -90,7 +90,7 @@ class Request(cheroot_server.HTTPRequest):
         longest = self.server.settings.headers
         try:
             self._take(parse_head(self.conn.rfile.head(), longest))
-        except Refusal as refusal:
+        except HttpError as refusal:
             self.refuse(refusal)
             return
         self.ready = True
@@ -99,7 +99,7 @@ class Request(cheroot_server.HTTPRequest):
         """Read the body, if its size allows, and have the application answer."""
         try:
             body = self._body(self.head, self.server.settings.body)
-        except Refusal as refusal:
+        except HttpError as refusal:
             self.refuse(refusal)
             return
         self.rfile = _Unread() if body is None else io.BytesIO(body)
@@ -109,7 +109,7 @@ class Request(cheroot_server.HTTPRequest):
         if self.chunked_write:
             self.conn.wfile.write(b"0\r\n\r\n")
 
-    def refuse(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: HttpError) -> None:
         """Answer with *refusal*; the connection ends with it."""
         self._end_with(refusal)
 
@@ -117,9 +117,9 @@ class Request(cheroot_server.HTTPRequest):
         """Answer what cheroot meets, in the form of all errors."""
         number = int(str(status)[:3])
         word, text = _OWN_WORDS.get(number, _OWN_WORDS[500])
-        self._end_with(Refusal(number, word, str(msg) or text))
+        self._end_with(HttpError(number, word, str(msg) or text))
 
-    def _end_with(self, refusal: Refusal) -> None:
+    def _end_with(self, refusal: HttpError) -> None:
         self.close_connection = self.sent_headers = True
         self.conn.server.watch.note(self.conn, "writing")
         with suppress(OSError):
@@ -142,7 +142,7 @@ class Request(cheroot_server.HTTPRequest):
         if head.length > limit:
             self.close_connection = True
             return None
-        incoming: Incoming = self.conn.rfile
+        incoming: RequestBuffer = self.conn.rfile
         if not head.chunked and incoming.holds(head.length):
             return incoming.read(head.length)
         if not self.server.waiting.acquire(blocking=False):
@@ -180,7 +180,7 @@ class Connection(cheroot_server.HTTPConnection):
 
     def __init__(self, server: Any, sock: socket.socket, makefile: Any = None) -> None:
         super().__init__(server, sock, makefile)
-        self.rfile = Incoming(sock, server.settings.headers)
+        self.rfile = RequestBuffer(sock, server.settings.headers)
 
     def communicate(self) -> bool:
         """Go on with a request; whether the connection stays, to wait for more."""
@@ -191,8 +191,8 @@ class Connection(cheroot_server.HTTPConnection):
         except OSError as exc:
             log.debug("a connection broke: %s", exc)
             return False
-        if arrival is not Arrival.COMPLETE:
-            return arrival is Arrival.UNDER_WAY
+        if arrival is not ReadState.COMPLETE:
+            return arrival is ReadState.UNDER_WAY
         self.socket.settimeout(self.server.timeout)
         try:
             return bool(super().communicate())  # type: ignore[no-untyped-call]

@@ -5,12 +5,72 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping
+from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
 from attrs import frozen
 
-from netfw.http.refusal import Refusal, malformed
-from netfw.http.request_headers import read_headers
+from netfw.http.http_error import HttpError, malformed
+from netfw.http.request_head import read_headers
+
+_NAME = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
+_LENGTH = re.compile(rb"[0-9]{1,18}")
+_VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+_ONCE = frozenset(
+    {
+        b"Authorization",
+        b"Content-Length",
+        b"Content-Type",
+        b"Host",
+        b"If-Match",
+        b"Transfer-Encoding",
+        b"X-Auth-Token",
+        b"X-Identity-Status",
+        b"X-Project-Id",
+        b"X-Roles",
+        b"X-Service-Token",
+        b"X-Tenant-Id",
+        b"X-User-Id",
+    }
+)
+"""What must not be given twice."""
+
+
+class Lines(Protocol):
+    """What headers are read from."""
+
+    def readline(self) -> bytes: ...
+
+
+def read_headers(lines: Lines, found: dict[bytes, bytes] | None = None) -> dict[bytes, bytes]:
+    """Read headers up to the empty line into *found*; names with underscores are left out.
+
+    :raises ValueError: a line is wrong; the text says how, without repeating it.
+    """
+    found = {} if found is None else found
+    while (line := lines.readline()) != b"\r\n":
+        if not line.endswith(b"\r\n"):
+            raise ValueError("A header does not end as HTTP wants it.")
+        name, colon, value = line[:-2].partition(b":")
+        value = value.strip(b" \t")
+        if not (colon and _NAME.fullmatch(name)):
+            raise ValueError("A header has no name, or one that HTTP does not allow.")
+        if not _VALUE.fullmatch(value):
+            raise ValueError("A header has control characters.")
+        if b"_" in name:
+            continue
+        name = name.title()
+        if name in found:
+            if name in _ONCE:
+                raise ValueError(f"{name.decode()} is given twice.")
+            value = found[name] + b", " + value
+        found[name] = value
+    if not _LENGTH.fullmatch(found.get(b"Content-Length", b"0")):
+        raise ValueError("Content-Length is not a number of bytes.")
+    if b"Content-Length" in found and b"Transfer-Encoding" in found:
+        raise ValueError("Content-Length and Transfer-Encoding contradict each other.")
+    return found
+
 
 _LINE = re.compile(rb"([A-Z]{1,20}) ([!-~]+) HTTP/([0-9])\.([0-9])\r\n")
 _HOST = re.compile(rb"[A-Za-z0-9._~:%\[\]-]{0,300}")
@@ -52,7 +112,9 @@ def parse_head(data: bytes, longest: int) -> Head:
     method, target = found[1], found[2]
     version = int(found[3]), int(found[4])
     if version not in ((1, 0), (1, 1)):
-        raise Refusal(505, "HTTPVersionNotSupported", "only HTTP/1.1 and HTTP/1.0 are spoken here")
+        raise HttpError(
+            505, "HTTPVersionNotSupported", "only HTTP/1.1 and HTTP/1.0 are spoken here"
+        )
     path, query = _parted(method, target)
     try:
         headers = read_headers(io.BytesIO(rest))
@@ -74,11 +136,11 @@ def parse_head(data: bytes, longest: int) -> Head:
     )
 
 
-def _too_long(longest: int, *, in_line: bool) -> Refusal:
+def _too_long(longest: int, *, in_line: bool) -> HttpError:
     text = f"the request line and the headers have more than {longest} bytes"
     if in_line:
-        return Refusal(414, "HTTPRequestURITooLong", text)
-    return Refusal(413, "HTTPRequestEntityTooLarge", text)
+        return HttpError(414, "HTTPRequestURITooLong", text)
+    return HttpError(413, "HTTPRequestEntityTooLarge", text)
 
 
 def _parted(method: bytes, target: bytes) -> tuple[bytes, bytes]:
@@ -107,14 +169,14 @@ def _chunked(headers: Mapping[bytes, bytes], version: tuple[int, int]) -> bool:
     if version == (1, 0):
         raise malformed("HTTP/1.0 has no Transfer-Encoding")
     if coding.lower() != b"chunked":
-        raise Refusal(501, "HTTPNotImplemented", "of Transfer-Encoding, only chunked is served")
+        raise HttpError(501, "HTTPNotImplemented", "of Transfer-Encoding, only chunked is served")
     return True
 
 
 def _expects(headers: Mapping[bytes, bytes], version: tuple[int, int]) -> bool:
     expected = headers.get(b"Expect", b"").lower()
     if expected not in (b"", b"100-continue"):
-        raise Refusal(417, "HTTPExpectationFailed", "of Expect, only 100-continue is served")
+        raise HttpError(417, "HTTPExpectationFailed", "of Expect, only 100-continue is served")
     return bool(expected) and version == (1, 1)
 
 

@@ -23,8 +23,8 @@ from cheroot import wsgi
 from cheroot.ssl.builtin import BuiltinSSLAdapter
 
 from netfw.errors import ConfigError
-from netfw.http.connection import Connection, Gateway, Watch
-from netfw.http.refusal import Wording, busy, plain, rendered
+from netfw.http.connection import Connection, Gateway, SlowClientReaper
+from netfw.http.http_error import Wording, busy, plain, rendered
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ class _Server(wsgi.Server):
         self.expiration_interval = 0.2
         self.settings, self.listening, self.wording = settings, listening, wording
         self._busy = rendered(busy(), wording)
-        self.watch = Watch(settings)
+        self.watch = SlowClientReaper(settings)
         self.waiting = threading.BoundedSemaphore(max(1, settings.threads // 2))
         """Threads that may wait for large bodies; the others are for who has sent his."""
         self.max_request_header_size = settings.headers

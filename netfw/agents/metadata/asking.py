@@ -9,7 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from netfw.drivers.requests import FindPorts
-from netfw.http.refusal import Refusal, malformed
+from netfw.http.http_error import HttpError, malformed
 from netfw.model.address import IpAddress
 from netfw.model.ids import NetworkId, RouterId
 
@@ -54,5 +54,5 @@ def _address(text: str) -> IpAddress:
     return mapped or address
 
 
-def _no_address() -> Refusal:
+def _no_address() -> HttpError:
     return malformed(f"{FROM} is not one address")

@@ -19,7 +19,7 @@ from attrs import frozen
 from netfw.agents.metadata.outgoing import Instance
 from netfw.drivers.requests import FindPorts
 from netfw.errors import NetfwError, NotFound
-from netfw.http.refusal import RETRY_AFTER, Refusal
+from netfw.http.http_error import RETRY_AFTER, HttpError
 from netfw.model.port import Port
 
 LOG = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Keeping:
     """Answers; beyond them, the oldest go."""
 
 
-Answer = Instance | Refusal
+Answer = Instance | HttpError
 
 
 class Directory:
@@ -66,9 +66,9 @@ class Directory:
         :raises Refusal: there is none, or more than one, or nobody can say.
         """
         answer = self._answer(request)
-        if isinstance(answer, Refusal):
+        if isinstance(answer, HttpError):
             # One of its own: a raised error carries the trail of its thread.
-            raise Refusal(answer.status, answer.word, str(answer), answer.headers)
+            raise HttpError(answer.status, answer.word, str(answer), answer.headers)
         return answer
 
     def believe(self) -> None:
@@ -149,13 +149,13 @@ def _only(ports: tuple[Port, ...]) -> Answer:
     return instance if instance.nameable else _nobody()
 
 
-def _nobody() -> Refusal:
-    return Refusal(404, "HTTPNotFound", "no instance is known by this address here")
+def _nobody() -> HttpError:
+    return HttpError(404, "HTTPNotFound", "no instance is known by this address here")
 
 
-def _away() -> Refusal:
+def _away() -> HttpError:
     text = "who asks can not be found out now; try again"
-    return Refusal(503, "ServiceUnavailable", text, {"Retry-After": RETRY_AFTER})
+    return HttpError(503, "ServiceUnavailable", text, {"Retry-After": RETRY_AFTER})
 
 
 def _words(request: FindPorts) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from netfw.errors import ConfigError
-from netfw.http.listening import listen_unix, sign
+from netfw.http.listen_sockets import listen_unix, socket_identity
 from netfw.http.server import HttpServer, HttpSettings, WsgiApp
 
 LOG = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Door:
             self._server,
             HttpServer(self._app, listening, self._settings, name="metadata"),
         )
-        self._sign = sign(self.path)
+        self._sign = socket_identity(self.path)
         self._server.start()
         LOG.info("instances' requests are taken at %s (mode %o)", self.path, self._mode)
         if former is not None:
@@ -54,7 +54,7 @@ class Door:
     def is_bound(self) -> bool:
         """Whether who connects to the path comes out here."""
         try:
-            return self._sign is not None and sign(self.path) == self._sign
+            return self._sign is not None and socket_identity(self.path) == self._sign
         except OSError:
             return False
 

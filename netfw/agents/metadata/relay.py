@@ -1,7 +1,7 @@
 """Relay: the agent as a WSGI application.
 
 What is wrong is said in one short sentence; why, only in the log.  Headers come from a server that
-has refused what could be read in two ways (`netfw.http.request_headers`).
+has refused what could be read in two ways (`netfw.http.request_head`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from netfw.agents.metadata.link import Answered, Asking
 from netfw.agents.metadata.outgoing import Headers, outgoing, returning
 from netfw.agents.metadata.upstream import Upstream
 from netfw.drivers.requests import FindPorts
-from netfw.http.refusal import Refusal, busy, plain
+from netfw.http.http_error import HttpError, busy, plain
 
 LOG = logging.getLogger(__name__)
 
@@ -35,7 +35,9 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 PROBE = "X-Netfw-Probe"
 
 Start = Callable[[str, list[tuple[str, str]]], Any]
-_OURS = Refusal(500, "HTTPInternalServerError", "the agent made a mistake; its log has the details")
+_OURS = HttpError(
+    500, "HTTPInternalServerError", "the agent made a mistake; its log has the details"
+)
 
 
 @frozen
@@ -103,7 +105,7 @@ class Relay:
     ) -> tuple[int, Headers, bytes]:
         try:
             answered = self._relayed(environ, headers)
-        except Refusal as refusal:
+        except HttpError as refusal:
             return _refused(refusal)
         except Exception:
             LOG.exception("a defect of the agent itself")
@@ -117,7 +119,7 @@ class Relay:
         request = asked(headers)
         if environ["REQUEST_METHOD"] not in METHODS:
             allowed = {"Allow": ", ".join(sorted(METHODS))}
-            raise Refusal(405, "HTTPMethodNotAllowed", "that method is not passed on", allowed)
+            raise HttpError(405, "HTTPMethodNotAllowed", "that method is not passed on", allowed)
         body = _body(environ)
         if environ["netfw.is_abandoned"]():
             raise busy()  # after so long in the queue that nobody waits for it any more
@@ -166,13 +168,13 @@ def _body(environ: Mapping[str, Any]) -> bytes:
     body: bytes = b"" if declared > MOST_BODY else environ["wsgi.input"].read()
     if max(declared, len(body)) > MOST_BODY:
         text = f"the body has more than {MOST_BODY} bytes"
-        raise Refusal(413, "HTTPRequestEntityTooLarge", text)
+        raise HttpError(413, "HTTPRequestEntityTooLarge", text)
     if len(body) < declared:
-        raise Refusal(400, "HTTPBadRequest", "the body ends before its Content-Length")
+        raise HttpError(400, "HTTPBadRequest", "the body ends before its Content-Length")
     return body
 
 
-def _refused(refusal: Refusal) -> tuple[int, Headers, bytes]:
+def _refused(refusal: HttpError) -> tuple[int, Headers, bytes]:
     words = plain(refusal)
     headers = (
         *refusal.headers.items(),

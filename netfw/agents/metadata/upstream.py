@@ -14,7 +14,7 @@ from attrs import frozen
 
 from netfw.agents.metadata.link import Answered, Asking, Link
 from netfw.errors import ConfigError
-from netfw.http.refusal import RETRY_AFTER, Refusal
+from netfw.http.http_error import RETRY_AFTER, HttpError
 
 LOG = logging.getLogger(__name__)
 
@@ -166,11 +166,11 @@ class Upstream:
         except (OSError, UnicodeError) as exc:
             raise _Unreachable from exc
 
-    def _silent(self, status: int, what: str, exc: BaseException | None) -> Refusal:
+    def _silent(self, status: int, what: str, exc: BaseException | None) -> HttpError:
         self._note(f"{self._service} {what}: {exc}")
         words = {502: "HTTPBadGateway", 503: "ServiceUnavailable", 504: "HTTPGatewayTimeout"}
         headers = {"Retry-After": RETRY_AFTER} if status == 503 else {}
-        return Refusal(status, words[status], f"the metadata service {what}", headers)
+        return HttpError(status, words[status], f"the metadata service {what}", headers)
 
     def _note(self, trouble: str) -> None:
         if trouble and not self.trouble:

@@ -10,7 +10,7 @@ from oslo_config.cfg import ConfigOpts, Locations
 
 from netfw.conf.api import GROUP as API_GROUP
 from netfw.errors import ConfigError
-from netfw.http.listening import listen_tcp, listen_unix
+from netfw.http.listen_sockets import listen_tcp, listen_unix
 from netfw.http.server import HttpSettings, TlsFiles
 from netfw.server.api.parsing import Bounds
 

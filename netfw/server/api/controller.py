@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from netfw.drivers.query import Body, Query, Requester
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import InvalidInput, NotFound
-from netfw.http.refusal import malformed
+from netfw.http.http_error import malformed
 from netfw.model.wire import Json
 from netfw.server.api.call import Answer, Call
 from netfw.server.api.declaration import ApiAction, ApiResource, Verb

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from attrs import frozen
 
-from netfw.http.refusal import Refusal, malformed
+from netfw.http.http_error import HttpError, malformed
 from netfw.model.text_validation import quote
 
 PLAIN_BRACKETS = 24
@@ -94,8 +94,8 @@ def _within(data: bytes, limit: int) -> bytes:
     return data
 
 
-def _too_large(limit: int) -> Refusal:
-    return Refusal(
+def _too_large(limit: int) -> HttpError:
+    return HttpError(
         413,
         "HTTPRequestEntityTooLarge",
         f"the body has more than {limit} bytes",
@@ -108,7 +108,7 @@ def check_type(content_type: str) -> None:
     kind, _, parameters = content_type.lower().partition(";")
     charset = parameters.strip().removeprefix("charset=").strip('" ')
     if kind.strip() not in ("", "application/json") or charset not in ("", "utf-8", "utf8"):
-        raise Refusal(
+        raise HttpError(
             415,
             "HTTPUnsupportedMediaType",
             f"the body is {quote(content_type)}; send application/json",

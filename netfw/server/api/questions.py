@@ -13,7 +13,7 @@ from attrs import field, frozen
 from netfw.drivers.attribute import Value
 from netfw.drivers.query import Query
 from netfw.errors import InvalidInput, nearest
-from netfw.http.refusal import malformed
+from netfw.http.http_error import malformed
 from netfw.model.text_validation import quote
 from netfw.model.wire.codec import Absent, Codec, Listed, Nullable
 from netfw.server.api.declaration import ApiAttribute, ApiResource

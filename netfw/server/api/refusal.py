@@ -25,7 +25,7 @@ from netfw.errors import (
     RequestError,
     Unauthorized,
 )
-from netfw.http.refusal import RETRY_AFTER, Refusal, Words
+from netfw.http.http_error import RETRY_AFTER, ErrorBody, HttpError
 from netfw.model.resource import Kind
 from netfw.server.api.declaration import ApiResource
 
@@ -49,12 +49,12 @@ class Fault:
         return {"NeutronError": {"type": self.word, "message": text, "detail": ""}}
 
 
-def worded(refusal: Refusal) -> Words:
+def worded(refusal: HttpError) -> ErrorBody:
     """What a client gets whose request never reached the API."""
-    return Words("application/json", json.dumps(_refused(refusal).body()).encode())
+    return ErrorBody("application/json", json.dumps(_refused(refusal).body()).encode())
 
 
-def _refused(refusal: Refusal) -> Fault:
+def _refused(refusal: HttpError) -> Fault:
     return Fault(
         status=refusal.status, word=refusal.word, message=str(refusal), headers=refusal.headers
     )
@@ -79,7 +79,7 @@ def fault_of(
     error: NetfwError, resource: ApiResource | None = None, method: str = ""
 ) -> Fault | None:
     """How *error*, met by a request on *resource*, is answered; ``None``: it is our own fault."""
-    if isinstance(error, Refusal):
+    if isinstance(error, HttpError):
         return _refused(error)
     status = next((number for cls, number in _STATUSES if isinstance(error, cls)), None)
     if status is None:
@@ -133,13 +133,13 @@ def unexpected(request_id: str) -> Fault:
     )
 
 
-def no_such_path(shown: str) -> Refusal:
-    return Refusal(404, "HTTPNotFound", f"there is nothing at {shown}")
+def no_such_path(shown: str) -> HttpError:
+    return HttpError(404, "HTTPNotFound", f"there is nothing at {shown}")
 
 
-def wrong_method(method: str, allowed: frozenset[str]) -> Refusal:
+def wrong_method(method: str, allowed: frozenset[str]) -> HttpError:
     words = ", ".join(sorted(allowed))
-    return Refusal(
+    return HttpError(
         405,
         "HTTPMethodNotAllowed",
         f"{method[:20]!r} is not possible there; possible: {words or 'nothing'}",

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from attrs import frozen
 
-from netfw.http.refusal import Refusal
+from netfw.http.http_error import HttpError
 from netfw.model.text_validation import quote
 from netfw.server.api.declaration import ApiAction, ApiResource, Verb
 from netfw.server.api.refusal import no_such_path, wrong_method
@@ -124,7 +124,7 @@ class Routes:
         return None if child is None else self._within(child, id, tuple(more))
 
     @staticmethod
-    def _nothing(parts: tuple[str, ...]) -> Refusal:
+    def _nothing(parts: tuple[str, ...]) -> HttpError:
         return no_such_path(quote("/v2.0/" + "/".join(parts)))
 
 

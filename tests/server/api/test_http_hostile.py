@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from netfw.http.listening import listen_unix
+from netfw.http.listen_sockets import listen_unix
 from netfw.http.server import HttpServer, HttpSettings
 from netfw.server.api.refusal import worded
 

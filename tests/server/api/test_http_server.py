@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import pytest
 
 from netfw.errors import ConfigError
-from netfw.http.listening import listen_unix
+from netfw.http.listen_sockets import listen_unix
 from netfw.http.server import HttpServer, HttpSettings
 from netfw.server.api.refusal import worded
 

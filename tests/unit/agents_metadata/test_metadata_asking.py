@@ -17,7 +17,7 @@ from netfw.agents.metadata.asking import asked
 from netfw.agents.metadata.outgoing import Instance, outgoing, returning, signature
 from netfw.drivers.requests import FindPorts
 from netfw.errors import ConfigError
-from netfw.http.refusal import Refusal
+from netfw.http.http_error import HttpError
 from netfw.model.ids import NetworkId, RouterId
 
 ID = UUID(int=77)
@@ -72,7 +72,7 @@ def test_the_proxy_says_address_and_network_or_router(text: str, address: str) -
     ],
 )
 def test_a_request_that_says_too_little_or_two_things_is_refused(headers: dict[str, str]) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HttpError) as refused:
         asked(headers)
     assert refused.value.status == 400
     assert len(str(refused.value)) < 120

@@ -14,7 +14,7 @@ from netfw.agents.metadata.directory import Directory, Keeping
 from netfw.agents.metadata.outgoing import Instance
 from netfw.drivers.requests import FindPorts
 from netfw.errors import BackendUnavailable, NotFound, NotSupported
-from netfw.http.refusal import Refusal
+from netfw.http.http_error import HttpError
 from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import Port
@@ -52,7 +52,7 @@ class Source:
 def status(directory: Directory, of: FindPorts | None = None) -> int:
     try:
         directory.find(of or request())
-    except Refusal as refusal:
+    except HttpError as refusal:
         return refusal.status
     return 200
 

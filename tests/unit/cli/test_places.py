@@ -9,7 +9,7 @@ import pytest
 
 from netfw.cli import db
 from netfw.errors import ConfigError
-from netfw.http.listening import listen_unix, removal
+from netfw.http.listen_sockets import listen_unix, removal
 from netfw.server.db.file import make_file
 from netfw.server.db.url import default_url
 

@@ -41,11 +41,11 @@ def listen_unix(path: Path, mode: int = 0o660, *, option: str = "its path") -> s
 
 def removal(path: Path) -> Callable[[], None]:
     """What removes the socket at *path*, unless somebody else has put his there meanwhile."""
-    made = sign(path)
+    made = socket_identity(path)
 
     def remove() -> None:
         try:
-            if sign(path) == made:
+            if socket_identity(path) == made:
                 path.unlink()
         except OSError:
             return  # a next server clears it away
@@ -53,7 +53,7 @@ def removal(path: Path) -> Callable[[], None]:
     return remove
 
 
-def sign(path: Path) -> tuple[int, int, int]:
+def socket_identity(path: Path) -> tuple[int, int, int]:
     """What tells a socket from a later one, which may have got the same inode."""
     found = path.lstat()
     return found.st_dev, found.st_ino, found.st_mtime_ns

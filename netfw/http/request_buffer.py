@@ -23,7 +23,7 @@ _DECLARED = re.compile(rb"\ncontent-length:[ \t]*([0-9]{1,9})[ \t]*(?=\r\n)", re
 _EXPECTING = re.compile(rb"\nexpect:", re.IGNORECASE)
 
 
-class Arrival(Enum):
+class ReadState(Enum):
     """How far a request has come."""
 
     UNDER_WAY = auto()
@@ -33,7 +33,7 @@ class Arrival(Enum):
     """The client sends no more."""
 
 
-class Incoming:
+class RequestBuffer:
     """The bytes of one connection, in the order they came; *longest* is that of a head."""
 
     def __init__(self, connection: socket.socket, longest: int) -> None:
@@ -47,7 +47,7 @@ class Incoming:
         self.bytes_read = 0
         self.closed = False
 
-    def gather(self) -> Arrival:
+    def gather(self) -> ReadState:
         """Take what there is, without waiting; a handshake of TLS goes on if one is under way.
 
         :raises OSError: the connection is broken, or what comes is no TLS.
@@ -56,11 +56,11 @@ class Incoming:
             try:
                 piece = self._socket.recv(_PIECE)
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                return Arrival.UNDER_WAY
+                return ReadState.UNDER_WAY
             if not piece:
-                return Arrival.COMPLETE if self._held and self._needed else Arrival.GONE
+                return ReadState.COMPLETE if self._held and self._needed else ReadState.GONE
             self._held += piece
-        return Arrival.COMPLETE
+        return ReadState.COMPLETE
 
     def head(self) -> bytes:
         """The head of a request that is complete, or what stands in place of one."""

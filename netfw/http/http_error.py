@@ -13,7 +13,7 @@ from netfw.errors import RequestError
 RETRY_AFTER: Final = "1"
 
 
-class Refusal(RequestError):
+class HttpError(RequestError):
     """A request that never reaches what it is about: HTTP or its body are at fault, or the URL."""
 
     def __init__(
@@ -24,23 +24,23 @@ class Refusal(RequestError):
 
 
 @frozen
-class Words:
+class ErrorBody:
     """The body of an answer, and its type."""
 
     content_type: str
     body: bytes
 
 
-Wording = Callable[[Refusal], Words]
+Wording = Callable[[HttpError], ErrorBody]
 """In which form a server says no."""
 
 
-def plain(refusal: Refusal) -> Words:
+def plain(refusal: HttpError) -> ErrorBody:
     """One sentence, as text."""
-    return Words("text/plain; charset=utf-8", f"{refusal}\n".encode())
+    return ErrorBody("text/plain; charset=utf-8", f"{refusal}\n".encode())
 
 
-def rendered(refusal: Refusal, wording: Wording) -> bytes:
+def rendered(refusal: HttpError, wording: Wording) -> bytes:
     """*refusal* as an answer, after which the connection is closed."""
     words = wording(refusal)
     lines = [
@@ -53,12 +53,12 @@ def rendered(refusal: Refusal, wording: Wording) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + words.body
 
 
-def malformed(message: str) -> Refusal:
+def malformed(message: str) -> HttpError:
     """A request that can not be understood."""
-    return Refusal(400, "HTTPBadRequest", message)
+    return HttpError(400, "HTTPBadRequest", message)
 
 
-def busy() -> Refusal:
+def busy() -> HttpError:
     """What clients are told when there is too much to do."""
     text = "the server has more to do than it can; try again"
-    return Refusal(503, "ServiceUnavailable", text, {"Retry-After": RETRY_AFTER})
+    return HttpError(503, "ServiceUnavailable", text, {"Retry-After": RETRY_AFTER})
