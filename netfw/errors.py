@@ -145,7 +145,7 @@ class BackendUnavailable(BackendError):
     retryable = True
 
 
-class BackendTaken(BackendUnavailable):
+class BackendLocked(BackendUnavailable):
     """Somebody else is at work on it, and two would undo each other's work; nothing was done."""
 
 

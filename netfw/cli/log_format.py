@@ -7,7 +7,7 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
-from netfw import trail
+from netfw import request_id
 
 TEXT = "%(asctime)s %(levelname)s %(name)s%(trail)s %(message)s"
 
@@ -47,5 +47,5 @@ class JsonFormatter(logging.Formatter):
 def dress(handler: logging.Handler, style: str) -> logging.Handler:
     """*handler*, whose lines look as *style* says and carry the ids of requests."""
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
-    handler.addFilter(trail.note)
+    handler.addFilter(request_id.log_filter)
     return handler

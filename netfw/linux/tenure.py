@@ -16,7 +16,7 @@ from pathlib import Path
 from attrs import frozen
 
 from netfw.drivers.events import Event, FeedLost
-from netfw.errors import BackendError, BackendTaken
+from netfw.errors import BackendError, BackendLocked
 from netfw.linux.files import file_trouble, make_directory
 
 FILE = "holder"
@@ -100,7 +100,7 @@ class Tenure:
             os.close(descriptor)
             self._let_go()
             self._line_up()
-            raise BackendTaken(
+            raise BackendLocked(
                 f"process {holder or '(unknown)'} works in {self._path.parent}: stop it, or give "
                 f"this one its own {self._option}"
             ) from error

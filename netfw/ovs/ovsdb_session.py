@@ -25,7 +25,7 @@ from ovsdbapp.exceptions import TimeoutException
 
 from netfw.errors import (
     BackendBroken,
-    BackendTaken,
+    BackendLocked,
     BackendUnavailable,
     NetfwError,
     OperationRefused,
@@ -276,7 +276,7 @@ class Execute(BaseCommand):  # type: ignore[misc]
         ours = refusal[2 if self._count else 0 :]  # the replica puts its own before
         for lock, answer in zip(self._locks, ours, strict=False):
             if isinstance(answer, dict) and "error" in answer:
-                return BackendTaken(f"somebody else has the lock {lock} of the switch's database")
+                return BackendLocked(f"somebody else has the lock {lock} of the switch's database")
         return OperationRefused(explain(ours[len(self._locks) :], self.rendered))
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 from netfw.drivers.events import Event, FeedLost
-from netfw.errors import BackendTaken
+from netfw.errors import BackendLocked
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.ovs.ovsdb_state import LockChanged, SwitchEvent
 from netfw_drivers.ovs.switch_settings import Settings
@@ -43,7 +43,7 @@ class Tenure:
         """
         for lock, bridge in self._bridges.items():
             if not self._ovsdb.hold(lock, self):
-                raise BackendTaken(
+                raise BackendLocked(
                     f"another agent or switch driver holds {bridge} on the switch at "
                     f"{self._ovsdb.remote}: stop it, or give this one its own "
                     f"{self._option(bridge)}"

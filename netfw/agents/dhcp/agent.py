@@ -32,7 +32,7 @@ from netfw.drivers.metadata import MetadataDriver
 from netfw.drivers.process_events import ProcessDied
 from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.state_source import StateSource
-from netfw.errors import AgentMustEnd, BackendTaken, BackendUnavailable, NetfwError
+from netfw.errors import AgentMustEnd, BackendLocked, BackendUnavailable, NetfwError
 from netfw.model.ids import NetworkId
 from netfw.plan import Outcome
 
@@ -192,7 +192,7 @@ class DhcpAgent(Work[AgentKey]):
                 self._serving.reread()
                 self._reread_is_due = False
             gone = self._serving.sweep(self._desired.networks, self._desired.ports)
-        except BackendTaken:
+        except BackendLocked:
             self._sweep_is_due = True
             raise  # and what is to be served, and said of ports, is another agent's, too
         except NetfwError as exc:

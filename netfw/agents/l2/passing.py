@@ -27,7 +27,7 @@ from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
 from netfw.drivers.source import Source
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue, Wiring
-from netfw.errors import BackendTaken, NetfwError, NotFound
+from netfw.errors import BackendLocked, NetfwError, NotFound
 from netfw.model.ids import PortId
 from netfw.model.resource import Ref, Resource
 from netfw.plan import Outcome, Update
@@ -140,7 +140,7 @@ class Passing:
         )
         results = [cast(Outcome[L2Key], converge_contained(self._switch, update))]
         for error in results[0].failed.values():
-            if isinstance(error, BackendTaken):
+            if isinstance(error, BackendLocked):
                 raise error  # and the filters are somebody else's as well
         if self._firewall is not None and wanted.filters is not None:
             results.append(self._filter(wanted.filters, keys, results[0], task.complete))

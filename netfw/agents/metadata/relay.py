@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from netfw import trail
+from netfw import request_id
 from netfw.agents.metadata.asking import asked
 from netfw.agents.metadata.directory import Directory
 from netfw.agents.metadata.link import Answered, Asking
@@ -84,7 +84,7 @@ class Relay:
             start("204 No Content", [])
             return ()
         began = time.monotonic()
-        with trail.following(trail.fresh()):
+        with request_id.bind(request_id.new()):
             status, given, body = self._answer(environ, headers)
             LOG.debug(
                 "%s %s of %s: %d in %.3f s",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from netfw import trail
+from netfw import request_id
 from netfw.drivers.interest import Interest, Service
 from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.requests import Request
@@ -94,8 +94,8 @@ class Desk:
 
         :raises NetfwError: what the caller is to be told instead.
         """
-        request_id = trail.accepted(message.request_id)
-        with trail.following(request_id):
+        request_id = request_id.sanitize(message.request_id)
+        with request_id.bind(request_id):
             check_version(message.version, f"the agent of {caller.name}")
             method = self._methods.get(message.method)
             if method is None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 from attrs import evolve
 from oslo_config.cfg import FloatOpt
 
-from netfw import trail
+from netfw import request_id
 from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.interest import Interest
 from netfw.drivers.reports import Report
@@ -132,7 +132,7 @@ class RemoteSource(StateSource):
             method=method,
             version=VERSION,
             body=pack(content),
-            request_id=trail.current() or trail.fresh(),
+            request_id=request_id.current() or request_id.new(),
         )
         answer = self._transport.call(message, self.timeout)
         check_version(answer.version, "the server")

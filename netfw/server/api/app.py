@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from netfw import trail
+from netfw import request_id
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import NetfwError
 from netfw.model.text_validation import quote
@@ -54,10 +54,10 @@ class Application:
         self._tagging = Tagging(self._controller, plugins, policy, events)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        request_id = trail.accepted(environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or "")
+        request_id = request_id.sanitize(environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or "")
         environ["netfw.request_id"] = request_id
         began = time.perf_counter()
-        with trail.following(request_id):
+        with request_id.bind(request_id):
             status, headers, data = self._respond(environ, request_id)
             note_access(environ, status, time.perf_counter() - began)
         headers += [("X-Openstack-Request-Id", request_id), ("Content-Length", str(len(data)))]

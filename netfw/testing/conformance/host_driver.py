@@ -12,7 +12,7 @@ import pytest
 
 from netfw.drivers.base import Capability
 from netfw.drivers.host_driver import HostDriver
-from netfw.errors import BackendTaken, BackendUnavailable, Conflict
+from netfw.errors import BackendLocked, BackendUnavailable, Conflict
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.difference import told_apart
 from netfw.testing.conformance.promises import proves, proves_raise
@@ -325,7 +325,7 @@ class HostDriverConformance(Generic[K, V]):
             for number, (key, value) in enumerate(mine):
                 try:
                     outcomes.append(driver.converge(Update(put={key: value})))
-                except BackendTaken:
+                except BackendLocked:
                     late[driver] = mine[number:]
                     return
 

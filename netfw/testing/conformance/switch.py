@@ -17,7 +17,7 @@ from attrs import evolve
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
-from netfw.errors import BackendTaken
+from netfw.errors import BackendLocked
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
 from netfw.testing.conformance.reconciler import ReconcilerConformance
@@ -66,8 +66,8 @@ class SwitchDriverConformance(
         self.assert_done(first.converge(Update(put=things, complete=True)))
         try:
             self.assert_done(second.converge(Update(put=half)))
-        except BackendTaken:
-            with pytest.raises(BackendTaken):
+        except BackendLocked:
+            with pytest.raises(BackendLocked):
                 second.converge(Update(complete=True))
             self.assert_so(things)
             first.close()

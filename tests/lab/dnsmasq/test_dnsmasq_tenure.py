@@ -8,7 +8,7 @@ import time
 import pytest
 
 from netfw.drivers.events import FeedLost
-from netfw.errors import BackendTaken
+from netfw.errors import BackendLocked
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import a_net, wanted
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
@@ -22,9 +22,9 @@ def test_a_second_driver_touches_nothing_until_the_first_has_ended(host: Dnsmasq
     before, pid, first = host.stamps(net), host.pid(net), host.driver
     second = host.make_driver()
     for update in (Update(put=wanted(net, other)), Update(complete=True)):
-        with pytest.raises(BackendTaken, match=rf"process {os.getpid()} .*its own dhcp_confs"):
+        with pytest.raises(BackendLocked, match=rf"process {os.getpid()} .*its own dhcp_confs"):
             second.converge(update)
-        with pytest.raises(BackendTaken):
+        with pytest.raises(BackendLocked):
             second.apply(second.plan(update, second.observe(None)), lambda stage: None)
     assert (host.stamps(net), host.pid(net)) == (before, pid)
     assert second.held() == {net.key, port.key}, "who only reads needs no right"

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.process_events import ProcessDied
-from netfw.errors import BackendBroken, BackendTaken, ConfigError, OperationRefused
+from netfw.errors import BackendBroken, BackendLocked, ConfigError, OperationRefused
 from netfw.linux.netns import run_in
 from netfw.plan import Update
 from netfw.testing.conformance.metadata_requests import request
@@ -72,7 +72,7 @@ def test_a_second_driver_touches_nothing_until_the_first_has_ended(place):
     pid = put(place, first)
     for update in (Update(put={place.key: place.proxy}), Update(complete=True)):
         assert second.plan(update, second.observe(None)), "who only looks needs no right"
-        with pytest.raises(BackendTaken, match=rf"process {os.getpid()} .*metadata_proxy_confs"):
+        with pytest.raises(BackendLocked, match=rf"process {os.getpid()} .*metadata_proxy_confs"):
             second.converge(update)
     assert second.held() == {place.key}
     assert place.pids() == {pid}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from netfw.errors import BackendTaken
+from netfw.errors import BackendLocked
 from netfw.ovs.operations import AddPort
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.ovs.ovsdb_state import Connected, Disconnected, LockChanged, SwitchEvent
@@ -97,7 +97,7 @@ def test_the_database_itself_refuses_what_is_written_without_the_lock(connect):
     assert first.hold("netfw_a", first)
     assert first.hold("netfw_b", first)
     assert not second.hold("netfw_b", second)
-    with pytest.raises(BackendTaken, match="netfw_b"):
+    with pytest.raises(BackendLocked, match="netfw_b"):
         second.run([TAP], locks=["netfw_b"])
     assert second.port("tap1") is None
     first.run([TAP], locks=["netfw_a", "netfw_b"])

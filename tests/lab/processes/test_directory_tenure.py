@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.events import Event, FeedLost
-from netfw.errors import BackendTaken
+from netfw.errors import BackendLocked
 from netfw.linux.tenure import Tenure
 
 HOLDER = """
@@ -39,12 +39,12 @@ def test_the_second_is_told_who_has_it_and_hears_when_it_is_his_turn(tmp_path: P
     first, second = Applicant(tmp_path / "made"), Applicant(tmp_path / "made")
     first.tenure.acquire()
     first.tenure.acquire()
-    with pytest.raises(BackendTaken, match=rf"process {os.getpid()} works in .*its own confs"):
+    with pytest.raises(BackendLocked, match=rf"process {os.getpid()} works in .*its own confs"):
         second.tenure.acquire()
     assert (first.begun, second.begun) == (1, 0)
     first.tenure.release()
     assert isinstance(second.heard.get(timeout=10), FeedLost)
-    with pytest.raises(BackendTaken):
+    with pytest.raises(BackendLocked):
         first.tenure.acquire()  # the second has it since it heard
     second.tenure.acquire()
     assert second.begun == 1
@@ -61,7 +61,7 @@ def test_who_is_killed_has_it_no_longer(tmp_path: Path) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "has it\n"
         waiting = Applicant(tmp_path)
-        with pytest.raises(BackendTaken, match=f"process {holder.pid} "):
+        with pytest.raises(BackendLocked, match=f"process {holder.pid} "):
             waiting.tenure.acquire()
         holder.kill()
     assert isinstance(waiting.heard.get(timeout=10), FeedLost)
@@ -75,7 +75,7 @@ def test_a_directory_that_was_removed_is_held_again_without_beginning_anew(tmp_p
     shutil.rmtree(tmp_path / "made")
     first.tenure.acquire()
     assert first.begun == 1
-    with pytest.raises(BackendTaken):
+    with pytest.raises(BackendLocked):
         second.tenure.acquire()
     second.tenure.release()
     first.tenure.release()

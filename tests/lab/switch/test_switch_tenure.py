@@ -7,7 +7,7 @@ import pytest
 from netfw.drivers.events import FeedLost
 from netfw.drivers.host import LocalHost
 from netfw.drivers.loader import check_options
-from netfw.errors import BackendTaken
+from netfw.errors import BackendLocked
 from netfw.plan import Update
 from netfw_drivers.ovs.switch import OvsSwitchDriver
 from netfw_drivers.ovs.switch_tenure import lock_name
@@ -51,11 +51,11 @@ def test_a_second_driver_touches_nothing_and_takes_over_when_the_first_is_closed
         heard: queue.Queue = queue.Queue()
         second.watch(heard.put)
         assert second.held() == things.keys()
-        with pytest.raises(BackendTaken, match=r"br-int.*stop it.*own integration_bridge"):
+        with pytest.raises(BackendLocked, match=r"br-int.*stop it.*own integration_bridge"):
             second.converge(Update(complete=True))
         plan = second.plan(Update(complete=True), second.observe(None))
         assert plan
-        with pytest.raises(BackendTaken):
+        with pytest.raises(BackendLocked):
             second.apply(plan, lambda _: None)
         assert one.flows("br-int") == before
         first.close()
@@ -63,7 +63,7 @@ def test_a_second_driver_touches_nothing_and_takes_over_when_the_first_is_closed
             pass
         assert second.converge(Update(complete=True)).ok
         assert second.held() == frozenset()
-        with pytest.raises(BackendTaken):
+        with pytest.raises(BackendLocked):
             driver_on(own).converge(Update(put=things))
         second.close()
 
@@ -93,7 +93,7 @@ def test_every_bridge_that_is_written_to_is_held(one, driver_on, option):
         first = {"bridge_mappings": {"physnet1": "br-ex"}}
         assert driver_on(mine, **first).converge(Update(complete=True)).ok
         other = driver_on(own, integration_bridge="br-int2", **option)
-        with pytest.raises(BackendTaken, match=f"its own .*{next(iter(option))}"):
+        with pytest.raises(BackendLocked, match=f"its own .*{next(iter(option))}"):
             other.converge(Update(complete=True))
 
 
@@ -113,7 +113,7 @@ def test_whose_lock_was_stolen_writes_no_more_until_he_has_it_back(one, driver_o
                 lambda: driver.converge(Update(complete=True)),
                 lambda: driver.apply(plan, lambda _: None),
             ):
-                with pytest.raises(BackendTaken):
+                with pytest.raises(BackendLocked):
                     write()
             assert one.flows("br-int") == before
         finally:

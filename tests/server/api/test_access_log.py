@@ -6,14 +6,14 @@ import logging
 
 import pytest
 
-from netfw import trail
+from netfw import request_id
 from tests.server.api.api_world import Client
 
 
 def test_a_write_is_a_line_with_its_request_and_a_read_is_one_for_who_looks_closely(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.handler.addFilter(trail.note)
+    caplog.handler.addFilter(request_id.log_filter)
     caplog.set_level(logging.INFO, "netfw.server.api.access")
     client.post("networks", {"network": {"name": "blue"}})
     client.post("networks", {"network": {"nmae": "blue"}})

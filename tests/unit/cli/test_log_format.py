@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from netfw import trail
+from netfw import request_id
 from netfw.cli.log_format import dress
 
 
@@ -22,7 +22,7 @@ def logged(style, work):
 
 
 def test_a_line_for_people_names_the_request():
-    with trail.following("req-7"):
+    with request_id.bind("req-7"):
         line = logged("text", lambda log: log.info("made %s", "a port"))
     assert line.endswith("INFO netfw.test [req-7] made a port\n")
 
@@ -39,7 +39,7 @@ def test_an_object_per_line_has_the_error_with_its_traceback():
         except KeyError:
             log.exception("two\nlines")
 
-    with trail.following("req-7"):
+    with request_id.bind("req-7"):
         text = logged("json", work)
     assert text.count("\n") == 1
     line = json.loads(text)
@@ -50,15 +50,15 @@ def test_an_object_per_line_has_the_error_with_its_traceback():
 
 def test_a_request_is_that_of_its_thread():
     seen = []
-    with trail.following("req-7"):
-        thread = threading.Thread(target=lambda: seen.append(trail.current()))
+    with request_id.bind("req-7"):
+        thread = threading.Thread(target=lambda: seen.append(request_id.current()))
         thread.start()
         thread.join()
-        assert (trail.current(), seen) == ("req-7", [""])
-    assert trail.current() == ""
+        assert (request_id.current(), seen) == ("req-7", [""])
+    assert request_id.current() == ""
 
 
 @pytest.mark.parametrize("claim", ["", "a b", "x" * 81, "req\n2026 ERROR forged", "ü"])
 def test_an_id_that_could_forge_a_line_is_replaced(claim):
-    assert trail.accepted(claim).startswith("req-")
-    assert trail.accepted("req-1.2:3_4") == "req-1.2:3_4"
+    assert request_id.sanitize(claim).startswith("req-")
+    assert request_id.sanitize("req-1.2:3_4") == "req-1.2:3_4"

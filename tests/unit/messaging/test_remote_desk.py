@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 from attrs import evolve
 
-from netfw import trail
+from netfw import request_id
 from netfw.agents.replica import Replica
 from netfw.drivers import requests
 from netfw.drivers.ha_role import HaRole
@@ -319,7 +319,7 @@ class Oracle(MemorySource):
         self.heard += reports
 
     def changes(self, interest: Interest, since: Cursor) -> Delta:
-        self.trails.append(trail.current())
+        self.trails.append(request_id.current())
         return super().changes(interest, since)
 
 
@@ -391,7 +391,7 @@ def test_the_id_of_a_request_follows_it_to_the_server(wire: Wire) -> None:
     oracle = Oracle()
     source = offered(wire, oracle)
     cursor = next(oracle.snapshot(scene.L2_HERE)).cursor
-    with trail.following("req-7"):
+    with request_id.bind("req-7"):
         source.changes(scene.L2_HERE, cursor)
     source.changes(scene.L2_HERE, cursor)
     named, made = oracle.trails

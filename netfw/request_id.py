@@ -20,18 +20,18 @@ def current() -> str:
     return _CURRENT.get()
 
 
-def fresh() -> str:
+def new() -> str:
     """An id for a request that brought none."""
     return f"req-{uuid4()}"
 
 
-def accepted(claim: str) -> str:
+def sanitize(claim: str) -> str:
     """*claim* where it is a plain word that can stand in a log line; else an id of our own."""
-    return claim if _PLAIN.fullmatch(claim) else fresh()
+    return claim if _PLAIN.fullmatch(claim) else new()
 
 
 @contextmanager
-def following(request_id: str) -> Iterator[None]:
+def bind(request_id: str) -> Iterator[None]:
     """Work on that request."""
     token = _CURRENT.set(request_id)
     try:
@@ -40,7 +40,7 @@ def following(request_id: str) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def note(record: logging.LogRecord) -> bool:
+def log_filter(record: logging.LogRecord) -> bool:
     """A filter for log handlers: gives each record the ``request_id`` of its thread."""
     record.request_id = current()
     return True
