@@ -29,9 +29,9 @@ PORTS = 5
 ROUNDS = 3
 TARGET = 3.0
 _LEAST = f"""{IMPORT}
-from netfw.drivers.host import LocalHost
-from netfw.drivers.interest import Interest, Service
-from netfw.drivers.loader import create
+from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.subscription import Interest, Service
+from netfw.drivers.registry.loader import create
 from netfw.drivers.transport import Transport
 from netfw.messaging.remote import RemoteSource
 transport = create(Transport, "local", {{"connect": sys.argv[2]}}, LocalHost())

@@ -19,9 +19,9 @@ from benchmarks.firewall_rig import DEFAULT_RULES, GROUP, port, rule
 from benchmarks.l2_rig import run_alone, seconds
 from netfw.agents.l2.filters import filtered
 from netfw.drivers.firewall import FirewallDriver, Member, Rules
-from netfw.drivers.host import LocalHost
 from netfw.drivers.keys import GroupKey, PortKey
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.switch_values import SwitchDevice
 from netfw.model.security_group import Direction, SecurityGroupRule
 from netfw.plan import Update

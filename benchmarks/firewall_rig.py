@@ -18,8 +18,8 @@ from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.agents.loop import Loop, Timing
 from netfw.agents.thread import running
 from netfw.drivers.firewall import FirewallDriver
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.switch import SwitchDriver
 from netfw.messaging.memory import MemorySource
 from netfw.model.binding import Binding

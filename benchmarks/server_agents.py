@@ -15,11 +15,11 @@ from uuid import UUID, uuid5
 from benchmarks.figure import Figure
 from benchmarks.load import Client
 from benchmarks.server_limits import cpu, resident
-from netfw.drivers.host import LocalHost
-from netfw.drivers.interest import Interest, Service
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.reports import Heartbeat
 from netfw.drivers.state_source import Cursor
+from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Transport
 from netfw.messaging.remote import RemoteSource
 from netfw.model import Agent, AgentId, JsonDocument
@@ -118,7 +118,7 @@ class Fleet:
             for _ in range(CONNECTIONS)
         ]
         self._sources = [RemoteSource(self._transports[n % CONNECTIONS]) for n in range(AGENTS)]
-        self._interests = [Interest(f"host{n}", {Service.L2}) for n in range(AGENTS)]
+        self._interests = [Subscription(f"host{n}", {Service.L2}) for n in range(AGENTS)]
         self._cursors: list[Cursor] = []
         self._hints = [threading.Event() for _ in range(AGENTS)]
 

@@ -16,8 +16,8 @@ from attrs import frozen
 from benchmarks.figure import Figure
 from benchmarks.load import Client, Load, getter, port_maker, prepare_network, run
 from benchmarks.server_limits import Raw, cpu, overload, resident, statements
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.reports import Heartbeat
 from netfw.drivers.transport import Transport
 from netfw.messaging.remote import RemoteSource

@@ -25,7 +25,7 @@ import contract_values
 from oslo_config import cfg, generator
 
 from netfw.drivers.base import Driver
-from netfw.drivers.contracts import all_contracts
+from netfw.drivers.registry.loader import all_contracts
 from netfw.server.api.policy import rules
 from netfw.server.api.reference import reference
 from netfw.server.api.resources import RESOURCES

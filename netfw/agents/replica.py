@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from attrs import evolve, frozen
 
-from netfw.drivers.interest import Interest
 from netfw.drivers.state_source import Cursor, StateSource
+from netfw.drivers.subscription import Subscription
 from netfw.errors import BackendUnavailable, CursorLost
 from netfw.model.resource import Ref, Resource, ref
 
@@ -36,7 +36,7 @@ class Replica:
     the replica is as it was or as the source is, never in between.
     """
 
-    def __init__(self, source: StateSource, interest: Interest) -> None:
+    def __init__(self, source: StateSource, interest: Subscription) -> None:
         self._source, self._interest = source, interest
         self._resources: dict[Ref, Resource] = {}
         self._cursor: Cursor | None = None

@@ -10,8 +10,8 @@ from attrs import asdict, field, frozen
 
 from netfw.agents.replica import Change
 from netfw.drivers.events import Event, Sink
-from netfw.drivers.interest import Interest
 from netfw.drivers.reports import Heartbeat, Report
+from netfw.drivers.subscription import Subscription
 from netfw.plan import Outcome
 
 K = TypeVar("K", bound=Hashable)
@@ -73,7 +73,7 @@ class Work(ABC, Generic[K]):
 
     @property
     @abstractmethod
-    def interest(self) -> Interest:
+    def interest(self) -> Subscription:
         """What the source is asked for."""
 
     @abstractmethod

@@ -19,7 +19,7 @@ from netfw.cli.agent_run import run_loop
 from netfw.cli.config_arguments import add_file_arguments, file_arguments
 from netfw.cli.process import Orders, run
 from netfw.conf.loader import Groups
-from netfw.drivers.host import LocalHost
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.transport import Transport
 from netfw.errors import AgentMustEnd, ConfigError

@@ -10,7 +10,7 @@ from netfw.agents.agenda import Pauses
 from netfw.agents.loop import Timing
 from netfw.cli.driver_conf import Kinds, make
 from netfw.conf.agent import GROUP
-from netfw.drivers.host import LocalHost
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.transport import Transport
 

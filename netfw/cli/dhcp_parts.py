@@ -18,9 +18,9 @@ from netfw.conf.dhcp_agent import COMMON, DHCP
 from netfw.conf.loader import Groups
 from netfw.drivers.base import Capability
 from netfw.drivers.dhcp import DhcpDriver
-from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.metadata import MetadataDriver
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import ConfigError
 
 if TYPE_CHECKING:

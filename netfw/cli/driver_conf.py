@@ -10,7 +10,7 @@ from oslo_config.cfg import Locations
 
 from netfw.conf.loader import Groups, load_config
 from netfw.drivers.base import Driver, Host, Kind
-from netfw.drivers.loader import catalogue, create, load
+from netfw.drivers.registry.loader import catalogue, create, load
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts, Opt

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import asdict, frozen
 
 from netfw.cli.output import print_table
-from netfw.drivers import contracts
 from netfw.drivers.base import Driver
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import Installed, catalogue, create
+from netfw.drivers.registry import loader
+from netfw.drivers.registry.loader import Installed, catalogue, create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import DriverError, NetfwError, NotFound, nearest
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def show_driver(arguments: argparse.Namespace) -> int:
 
 
 def _everything() -> Iterator[tuple[type[Driver], Installed[Driver]]]:
-    for kind in contracts.all_contracts():
+    for kind in loader.all_contracts():
         for found in catalogue(kind):
             yield kind, found
 
@@ -125,7 +125,7 @@ def _try_out(kind: type[Driver], found: Installed[Driver]) -> tuple[Sequence[str
 
 def _lend(host: LocalHost, kind: type[Driver], stack: ExitStack) -> None:
     """Offer drivers that are there on any machine: who works with one can be tried out."""
-    for contract in contracts.all_contracts():
+    for contract in loader.all_contracts():
         name = STAND_INS.get(contract.__name__)
         if name is None or contract is kind:
             continue

@@ -17,8 +17,8 @@ from netfw.conf.l2_agent import L2
 from netfw.conf.loader import Groups
 from netfw.drivers.base import Capability, Driver, Kind
 from netfw.drivers.firewall import FirewallDriver
-from netfw.drivers.host import LocalHost
 from netfw.drivers.l2_extension import L2Extension
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.switch import SwitchDriver
 from netfw.errors import ConfigError
 from netfw.linux.local_address import is_local

@@ -28,7 +28,7 @@ from netfw.conf.agent import COMMON
 from netfw.conf.agent import GROUP as AGENT_GROUP
 from netfw.conf.loader import Groups
 from netfw.conf.metadata_agent import GROUP, OWN, PROGRAM
-from netfw.drivers.host import LocalHost
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import ConfigError
 from netfw.http.server import HttpSettings
 

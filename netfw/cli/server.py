@@ -120,7 +120,7 @@ def _supervise(conf: ConfigOpts, orders: Orders, files: Sequence[str], count: in
     """Have *count* processes serve, on sockets that this one opens."""
     from netfw.cli.server_doors import transport_of
     from netfw.cli.server_metrics import SHARED
-    from netfw.drivers.host import LocalHost
+    from netfw.drivers.registry.local_host import LocalHost
 
     with ExitStack() as stack:
         os.environ[SHARED] = stack.enter_context(

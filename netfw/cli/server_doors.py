@@ -13,7 +13,7 @@ from netfw.cli.driver_conf import values
 from netfw.cli.server_metrics import Metrics
 from netfw.cli.server_parts import ServerParts
 from netfw.cli.server_probes import Check, Probes
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
 from netfw.drivers.transport import Transport
 from netfw.errors import ConfigError
 from netfw.http.server import HttpServer

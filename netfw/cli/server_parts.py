@@ -15,16 +15,16 @@ from attrs import fields_dict
 from netfw.cli.driver_conf import Kinds, driver_options, groups_of, make, names
 from netfw.conf import api, core, database, identity, outbox, plugin, quota, scheduling, server
 from netfw.conf.loader import Groups
+from netfw.drivers.agent_requests import Request
 from netfw.drivers.api_extension import ApiExtension
 from netfw.drivers.base import Driver, Kind
 from netfw.drivers.core_plugin import CorePlugin
-from netfw.drivers.extension import ExtensionDriver
-from netfw.drivers.host import LocalHost
+from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.mechanism import MechanismDriver
 from netfw.drivers.notifier import Notifier
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.reports import Report
-from netfw.drivers.requests import Request
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.drivers.transport import Transport

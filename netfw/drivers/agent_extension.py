@@ -7,8 +7,8 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from netfw.drivers.base import Driver
-from netfw.drivers.claim import Claim, Grant
 from netfw.drivers.events import Sink
+from netfw.drivers.pipeline_grant import Grant, GrantRequest
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -34,7 +34,7 @@ class AgentExtension(Driver, Generic[K, V, C]):
     """
 
     @abstractmethod
-    def claim(self) -> Claim:
+    def claim(self) -> GrantRequest:
         """What it needs.  Asked once, before the first resource is known.  Raises nothing."""
 
     @abstractmethod

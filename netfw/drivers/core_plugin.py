@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
+from netfw.drivers.agent_requests import Request
 from netfw.drivers.reports import Report
-from netfw.drivers.requests import Request
 from netfw.drivers.resource_plugin import ResourcePlugin
 
 R = TypeVar("R")

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
-from netfw.drivers.source import Source
 from netfw.model.address import IpNetwork, Mac, no_scope
 from netfw.model.ids import NetworkId, SecurityGroupId
 from netfw.model.security_group import SecurityGroupRule
@@ -23,7 +23,7 @@ class FilteredPort:
     device: str
     """The port's device on this host."""
     mac: Mac = field(converter=Mac)
-    sources: frozenset[Source] = frozenset()
+    sources: frozenset[AllowedSource] = frozenset()
     """What it may send as: its own addresses, its allowed pairs, and the link-local address of
     each of their MAC addresses, which whoever makes this value includes."""
     groups: frozenset[SecurityGroupId] = frozenset()

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from attrs import frozen
 
-from netfw.drivers.addition import SwitchAddition
 from netfw.drivers.agent_extension import AgentExtension
+from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.switch_values import SwitchDevice
 from netfw.model.ids import PortId
 from netfw.model.network import Network
@@ -26,7 +26,7 @@ class ExtendedPort:
     """What the port or its network refers to: QoS policy, trunk, subnets, security groups."""
 
 
-class L2Extension(AgentExtension[PortId, ExtendedPort, SwitchAddition]):
+class L2Extension(AgentExtension[PortId, ExtendedPort, SwitchContribution]):
     """Adds flows, meters and queues for the ports of this host.
 
     Promises are those of :class:`AgentExtension`, and:

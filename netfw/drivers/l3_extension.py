@@ -6,10 +6,9 @@ from typing import ClassVar
 
 from attrs import frozen
 
-from netfw.drivers.addition import RouterAddition
 from netfw.drivers.agent_extension import AgentExtension
-from netfw.drivers.ha_role import HaRole
-from netfw.drivers.router_values import RouterState
+from netfw.drivers.contribution import RouterContribution
+from netfw.drivers.router_values import HaRole, RouterState
 from netfw.model.ids import RouterId
 from netfw.model.resource import Resource
 from netfw.model.router import Router
@@ -27,7 +26,7 @@ class ExtendedRouter:
     """What refers to the router: floating IPs, port forwardings, QoS policies."""
 
 
-class L3Extension(AgentExtension[RouterId, ExtendedRouter, RouterAddition]):
+class L3Extension(AgentExtension[RouterId, ExtendedRouter, RouterContribution]):
     """Adds rules, addresses and rate limits to the routers of this host.
 
     Promises are those of :class:`AgentExtension`, and:

@@ -15,7 +15,7 @@ Body = Mapping[str, Json]
 
 
 @frozen(kw_only=True)
-class Requester:
+class RequestContext:
     """Whose request it is; authenticated, and let through by policy."""
 
     project_id: str
@@ -30,7 +30,7 @@ class Requester:
         """The project through whose eyes it looks; ``None`` sees all."""
         return None if self.admin else self.project_id
 
-    def elevated(self) -> Requester:
+    def elevated(self) -> RequestContext:
         """The same, when the server itself acts on its behalf."""
         return evolve(self, admin=True)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from netfw.drivers.ha_role import HaRole
-from netfw.drivers.interest import Service
+from netfw.drivers.router_values import HaRole
+from netfw.drivers.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.common_fields import Status
 from netfw.model.resource import Ref

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from netfw.drivers.base import Driver
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import NotSupported
 
 
@@ -33,7 +33,9 @@ class ResourcePlugin(Driver):
         """The resources it stores, by their names in the API.  Constant."""
 
     @abstractmethod
-    def create(self, requester: Requester, name: str, bodies: Sequence[Body]) -> tuple[Body, ...]:
+    def create(
+        self, requester: RequestContext, name: str, bodies: Sequence[Body]
+    ) -> tuple[Body, ...]:
         """Make resources, in order, and return them as they are shown.
 
         :raises RequestError: one of them can not be, and none is made.
@@ -41,7 +43,7 @@ class ResourcePlugin(Driver):
 
     @abstractmethod
     def update(
-        self, requester: Requester, name: str, id: str, body: Body, revision: int | None = None
+        self, requester: RequestContext, name: str, id: str, body: Body, revision: int | None = None
     ) -> Body:
         """Change what *body* names, and nothing else.
 
@@ -51,7 +53,9 @@ class ResourcePlugin(Driver):
         """
 
     @abstractmethod
-    def delete(self, requester: Requester, name: str, id: str, revision: int | None = None) -> None:
+    def delete(
+        self, requester: RequestContext, name: str, id: str, revision: int | None = None
+    ) -> None:
         """Delete one.
 
         :raises NotFound: there is none, or none that the requester may see.
@@ -60,18 +64,18 @@ class ResourcePlugin(Driver):
         """
 
     @abstractmethod
-    def find(self, requester: Requester, name: str, query: Query) -> tuple[Body, ...]:
+    def find(self, requester: RequestContext, name: str, query: Query) -> tuple[Body, ...]:
         """The resources that *query* asks for; in a number of statements that does not grow."""
 
     @abstractmethod
-    def show(self, requester: Requester, name: str, id: str) -> Body:
+    def show(self, requester: RequestContext, name: str, id: str) -> Body:
         """One resource.
 
         :raises NotFound: there is none, or none that the requester may see.
         """
 
     def member_action(
-        self, requester: Requester, name: str, id: str, action: str, body: Body
+        self, requester: RequestContext, name: str, id: str, action: str, body: Body
     ) -> Body:
         """Carry out a member action, such as adding an interface to a router, as one change.
 

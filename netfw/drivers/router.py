@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from netfw.drivers.claim import Claim, Grant
 from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.router_values import RouterState, RouterStatus
 from netfw.model.ids import RouterId
 
@@ -48,7 +48,7 @@ class RouterDriver(HostDriver[RouterId, RouterState]):
         """
 
     @abstractmethod
-    def grant(self, claim: Claim) -> Grant:
+    def grant(self, claim: GrantRequest) -> Grant:
         """Give an extension marks and a chain prefix of its own.  Touches nothing.
 
         Called for all extensions, in the order of the configuration, before the first

@@ -7,14 +7,22 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from netfw.drivers.addition import RouterAddition
+from netfw.drivers.contribution import RouterContribution
 from netfw.drivers.events import Event
-from netfw.drivers.ha_role import HaRole
+from netfw.drivers.router_values import HaRole
 from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac, no_scope
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.ids import AddressScopeId, FloatingIpId, NetworkId, PortId, RouterId, SubnetId
 from netfw.model.route import Route
 from netfw.model.subnet import Subnet
+
+
+class HaRole(enum.StrEnum):
+    """Which of several equal routers this one is."""
+
+    ACTIVE = "active"
+    STANDBY = "standby"
+    FAULT = "fault"
 
 
 class RouterMode(enum.StrEnum):
@@ -95,7 +103,7 @@ class RouterState:
     distribution: Distribution | None = None
     metadata: bool = True
     """Its instances reach the metadata service through it."""
-    additions: tuple[RouterAddition, ...] = ()
+    additions: tuple[RouterContribution, ...] = ()
     """What the extensions add, in the order of the configuration."""
 
 

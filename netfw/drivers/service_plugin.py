@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, TypeVar
 
+from netfw.drivers.agent_requests import Request
 from netfw.drivers.change import Change
-from netfw.drivers.requests import Request
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import NotSupported
 

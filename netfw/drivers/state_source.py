@@ -8,10 +8,10 @@ from typing import ClassVar, TypeVar
 
 from attrs import frozen
 
+from netfw.drivers.agent_requests import Request
 from netfw.drivers.base import Driver
-from netfw.drivers.interest import Interest
 from netfw.drivers.reports import Report
-from netfw.drivers.requests import Request
+from netfw.drivers.subscription import Subscription
 from netfw.model.resource import Ref, Resource
 
 R = TypeVar("R")
@@ -80,14 +80,14 @@ class StateSource(Driver):
     VERSION: ClassVar[int] = 1
 
     @abstractmethod
-    def snapshot(self, interest: Interest) -> Iterator[Delta]:
+    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
         """Everything that concerns *interest*, page by page; lazily, so take the pages soon.
 
         :raises BackendUnavailable: the source does not answer, at any page; begin again later.
         """
 
     @abstractmethod
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         """What to put and drop to come from *since* to now, or a first part of it.
 
         Costs what changed for this interest, not what the source holds.
@@ -116,7 +116,7 @@ class StateSource(Driver):
         """
 
     @abstractmethod
-    def watch(self, interest: Interest, hint: Hint) -> Stop:
+    def watch(self, interest: Subscription, hint: Hint) -> Stop:
         """Call *hint* after commits that concern *interest*, until stopped or closed."""
 
     def troubles(self) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
-from netfw.drivers.claim import Claim, Grant
 from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.switch_values import SwitchDevice, SwitchFacts, SwitchKey, SwitchValue
 from netfw.model.ids import PortId
 
@@ -62,7 +62,7 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
         """
 
     @abstractmethod
-    def grant(self, claim: Claim) -> Grant:
+    def grant(self, claim: GrantRequest) -> Grant:
         """Give an extension tables, register bits and a cookie of its own.  Touches nothing.
 
         Called for all extensions, in the order of the configuration, before the first

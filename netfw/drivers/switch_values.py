@@ -9,7 +9,7 @@ key                value                one of them for each
 ``FloodKey``       ``Flood``            network and peer that has a port of it
 ``ForwardingKey``  ``Forwarding``       port elsewhere, known by population
 ``HostKey``        ``HostMac``          host with distributed routers, this one included
-``ExtensionKey``   ``SwitchAddition``   extension with flows that belong to no port
+``ExtensionKey``   ``SwitchContribution``   extension with flows that belong to no port
 =================  ===================  ====================================================
 """
 
@@ -20,9 +20,9 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from netfw.drivers.addition import SwitchAddition
+from netfw.drivers.allowed_source import AllowedSource
+from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.keys import ExtensionKey, HostKey, NetworkKey, PortKey
-from netfw.drivers.source import Source
 from netfw.model.address import IpAddress, IpInterface, Mac, no_scope
 from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Segment
@@ -57,7 +57,7 @@ class Wiring:
     admission: Admission
     segment: SegmentId | None = None
     """The one it is bound to; ``None``: the only one its network has on this host."""
-    guard: frozenset[Source] | None = None
+    guard: frozenset[AllowedSource] | None = None
     """The only sources it may use; ``None``: not guarded here."""
     filtered: bool = False
     """Packets from it and to it pass only as the firewall in the switch lets them: without one
@@ -66,12 +66,12 @@ class Wiring:
     """Other MAC addresses than its own may be behind it (no port security, allowed pairs): what
     is for an address that nobody knows goes there too."""
     subport: Subport | None = None
-    additions: tuple[SwitchAddition, ...] = ()
+    additions: tuple[SwitchContribution, ...] = ()
     """What the extensions add for this port, in the order of the configuration."""
 
 
 @frozen
-class RouterLeg:
+class RouterInterface:
     """The interface of a distributed router, the same on every host."""
 
     mac: Mac = field(converter=Mac)
@@ -85,9 +85,9 @@ class LocalNetwork:
     segments: tuple[Segment, ...]
     """Those that this host can reach; ports of one reach ports of another only by a router."""
     mtu: int
-    legs: frozenset[RouterLeg] = frozenset()
+    legs: frozenset[RouterInterface] = frozenset()
     """Distributed routers on it; they serve the ports whose addresses are in their subnets."""
-    additions: tuple[SwitchAddition, ...] = ()
+    additions: tuple[SwitchContribution, ...] = ()
 
 
 @frozen
@@ -183,4 +183,4 @@ class SwitchFacts:
 
 
 SwitchKey = PortKey | NetworkKey | Endpoint | FloodKey | ForwardingKey | HostKey | ExtensionKey
-SwitchValue = Wiring | LocalNetwork | Tunnel | Flood | Forwarding | HostMac | SwitchAddition
+SwitchValue = Wiring | LocalNetwork | Tunnel | Flood | Forwarding | HostMac | SwitchContribution

@@ -8,7 +8,7 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from attrs import evolve
 
-from netfw.drivers.requests import EnsureDhcpPort, FindPorts, ReleaseDhcpPort
+from netfw.drivers.agent_requests import EnsureDhcpPort, FindPorts, ReleaseDhcpPort
 from netfw.errors import Conflict, NotFound
 from netfw.messaging.reach import ROUTER_OWNERS
 from netfw.model.address import IpAddress, Mac, eui64, link_local_mac

@@ -9,18 +9,18 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, cast
 
-from netfw.drivers.base import DriverInfo, Host
-from netfw.drivers.ha_role import HaRole
-from netfw.drivers.interest import Interest, Service
-from netfw.drivers.reports import Heartbeat, Report, StatusReport
-from netfw.drivers.requests import (
+from netfw.drivers.agent_requests import (
     EnsureDhcpPort,
     FindPorts,
     ReleaseDhcpPort,
     Request,
     ResolveDevices,
 )
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.reports import Heartbeat, Report, StatusReport
+from netfw.drivers.router_values import HaRole
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
+from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import NotSupported
 from netfw.messaging.answers import dhcp_port, find_ports, released_dhcp_port
 from netfw.messaging.reach import Assignment, Item, Root, roots
@@ -141,7 +141,7 @@ class MemorySource(StateSource):
 
     # What agents do.
 
-    def snapshot(self, interest: Interest) -> Iterator[Delta]:
+    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
         with self._lock:
             cursor, refs = self._store.cursor, self._store.reached(roots(interest))
         for start in range(0, max(1, len(refs)), self._page):
@@ -150,7 +150,7 @@ class MemorySource(StateSource):
                 put = self._store.present(refs[start:end])
             yield Delta(put=put, cursor=cursor, more=end < len(refs))
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         with self._lock:
             return self._store.changes(roots(interest), since, self._page)
 
@@ -168,7 +168,7 @@ class MemorySource(StateSource):
         self._hint(concerned)
         return cast(R, answer)
 
-    def watch(self, interest: Interest, hint: Hint) -> Stop:
+    def watch(self, interest: Subscription, hint: Hint) -> Stop:
         token = object()
         with self._hinting:
             self._watches[token] = (roots(interest), hint)

@@ -28,7 +28,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from netfw.drivers.interest import Interest, Service
+from netfw.drivers.subscription import Service, Subscription
 from netfw.model.agent import Agent
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.network import Network
@@ -100,14 +100,14 @@ Item = Resource | Assignment
 """Whatever contributes edges."""
 
 
-def roots(interest: Interest) -> frozenset[Root]:
+def roots(interest: Subscription) -> frozenset[Root]:
     """Where everything begins that concerns *interest*."""
     return frozenset(
         Root(service, host) for service in interest.services for host in (interest.host, EVERYWHERE)
     )
 
 
-def reachable(items: Iterable[Item], interest: Interest) -> Mapping[Ref, Resource]:
+def reachable(items: Iterable[Item], interest: Subscription) -> Mapping[Ref, Resource]:
     """All that concerns *interest*, from scratch: the definition that sources are held to."""
     resources: dict[Ref, Resource] = {}
     out: dict[Source, list[Node]] = {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from netfw.drivers.ha_role import HaRole
-from netfw.drivers.interest import Service
 from netfw.drivers.reports import Heartbeat, Report, RoleReport, StatusReport
+from netfw.drivers.router_values import HaRole
+from netfw.drivers.subscription import Service
 from netfw.messaging.reach import Root
 from netfw.messaging.store import Store
 from netfw.model.resource import Ref

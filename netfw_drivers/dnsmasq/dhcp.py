@@ -21,10 +21,9 @@ from netfw.drivers.dhcp import (
     DhcpValue,
     ServerPort,
 )
-from netfw.drivers.events import Event, KeysChanged, Sink
+from netfw.drivers.events import Event, KeysChanged, ProcessDied, Sink
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.process_events import ProcessDied
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import Conflict, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
-from netfw.drivers.dhcp_option_table import CLIENT_ID
+from netfw.drivers.support.dhcp_options import CLIENT_ID
 from netfw.errors import InvalidInput
 from netfw.model.address import Mac
 from netfw.model.ids import SubnetId

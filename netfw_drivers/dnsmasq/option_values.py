@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from netfw.drivers.dhcp_option_table import Kind, Option
-from netfw.drivers.dhcp_options import check_client_id
+from netfw.drivers.support.dhcp_options import Kind, Option, check_client_id
 from netfw.model.address import IpAddress, as_address, as_network
 from netfw.model.text_validation import check_dns_name, quote
 

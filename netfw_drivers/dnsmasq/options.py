@@ -11,9 +11,13 @@ from collections.abc import Iterable, Iterator
 from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
-from netfw.drivers.dhcp_option_table import CLIENT_ID, find_option
-from netfw.drivers.dhcp_options import check_left_out, is_of_other_family
-from netfw.drivers.dhcp_routes import octets, told_gateway, told_routes
+from netfw.drivers.support.classless_routes import advertised_routes, octets, told_gateway
+from netfw.drivers.support.dhcp_options import (
+    CLIENT_ID,
+    check_left_out,
+    find_option,
+    is_of_other_family,
+)
 from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import PortId
@@ -152,7 +156,7 @@ def _line(tags: Iterable[str], version: int, code: int, value: str) -> str:
 
 
 def _values4(subnet: Subnet, network: DhcpNetwork, settings: Settings) -> Values:
-    told = told_routes(network, subnet)
+    told = advertised_routes(network, subnet)
     routes = ",".join(f"{route.destination},{route.nexthop}" for route in told)
     values = {
         _ROUTER: str(told_gateway(subnet) or ""),

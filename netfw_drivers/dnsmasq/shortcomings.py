@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 
 from netfw.drivers.dhcp import DhcpNetwork
-from netfw.drivers.dhcp_routes import ROOM, untold_routes
+from netfw.drivers.support.classless_routes import ROOM, omitted_routes
 from netfw.model.ids import NetworkId
 from netfw.model.subnet import Subnet
 from netfw_drivers.dnsmasq.modes import why_not
@@ -42,7 +42,7 @@ class Complaints:
 def _why_fewer_routes(network: DhcpNetwork, subnet: Subnet) -> str | None:
     if subnet.ip_version != 4 or not subnet.enable_dhcp:
         return None
-    untold = untold_routes(network, subnet)
+    untold = omitted_routes(network, subnet)
     if not untold:
         return None
     named = ", ".join(str(route.destination) for route in untold[:_SHOWN])

@@ -11,7 +11,7 @@ from oslo_config import cfg
 from netfw.drivers.attribute import Attribute, AttributeType, Value
 from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.change import Change
-from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.query import Body
 from netfw.errors import ConfigError, InvalidInput
 from netfw.model.address import IpAddress

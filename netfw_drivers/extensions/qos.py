@@ -10,7 +10,7 @@ from attrs import evolve
 from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.change import Change
-from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.query import Body
 from netfw.errors import NotFound
 from netfw.model.network import Network

@@ -14,10 +14,9 @@ from attrs import evolve
 from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, Host
-from netfw.drivers.events import Event, KeysChanged, Sink
+from netfw.drivers.events import Event, KeysChanged, ProcessDied, Sink
 from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
-from netfw.drivers.process_events import ProcessDied
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import NetfwError, NotFound, OperationRefused
 from netfw.linux import netns

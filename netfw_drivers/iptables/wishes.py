@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from attrs import define, field, frozen
 
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
-from netfw.drivers.firewall_check import key_refusal, refusal
 from netfw.drivers.keys import GroupKey, PortKey
+from netfw.drivers.support.firewall_validation import key_validation_error, validation_error
 from netfw.errors import Conflict, InvalidInput, NetfwError, NotSupported
 from netfw.linux.ebtables.frames import FrameChain
 from netfw.linux.ipset.members import SetKind, elements, full_name
@@ -104,7 +104,7 @@ def sort(
     """What *update* asks for."""
     wishes = Wishes()
     for key, value in update.put.items():
-        error: NetfwError | None = refusal(key, value)
+        error: NetfwError | None = validation_error(key, value)
         try:
             if error is None:
                 _put(wishes, key, value, ground)
@@ -140,7 +140,7 @@ def _put(wishes: Wishes, key: FirewallKey, value: FirewallValue, ground: Ground)
 
 
 def _drop(wishes: Wishes, key: FirewallKey) -> None:
-    if key_refusal(key) is not None:
+    if key_validation_error(key) is not None:
         return  # what can not be there is gone
     try:
         match key:
@@ -246,7 +246,7 @@ def _drop_rest(
 
 
 def _keep_member(stays: dict[Remote, Change], member: Member) -> None:
-    if key_refusal(member) is not None:
+    if key_validation_error(member) is not None:
         return
     try:
         _change_member(stays, member, add=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from netfw.drivers.error_wire import decode_error
+from netfw.drivers.support.error_codec import decode_error
 from netfw.drivers.transport import Message
 from netfw.errors import BackendUnavailable, NetfwError
 from netfw_drivers.local import tokens

@@ -10,10 +10,10 @@ import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 
-from netfw.drivers.desk import Desk
-from netfw.drivers.error_wire import encode_error
+from netfw.drivers.support.error_codec import encode_error
+from netfw.drivers.support.rpc_dispatch import HandlerRegistry
+from netfw.drivers.support.thread_pool import BoundedThreadPool
 from netfw.drivers.transport import Message
-from netfw.drivers.workers import Workers
 from netfw.errors import BackendBroken, BackendUnavailable
 from netfw_drivers.local.admission import DoorKeeper, Refused, peer_of, server_context
 from netfw_drivers.local.complaints import Complaints
@@ -41,8 +41,8 @@ class Server:
         self,
         settings: Settings,
         loop: LoopThread,
-        desk: Desk,
-        workers: Workers,
+        desk: HandlerRegistry,
+        workers: BoundedThreadPool,
         sockets: Sequence[Listening],
     ) -> None:
         self._settings, self._loop, self._desk, self._workers = settings, loop, desk, workers

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Self
 from oslo_config import cfg
 
 from netfw.drivers.base import DriverInfo, Host
-from netfw.drivers.desk import Desk, Ear
-from netfw.drivers.error_wire import decode_error, encode_error
+from netfw.drivers.support.error_codec import decode_error, encode_error
+from netfw.drivers.support.rpc_dispatch import CoalescingSubscriber, HandlerRegistry
+from netfw.drivers.support.thread_pool import BoundedThreadPool
 from netfw.drivers.transport import Caller, Handler, Listener, Message, Shared, Stop, Transport
-from netfw.drivers.workers import Workers
 from netfw.errors import BackendUnavailable, ConfigError, InvalidInput
 from netfw_drivers.local.admission import client_context
 from netfw_drivers.local.client import Client
@@ -39,10 +39,10 @@ class LocalTransport(Transport):
         self._settings = settings
         self._lock = threading.RLock()
         self._loop = LoopThread("netfw-messages")
-        self._desk = Desk()
-        self._workers = Workers("netfw-answer", settings.workers, settings.queue)
-        self._hearing = Workers("netfw-hints", threads=1, queue=1 << 30)
-        self._ears: dict[str, tuple[Ear, ...]] = {}
+        self._desk = HandlerRegistry()
+        self._workers = BoundedThreadPool("netfw-answer", settings.workers, settings.queue)
+        self._hearing = BoundedThreadPool("netfw-hints", threads=1, queue=1 << 30)
+        self._ears: dict[str, tuple[CoalescingSubscriber, ...]] = {}
         self._client = Client(settings, self._loop, self._heard)
         self._sockets: list[Listening] | None = None
         self._server: Server | None = None
@@ -112,7 +112,7 @@ class LocalTransport(Transport):
             server.publish(message)
 
     def subscribe(self, topic: str, listener: Listener) -> Stop:
-        ear = Ear(topic, listener, self._hearing)
+        ear = CoalescingSubscriber(topic, listener, self._hearing)
         with self._lock:
             self._ears[topic] = (*self._ears.get(topic, ()), ear)
             within = self._server is not None

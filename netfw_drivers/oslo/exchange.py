@@ -12,9 +12,9 @@ from typing import Any
 
 from attrs import define
 
-from netfw.drivers.desk import Desk, Ear
+from netfw.drivers.support.rpc_dispatch import CoalescingSubscriber, HandlerRegistry
+from netfw.drivers.support.thread_pool import BoundedThreadPool, InFlight
 from netfw.drivers.transport import Caller, Handler, Listener, Message, Stop
-from netfw.drivers.workers import Activity, Workers
 from netfw.errors import BackendBroken, BackendUnavailable, InvalidInput, NetfwError
 from netfw_drivers.oslo.bus import Bus
 from netfw_drivers.oslo.fields import from_error, from_message, to_answer, to_message
@@ -40,7 +40,7 @@ class Listening:
     """A topic that is listened to: by whom, and since which connection it is known to work."""
 
     station: Station
-    ears: tuple[Ear, ...]
+    ears: tuple[CoalescingSubscriber, ...]
     heard: int = 0
 
 
@@ -53,13 +53,13 @@ class Exchange:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._bus = Bus(settings)
-        self._desk = Desk()
+        self._desk = HandlerRegistry()
         self._seats = threading.Semaphore(settings.workers)
         self._present = 0
         self._lock = threading.Lock()
-        self._callers = Workers("netfw-call", _CALLERS, queue=1000)
+        self._callers = BoundedThreadPool("netfw-call", _CALLERS, queue=1000)
         self._waiting: set[Future[Message]] = set()
-        self._hearing = Workers("netfw-hints", threads=1, queue=1 << 30)
+        self._hearing = BoundedThreadPool("netfw-hints", threads=1, queue=1 << 30)
         self._stations: dict[str, Station] = {}
         self._topics: dict[str, Listening] = {}
         self._closed = False
@@ -110,7 +110,7 @@ class Exchange:
         self._postman.send(message)
 
     def subscribe(self, topic: str, listener: Listener) -> Stop:
-        ear = Ear(topic, listener, self._hearing)
+        ear = CoalescingSubscriber(topic, listener, self._hearing)
         with self._lock:
             known = self._topics.get(topic)
             if known is None:
@@ -208,7 +208,7 @@ class Exchange:
             raise BackendBroken(too_large)
         return from_message(answer)
 
-    def _stop_serving(self, topic: str, station: Station, activity: Activity) -> None:
+    def _stop_serving(self, topic: str, station: Station, activity: InFlight) -> None:
         with self._lock:
             if self._stations.get(topic) is station:
                 del self._stations[topic]
@@ -248,7 +248,7 @@ class Exchange:
     def _look(self) -> None:
         self._postman.look()
 
-    def _leave(self, topic: str, ear: Ear) -> None:
+    def _leave(self, topic: str, ear: CoalescingSubscriber) -> None:
         with self._lock:
             listening = self._topics.get(topic)
             if listening is None or ear not in listening.ears:

@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from netfw.drivers.error_wire import decode_error, encode_error
+from netfw.drivers.support.error_codec import decode_error, encode_error
 from netfw.drivers.transport import Message
 from netfw.errors import BackendBroken, NetfwError
 

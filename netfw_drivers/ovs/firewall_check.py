@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from netfw.drivers import firewall_check
 from netfw.drivers.firewall import Rules
+from netfw.drivers.support import firewall_validation
 from netfw.errors import InvalidInput
 from netfw.model.protocol import NAMES
 from netfw_drivers.ovs.firewall_matches import MATCHED_PORTS
@@ -11,7 +11,7 @@ from netfw_drivers.ovs.firewall_matches import MATCHED_PORTS
 
 def refusal(key: object, value: object) -> InvalidInput | None:
     """Why *value* can not be had under *key*; ``None``: it can."""
-    common = firewall_check.refusal(key, value)
+    common = firewall_validation.validation_error(key, value)
     if common is not None or not isinstance(value, Rules):
         return common
     faults = {

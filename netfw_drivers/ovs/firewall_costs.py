@@ -7,9 +7,9 @@ from ipaddress import ip_network
 from typing import Any
 from uuid import UUID
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.keys import GroupKey, PortKey
-from netfw.drivers.source import Source
 from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.protocol import TCP
@@ -78,7 +78,7 @@ def _port(number: int, *groups: int, trusted: bool = False) -> Wanted:
         network=NetworkId(_ID),
         device="tap",
         mac=_MAC,
-        sources=frozenset(Source(_MAC, ip_network(prefix)) for prefix in _PREFIXES),
+        sources=frozenset(AllowedSource(_MAC, ip_network(prefix)) for prefix in _PREFIXES),
         groups=frozenset(map(_group_id, groups)),
         trusted=trusted,
     )

@@ -13,8 +13,8 @@ from ipaddress import IPv4Network
 from attrs import frozen
 
 from netfw import flows as of
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.keys import PortKey
-from netfw.drivers.source import Source
 from netfw.flows.field import ADVERTISEMENT, SOLICITATION
 from netfw.model.address import Mac
 from netfw_drivers.ovs.firewall_matches import RECEIVES, SENDS, Plane, plane_for
@@ -79,7 +79,7 @@ class PortFlows:
     """The switch's."""
     policy: int
     """That of its groups; 0: it is trusted."""
-    sources: frozenset[Source] = frozenset()
+    sources: frozenset[AllowedSource] = frozenset()
 
 
 def _flow(table: of.Table, match: of.Match, *actions: of.Action, priority: int) -> of.Flow:
@@ -182,7 +182,7 @@ def port_flows(port: PortFlows) -> Iterator[of.Flow]:
 
 
 def _source_flows(
-    here: of.Match, source: Source, judged: tuple[of.Action, ...]
+    here: of.Match, source: AllowedSource, judged: tuple[of.Action, ...]
 ) -> Iterator[of.Flow]:
     """What it may send as *source*; a prefix of everything is left out."""
     mac, prefix = here & of.eth_src(source.mac), source.prefix

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from attrs import field, frozen
 
 from netfw import flows as of
-from netfw.drivers.addition import SwitchAddition
-from netfw.drivers.claim import (
-    BitsClaim,
+from netfw.drivers.contribution import SwitchContribution
+from netfw.drivers.pipeline_grant import (
     BitsGrant,
-    Claim,
     Grant,
-    Place,
-    TableClaim,
+    GrantRequest,
+    PipelineHook,
+    RegisterRequest,
     TableGrant,
+    TableRequest,
 )
 from netfw.errors import ConfigError, InvalidInput, NetfwError, NotSupported
 from netfw.flows.action import NO_TABLE
@@ -39,7 +39,7 @@ from netfw_drivers.ovs.pipeline import (
 
 _REGISTER_BITS = 32
 _MOST_EXTENSIONS = 255
-_HOOKED = (Place.FROM_PORT, Place.TO_PORT, Place.RECEIVED, Place.SENT)
+_HOOKED = (PipelineHook.FROM_PORT, PipelineHook.TO_PORT, PipelineHook.RECEIVED, PipelineHook.SENT)
 """Where packets go on after the extension has seen them."""
 _CROWDS = frozenset({NORMAL, FLOOD, ALL})
 _CAME_BY = frozenset({FIELD["in_port"].name, IN_PORT_WIDE.name})
@@ -54,7 +54,7 @@ _NOT_OF_THE_PACKET = _CAME_BY | {
 class Step:
     """An extension's table at a place, and the hop behind it; dropped packets go no further."""
 
-    place: Place
+    place: PipelineHook
     table: int
     hop: int | None
 
@@ -63,14 +63,14 @@ class Step:
 class Layout:
     """All that was granted, in the order of the claims."""
 
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[GrantRequest, ...] = ()
     grants: Mapping[str, Grant] = field(factory=dict, hash=False)
     steps: tuple[Step, ...] = ()
     tables_left: tuple[int, ...] = EXTENSION_TABLES
     bits_used: Mapping[int, int] = field(factory=dict, hash=False)
     """Bits in use of each register, counted from its lowest."""
 
-    def granted(self, claim: Claim) -> Layout:
+    def granted(self, claim: GrantRequest) -> Layout:
         """This layout with *claim* granted; see :meth:`SwitchDriver.grant`.
 
         :raises NotSupported: the switch has no such thing as is claimed.
@@ -97,7 +97,7 @@ class Layout:
             bits_used=used,
         )
 
-    def entry(self, place: Place) -> int:
+    def entry(self, place: PipelineHook) -> int:
         """The table in which packets enter *place*; where they go on, when nobody is there."""
         for step in self.steps:
             if step.place is place:
@@ -106,14 +106,16 @@ class Layout:
 
     def watchers(self) -> tuple[int, ...]:
         """The tables that are shown what was dropped."""
-        return tuple(step.table for step in self.steps if step.place is Place.DROPPED)
+        return tuple(step.table for step in self.steps if step.place is PipelineHook.DROPPED)
 
     @property
     def delivers(self) -> bool:
         """Whether some extension sees what is delivered to ports."""
-        return any(step.place in {Place.TO_PORT, Place.RECEIVED} for step in self.steps)
+        return any(
+            step.place in {PipelineHook.TO_PORT, PipelineHook.RECEIVED} for step in self.steps
+        )
 
-    def hops(self) -> Iterator[tuple[Place, int, int]]:
+    def hops(self) -> Iterator[tuple[PipelineHook, int, int]]:
         """Each hop: its place, its table, and the table that it leads to."""
         for place in _HOOKED:
             chain = [step for step in self.steps if step.place is place]
@@ -122,20 +124,20 @@ class Layout:
                 if step.hop is not None:
                     yield place, step.hop, after
 
-    def _end(self, place: Place) -> int:
+    def _end(self, place: PipelineHook) -> int:
         match place:
-            case Place.FROM_PORT:
+            case PipelineHook.FROM_PORT:
                 return LOCAL_EGRESS.number
-            case Place.TO_PORT:
-                return self.entry(Place.RECEIVED)
-            case Place.RECEIVED:
+            case PipelineHook.TO_PORT:
+                return self.entry(PipelineHook.RECEIVED)
+            case PipelineHook.RECEIVED:
                 return DELIVER.number
-            case Place.SENT:
+            case PipelineHook.SENT:
                 return ACCEPTED.number
-            case Place.DROPPED:
+            case PipelineHook.DROPPED:
                 raise ValueError("what was dropped goes nowhere")
 
-    def _refuse(self, claim: Claim) -> None:
+    def _refuse(self, claim: GrantRequest) -> None:
         if claim.owner in self.grants:
             raise ConfigError(f"two extensions are called {claim.owner}: leave one out")
         if claim.marks:
@@ -145,7 +147,9 @@ class Layout:
         if len(self.claims) == _MOST_EXTENSIONS:
             raise ConfigError(f"no cookie is left for {claim.owner}: {self._who()}")
 
-    def _tables(self, claim: Claim) -> tuple[dict[str, TableGrant], list[Step], tuple[int, ...]]:
+    def _tables(
+        self, claim: GrantRequest
+    ) -> tuple[dict[str, TableGrant], list[Step], tuple[int, ...]]:
         left = list(self.tables_left)
         granted: dict[str, TableGrant] = {}
         steps: list[Step] = []
@@ -157,12 +161,12 @@ class Layout:
                 steps.append(Step(place=wanted.place, table=number, hop=hop))
         return granted, steps, tuple(left)
 
-    def _take(self, left: list[int], claim: Claim, wanted: TableClaim) -> int:
+    def _take(self, left: list[int], claim: GrantRequest, wanted: TableRequest) -> int:
         if not left:
             raise ConfigError(f"no table is left for {wanted.name} of {claim.owner}: {self._who()}")
         return left.pop(0)
 
-    def _registers(self, claim: Claim) -> tuple[dict[str, BitsGrant], dict[int, int]]:
+    def _registers(self, claim: GrantRequest) -> tuple[dict[str, BitsGrant], dict[int, int]]:
         used = dict(self.bits_used)
         granted: dict[str, BitsGrant] = {}
         for wanted in claim.registers:
@@ -172,7 +176,9 @@ class Layout:
             granted[wanted.name] = BitsGrant(register=register, first=first, bits=wanted.bits)
         return granted, used
 
-    def _register_for(self, wanted: BitsClaim, used: Mapping[int, int], claim: Claim) -> int:
+    def _register_for(
+        self, wanted: RegisterRequest, used: Mapping[int, int], claim: GrantRequest
+    ) -> int:
         for register in FREE_REGISTERS:
             if used.get(register, 0) + wanted.bits <= _REGISTER_BITS:
                 return register
@@ -189,7 +195,7 @@ class Layout:
         )
 
 
-def trespass(addition: SwitchAddition, layout: Layout) -> NetfwError | None:
+def trespass(addition: SwitchContribution, layout: Layout) -> NetfwError | None:
     """What *addition* does that it may not; ``None`` when it stays within its grant."""
     if addition.qos:
         return NotSupported(f"{addition.owner}: this switch driver does not limit ports yet")

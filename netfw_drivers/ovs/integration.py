@@ -8,9 +8,9 @@ from ipaddress import IPv4Network
 from attrs import frozen
 
 from netfw import flows as of
-from netfw.drivers.addition import SwitchAddition
-from netfw.drivers.claim import Grant, Place
-from netfw.drivers.source import Source
+from netfw.drivers.allowed_source import AllowedSource
+from netfw.drivers.contribution import SwitchContribution
+from netfw.drivers.pipeline_grant import Grant, PipelineHook
 from netfw.flows.field import ADVERTISEMENT
 from netfw.model.address import Mac
 from netfw.model.segment import NetworkType, Provider
@@ -49,7 +49,7 @@ from netfw_drivers.ovs.vlans import DEAD_VLAN
 ADMISSION = 9
 """Priority of the flow that lets a port take part."""
 _GROUP = "01:00:00:00:00:00/01:00:00:00:00:00"
-_JUDGED_LATER = (Place.FROM_PORT, Place.SENT)
+_JUDGED_LATER = (PipelineHook.FROM_PORT, PipelineHook.SENT)
 """Behind them there is a firewall: of the sender, of the receivers."""
 _NOBODY = "0.0.0.0"
 """The sender of an ARP probe."""
@@ -62,7 +62,7 @@ class WiredPort:
     number: int
     vlan: int
     mac: Mac
-    guard: frozenset[Source] | None
+    guard: frozenset[AllowedSource] | None
     filtered: bool = False
     layout: Layout
 
@@ -98,9 +98,9 @@ def base_flows(from_tunnels: int | None, layout: Layout) -> Iterator[of.Flow]:
 def _miss(table: of.Table, layout: Layout) -> of.Flow:
     """What a table does with the rest; extensions may want to see it."""
     if table is ACCEPTED_EGRESS:
-        onward: tuple[of.Action, ...] = (of.goto(layout.entry(Place.SENT)),)
+        onward: tuple[of.Action, ...] = (of.goto(layout.entry(PipelineHook.SENT)),)
     elif table is ACCEPTED_INGRESS and layout.delivers:
-        onward = (of.goto(layout.entry(Place.TO_PORT)),)
+        onward = (of.goto(layout.entry(PipelineHook.TO_PORT)),)
     elif table is DROPPED:
         onward = tuple(map(of.goto, layout.watchers()))
     else:
@@ -108,7 +108,7 @@ def _miss(table: of.Table, layout: Layout) -> of.Flow:
     return table.flow(of.ANYTHING, *onward, priority=0, cookie=COOKIE)
 
 
-def extension_flows(grant: Grant, addition: SwitchAddition | None) -> Iterator[of.Flow]:
+def extension_flows(grant: Grant, addition: SwitchContribution | None) -> Iterator[of.Flow]:
     """What an extension wants whatever ports there are; packets it says nothing of pass by."""
     flows = addition.flows if addition is not None else ()
     yield from flows
@@ -138,7 +138,7 @@ def port_flows(port: WiredPort) -> Iterator[of.Flow]:
     here = admission(port.number)
     filtered = (of.load(FILTERED, 1),) if port.filtered else ()
     known = of.load(PORT, port.number), of.load(NETWORK, port.vlan), *filtered
-    onward = of.goto(port.layout.entry(Place.FROM_PORT))
+    onward = of.goto(port.layout.entry(PipelineHook.FROM_PORT))
     first = onward if port.guard is None else of.goto(SPOOF_MAC)
     cookie = COOKIE | FILTERED_PORT * port.filtered | GUARDED_PORT * (port.guard is not None)
     yield LOCAL_SWITCHING.flow(here, *known, first, priority=ADMISSION, cookie=cookie)
@@ -158,7 +158,7 @@ def port_flows(port: WiredPort) -> Iterator[of.Flow]:
         )
 
 
-def addition_flows(additions: tuple[SwitchAddition, ...]) -> Iterator[of.Flow]:
+def addition_flows(additions: tuple[SwitchContribution, ...]) -> Iterator[of.Flow]:
     """What extensions add for a port; it is there before the port lives."""
     for addition in additions:
         yield from addition.flows
@@ -218,11 +218,13 @@ def _deliver(receiver: Receiver, layout: Layout) -> tuple[of.Action, ...]:
     if receiver.filtered:
         return of.load(TARGET, number), of.goto(BASE_INGRESS)
     if layout.delivers:
-        return of.load(TARGET, number), of.goto(layout.entry(Place.TO_PORT))
+        return of.load(TARGET, number), of.goto(layout.entry(PipelineHook.TO_PORT))
     return (of.output(number),)
 
 
-def _guards(here: of.Match, guard: frozenset[Source], onward: of.Resubmit) -> Iterator[of.Flow]:
+def _guards(
+    here: of.Match, guard: frozenset[AllowedSource], onward: of.Resubmit
+) -> Iterator[of.Flow]:
     """ARP and advertisements only for addresses it has; probes, which claim nothing, pass."""
     checked = of.goto(SPOOF_MAC)
     for source in guard:

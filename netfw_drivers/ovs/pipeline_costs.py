@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_address, ip_network
 
 from netfw import flows as of
-from netfw.drivers.source import Source
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.model.address import Mac
 from netfw.model.segment import NetworkType, Provider
 from netfw_drivers.ovs import firewall_costs, integration, physical_bridge, tunnel_bridge
@@ -18,7 +18,9 @@ from netfw_drivers.ovs.switch_members import Receiver
 _MAC = Mac("fa:16:3e:00:00:01")
 _LAYOUT = Layout()
 _VLAN = Provider(network_type=NetworkType.VLAN, physical_network="physnet1", segmentation_id=9)
-_GUARD = frozenset({Source(_MAC, ip_network("192.0.2.1")), Source(_MAC, ip_network("2001:db8::1"))})
+_GUARD = frozenset(
+    {AllowedSource(_MAC, ip_network("192.0.2.1")), AllowedSource(_MAC, ip_network("2001:db8::1"))}
+)
 
 
 def describe() -> str:
@@ -53,5 +55,5 @@ def _examples() -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
     yield "a port elsewhere, answered for with two addresses", tunnels, entry
 
 
-def _port(guard: frozenset[Source] | None, filtered: bool = False) -> WiredPort:
+def _port(guard: frozenset[AllowedSource] | None, filtered: bool = False) -> WiredPort:
     return WiredPort(number=1, vlan=1, mac=_MAC, guard=guard, filtered=filtered, layout=_LAYOUT)

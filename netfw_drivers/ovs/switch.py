@@ -11,9 +11,9 @@ from uuid import UUID
 from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, Host
-from netfw.drivers.claim import Claim, Grant
 from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
 from netfw.drivers.keys import NetworkKey
+from netfw.drivers.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import (
@@ -151,7 +151,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             features=frozenset(self._switch().iface_types),
         )
 
-    def grant(self, claim: Claim) -> Grant:
+    def grant(self, claim: GrantRequest) -> Grant:
         self._layout = self._layout.granted(claim)
         return self._layout.grants[claim.owner]
 

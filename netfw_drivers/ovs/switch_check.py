@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from netfw.drivers.addition import SwitchAddition
+from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.keys import ExtensionKey, HostKey, NetworkKey, PortKey
 from netfw.drivers.switch_values import (
     Endpoint,
@@ -32,7 +32,7 @@ _FITS: Mapping[type, type] = {
     FloodKey: Flood,
     ForwardingKey: Forwarding,
     HostKey: HostMac,
-    ExtensionKey: SwitchAddition,
+    ExtensionKey: SwitchContribution,
 }
 
 
@@ -63,7 +63,7 @@ def _problem(
             problems = _tunnel(key, settings)
         case HostMac():
             problems = (NotSupported("this switch driver knows no distributed routers yet"),)
-        case SwitchAddition() if isinstance(key, ExtensionKey):
+        case SwitchContribution() if isinstance(key, ExtensionKey):
             problems = _addition(key, value, layout)
     return next(iter(problems), None)
 
@@ -105,14 +105,14 @@ def _tunnel(endpoint: Endpoint, settings: Settings) -> Iterator[NetfwError]:
         yield InvalidInput({str(endpoint): "that is this host itself"})
 
 
-def _additions(additions: Iterable[SwitchAddition], layout: Layout) -> Iterator[NetfwError]:
+def _additions(additions: Iterable[SwitchContribution], layout: Layout) -> Iterator[NetfwError]:
     for addition in additions:
         problem = trespass(addition, layout)
         if problem is not None:
             yield problem
 
 
-def _addition(key: ExtensionKey, value: SwitchAddition, layout: Layout) -> Iterator[NetfwError]:
+def _addition(key: ExtensionKey, value: SwitchContribution, layout: Layout) -> Iterator[NetfwError]:
     if value.owner != key.owner:
         yield InvalidInput({str(key): f"it is an addition of {value.owner}"})
     yield from _additions((value,), layout)

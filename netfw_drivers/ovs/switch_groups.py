@@ -13,7 +13,7 @@ from functools import partial
 from attrs import define, field
 
 from netfw import flows as of
-from netfw.drivers.addition import SwitchAddition
+from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
 from netfw.drivers.switch_values import (
     Endpoint,
@@ -87,7 +87,7 @@ class Flooring:
             partial(integration.base_flows, inward, layout),
         )
         for owner, grant in layout.grants.items():
-            addition = self._wanted.get(ExtensionKey(owner), SwitchAddition)
+            addition = self._wanted.get(ExtensionKey(owner), SwitchContribution)
             groups.set(
                 settings.integration,
                 owner_of(ExtensionKey(owner)),

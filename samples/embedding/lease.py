@@ -12,10 +12,10 @@ from ipaddress import ip_address, ip_interface, ip_network
 from uuid import UUID
 
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpNetwork, DhcpPort, DhcpValue, ServerPort
-from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
 from netfw.model import FixedIp, NetworkId, PortId, Provider, Segment, SegmentId, Subnet, SubnetId

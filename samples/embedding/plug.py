@@ -8,9 +8,9 @@ No server, no agent, no configuration file, no message bus: a driver, options as
 import sys
 from uuid import UUID
 
-from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import Attachment, InterfaceDriver
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.model.ids import PortId
 from netfw.plan import Update
 

@@ -11,8 +11,8 @@ from uuid import UUID
 from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.agents.loop import Loop
 from netfw.agents.thread import running
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.reports import StatusReport
 from netfw.drivers.switch import SwitchDriver
 from netfw.messaging.memory import MemorySource

@@ -11,7 +11,7 @@ from attrs import evolve
 from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.change import Change
-from netfw.drivers.extension import ExtensionDriver, ExtraStore
+from netfw.drivers.extension_driver import AttributeStore, ExtensionDriver
 from netfw.drivers.query import Body
 from netfw.errors import Conflict
 from netfw.model.network import Network
@@ -62,13 +62,13 @@ class Painter(ExtensionDriver):
             return evolve(after, port_security=cast(bool, asked[OFF]))
         return after
 
-    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
         if asked.get(COLOUR) == "black":
             raise Conflict("black is no colour")
         if COLOUR in asked or change.before is None:
             store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey")})
 
-    def extend(self, kind: Kind, ids: Sequence[UUID], store: ExtraStore) -> Mapping[UUID, Body]:
+    def extend(self, kind: Kind, ids: Sequence[UUID], store: AttributeStore) -> Mapping[UUID, Body]:
         kept = store.read(kind, ids)
         return {id: {SHADE: f"light {kept.get(id, {}).get(COLOUR)}"} for id in ids}
 
@@ -78,7 +78,7 @@ class PlainPainter(Painter):
 
     VERSION: ClassVar[int] = 1
 
-    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
         if asked.get(COLOUR) == "black":
             raise Conflict("black is no colour")
         ExtensionDriver.store_attributes(self, change, asked, store)
@@ -121,7 +121,7 @@ class KeepsSecrets(BrokenExtension):
 
     refused_by = frozenset({DECLARED, KEPT})
 
-    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
         super().store_attributes(change, asked, store)
         if COLOUR in asked or change.before is None:
             store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey"), "vendor:secret": 1})
@@ -132,7 +132,7 @@ class KeepsTheModelToo(BrokenExtension):
 
     refused_by = frozenset({DECLARED, KEPT})
 
-    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
         super().store_attributes(change, asked, store)
         if OFF in asked:
             store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey"), OFF: asked[OFF]})
@@ -175,7 +175,7 @@ class FallsBack(BrokenExtension):
 
     refused_by = frozenset({UNNAMED})
 
-    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
         if asked.get(COLOUR) == "black":
             raise Conflict("black is no colour")
         store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey")})
@@ -198,7 +198,7 @@ class HasNoDefaults(BrokenExtension):
 
     refused_by = frozenset({KEPT})
 
-    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
         if COLOUR in asked:
             super().store_attributes(change, asked, store)
 
@@ -208,7 +208,7 @@ class Mixes(BrokenExtension):
 
     refused_by = frozenset({TWICE})
 
-    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
         super().store_attributes(change, asked, store)
         if change.before is not None and COLOUR in asked:
             store.write(change.ref, {COLOUR: f"{asked[COLOUR]}, {asked[COLOUR]}"})
@@ -219,7 +219,7 @@ class AsksForEach(BrokenExtension):
 
     refused_by = frozenset({ONCE})
 
-    def extend(self, kind: Kind, ids: Sequence[UUID], store: ExtraStore) -> Mapping[UUID, Body]:
+    def extend(self, kind: Kind, ids: Sequence[UUID], store: AttributeStore) -> Mapping[UUID, Body]:
         found: dict[UUID, Body] = {}
         for id in ids:
             found |= super().extend(kind, (id,), store)
@@ -231,7 +231,7 @@ class TellsOfOthers(BrokenExtension):
 
     refused_by = frozenset({SHOWN})
 
-    def extend(self, kind: Kind, ids: Sequence[UUID], store: ExtraStore) -> Mapping[UUID, Body]:
+    def extend(self, kind: Kind, ids: Sequence[UUID], store: AttributeStore) -> Mapping[UUID, Body]:
         return {**super().extend(kind, ids, store), UUID(int=7): {SHADE: "dark"}}
 
 
@@ -240,7 +240,7 @@ class ShowsMore(BrokenExtension):
 
     refused_by = frozenset({SHOWN})
 
-    def extend(self, kind: Kind, ids: Sequence[UUID], store: ExtraStore) -> Mapping[UUID, Body]:
+    def extend(self, kind: Kind, ids: Sequence[UUID], store: AttributeStore) -> Mapping[UUID, Body]:
         found = super().extend(kind, ids, store)
         return {id: {**extra, "vendor:more": 1} for id, extra in found.items()}
 
@@ -250,7 +250,7 @@ class PaintsTheNeighbours(BrokenExtension):
 
     refused_by = frozenset({ALONE})
 
-    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
         super().store_attributes(change, asked, store)
         store.write(Ref(change.ref.kind, UUID(int=7)), {COLOUR: "red"})
 
@@ -260,7 +260,7 @@ class RemembersWhatItShows(BrokenExtension):
 
     refused_by = frozenset({SILENT})
 
-    def extend(self, kind: Kind, ids: Sequence[UUID], store: ExtraStore) -> Mapping[UUID, Body]:
+    def extend(self, kind: Kind, ids: Sequence[UUID], store: AttributeStore) -> Mapping[UUID, Body]:
         for id, extra in store.read(kind, ids).items():
             store.write(Ref(kind, id), extra)
         return {id: {} for id in ids}
@@ -271,7 +271,7 @@ class TakesAnything(BrokenExtension):
 
     refused_by = frozenset({REFUSED})
 
-    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
         if COLOUR in asked or change.before is None:
             store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey")})
 

@@ -5,9 +5,9 @@ import time
 from attrs import evolve
 
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, Member, Rules
-from netfw.drivers.firewall_check import refusal
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.reconciler import Reconciler
+from netfw.drivers.support.firewall_validation import validation_error
 from netfw.errors import BackendUnavailable, NetfwError
 from netfw.plan import Outcome
 from netfw.testing.conformance.firewall_packets import Packet
@@ -181,7 +181,7 @@ class TakesAnything(GoodFirewall):
 
     @classmethod
     def in_force(cls, policy):
-        return {k: v for k, v in policy.items() if refusal(k, v) is None}
+        return {k: v for k, v in policy.items() if validation_error(k, v) is None}
 
 
 @breaks(FirewallDriver, 9)

@@ -4,9 +4,9 @@ from ipaddress import IPv4Network, IPv6Network
 
 from attrs import evolve
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, Rules
 from netfw.drivers.keys import GroupKey
-from netfw.drivers.source import Source
 from netfw.testing.conformance.firewall_packets import Arp, Packet
 from netfw.testing.conformance.promises import proves as breaks
 from tests.conformance.imaginary_firewall import GoodFirewall
@@ -38,7 +38,7 @@ class GuardsNothing(Guards):
 
     @classmethod
     def sources(cls, port):
-        return port.sources | {Source(port.mac, prefix) for prefix in ALL}
+        return port.sources | {AllowedSource(port.mac, prefix) for prefix in ALL}
 
 
 @breaks(FirewallDriver, 2)
@@ -73,7 +73,7 @@ class MixesMacs(Guards):
     @classmethod
     def sources(cls, port):
         macs = {s.mac for s in port.sources}
-        return frozenset(Source(mac, s.prefix) for mac in macs for s in port.sources)
+        return frozenset(AllowedSource(mac, s.prefix) for mac in macs for s in port.sources)
 
 
 class Believes(GoodFirewall):

@@ -11,10 +11,10 @@ from uuid import uuid4
 
 from attrs import evolve
 
-from netfw.drivers.interest import Interest, Service
+from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.reports import Report, StatusReport
-from netfw.drivers.requests import EnsureDhcpPort
 from netfw.drivers.state_source import Cursor, Delta, Hint, Stop
+from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import CursorLost, NotFound, NotSupported
 from netfw.messaging.memory import MemorySource
 from netfw.messaging.reach import Assignment, Item
@@ -38,7 +38,7 @@ class BrokenSource(MemorySource):
     cut: Callable[[], None] | None = None
 
     def now(self) -> Cursor:
-        return next(MemorySource.snapshot(self, Interest("anywhere", ()))).cursor
+        return next(MemorySource.snapshot(self, Subscription("anywhere", ()))).cursor
 
 
 class DeliversEverything(BrokenSource):
@@ -54,7 +54,7 @@ class DeliversEverything(BrokenSource):
         }
     )
 
-    def snapshot(self, interest: Interest) -> Iterator[Delta]:
+    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
         *_, last = super().snapshot(interest)
         yield evolve(last, put=tuple(self.resources().values()))
 
@@ -70,7 +70,7 @@ class TakesItsCursorLate(BrokenSource):
         }
     )
 
-    def snapshot(self, interest: Interest) -> Iterator[Delta]:
+    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
         for page in super().snapshot(interest):
             yield evolve(page, cursor=self.now())
 
@@ -87,7 +87,7 @@ class SkipsLateCommits(BrokenSource):
     def world(self) -> MemoryWorld:
         return NumbersEarly(self)
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         delta = super().changes(interest, since)
         told = (r for r in delta.put if self.late.get(ref(r), since.seq + 1) > since.seq)
         return evolve(delta, put=tuple(told))
@@ -126,7 +126,7 @@ class ForgetsTheClosure(BrokenSource):
         self.changed |= {ref(item): next_seq for item in put if not isinstance(item, Assignment)}
         super().commit(put, remove)
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         delta = super().changes(interest, since)
         direct = (r for r in delta.put if self.changed.get(ref(r), 0) > since.seq)
         return evolve(delta, put=tuple(direct))
@@ -144,7 +144,7 @@ class NeverLetsGo(BrokenSource):
         }
     )
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         delta = super().changes(interest, since)
         return evolve(delta, drop=delta.drop - self.resources().keys())
 
@@ -154,7 +154,7 @@ class RepeatsItself(BrokenSource):
 
     refused_by = frozenset({"test_nothing_changes_while_nothing_happens"})
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         delta = super().changes(interest, since)
         if delta.put or delta.drop or not since.seq:
             return delta
@@ -178,7 +178,7 @@ class NeverEnds(BrokenSource):
         }
     )
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         return evolve(super().changes(interest, since), more=True)
 
 
@@ -194,7 +194,7 @@ class NeverLosesACursor(BrokenSource):
         }
     )
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         try:
             return super().changes(interest, since)
         except CursorLost:
@@ -206,7 +206,7 @@ class KeepsItsEpoch(BrokenSource):
 
     refused_by = frozenset({"test_a_cursor_from_before_a_restore_is_lost", ANY_HISTORY})
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         return super().changes(interest, evolve(self.now(), seq=since.seq))
 
 
@@ -233,7 +233,7 @@ class GoesOnHinting(BrokenSource):
 
     refused_by = frozenset({"test_no_hint_comes_after_a_watch_was_stopped"})
 
-    def watch(self, interest: Interest, hint: Hint) -> Stop:
+    def watch(self, interest: Subscription, hint: Hint) -> Stop:
         super().watch(interest, hint)
         return lambda: None
 
@@ -318,7 +318,7 @@ class TellsEachChangeOnce(BrokenSource):
         }
     )
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         delta = super().changes(interest, since)
         self.forget_history()
         return delta

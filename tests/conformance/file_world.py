@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from netfw.drivers.interest import Service
+from netfw.drivers.subscription import Service
 from netfw.messaging.file import FileSource, render_topology
 from netfw.messaging.reach import Assignment, Item
 from netfw.model.common_fields import Status

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from netfw.drivers.interest import Interest, Service
 from netfw.drivers.state_source import Cursor
+from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Transport
 from netfw.messaging.reach import EVERYWHERE, Root
 from netfw.messaging.remote import RemoteSource
@@ -20,7 +20,7 @@ def hints_for_all(server: Transport, source: RemoteSource) -> bool:
     The first hints of a subscription say only that it is there.
     """
     heard = threading.Semaphore(0)
-    source.watch(Interest("compute-7", {Service.L2}), heard.release)
+    source.watch(Subscription("compute-7", {Service.L2}), heard.release)
     while heard.acquire(timeout=1.0):
         pass
     server.publish(hint_for(Root(Service.L2, EVERYWHERE), Cursor("epoch", 1)))

@@ -9,9 +9,8 @@ from threading import RLock
 from attrs import define, evolve, field
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
-from netfw.drivers.events import Sink
+from netfw.drivers.events import ProcessDied, Sink
 from netfw.drivers.keys import NetworkKey
-from netfw.drivers.process_events import ProcessDied
 from netfw.errors import BackendUnavailable
 from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.model.ids import NetworkId, PortId

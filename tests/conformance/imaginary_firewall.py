@@ -21,8 +21,8 @@ from netfw.drivers.firewall import (
     FirewallValue,
     Rules,
 )
-from netfw.drivers.firewall_check import refusal
 from netfw.drivers.reconciler import Reconciler
+from netfw.drivers.support.firewall_validation import validation_error
 from netfw.errors import BackendUnavailable, InvalidInput, NetfwError, OperationRefused
 from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, PortId
@@ -96,7 +96,10 @@ class GoodFirewall(FirewallDriver, Reconciler[FirewallKey, FirewallValue, dict[A
         return Plan(stages=self.stages(changed, gone, observed), refused=refused)
 
     def refusals(self, update: Update[FirewallKey, FirewallValue]) -> dict[Any, NetfwError]:
-        found = {key: refusal(key, value) or misplaced(value) for key, value in update.put.items()}
+        found = {
+            key: validation_error(key, value) or misplaced(value)
+            for key, value in update.put.items()
+        }
         return {key: error for key, error in found.items() if error is not None}
 
     def leaving(self, update: Update[Any, Any], observed: dict[Any, Any]) -> set[Any]:

@@ -13,9 +13,9 @@ from itertools import count
 from attrs import define, evolve, field, frozen
 
 from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.events import ProcessDied
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import IDENTIFYING, MetadataDriver, MetadataKey, MetadataProxy
-from netfw.drivers.process_events import ProcessDied
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import (
     BackendUnavailable,

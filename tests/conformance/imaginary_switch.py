@@ -9,11 +9,11 @@ from itertools import count
 from attrs import define, evolve, field, frozen
 
 from netfw import flows as of
-from netfw.drivers.addition import SwitchAddition
 from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.claim import BitsGrant, Claim, Grant, TableGrant
+from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.events import Sink
 from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.pipeline_grant import BitsGrant, Grant, GrantRequest, TableGrant
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import (
@@ -50,7 +50,7 @@ FITS = {
     Endpoint: Tunnel,
     FloodKey: Flood,
     ForwardingKey: Forwarding,
-    ExtensionKey: SwitchAddition,
+    ExtensionKey: SwitchContribution,
 }
 TUNNELS = (NetworkType.GRE, NetworkType.VXLAN, NetworkType.GENEVE)
 TABLES = range(100, 120)
@@ -115,7 +115,7 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
         self.machine = machine
         self.known = facts
         self.grants: dict[str, Grant] = {}
-        self.claims: list[Claim] = []
+        self.claims: list[GrantRequest] = []
         self.left = list(TABLES)
         self.bit = 0
         self.sinks: list[Sink] = []
@@ -149,7 +149,7 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
         self.machine.answer()
         return frozenset(self.machine.things)
 
-    def grant(self, claim: Claim) -> Grant:
+    def grant(self, claim: GrantRequest) -> Grant:
         if claim.marks:
             raise NotSupported("a switch has no marks")
         if claim not in self.claims:
@@ -157,7 +157,7 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
             self.grants[claim.owner] = self.new_grant(claim)
         return self.grants[claim.owner]
 
-    def new_grant(self, claim: Claim) -> Grant:
+    def new_grant(self, claim: GrantRequest) -> Grant:
         if len(self.left) < len(claim.tables):
             raise ConfigError(f"no table is left: {list(self.grants)} have them all")
         registers = {}
@@ -287,13 +287,13 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
             return InvalidInput({str(key): "does not fit"})
         if isinstance(value, Tunnel) and str(key) in observed.foreign:
             return Conflict("the name is taken")
-        additions = (value,) if isinstance(value, SwitchAddition) else ()
+        additions = (value,) if isinstance(value, SwitchContribution) else ()
         for addition in getattr(value, "additions", additions):
             if self.trespasses(addition):
                 return InvalidInput({addition.owner: "not its own"})
         return None
 
-    def trespasses(self, addition: SwitchAddition) -> bool:
+    def trespasses(self, addition: SwitchContribution) -> bool:
         grant = self.grants.get(addition.owner)
         if grant is None:
             return True

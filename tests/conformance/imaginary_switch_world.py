@@ -10,9 +10,9 @@ from ipaddress import ip_address
 from attrs import evolve
 
 from netfw import flows as of
-from netfw.drivers.claim import BitsClaim, Claim
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.pipeline_grant import GrantRequest, RegisterRequest
 from netfw.drivers.switch_values import (
     Endpoint,
     FloodKey,
@@ -250,8 +250,8 @@ class ImaginaryWorld(SwitchWorld):
     def endpoint(self, kind: NetworkType, host: int) -> Endpoint:
         return Endpoint(kind, ip_address(f"198.18.0.{host + 1}"))
 
-    def impossible_claim(self) -> Claim:
-        return Claim(owner="marks", marks=(BitsClaim("a-mark", 1),))
+    def impossible_claim(self) -> GrantRequest:
+        return GrantRequest(owner="marks", marks=(RegisterRequest("a-mark", 1),))
 
 
 class ImaginarySwitchConformance(SwitchDriverConformance):

@@ -8,7 +8,7 @@ from pathlib import Path
 from attrs import evolve
 
 from netfw.drivers.firewall import FirewallDriver
-from netfw.drivers.host import LocalHost
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.linux.iptables import Backend, Tool
 from netfw.model.ids import NetworkId
 from netfw.testing.conformance.firewall_lab import BridgeGround

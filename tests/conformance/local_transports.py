@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import check_options
+from netfw.drivers.registry.loader import check_options
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.transport import Shared, Transport
 from netfw.testing.conformance.transport import TransportConformance
 from netfw.testing.conformance.transport_stage import Stage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from netfw.drivers.interest import Service
+from netfw.drivers.subscription import Service
 from netfw.messaging.memory import MemorySource
 from netfw.messaging.reach import Assignment, Item
 from netfw.model.common_fields import Status

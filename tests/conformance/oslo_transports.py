@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.transport import Shared, Transport
 from netfw.testing.conformance.transport import TransportConformance
 from netfw.testing.conformance.transport_stage import Stage

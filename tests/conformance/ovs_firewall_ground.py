@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from netfw.drivers.firewall import FilteredPort, FirewallDriver
-from netfw.drivers.host import LocalHost
 from netfw.drivers.keys import NetworkKey
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.switch_values import Admission, LocalNetwork, SwitchKey, SwitchValue, Wiring
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb import share_ovsdb

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.testing.conformance.extension import (
     CONTRACTS,
     NETWORK,

@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 from attrs import evolve
 
-from netfw.drivers.extension import ExtensionDriver
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create
+from netfw.drivers.extension_driver import ExtensionDriver
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import ConfigError
 from netfw.model.port import DnsAssignment
 from netfw.testing.conformance.extension import (

@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 from hypothesis import settings
 
-from netfw.drivers.loader import load
+from netfw.drivers.registry.loader import load
 from netfw.drivers.state_source import StateSource
 from netfw.messaging.file import FileSource
 from netfw.testing.conformance.state_source import StateSourceConformance

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from netfw.drivers.host import LocalHost
 from netfw.drivers.keys import NetworkKey
-from netfw.drivers.loader import create
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.model.address import IpAddress
 from netfw.testing.conformance import metadata_lab as lab
 from netfw.testing.conformance.metadata import MetadataDriverConformance

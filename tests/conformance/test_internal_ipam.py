@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from netfw.drivers.host import LocalHost
 from netfw.drivers.ipam import IpamDriver
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.testing.conformance.ipam import IpamDriverConformance
 
 

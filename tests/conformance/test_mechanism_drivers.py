@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create
 from netfw.drivers.mechanism import BindingRequest, MechanismDriver
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.testing.conformance import mechanism_scene as scene
 from netfw.testing.conformance.mechanism import MechanismDriverConformance, Setting
 

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import pytest
 
-from netfw.drivers.interest import Interest
-from netfw.drivers.loader import load
+from netfw.drivers.agent_requests import Request
+from netfw.drivers.registry.loader import load
 from netfw.drivers.reports import Report
-from netfw.drivers.requests import Request
 from netfw.drivers.state_source import Cursor, Delta, StateSource
+from netfw.drivers.subscription import Subscription
 from netfw.errors import BackendUnavailable
 from netfw.messaging.memory import MemorySource
 from netfw.testing.conformance.state_source import StateSourceConformance
@@ -44,10 +44,10 @@ class RemoteSource(MemorySource):
             raise BackendUnavailable("cut off")
         return super()  # type: ignore[return-value]
 
-    def snapshot(self, interest: Interest) -> Iterator[Delta]:
+    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
         return self.answering().snapshot(interest)
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         return self.answering().changes(interest, since)
 
     def report(self, reports: Sequence[Report]) -> None:

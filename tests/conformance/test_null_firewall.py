@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from netfw.drivers.host import LocalHost
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.testing.conformance.firewall import FirewallDriverConformance
 from netfw.testing.conformance.firewall_lab import BridgeGround
 from netfw.testing.lab.lab import Lab

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import Attachment
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.model.ids import PortId
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 from netfw_drivers.null.interface import ImaginaryMachine, NullInterfaceDriver

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import Attachment
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb import share_ovsdb

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from netfw.drivers.claim import BitsClaim, Claim
-from netfw.drivers.host import LocalHost
+from netfw.drivers.pipeline_grant import GrantRequest, RegisterRequest
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
 from netfw.model.segment import NetworkType
@@ -227,8 +227,8 @@ class OvsWorld(LabWorld):
             if number == host:
                 database.timeout = seconds
 
-    def impossible_claim(self) -> Claim:
-        return Claim(owner="marks", marks=(BitsClaim("a-mark", 1),))
+    def impossible_claim(self) -> GrantRequest:
+        return GrantRequest(owner="marks", marks=(RegisterRequest("a-mark", 1),))
 
 
 def tap(station: Station) -> str:

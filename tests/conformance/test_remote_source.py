@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import check_options, load
+from netfw.drivers.registry.loader import check_options, load
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.state_source import StateSource
 from netfw.messaging.memory import MemorySource
 from netfw.messaging.remote import Desk, RemoteSource

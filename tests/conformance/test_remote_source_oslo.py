@@ -14,8 +14,8 @@ from typing import ClassVar
 import pytest
 from hypothesis import settings
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.transport import Transport
 from netfw.messaging.memory import MemorySource
 from netfw.messaging.remote import Desk, RemoteSource

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create, installed
+from netfw.drivers.registry.loader import create, installed
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.type_driver import TypeDriver
 from netfw.model.segment import NetworkType, Provider
 from netfw.testing.conformance.type_driver import TypeDriverConformance

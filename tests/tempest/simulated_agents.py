@@ -15,11 +15,11 @@ import time
 from collections.abc import Iterator
 from uuid import NAMESPACE_DNS, uuid5
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.interest import Interest, Service
+from netfw.drivers.agent_requests import EnsureDhcpPort
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.reports import Heartbeat, Report, StatusReport
-from netfw.drivers.requests import EnsureDhcpPort
 from netfw.drivers.state_source import Delta
+from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, RequestError
 from netfw.messaging.remote import RemoteSource
 from netfw.model.agent import Agent
@@ -91,7 +91,7 @@ def ready(resource: Resource) -> Iterator[Report]:
 
 def work(source: RemoteSource, news: threading.Event) -> None:
     """Report what is there and whatever comes, for ever."""
-    interest = Interest(HOST, {Service.L2, Service.DHCP, Service.L3})
+    interest = Subscription(HOST, {Service.L2, Service.DHCP, Service.L3})
     source.report([*heartbeats(start=True)])
     source.watch(interest, news.set)
     cursor, dhcp = None, Dhcp(source)

@@ -25,13 +25,12 @@ from netfw.agents.part import Part
 from netfw.agents.replica import Change
 from netfw.agents.work import Passed, Task, Work
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey
-from netfw.drivers.events import Event, KeysChanged, Sink
-from netfw.drivers.interest import Interest, Service
+from netfw.drivers.events import Event, KeysChanged, ProcessDied, Sink
 from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver
-from netfw.drivers.process_events import ProcessDied
 from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.state_source import StateSource
+from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import AgentMustEnd, BackendLocked, BackendUnavailable, NetfwError
 from netfw.model.ids import NetworkId
 from netfw.plan import Outcome
@@ -96,8 +95,8 @@ class DhcpAgent(Work[AgentKey]):
         self._faults: Mapping[str, str] = {}
 
     @property
-    def interest(self) -> Interest:
-        return Interest(self._settings.host, {Service.DHCP})
+    def interest(self) -> Subscription:
+        return Subscription(self._settings.host, {Service.DHCP})
 
     def watch(self, sink: Sink) -> None:
         self._sink = sink

@@ -10,9 +10,9 @@ from attrs import evolve, field, frozen
 from netfw.agents.dhcp.book import Book, is_special
 from netfw.agents.dhcp.metadata import MetadataRules, proxying
 from netfw.agents.dhcp.orders import Wish, on_subnets
+from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.dhcp import DhcpKey, DhcpPort, ServerPort
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.requests import EnsureDhcpPort
 from netfw.messaging.answers import DHCP_OWNER, RESERVED_DHCP_DEVICE
 from netfw.model.address import IpInterface
 from netfw.model.ids import NetworkId, PortId

@@ -8,9 +8,9 @@ from ipaddress import ip_interface
 from attrs import evolve, field, frozen
 
 from netfw.agents.dhcp.metadata import Proxying
+from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort, ServerPort
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.requests import EnsureDhcpPort
 from netfw.model.address import IpInterface
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import NetworkId

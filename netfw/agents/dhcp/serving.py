@@ -14,14 +14,14 @@ from netfw.agents.dhcp.metadata import Proxying
 from netfw.agents.dhcp.orders import Farewell, Order, Wish
 from netfw.agents.part import Part
 from netfw.agents.rereading import reread
-from netfw.drivers.containment import converge_contained
+from netfw.drivers.agent_requests import ReleaseDhcpPort
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpNetwork, DhcpPort, DhcpValue, ServerPort
 from netfw.drivers.events import Sink
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
-from netfw.drivers.requests import ReleaseDhcpPort
 from netfw.drivers.state_source import StateSource
+from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.errors import Conflict, DriverCrashed, NetfwError, NotFound, NotSupported
 from netfw.model.ids import NetworkId, PortId
 from netfw.plan import Outcome, Update
@@ -81,9 +81,9 @@ class Serving:
             proxies: Update[MetadataKey, MetadataProxy] = Update(
                 complete=True, keep=frozenset(keys)
             )
-            converge_contained(self._metadata, proxies).raise_failed()
+            converge_isolated(self._metadata, proxies).raise_failed()
         networks: Update[DhcpKey, DhcpValue] = Update(complete=True, keep=keep)
-        converge_contained(self._driver, networks).raise_failed()
+        converge_isolated(self._driver, networks).raise_failed()
         return gone
 
     def watch(self, sink: Sink) -> None:
@@ -186,7 +186,7 @@ class Serving:
             name = self._driver.describe().name
             raise NotSupported(f"the DHCP driver {name!r} has no place for a metadata proxy")
         self._claim(key, network)
-        converge_contained(self._metadata, Update(put={key: wanted.proxy(place)})).raise_failed()
+        converge_isolated(self._metadata, Update(put={key: wanted.proxy(place)})).raise_failed()
 
     def _claim(self, key: MetadataKey, network: NetworkId) -> None:
         with self._lock:
@@ -204,7 +204,7 @@ class Serving:
             keys = {key for key, of in self._proxies.items() if of == network}
         keys = (keys | {NetworkKey(network)}) - {but}
         dropped: Update[MetadataKey, MetadataProxy] = Update(drop=frozenset(keys))
-        converge_contained(self._metadata, dropped).raise_failed()
+        converge_isolated(self._metadata, dropped).raise_failed()
         with self._lock:
             for key in keys:
                 self._proxies.pop(key, None)
@@ -219,7 +219,7 @@ class Serving:
         if network is not None:
             put[NetworkKey(order.network)] = network
         put |= {key: port for key, port in order.put.items()}  # noqa: C416 - wider keys
-        return converge_contained(self._driver, Update(put=put, drop=order.drop | drop))
+        return converge_isolated(self._driver, Update(put=put, drop=order.drop | drop))
 
 
 def _with_failed(outcome: Outcome[DhcpKey], key: DhcpKey, error: NetfwError) -> Outcome[DhcpKey]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 from netfw.agents.dhcp.desired import Desired
 from netfw.agents.dhcp.ledger import Settled
-from netfw.drivers.interest import Service
 from netfw.drivers.keys import PortKey
 from netfw.drivers.reports import StatusReport
+from netfw.drivers.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.ids import PortId
 from netfw.model.port import Port

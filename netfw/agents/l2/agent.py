@@ -31,10 +31,10 @@ from netfw.agents.work import Counts, Passed, Task, Work
 from netfw.drivers.base import Capability
 from netfw.drivers.events import Event, KeysChanged, Sink
 from netfw.drivers.firewall import FirewallDriver
-from netfw.drivers.interest import Interest, Service
 from netfw.drivers.keys import PortKey
 from netfw.drivers.l2_extension import L2Extension
 from netfw.drivers.reports import Heartbeat, Report
+from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission
 from netfw.errors import ConfigError, NotSupported
@@ -77,9 +77,9 @@ class L2Agent(Work[L2Key]):
         self._held: set[PortId] = set()
 
     @property
-    def interest(self) -> Interest:
+    def interest(self) -> Subscription:
         services = {Service.L2, Service.POPULATION} if self._settings.population else {Service.L2}
-        return Interest(self._settings.host, services)
+        return Subscription(self._settings.host, services)
 
     def watch(self, sink: Sink) -> None:
         self._switch.watch(sink)

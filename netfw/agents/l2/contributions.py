@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import frozen
 
-from netfw.drivers.addition import SwitchAddition
-from netfw.drivers.claim import Grant
+from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
 from netfw.drivers.keys import ExtensionKey
 from netfw.drivers.l2_extension import ExtendedPort, L2Extension
+from netfw.drivers.pipeline_grant import Grant
 from netfw.drivers.switch import SwitchDriver
 from netfw.errors import DriverCrashed, NetfwError
 from netfw.flows.flow import Flow
@@ -51,7 +51,7 @@ class Contributions:
         self._extensions = {extension.claim().owner: extension for extension in extensions}
         self._grants: dict[str, Grant] = {}
         self._shown: dict[PartKey, ExtendedPort] = {}
-        self._additions: dict[PartKey, SwitchAddition | None] = {}
+        self._additions: dict[PartKey, SwitchContribution | None] = {}
         self.failed: dict[PartKey, NetfwError] = {}
 
     @property
@@ -64,12 +64,12 @@ class Contributions:
         for owner, extension in self._extensions.items():
             extension.watch(_signed(owner, sink))
 
-    def begin(self, switch: SwitchDriver) -> Mapping[ExtensionKey, SwitchAddition]:
+    def begin(self, switch: SwitchDriver) -> Mapping[ExtensionKey, SwitchContribution]:
         """Have everything granted; return what extensions add whatever ports there are.
 
         :raises ConfigError: an extension can not have what it claims, or can not be.
         """
-        base: dict[ExtensionKey, SwitchAddition] = {}
+        base: dict[ExtensionKey, SwitchContribution] = {}
         for owner, extension in self._extensions.items():
             self._grants[owner] = switch.grant(extension.claim())
             addition = _checked(owner, extension.base(self._grants[owner]))
@@ -112,7 +112,7 @@ class Contributions:
             return frozenset(PartKey(owner, port) for port in ports)
         return frozenset(part for part in self._shown if part.owner == owner)
 
-    def additions(self, port: PortId) -> tuple[SwitchAddition, ...]:
+    def additions(self, port: PortId) -> tuple[SwitchContribution, ...]:
         """What is added to a port, in the order of the configuration."""
         found = (self._additions.get(PartKey(owner, port)) for owner in self._extensions)
         return tuple(addition for addition in found if addition is not None)
@@ -135,14 +135,14 @@ class Contributions:
             book.pop(part, None)
 
 
-def _checked(owner: str, addition: SwitchAddition | None) -> SwitchAddition | None:
+def _checked(owner: str, addition: SwitchContribution | None) -> SwitchContribution | None:
     """*addition*, which a stranger wrote, if it is one.
 
     :raises DriverCrashed: it is something else.
     """
     if addition is None:
         return None
-    if not isinstance(addition, SwitchAddition):
+    if not isinstance(addition, SwitchContribution):
         raise DriverCrashed(f"{owner}: it returned {addition!r}, which is no SwitchAddition")
     if addition.owner != owner:
         raise DriverCrashed(f"{owner}: it returned an addition of {addition.owner!r}")

@@ -20,11 +20,11 @@ from netfw.agents.l2.filters import Filters
 from netfw.agents.l2.support import supported
 from netfw.agents.rereading import reread
 from netfw.agents.work import Task
-from netfw.drivers.addition import SwitchAddition
-from netfw.drivers.containment import converge_contained
+from netfw.drivers.allowed_source import AllowedSource
+from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
 from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
-from netfw.drivers.source import Source
+from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue, Wiring
 from netfw.errors import BackendLocked, NetfwError, NotFound
@@ -46,7 +46,7 @@ class Wanted:
         desired: Desired,
         filters: Filters | None,
         contributions: Contributions,
-        base: Mapping[ExtensionKey, SwitchAddition],
+        base: Mapping[ExtensionKey, SwitchContribution],
     ) -> None:
         self.desired, self.filters = desired, filters
         self.contributions, self.base = contributions, base
@@ -138,14 +138,14 @@ class Passing:
         update = Update(
             put={**put, **held_back}, drop=switch_keys - put.keys(), complete=task.complete
         )
-        results = [cast(Outcome[L2Key], converge_contained(self._switch, update))]
+        results = [cast(Outcome[L2Key], converge_isolated(self._switch, update))]
         for error in results[0].failed.values():
             if isinstance(error, BackendLocked):
                 raise error  # and the filters are somebody else's as well
         if self._firewall is not None and wanted.filters is not None:
             results.append(self._filter(wanted.filters, keys, results[0], task.complete))
             live = {k: put[k] for k in held_back if all(k in result.done for result in results)}
-            results.append(cast(Outcome[L2Key], converge_contained(self._switch, Update(put=live))))
+            results.append(cast(Outcome[L2Key], converge_isolated(self._switch, Update(put=live))))
         results.append(_parts(wanted.contributions, task.keys))
         results.append(_faults(wanted.desired, put))
         admissions = {
@@ -187,7 +187,7 @@ class Passing:
         update: Update[FirewallKey, FirewallValue]
         update = Update(put=put, drop=asked - put.keys(), complete=complete)
         stuck = {key for key in (*first.failed, *first.waiting) if isinstance(key, PortKey)}
-        outcome = converge_contained(self._firewall, update.without(stuck))
+        outcome = converge_isolated(self._firewall, update.without(stuck))
         for key in asked:
             if isinstance(key, PortKey):
                 self._filtered.pop(key, None)
@@ -197,7 +197,7 @@ class Passing:
         return _merged([cast(Outcome[L2Key], outcome), refused])
 
 
-def _guard(wiring: Wiring, value: FirewallValue | None) -> frozenset[Source] | None:
+def _guard(wiring: Wiring, value: FirewallValue | None) -> frozenset[AllowedSource] | None:
     """What a switch that guards the port guards it by, until the firewall does."""
     return value.sources if isinstance(value, FilteredPort) else wiring.guard
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from netfw.drivers.containment import converge_contained
 from netfw.drivers.firewall import FirewallDriver
+from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.errors import NetfwError
 from netfw.plan import Update
 
@@ -26,7 +26,7 @@ class Retired:
         """Have them remove all they hold; one that can not is asked again another time."""
         for name, driver in tuple(self._left.items()):
             try:
-                converge_contained(driver, Update(complete=True)).raise_failed()
+                converge_isolated(driver, Update(complete=True)).raise_failed()
             except NetfwError as exc:
                 self._why[name] = str(exc)
             else:

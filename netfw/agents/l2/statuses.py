@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from attrs import frozen
 
 from netfw.agents.l2.desired import Desired
-from netfw.drivers.interest import Service
 from netfw.drivers.keys import PortKey
 from netfw.drivers.reports import StatusReport
+from netfw.drivers.subscription import Service
 from netfw.drivers.switch_values import Admission
 from netfw.model.common_fields import Status
 from netfw.model.ids import PortId

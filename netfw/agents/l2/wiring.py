@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from attrs import frozen
 
 from netfw.agents.l2.view import View
-from netfw.drivers.source import Source
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.switch_values import Admission, Wiring
 from netfw.model.address import IpAddress, IpNetwork, link_local
 from netfw.model.binding import VifType
@@ -104,12 +104,14 @@ def hosts_others(port: Port) -> bool:
     return not port.port_security or any(pair.mac not in (None, port.mac) for pair in pairs)
 
 
-def sources(port: Port) -> frozenset[Source]:
+def sources(port: Port) -> frozenset[AllowedSource]:
     """What the port may send as: its addresses, its allowed pairs, and what each MAC implies."""
-    own = {Source(port.mac, alone(fixed.address)) for fixed in port.fixed_ips}
-    pairs = {Source(pair.mac or port.mac, pair.prefix) for pair in port.allowed_address_pairs}
+    own = {AllowedSource(port.mac, alone(fixed.address)) for fixed in port.fixed_ips}
+    pairs = {
+        AllowedSource(pair.mac or port.mac, pair.prefix) for pair in port.allowed_address_pairs
+    }
     macs = {port.mac, *(source.mac for source in pairs)}
-    return frozenset(own | pairs | {Source(mac, alone(link_local(mac))) for mac in macs})
+    return frozenset(own | pairs | {AllowedSource(mac, alone(link_local(mac))) for mac in macs})
 
 
 def alone(address: IpAddress) -> IpNetwork:

@@ -11,8 +11,8 @@ from netfw.agents.metadata.relay import Relay
 from netfw.agents.replica import Change
 from netfw.agents.work import Counts, Passed, Task, Work
 from netfw.drivers.events import Event, Sink
-from netfw.drivers.interest import Interest, Service
 from netfw.drivers.reports import Heartbeat, Report
+from netfw.drivers.subscription import Service, Subscription
 from netfw.plan import Outcome
 
 NO_SECRET = (
@@ -37,8 +37,8 @@ class MetadataAgent(Work[str]):
         self._key = f"the socket {settings.socket}"
 
     @property
-    def interest(self) -> Interest:
-        return Interest(self.settings.host, {Service.METADATA})
+    def interest(self) -> Subscription:
+        return Subscription(self.settings.host, {Service.METADATA})
 
     def watch(self, sink: Sink) -> None:
         """Nothing here has news of its own."""

@@ -23,7 +23,7 @@ from netfw.agents.metadata.directory import Directory
 from netfw.agents.metadata.link import Answered, Asking
 from netfw.agents.metadata.outgoing import Headers, outgoing, returning
 from netfw.agents.metadata.upstream import Upstream
-from netfw.drivers.requests import FindPorts
+from netfw.drivers.agent_requests import FindPorts
 from netfw.http.http_error import HttpError, busy, plain
 
 LOG = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from attrs import frozen
 from netfw import flows as of
 from netfw.cli.narration import Narration
 from netfw.cli.output import plain_table
-from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import Attachment, InterfaceDriver
-from netfw.drivers.loader import create
 from netfw.drivers.reconciler import Reconciler
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.model.address import Mac
 from netfw.model.ids import PortId
 from netfw.ovs.openflow import FlowMirror, FlowPlan, OpenFlow, group_of

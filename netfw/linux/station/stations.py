@@ -11,8 +11,8 @@ from typing import assert_never, cast
 from attrs import evolve
 
 from netfw.drivers.base import Capability
-from netfw.drivers.containment import converge_contained
 from netfw.drivers.interface import Attachment, InterfaceDriver
+from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns, sysctl
 from netfw.linux.conntrack import Conntrack, Filter
@@ -148,7 +148,7 @@ class Stations:
 
     def _converge(self, port: PortId, update: Update[PortId, Attachment]) -> None:
         with self._one_at_a_time:
-            outcome = converge_contained(self._interface, update)
+            outcome = converge_isolated(self._interface, update)
         outcome.raise_failed()
         if outcome.waiting:
             raise OperationRefused({f"port {port} waits": outcome.waiting[port]})

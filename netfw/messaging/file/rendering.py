@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from netfw.drivers.interest import Service
+from netfw.drivers.subscription import Service
 from netfw.messaging.file.sections import ASSIGNMENTS, SECTIONS
 from netfw.messaging.reach import Assignment, Item
 from netfw.model.resource import Kind, kind_of

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 from attrs import asdict
 from oslo_config.cfg import FloatOpt, StrOpt
 
+from netfw.drivers.agent_requests import EnsureDhcpPort, ReleaseDhcpPort, Request
 from netfw.drivers.base import DriverInfo, Host
-from netfw.drivers.interest import Interest, Service
 from netfw.drivers.reports import Heartbeat, Report, StatusReport
-from netfw.drivers.requests import EnsureDhcpPort, ReleaseDhcpPort, Request
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
+from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, ConfigError, NotFound, NotSupported
 from netfw.messaging.answers import DHCP_OWNER
 from netfw.messaging.file.fault import Fault
@@ -148,11 +148,11 @@ class FileSource(StateSource):
 
     # What agents do.
 
-    def snapshot(self, interest: Interest) -> Iterator[Delta]:
+    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
         self._catch_up(interest)
         yield from self._memory.snapshot(interest)
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         self._catch_up(interest)
         return self._memory.changes(interest, since)
 
@@ -173,7 +173,7 @@ class FileSource(StateSource):
             case _:
                 return self._memory.ask(request)
 
-    def watch(self, interest: Interest, hint: Hint) -> Stop:
+    def watch(self, interest: Subscription, hint: Hint) -> Stop:
         self._note(interest)
         stop = self._memory.watch(interest, hint)
         with self._board_lock:
@@ -219,7 +219,7 @@ class FileSource(StateSource):
             with self._board_lock:
                 self._write()
 
-    def _catch_up(self, interest: Interest) -> None:
+    def _catch_up(self, interest: Subscription) -> None:
         """Be as current as can be had without waiting; whoever watches is told of the rest."""
         self._note(interest)
         self._load_first()
@@ -295,7 +295,7 @@ class FileSource(StateSource):
             said = "".join(f"\n  {each}" for each in found)
             LOG.log(level, "the topology %s %s:%s", self._watched.path, so, said)
 
-    def _note(self, interest: Interest) -> None:
+    def _note(self, interest: Subscription) -> None:
         with self._board_lock:
             for service in interest.services:
                 self._board.open(Root(service, interest.host))

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from netfw.drivers.interest import Service
 from netfw.drivers.reports import Heartbeat, Report, RoleReport, StatusReport
+from netfw.drivers.subscription import Service
 from netfw.messaging.reach import Root
 from netfw.model.resource import Ref, Resource
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from attrs import define, evolve, field, frozen
 
-from netfw.drivers.interest import Service
+from netfw.drivers.subscription import Service
 from netfw.errors import InvalidInput
 from netfw.messaging.file.cautions import cautions
 from netfw.messaging.file.defaults import (

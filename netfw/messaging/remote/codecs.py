@@ -9,10 +9,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from netfw.drivers.ha_role import HaRole
-from netfw.drivers.interest import Interest, Service
-from netfw.drivers.reports import Heartbeat, Report, RoleReport, StatusReport
-from netfw.drivers.requests import (
+from netfw.drivers.agent_requests import (
     EnabledServices,
     EnsureDhcpPort,
     EnsureGatewayPort,
@@ -23,7 +20,10 @@ from netfw.drivers.requests import (
     ResolveDevices,
     SetPrefix,
 )
+from netfw.drivers.reports import Heartbeat, Report, RoleReport, StatusReport
+from netfw.drivers.router_values import HaRole
 from netfw.drivers.state_source import Cursor
+from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import InvalidInput, NotSupported
 from netfw.messaging.remote.tolerance import Understanding, pruned
 from netfw.model.resource import Kind, Ref
@@ -85,7 +85,7 @@ SERVICE: Final = choice(Service)
 REF: Final = ObjectCodec(Ref, (Attribute("kind", choice(Kind)), Attribute("id", ID)))
 CURSOR: Final = ObjectCodec(Cursor, (Attribute("epoch", TOKEN), Attribute("seq", REVISION)))
 INTEREST: Final = ObjectCodec(
-    Interest,
+    Subscription,
     (Attribute("host", HOST), Attribute("services", Listed(SERVICE, frozenset))),
 )
 _ABOUT = (
@@ -185,7 +185,7 @@ def read(codec: Codec[Any], raw: object, what: str) -> Any:
         raise InvalidInput({what: str(exc)}) from exc
 
 
-def read_interest(raw: object, peer: Understanding) -> Interest:
+def read_interest(raw: object, peer: Understanding) -> Subscription:
     """Who asks, and for what; a service that is not known here has nothing to tell.
 
     :raises InvalidInput: it is none.
@@ -195,7 +195,7 @@ def read_interest(raw: object, peer: Understanding) -> Interest:
         for unknown in (each for each in raw["services"] if each not in known):
             peer.say(f"an agent asks for the service {str(unknown)[:64]!r}: it is told nothing")
         raw = {**raw, "services": known}
-    interest: Interest = read(INTEREST, raw, "interest")
+    interest: Subscription = read(INTEREST, raw, "interest")
     return interest
 
 

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, Final
 
 from netfw import request_id
-from netfw.drivers.interest import Interest, Service
+from netfw.drivers.agent_requests import Request
 from netfw.drivers.reports import Heartbeat, Report
-from netfw.drivers.requests import Request
 from netfw.drivers.state_source import Cursor, Delta, StateSource, Stop
+from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Caller, Message, Transport
 from netfw.errors import InvalidInput, NotSupported, RequestError
 from netfw.messaging.reach import EVERYWHERE, Root
@@ -69,7 +69,7 @@ class Desk:
         }
         self._stops: list[Stop] = []
         self._watching = threading.Lock()
-        self._watched: dict[Interest, Stop] = {}
+        self._watched: dict[Subscription, Stop] = {}
 
     def open(self) -> None:
         """Answer and hint from now on.
@@ -147,14 +147,14 @@ class Desk:
         answer = how.answer.render(self._source.ask(request))
         return pack({} if isinstance(answer, Absent) else {"answer": answer})
 
-    def _interest(self, content: Content, caller: Caller) -> Interest:
+    def _interest(self, content: Content, caller: Caller) -> Subscription:
         interest = read_interest(content.get("interest"), self._agents)
         _allow(caller, [interest.host])
         if not isinstance(self._source, Announcing):
             self._watch(interest)
         return interest
 
-    def _watch(self, interest: Interest) -> None:
+    def _watch(self, interest: Subscription) -> None:
         """Have whoever asked once be hinted from now on."""
         with self._watching:
             if interest in self._watched or len(self._watched) >= WATCHED or not interest.services:

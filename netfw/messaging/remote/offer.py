@@ -11,8 +11,8 @@ from typing import Protocol, runtime_checkable
 
 from attrs import field, frozen
 
-from netfw.drivers.interest import Interest
 from netfw.drivers.state_source import Cursor, Stop
+from netfw.drivers.subscription import Subscription
 from netfw.messaging.reach import Root
 from netfw.model.resource import Ref
 
@@ -37,14 +37,14 @@ class Written:
 class Writing(Protocol):
     """A source that has its resources as text, and can go on with what another process began."""
 
-    def written_part(self, interest: Interest, after: Ref | None = None) -> Written:
+    def written_part(self, interest: Subscription, after: Ref | None = None) -> Written:
         """A page of what concerns *interest*, in the order of :func:`position`, behind *after*.
 
         Its cursor is from before it was read.  Whoever reads page after page keeps the cursor of
         the first: changes since that bring what the pages do not agree on.
         """
 
-    def written_changes(self, interest: Interest, since: Cursor) -> Written:
+    def written_changes(self, interest: Subscription, since: Cursor) -> Written:
         """What ``changes`` says.
 
         :raises CursorLost: it can not tell.

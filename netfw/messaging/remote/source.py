@@ -9,11 +9,11 @@ from attrs import evolve
 from oslo_config.cfg import FloatOpt
 
 from netfw import request_id
+from netfw.drivers.agent_requests import Request
 from netfw.drivers.base import DriverInfo, Host
-from netfw.drivers.interest import Interest
 from netfw.drivers.reports import Report
-from netfw.drivers.requests import Request
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
+from netfw.drivers.subscription import Subscription
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import BackendBroken, InvalidInput
 from netfw.messaging.reach import roots
@@ -65,13 +65,13 @@ class RemoteSource(StateSource):
     def describe(self) -> DriverInfo:
         return DriverInfo("server")
 
-    def snapshot(self, interest: Interest) -> Iterator[Delta]:
+    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
         cursor: Cursor | None = None
         for part in self._parts("snapshot", {"interest": INTEREST.render(interest)}):
             cursor = cursor or part.delta.cursor
             yield evolve(part.delta, cursor=cursor, more=part.after is not None)
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         asked = {"interest": INTEREST.render(interest), "since": CURSOR.render(since)}
         return joined(part.delta for part in self._parts("changes", asked))
 
@@ -93,7 +93,7 @@ class RemoteSource(StateSource):
         except InvalidInput as exc:
             raise BackendBroken(f"the server's answer can not be read: {exc}") from exc
 
-    def watch(self, interest: Interest, hint: Hint) -> Stop:
+    def watch(self, interest: Subscription, hint: Hint) -> Stop:
         token, listener = object(), Listener(hint)
         topics = sorted(map(hint_topic, roots(interest)))
         each = [self._transport.subscribe(topic, listener) for topic in topics]

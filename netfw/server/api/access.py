@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.model.text_validation import quote
 
 LOG = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ def note_access(environ: Mapping[str, Any], status: int, seconds: float) -> None
     level = logging.DEBUG if method in _READS else logging.INFO
     if not LOG.isEnabledFor(level):
         return
-    requester: Requester | None = environ.get(REQUESTER)
+    requester: RequestContext | None = environ.get(REQUESTER)
     who = "nobody known"
     if requester is not None:
         who = f"user {quote(requester.user)} of project {quote(requester.project_id)}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.errors import InvalidInput
 from netfw.model.text_validation import quote
 from netfw.server.api import parsing
@@ -34,7 +34,7 @@ class Call:
 
     method: str
     route: Route
-    requester: Requester
+    requester: RequestContext
     parameters: Parameters
     environ: Mapping[str, Any]
     bounds: Bounds

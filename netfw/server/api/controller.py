@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from attrs import evolve, frozen
 
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import InvalidInput, NotFound
 from netfw.http.http_error import malformed
@@ -201,7 +201,7 @@ class Controller:
         return whole
 
     def _restrict_hidden_filters(
-        self, resource: ApiResource, requester: Requester, query: Query
+        self, resource: ApiResource, requester: RequestContext, query: Query
     ) -> Query:
         """*query* such that the rows which are found tell nothing that is not shown.
 
@@ -246,16 +246,18 @@ class Controller:
         self._policy.authorize(requester, resource, deed, target, said)
 
     def _before(
-        self, resource: ApiResource, word: str, requester: Requester, bodies: Sequence[Body]
+        self, resource: ApiResource, word: str, requester: RequestContext, bodies: Sequence[Body]
     ) -> None:
         for body in bodies:
             self._events.tell(f"{resource.name}.{word}.start", requester, body)
 
-    def _after(self, resource: ApiResource, word: str, requester: Requester, body: Body) -> None:
+    def _after(
+        self, resource: ApiResource, word: str, requester: RequestContext, body: Body
+    ) -> None:
         id = str(body.get(resource.identity, ""))
         self._events.tell(f"{resource.name}.{word}.end", requester, body, id)
 
-    def _visible_body(self, served: Served, requester: Requester, body: Body) -> Body:
+    def _visible_body(self, served: Served, requester: RequestContext, body: Body) -> Body:
         """*body* as its maker sees it; who may not see it at all gets its id."""
         seen = self._policy.visible(requester, served.shown_as, (body,))
         identity = served.resource.identity

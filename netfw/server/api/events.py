@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from netfw.drivers.query import Body, Requester
+from netfw.drivers.query import Body, RequestContext
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ class Event:
 
     name: str
     """``port.create.start``, ``router.add_router_interface.end``."""
-    requester: Requester
+    requester: RequestContext
     id: str = ""
     """Of the resource, where it exists."""
     body: Body
@@ -35,7 +35,7 @@ class Events:
     def __init__(self, subscribers: tuple[Subscriber, ...] = ()) -> None:
         self._subscribers = subscribers
 
-    def tell(self, name: str, requester: Requester, body: Body, id: str = "") -> None:
+    def tell(self, name: str, requester: RequestContext, body: Body, id: str = "") -> None:
         """Tell everybody."""
         if not self._subscribers:
             return

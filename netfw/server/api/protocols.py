@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from netfw.drivers.query import Body, Requester
+from netfw.drivers.query import Body, RequestContext
 from netfw.server.api.declaration import ApiAction, ApiResource, Verb
 
 Deed = Verb | ApiAction
@@ -15,7 +15,7 @@ Deed = Verb | ApiAction
 class Identity(Protocol):
     """Says whose request it is."""
 
-    def __call__(self, environ: Mapping[str, Any]) -> Requester:
+    def __call__(self, environ: Mapping[str, Any]) -> RequestContext:
         """Who asks, from what the WSGI environment says.
 
         Called by the request's thread, several at once, for every request but those for the
@@ -32,7 +32,7 @@ class Policy(Protocol):
     """Says what somebody may do.  Asked by several threads at once."""
 
     def needs_target(
-        self, requester: Requester, resource: ApiResource, deed: Deed, asked: Body
+        self, requester: RequestContext, resource: ApiResource, deed: Deed, asked: Body
     ) -> bool:
         """Whether :meth:`authorize` has to see the resource as it is before it can answer.
 
@@ -41,7 +41,7 @@ class Policy(Protocol):
 
     def authorize(
         self,
-        requester: Requester,
+        requester: RequestContext,
         resource: ApiResource,
         deed: Deed,
         target: Body | None,
@@ -57,11 +57,11 @@ class Policy(Protocol):
         :raises NotFound: he does not even see it.
         """
 
-    def hidden(self, requester: Requester, resource: ApiResource) -> frozenset[str]:
+    def hidden(self, requester: RequestContext, resource: ApiResource) -> frozenset[str]:
         """Attributes that he sees of no row."""
 
     def visible(
-        self, requester: Requester, resource: ApiResource, bodies: Sequence[Body]
+        self, requester: RequestContext, resource: ApiResource, bodies: Sequence[Body]
     ) -> Sequence[Body]:
         """*bodies* without rows, and attributes of rows, that he may not see; in their order.
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from netfw.drivers.interest import Service
+from netfw.drivers.subscription import Service
 from netfw.messaging.reach import Assignment, Root
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.failure import Overtaken

@@ -12,7 +12,7 @@ from uuid import UUID
 from attrs import frozen
 from sqlalchemy import Column, ColumnElement, Connection, Select, bindparam, or_, select
 
-from netfw.drivers.interest import Service
+from netfw.drivers.subscription import Service
 from netfw.messaging.reach import DISTRIBUTED_OWNER, EVERYWHERE, ROUTER_OWNERS, Facet, Node
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.kinds import PORT_ADDRESSES, PORT_GROUPS, STORED

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from netfw.drivers.interest import Interest, Service
+from netfw.drivers.subscription import Service, Subscription
 from netfw.messaging.reach import (
     DELIVERED,
     Assignment,
@@ -130,6 +130,6 @@ def source(name: str) -> Source:
     return Node(Ref(Kind(kind), UUID(id)), Facet(facet))
 
 
-def readers(interest: Interest) -> frozenset[str]:
+def readers(interest: Subscription) -> frozenset[str]:
     """The names under which *interest* has topics."""
     return frozenset(map(topic, roots(interest)))

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.interest import Service
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.subscription import Service
 from netfw.errors import InvalidInput, NotSupported
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind
@@ -76,13 +76,13 @@ class AgentKeeper(StoredKeeper[Agent]):
         unit.tx.heartbeats.forget(before.id)
         unit.delete(before)
 
-    def find(self, moment: Moment, requester: Requester, query: Query) -> tuple[Body, ...]:
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         if "alive" in query.filters:
             query = evolve(query, filters=self._by_id(moment, query.filters))
         return super().find(moment, requester, query)
 
     def decorate(
-        self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         pulses = self._pulses(moment, [UUID(body["id"]) for body in bodies])
         for body in bodies:

@@ -9,9 +9,7 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from attrs import frozen
 
-from netfw.drivers.interest import Service
-from netfw.drivers.query import Body, Query
-from netfw.drivers.requests import (
+from netfw.drivers.agent_requests import (
     EnabledServices,
     EnsureDhcpPort,
     EnsureGatewayPort,
@@ -22,6 +20,8 @@ from netfw.drivers.requests import (
     ResolveDevices,
     SetPrefix,
 )
+from netfw.drivers.query import Body, Query
+from netfw.drivers.subscription import Service
 from netfw.errors import Conflict, NotFound, NotSupported
 from netfw.messaging.answers import DHCP_OWNER, RESERVED_DHCP_DEVICE, dhcp_device_id
 from netfw.messaging.reach import ROUTER_OWNERS

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from netfw.drivers.base import Capability, Host
 from netfw.drivers.change import Change
-from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.mechanism import MechanismDriver
 from netfw.drivers.notifier import Notifier

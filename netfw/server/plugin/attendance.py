@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from netfw.drivers.requests import Request
+from netfw.drivers.agent_requests import Request
 from netfw.model.agent import Agent
 from netfw.server.plugin.agent_reports import AgentReports
 from netfw.server.plugin.agents import AgentKeeper

@@ -11,7 +11,7 @@ from netfw.drivers.api_extension import ResourceDeclaration
 from netfw.drivers.base import Host
 from netfw.drivers.change import Change
 from netfw.drivers.ipam import IpamDriver
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.drivers.reports import Report
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.agent import Agent
@@ -33,7 +33,7 @@ Arrival = Callable[[Unit, Agent], None]
 """Told, in a transaction, of an agent that can be counted on: it is new, was started, came back,
 says something else of itself, or was switched on again.  Called again when the transaction is."""
 
-SERVER = Requester(project_id="", user="netfw", admin=True)
+SERVER = RequestContext(project_id="", user="netfw", admin=True)
 """Whoever asks when the server itself acts, and nobody's request is behind it."""
 
 
@@ -89,7 +89,7 @@ class Backbone:
             if each.quota is not None:
                 self.quotas.setdefault(each.name, each.quota)
 
-    def run(self, requester: Requester, work: Callable[[Unit], T]) -> T:
+    def run(self, requester: RequestContext, work: Callable[[Unit], T]) -> T:
         """Do *work* in one transaction, with everybody who has a say; then tell of it.
 
         :raises RequestError: it can not be, and nothing of it is done.

@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 
 from attrs import evolve
 
-from netfw.drivers.interest import Service
 from netfw.drivers.mechanism import BindingRequest
 from netfw.drivers.query import Body, Query
+from netfw.drivers.subscription import Service
 from netfw.messaging.reach import DISTRIBUTED_OWNER
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifDetails, VifType

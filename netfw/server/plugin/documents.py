@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from netfw.drivers.api_extension import ResourceDeclaration
 from netfw.drivers.base import DriverInfo, Host
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import ConfigError, NotFound, Outdated
 from netfw.server.db.documents import COLUMNS, Documents
@@ -57,7 +57,7 @@ class DocumentKeeper(Keeper):
         self._in(unit.tx).delete(UUID(before["id"]))
         self._count(unit, [before], -1)
 
-    def find(self, moment: Moment, requester: Requester, query: Query) -> tuple[Body, ...]:
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         by_column: dict[str, Sequence[str]] = {}
         others: dict[str, tuple[Any, ...]] = {}
         for name, values in query.filters.items():
@@ -69,7 +69,7 @@ class DocumentKeeper(Keeper):
         found = self._in(moment).find(by_column, project=requester.sees)
         return tuple(_page([body for body in found if _passes(body, others)], query))
 
-    def show(self, moment: Moment, requester: Requester, id: str) -> Body:
+    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
         return self._in(moment).get(self._identity(id), project=requester.sees)
 
     def act(self, unit: Unit, id: str, action: str, body: Body) -> Body:

@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from netfw.drivers.attribute import Attribute, plain
 from netfw.drivers.change import Change
-from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.query import Body
 from netfw.errors import ConfigError, InvalidInput
 from netfw.model.network import Network

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from attrs import frozen
 
-from netfw.drivers.interest import Service
 from netfw.drivers.reports import Report, StatusReport
+from netfw.drivers.subscription import Service
 from netfw.messaging.reach import Assignment
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref

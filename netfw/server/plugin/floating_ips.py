@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 from attrs import evolve
 
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.address import as_address
 from netfw.model.common_fields import Status
@@ -71,7 +71,7 @@ class FloatingIpKeeper(StoredKeeper[FloatingIp]):
         unit.delete(before)
 
     def decorate(
-        self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         wanted = {Ref(Kind.PORT, UUID(body["port_id"])) for body in bodies if body["port_id"]}
         rows = moment.resources.present(wanted) if wanted else ()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from uuid import UUID
 
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import NotFound, NotSupported, Outdated
 from netfw.model.resource import Kind, Resource
 from netfw.server.db.database import Transaction, View
@@ -48,11 +48,11 @@ class Keeper(ABC):
         raise NotSupported(f"a {self.name} can not be deleted")
 
     @abstractmethod
-    def find(self, moment: Moment, requester: Requester, query: Query) -> tuple[Body, ...]:
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         """What *query* asks for and *requester* may see."""
 
     @abstractmethod
-    def show(self, moment: Moment, requester: Requester, id: str) -> Body:
+    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
         """One of them.
 
         :raises NotFound: there is none, or none that the requester may see.
@@ -86,11 +86,11 @@ class StoredKeeper(Keeper, Generic[R]):
         if self.quota is not None:
             unit.count(self.quota, (before,), gone=True)
 
-    def find(self, moment: Moment, requester: Requester, query: Query) -> tuple[Body, ...]:
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         rows = moment.resources.find(self.kind, query, project=requester.sees)
         return self._decorated(moment, requester, rows)
 
-    def show(self, moment: Moment, requester: Requester, id: str) -> Body:
+    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
         row = moment.resources.get(self.kind, self.identity(id), project=requester.sees)
         return self._decorated(moment, requester, (row,))[0]
 
@@ -124,7 +124,7 @@ class StoredKeeper(Keeper, Generic[R]):
         return {}
 
     def decorate(
-        self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         """Add what follows from other rows: a number of statements that does not grow."""
 
@@ -166,7 +166,7 @@ class StoredKeeper(Keeper, Generic[R]):
         return {"tags": sorted(unit.update(before, after).tags)}
 
     def _decorated(
-        self, moment: Moment, requester: Requester, rows: Sequence[Row]
+        self, moment: Moment, requester: RequestContext, rows: Sequence[Row]
     ) -> tuple[Body, ...]:
         bodies = [row.shown for row in rows]
         self.decorate(moment, requester, bodies)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import NotSupported
 from netfw.server.plugin.backbone import Backbone
@@ -23,30 +23,34 @@ class KeepingPlugin(ResourcePlugin):
     def resource_names(self) -> frozenset[str]:
         return frozenset(self._keepers)
 
-    def create(self, requester: Requester, name: str, bodies: Sequence[Body]) -> tuple[Body, ...]:
+    def create(
+        self, requester: RequestContext, name: str, bodies: Sequence[Body]
+    ) -> tuple[Body, ...]:
         keeper = self._keeper(name)
         return self.backbone.run(requester, lambda unit: keeper.create(unit, bodies))
 
     def update(
-        self, requester: Requester, name: str, id: str, body: Body, revision: int | None = None
+        self, requester: RequestContext, name: str, id: str, body: Body, revision: int | None = None
     ) -> Body:
         keeper = self._keeper(name)
         return self.backbone.run(requester, lambda unit: keeper.update(unit, id, body, revision))
 
-    def delete(self, requester: Requester, name: str, id: str, revision: int | None = None) -> None:
+    def delete(
+        self, requester: RequestContext, name: str, id: str, revision: int | None = None
+    ) -> None:
         keeper = self._keeper(name)
         self.backbone.run(requester, lambda unit: keeper.delete(unit, id, revision))
 
-    def find(self, requester: Requester, name: str, query: Query) -> tuple[Body, ...]:
+    def find(self, requester: RequestContext, name: str, query: Query) -> tuple[Body, ...]:
         keeper = self._keeper(name)
         return self.backbone.read(lambda view: keeper.find(view, requester, query))
 
-    def show(self, requester: Requester, name: str, id: str) -> Body:
+    def show(self, requester: RequestContext, name: str, id: str) -> Body:
         keeper = self._keeper(name)
         return self.backbone.read(lambda view: keeper.show(view, requester, id))
 
     def member_action(
-        self, requester: Requester, name: str, id: str, action: str, body: Body
+        self, requester: RequestContext, name: str, id: str, action: str, body: Body
     ) -> Body:
         keeper = self._keeper(name)
         return self.backbone.run(requester, lambda unit: keeper.act(unit, id, action, body))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, cast
 
+from netfw.drivers.agent_requests import Request
 from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.core_plugin import CorePlugin
 from netfw.drivers.reports import Report
-from netfw.drivers.requests import Request
 from netfw.errors import NotSupported
 from netfw.server.plugin.assembly import core_of
 from netfw.server.plugin.backbone import Backbone, backbone_of

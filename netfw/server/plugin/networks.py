@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from attrs import evolve
 
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
 from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.network import Network
@@ -81,7 +81,7 @@ class NetworkKeeper(StoredKeeper[Network]):
         unit.delete(before)
 
     def decorate(
-        self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         self._extensions.extend(Kind.NETWORK, bodies)
         add_zones(moment, DHCP_AGENT, bodies)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, NotFound, NotSupported
 from netfw.model.binding import VifType
 from netfw.model.resource import Kind
@@ -26,14 +26,14 @@ class PortBindingKeeper(Keeper):
 
     name: ClassVar[str] = "binding"
 
-    def find(self, moment: Moment, requester: Requester, query: Query) -> tuple[Body, ...]:
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         ports = [str(each) for each in query.filters.get(PARENT, ())]
         if len(ports) != 1:
             raise InvalidInput({PARENT: "say the one port whose bindings you want"})
         found = _bindings(moment, requester, ports[0])
         return tuple(body for body in found if _wanted(body, query))
 
-    def show(self, moment: Moment, requester: Requester, id: str) -> Body:
+    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
         port, _, host = id.partition("/")
         for body in _bindings(moment, requester, port):
             if body["host"] == host:
@@ -53,7 +53,7 @@ class PortBindingKeeper(Keeper):
         raise NotSupported(LATER)
 
 
-def _bindings(moment: Moment, requester: Requester, port: str) -> tuple[dict[str, Any], ...]:
+def _bindings(moment: Moment, requester: RequestContext, port: str) -> tuple[dict[str, Any], ...]:
     try:
         id = UUID(port)
     except ValueError:

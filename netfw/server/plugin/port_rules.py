@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from netfw.drivers.dhcp_options import check_option
+from netfw.drivers.support.dhcp_options import check_option
 from netfw.errors import Conflict, Forbidden, InvalidInput
 from netfw.model.address import Mac
 from netfw.model.binding import VifType

@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 
 from attrs import evolve
 
-from netfw.drivers.interest import Service
-from netfw.drivers.query import Body, Requester
+from netfw.drivers.query import Body, RequestContext
+from netfw.drivers.subscription import Service
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import Mac
 from netfw.model.binding import VifType
@@ -211,7 +211,7 @@ class PortKeeper(StoredKeeper[Port]):
         self._binder.unbound(unit, before)
 
     def decorate(
-        self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         self._extensions.extend(self.kind, bodies)
         for body in bodies:

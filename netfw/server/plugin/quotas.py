@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, NotFound, nearest
 from netfw.server.db.quotas import UNLIMITED, Usage
 from netfw.server.plugin.keeper import Keeper, Moment
@@ -34,13 +34,13 @@ class QuotaKeeper(Keeper):
             "details": self._details,
         }
 
-    def find(self, moment: Moment, requester: Requester, query: Query) -> tuple[Body, ...]:
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         """The projects for which somebody set a limit."""
         every = moment.quotas.all()
         seen = [each for each in every if requester.sees in (None, each)]
         return chosen((self._shown(each, every[each]) for each in seen), query, "project_id")
 
-    def show(self, moment: Moment, requester: Requester, id: str) -> Body:
+    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
         _check(requester, id)
         return self._shown(id, moment.quotas.of_project(id))
 
@@ -105,7 +105,7 @@ class QuotaKeeper(Keeper):
         return faults
 
 
-def _check(requester: Requester, project: str) -> None:
+def _check(requester: RequestContext, project: str) -> None:
     """One project does not see the limits of another."""
     if requester.sees not in (None, project):
         raise NotFound(f"there is no quota of project {project[:80]!r}")

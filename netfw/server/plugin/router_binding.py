@@ -11,7 +11,7 @@ from typing import cast
 from uuid import UUID
 
 from netfw.drivers.change import Change
-from netfw.drivers.interest import Service
+from netfw.drivers.subscription import Service
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router

@@ -10,8 +10,8 @@ from uuid import UUID
 from attrs import field, frozen
 
 from netfw.drivers.change import Change
-from netfw.drivers.interest import Service
 from netfw.drivers.query import Query
+from netfw.drivers.subscription import Service
 from netfw.messaging.reach import ROUTER_OWNERS
 from netfw.model.ids import RouterId
 from netfw.model.port import Port

@@ -9,7 +9,7 @@ from uuid import uuid4
 from attrs import evolve
 
 from netfw.drivers.base import DriverInfo, Host
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.resource import Kind
@@ -76,7 +76,7 @@ class RouterKeeper(StoredKeeper[Router]):
         unit.delete(before)
 
     def decorate(
-        self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         add_zones(moment, L3_AGENT, bodies)
 

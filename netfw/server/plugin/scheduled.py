@@ -8,7 +8,7 @@ from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.agent import Agent
 from netfw.model.ids import NetworkId, RouterId
@@ -40,7 +40,7 @@ class _Listing(Keeper):
         """The members of *parent*."""
         raise NotImplementedError
 
-    def find(self, moment: Moment, requester: Requester, query: Query) -> tuple[Body, ...]:
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         filters = dict(query.filters)
         ids: set[str] = set()
         for parent in filters.pop(self.parent, ()):
@@ -51,7 +51,7 @@ class _Listing(Keeper):
             moment, requester, evolve(query, filters={**filters, "id": tuple(sorted(ids))})
         )
 
-    def show(self, moment: Moment, requester: Requester, id: str) -> Body:
+    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
         parent, member = _pair(id)
         if member not in self.related(moment, parent):
             raise NotFound(f"{self.member} {member} is not there")

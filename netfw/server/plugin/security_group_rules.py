@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from attrs import evolve
 
 from netfw.drivers.attribute import Value
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
 from netfw.model.ids import SecurityGroupId, SecurityGroupRuleId
 from netfw.model.port_range import PORTS
@@ -62,7 +62,7 @@ class SecurityGroupRuleKeeper(StoredKeeper[SecurityGroupRule]):
         unit.delete(before)
         unit.touch(cast(SecurityGroup, row.resource()))
 
-    def find(self, moment: Moment, requester: Requester, query: Query) -> tuple[Body, ...]:
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         protocols = query.filters.get("protocol")
         if protocols is not None:
             names = tuple(map(_protocol_name, protocols))
@@ -70,7 +70,7 @@ class SecurityGroupRuleKeeper(StoredKeeper[SecurityGroupRule]):
         return super().find(moment, requester, query)
 
     def decorate(
-        self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         for body in bodies:
             complete(body)

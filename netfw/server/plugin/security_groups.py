@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.change import Change
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import Conflict
 from netfw.model.ids import SecurityGroupId
@@ -105,7 +105,7 @@ class SecurityGroupKeeper(StoredKeeper[SecurityGroup]):
         unit.delete(before)
 
     def decorate(
-        self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         rules: dict[str, list[dict[str, Any]]] = {body["id"]: [] for body in bodies}
         ids = tuple(rules)
@@ -135,12 +135,12 @@ class SecurityGroupsPlugin(KeepingPlugin, ServicePlugin):
     def describe(self) -> DriverInfo:
         return DriverInfo("security_groups")
 
-    def find(self, requester: Requester, name: str, query: Query) -> tuple[Body, ...]:
+    def find(self, requester: RequestContext, name: str, query: Query) -> tuple[Body, ...]:
         """What a project has is listed with its default group, which is made for it."""
         self._have_default_group(_whose(requester, query), requester)
         return super().find(requester, name, query)
 
-    def _have_default_group(self, project: str, requester: Requester) -> None:
+    def _have_default_group(self, project: str, requester: RequestContext) -> None:
         if project and self.backbone.read(lambda view: view.default_groups.of(project)) is None:
             self.backbone.run(requester.elevated(), lambda unit: default_group(unit, project))
 
@@ -165,7 +165,7 @@ def watch_ports(unit: Unit, change: Change) -> None:
         )
 
 
-def _whose(requester: Requester, query: Query) -> str:
+def _whose(requester: RequestContext, query: Query) -> str:
     """The project whose groups are asked for: one that an admin names, else the requester's."""
     named = query.filters.get("project_id") or query.filters.get("tenant_id") or ()
     if requester.admin and len(named) == 1:

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from netfw.drivers.interest import Service
 from netfw.drivers.query import Query
+from netfw.drivers.subscription import Service
 from netfw.messaging.reach import Assignment
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind, Ref

@@ -13,9 +13,9 @@ from uuid import UUID
 
 from attrs import define, evolve, field, frozen
 
-from netfw.drivers.interest import Service
 from netfw.drivers.query import Query
 from netfw.drivers.reports import Report, StatusReport
+from netfw.drivers.subscription import Service
 from netfw.messaging.reach import DISTRIBUTED_OWNER, Assignment
 from netfw.model.binding import VifType
 from netfw.model.common_fields import Status

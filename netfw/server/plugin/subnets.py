@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from attrs import evolve
 
 from netfw.drivers.ipam import DerivedAddress
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import Conflict, NotFound
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network
@@ -79,7 +79,7 @@ class SubnetKeeper(StoredKeeper[Subnet]):
         unit.delete(before)
         _list_subnets(unit, before.network_id, left)
 
-    def find(self, moment: Moment, requester: Requester, query: Query) -> tuple[Body, ...]:
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         shared = query.filters.get("shared")
         if shared is None:
             return super().find(moment, requester, query)
@@ -89,7 +89,7 @@ class SubnetKeeper(StoredKeeper[Subnet]):
         return super().find(moment, requester, of_networks) if networks else ()
 
     def decorate(
-        self, moment: Moment, requester: Requester, bodies: Sequence[MutableMapping[str, Any]]
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         self._extensions.extend(Kind.SUBNET, bodies)
 
@@ -137,7 +137,7 @@ class SubnetKeeper(StoredKeeper[Subnet]):
         unit.update(port, self._extensions.apply(unit, port, after, {}, network))
 
 
-def _shared_networks(moment: Moment, requester: Requester, query: Query) -> tuple[str, ...]:
+def _shared_networks(moment: Moment, requester: RequestContext, query: Query) -> tuple[str, ...]:
     """The networks that subnets are looked for in: a subnet is shared as its network is."""
     found = moment.resources.find(
         Kind.NETWORK, Query(filters={"shared": query.filters["shared"]}), project=requester.sees

@@ -11,7 +11,7 @@ from uuid import UUID
 from attrs import evolve, fields_dict
 
 from netfw.drivers.change import Change
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -38,7 +38,7 @@ class Unit:
     asked, once for each resource: what it was before the transaction and what it is after.
     """
 
-    def __init__(self, tx: Transaction, requester: Requester, backbone: Backbone) -> None:
+    def __init__(self, tx: Transaction, requester: RequestContext, backbone: Backbone) -> None:
         self.tx, self.requester, self.backbone = tx, requester, backbone
         self.now = datetime.now(UTC).replace(microsecond=0)
         self.extras: dict[Ref, dict[str, Any]] = {}

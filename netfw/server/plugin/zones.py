@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import NotFound
 from netfw.server.plugin.agents import DHCP_AGENT, L3_AGENT, agents
 from netfw.server.plugin.keeper import Keeper, Moment
@@ -28,7 +28,7 @@ class ZoneKeeper(Keeper):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def find(self, moment: Moment, requester: Requester, query: Query) -> tuple[Body, ...]:
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         useful: dict[tuple[str, str], bool] = {}
         for agent in agents(moment, self._settings):
             what = SCHEDULED.get(agent.agent_type)
@@ -41,7 +41,7 @@ class ZoneKeeper(Keeper):
         ]
         return chosen(zones, query, "name")
 
-    def show(self, moment: Moment, requester: Requester, id: str) -> Body:
+    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
         for zone in self.find(moment, requester, Query(filters={"name": (id,)})):
             return zone
         raise NotFound(f"there is no availability zone {id[:80]!r}")

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 
 from attrs import evolve
 
+from netfw.drivers.agent_requests import Request
 from netfw.drivers.base import DriverInfo, Host
-from netfw.drivers.interest import Interest
 from netfw.drivers.reports import Report
-from netfw.drivers.requests import Request
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
+from netfw.drivers.subscription import Subscription
 from netfw.errors import ConfigError
 from netfw.messaging.reach import Root
 from netfw.messaging.remote.offer import Tell, Written, position
@@ -62,7 +62,7 @@ class DatabaseSource(StateSource):
     def describe(self) -> DriverInfo:
         return DriverInfo("database")
 
-    def snapshot(self, interest: Interest) -> Iterator[Delta]:
+    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
         page = first = self.written_part(interest)
         yield _read(first)
         while page.more:
@@ -70,10 +70,10 @@ class DatabaseSource(StateSource):
             page = evolve(self.written_part(interest, last), cursor=first.cursor)
             yield _read(page)
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         return _read(self.written_changes(interest, since))
 
-    def written_part(self, interest: Interest, after: Ref | None = None) -> Written:
+    def written_part(self, interest: Subscription, after: Ref | None = None) -> Written:
         """A page of a snapshot, behind *after*: :class:`~netfw.messaging.remote.Writing`.
 
         :raises BackendUnavailable: the database does not answer.
@@ -81,7 +81,7 @@ class DatabaseSource(StateSource):
         names = sorted(readers(interest))
         return self._database.read(lambda view: reading.part(view, names, after, self._page))
 
-    def written_changes(self, interest: Interest, since: Cursor) -> Written:
+    def written_changes(self, interest: Subscription, since: Cursor) -> Written:
         """What ``changes`` says: :class:`~netfw.messaging.remote.Writing`.
 
         :raises CursorLost: the journal can not tell.
@@ -96,7 +96,7 @@ class DatabaseSource(StateSource):
     def ask(self, request: Request[R]) -> R:
         return cast(R, self._answer(request))
 
-    def watch(self, interest: Interest, hint: Hint) -> Stop:
+    def watch(self, interest: Subscription, hint: Hint) -> Stop:
         token, names = object(), readers(interest)
         with self._hinting:
             for name in names:

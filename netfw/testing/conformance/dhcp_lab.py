@@ -18,7 +18,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from netfw.drivers import loader
 from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.dhcp import (
     DhcpDriver,
@@ -29,8 +28,9 @@ from netfw.drivers.dhcp import (
     ServerPort,
 )
 from netfw.drivers.events import Sink
-from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.registry import loader
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.model.address import Mac
 from netfw.model.device_names import device_name
 from netfw.model.ids import NetworkId

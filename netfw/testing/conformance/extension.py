@@ -23,7 +23,7 @@ from attrs import evolve, field, fields_dict, frozen
 
 from netfw.drivers.attribute import Attribute
 from netfw.drivers.change import Change
-from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.query import Body
 from netfw.errors import RequestError
 from netfw.model.network import Network

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from attrs import frozen
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import (
     FilteredPort,
     FirewallDriver,
@@ -18,7 +19,6 @@ from netfw.drivers.firewall import (
 )
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import GroupKey, PortKey
-from netfw.drivers.source import Source
 from netfw.errors import InvalidInput
 from netfw.model.ids import SecurityGroupId
 from netfw.model.security_group import SecurityGroupRule
@@ -131,7 +131,7 @@ def _one(rule: SecurityGroupRule) -> Rules:
     return Rules(frozenset({rule}))
 
 
-def _source(port: FilteredPort) -> Source:
+def _source(port: FilteredPort) -> AllowedSource:
     return min(port.sources, key=str)
 
 

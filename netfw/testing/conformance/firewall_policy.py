@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network
 from uuid import uuid4
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.keys import AddressGroupKey, GroupKey
-from netfw.drivers.source import Source
 from netfw.model.address import IpAddress, IpNetwork, as_network
 from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
@@ -68,10 +68,10 @@ def nothing(id: SecurityGroupId) -> State:
     return group(id)
 
 
-def port(station: Station, *groups: SecurityGroupId, pairs: Iterable[Source] = ()) -> State:
+def port(station: Station, *groups: SecurityGroupId, pairs: Iterable[AllowedSource] = ()) -> State:
     """A filtered port, with what its MAC addresses imply as the agent has it."""
-    own = {Source(station.mac, alone(a)) for a in (station.address, station.address6)}
-    implied = {Source(station.mac, alone(station.link_local))}
+    own = {AllowedSource(station.mac, alone(a)) for a in (station.address, station.address6)}
+    implied = {AllowedSource(station.mac, alone(station.link_local))}
     return {
         station.key: FilteredPort(
             network=station.seat.network,
@@ -115,9 +115,9 @@ def listed(id: AddressGroupId, *prefixes: str) -> State:
     return dict(zip(made, made, strict=True))
 
 
-def pair(station: Station, prefix: str, mac: str | None = None) -> Source:
+def pair(station: Station, prefix: str, mac: str | None = None) -> AllowedSource:
     """An allowed address pair."""
-    return Source(station.mac if mac is None else mac, as_network(prefix))
+    return AllowedSource(station.mac if mac is None else mac, as_network(prefix))
 
 
 def alone(address: IpAddress) -> IpNetwork:

@@ -6,9 +6,9 @@ from ipaddress import IPv4Address, IPv6Address
 
 from attrs import evolve
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.base import Capability
 from netfw.drivers.firewall import FilteredPort, FirewallDriver
-from netfw.drivers.source import Source
 from netfw.model.address import Mac
 from netfw.model.protocol import ICMPV6, UDP
 from netfw.testing.conformance.firewall_dialogue import Dialogue
@@ -48,13 +48,13 @@ _OTHER_MAC = Mac("02:00:00:00:00:99")
 class FirewallSourcesConformance(FirewallSuite):
     """Who somebody may say to be."""
 
-    def open_port(self, driver: FirewallDriver, *pairs: Source) -> tuple[Station, Station]:
+    def open_port(self, driver: FirewallDriver, *pairs: AllowedSource) -> tuple[Station, Station]:
         """One that may send and take everything, but only as itself; and one outside."""
         one, outside = self.stations(2)
         self.apply(driver, self.open_state(one, outside, *pairs))
         return one, outside
 
-    def open_state(self, one: Station, outside: Station, *pairs: Source) -> State:
+    def open_state(self, one: Station, outside: Station, *pairs: AllowedSource) -> State:
         id = a_group()
         return {**port(one, id, pairs=pairs), **trusted(outside), **everything(id)}
 

@@ -13,11 +13,10 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.base import Capability
-from netfw.drivers.events import Event
+from netfw.drivers.events import Event, ProcessDied
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
-from netfw.drivers.process_events import ProcessDied
 from netfw.errors import Conflict, NotFound
 from netfw.model.address import IpAddress
 from netfw.model.ids import NetworkId, RouterId

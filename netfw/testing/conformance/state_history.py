@@ -17,7 +17,7 @@ from uuid import UUID
 from attrs import frozen
 from hypothesis import strategies as st
 
-from netfw.drivers.interest import Interest, Service
+from netfw.drivers.subscription import Service, Subscription
 from netfw.messaging.reach import DISTRIBUTED_OWNER, Assignment, Item
 from netfw.model.address import Mac
 from netfw.model.agent import Agent
@@ -229,8 +229,8 @@ _steps = st.one_of(_commits, _reads, _commits, _reads, _commits, _reads, _accide
 
 _CONCERNED = tuple(service for service in Service if service is not Service.METADATA)
 """Services that some resource concerns."""
-interests: st.SearchStrategy[Interest] = st.builds(
-    Interest, st.sampled_from(HOSTS), st.frozensets(st.sampled_from(_CONCERNED), min_size=1)
+interests: st.SearchStrategy[Subscription] = st.builds(
+    Subscription, st.sampled_from(HOSTS), st.frozensets(st.sampled_from(_CONCERNED), min_size=1)
 )
 histories: st.SearchStrategy[list[Step]] = st.builds(
     lambda world, rest: [Commit(world, []), *rest],

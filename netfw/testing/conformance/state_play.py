@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from attrs import evolve
 
-from netfw.drivers.interest import Interest, Service
 from netfw.drivers.reports import StatusReport
 from netfw.drivers.state_source import Cursor
+from netfw.drivers.subscription import Service, Subscription
 from netfw.messaging.reach import Item
 from netfw.model.common_fields import Status
 from netfw.model.port import Port
@@ -35,7 +35,7 @@ def refs(resources: Iterable[Resource]) -> set[Ref]:
     return {ref(resource) for resource in resources}
 
 
-def cursor_of(at: Setting, interest: Interest) -> Cursor:
+def cursor_of(at: Setting, interest: Subscription) -> Cursor:
     """The present place, as an agent that has read everything knows it."""
     *_, last = at.source.snapshot(interest)
     return last.cursor

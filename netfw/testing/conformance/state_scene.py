@@ -7,7 +7,7 @@ from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.interest import Interest, Service
+from netfw.drivers.subscription import Service, Subscription
 from netfw.messaging.reach import Assignment
 from netfw.model.address import Mac
 from netfw.model.agent import Agent
@@ -42,11 +42,11 @@ from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.subnet import Subnet
 
 HERE, THERE = "here", "there"
-L2_HERE = Interest(HERE, {Service.L2})
-L2_THERE = Interest(THERE, {Service.L2})
-DHCP_HERE = Interest(HERE, {Service.DHCP})
-L3_HERE = Interest(HERE, {Service.L3})
-POPULATED_HERE = Interest(HERE, {Service.L2, Service.POPULATION})
+L2_HERE = Subscription(HERE, {Service.L2})
+L2_THERE = Subscription(THERE, {Service.L2})
+DHCP_HERE = Subscription(HERE, {Service.DHCP})
+L3_HERE = Subscription(HERE, {Service.L3})
+POPULATED_HERE = Subscription(HERE, {Service.L2, Service.POPULATION})
 
 
 def _id(number: int) -> UUID:

@@ -23,9 +23,9 @@ import pytest
 from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 
-from netfw.drivers.interest import Interest, Service
-from netfw.drivers.requests import EnsureDhcpPort, Request
+from netfw.drivers.agent_requests import EnsureDhcpPort, Request
 from netfw.drivers.state_source import Cursor, StateSource
+from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, NotSupported, RequestError
 from netfw.messaging.reach import reachable
 from netfw.model.common_fields import Status
@@ -127,7 +127,7 @@ class StateSourceConformance:
     def test_any_history_read_in_any_way_ends_with_what_is_reachable(self) -> None:
         @self.examples
         @given(histories, interests, interests)
-        def holds(history: list[Step], one: Interest, other: Interest) -> None:
+        def holds(history: list[Step], one: Subscription, other: Subscription) -> None:
             with self.setting(2) as at:
                 followers = Follower(at.source, one), Follower(at.source, other)
                 for step in history:

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from attrs import frozen
 
-from netfw.drivers.interest import Interest, Service
 from netfw.drivers.state_source import Cursor, Delta, StateSource
+from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import CursorLost
 from netfw.messaging.reach import Assignment, Item
 from netfw.model.common_fields import Status
@@ -53,7 +53,7 @@ class Setting:
 class Follower:
     """An agent's cache: it reads a snapshot, then changes, and begins again when it is lost."""
 
-    def __init__(self, source: StateSource, interest: Interest) -> None:
+    def __init__(self, source: StateSource, interest: Subscription) -> None:
         self.source, self.interest = source, interest
         self.cache: dict[Ref, Resource] = {}
         self._pages: Iterator[Delta] | None = None

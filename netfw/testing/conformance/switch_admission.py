@@ -6,10 +6,10 @@ from ipaddress import ip_network
 
 from attrs import evolve
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.base import Capability
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.reconciler import Reconciler
-from netfw.drivers.source import Source
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission
 from netfw.plan import Update
@@ -153,7 +153,7 @@ class SwitchAdmissionConformance(SwitchSuite):
         net = a_network()
         guarded, hearer = self.stations(net, 2)
         self.wire(driver, net, hearer)
-        guard = frozenset(Source(guarded.mac, ip_network(a)) for a in guarded.addresses)
+        guard = frozenset(AllowedSource(guarded.mac, ip_network(a)) for a in guarded.addresses)
         for sources in (guard, None, guard):
             wiring = evolve(guarded.wiring(), guard=sources)
             self.bring(driver, Update(put={guarded.key: wiring}))

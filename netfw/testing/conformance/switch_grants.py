@@ -8,10 +8,16 @@ import pytest
 from attrs import evolve
 
 from netfw import flows as of
-from netfw.drivers.addition import SwitchAddition
 from netfw.drivers.base import Capability
-from netfw.drivers.claim import BitsClaim, Claim, Grant, Place, TableClaim
+from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.keys import ExtensionKey
+from netfw.drivers.pipeline_grant import (
+    Grant,
+    GrantRequest,
+    PipelineHook,
+    RegisterRequest,
+    TableRequest,
+)
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import SwitchKey, Wiring
 from netfw.errors import ConfigError, NetfwError, NotSupported
@@ -20,15 +26,15 @@ from netfw.testing.conformance.promises import proves, proves_raise
 from netfw.testing.conformance.switch_suite import MakeDriver, SwitchSuite
 from netfw.testing.conformance.switch_world import Station, a_network, among, wanted
 
-EARS = Claim(
+EARS = GrantRequest(
     owner="ears",
-    tables=(TableClaim(name="hear", place=Place.FROM_PORT), TableClaim(name="more")),
-    registers=(BitsClaim("ear", 4),),
+    tables=(TableRequest(name="hear", place=PipelineHook.FROM_PORT), TableRequest(name="more")),
+    registers=(RegisterRequest("ear", 4),),
 )
-EYES = Claim(
+EYES = GrantRequest(
     owner="eyes",
-    tables=(TableClaim(name="see", place=Place.FROM_PORT), TableClaim(name="look")),
-    registers=(BitsClaim("eye", 12), BitsClaim("lid", 1)),
+    tables=(TableRequest(name="see", place=PipelineHook.FROM_PORT), TableRequest(name="look")),
+    registers=(RegisterRequest("eye", 12), RegisterRequest("lid", 1)),
 )
 
 
@@ -76,11 +82,11 @@ class SwitchGrantsConformance(SwitchSuite):
     @proves_raise(SwitchDriver, "grant", ConfigError)
     def test_when_nothing_is_left_it_is_said_who_has_it(self, driver: SwitchDriver) -> None:
         self.require(driver, Capability.FLOWS)
-        tables = tuple(TableClaim(name=f"t{n}") for n in range(4))
+        tables = tuple(TableRequest(name=f"t{n}") for n in range(4))
 
         def claim_all() -> None:
             for number in range(300):
-                driver.grant(Claim(owner=f"greedy{number}", tables=tables))
+                driver.grant(GrantRequest(owner=f"greedy{number}", tables=tables))
 
         with pytest.raises(ConfigError, match="greedy0"):
             claim_all()
@@ -96,7 +102,7 @@ class SwitchGrantsConformance(SwitchSuite):
         return grant, (one, two)
 
     def added(self, station: Station, *flows: of.Flow, owner: str = "ears") -> Wiring:
-        return evolve(station.wiring(), additions=(SwitchAddition(owner=owner, flows=flows),))
+        return evolve(station.wiring(), additions=(SwitchContribution(owner=owner, flows=flows),))
 
     def flow(
         self, driver: SwitchDriver, grant: Grant, station: Station, *actions: of.Action
@@ -190,7 +196,7 @@ class SwitchGrantsConformance(SwitchSuite):
         key: SwitchKey = ExtensionKey("ears")
         everything = evolve(self.flow(driver, grant, one), match=of.ANYTHING)
         with self.world.gossip(one, two) as gossip:
-            addition = SwitchAddition(owner="ears", flows=(everything,))
+            addition = SwitchContribution(owner="ears", flows=(everything,))
             self.bring(driver, Update(put={key: addition}))
             self.assert_exchange(gossip)
             assert key in driver.held()

@@ -15,8 +15,8 @@ from uuid import uuid4
 
 from attrs import field, frozen
 
-from netfw.drivers.claim import Claim
 from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.pipeline_grant import GrantRequest
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import (
     Admission,
@@ -297,7 +297,7 @@ class SwitchWorld(ABC):
         """Where tunnels of this kind reach the host."""
 
     @abstractmethod
-    def impossible_claim(self) -> Claim:
+    def impossible_claim(self) -> GrantRequest:
         """A claim for something that this kind of switch does not have."""
 
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 from attrs import evolve
 
 from netfw.drivers.base import Capability, DriverInfo, Host
-from netfw.drivers.claim import BitsGrant, Claim, Grant, TableGrant
 from netfw.drivers.events import KeysChanged
 from netfw.drivers.firewall import FirewallDriver, FirewallKey, FirewallValue
 from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.pipeline_grant import BitsGrant, Grant, GrantRequest, TableGrant
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import (
     Admission,
@@ -85,7 +85,7 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
         self.machine.answer()
         return self.host_facts
 
-    def grant(self, claim: Claim) -> Grant:
+    def grant(self, claim: GrantRequest) -> Grant:
         number = len(self._grants)
         grant = Grant(
             owner=claim.owner,

@@ -11,7 +11,7 @@ from concurrent.futures import TimeoutError as TooLate
 from typing import Any, ClassVar, Self
 
 from netfw.drivers.base import DriverInfo, Host
-from netfw.drivers.error_wire import decode_error, encode_error
+from netfw.drivers.support.error_codec import decode_error, encode_error
 from netfw.drivers.transport import Caller, Handler, Listener, Message, Stop, Transport
 from netfw.errors import BackendUnavailable, ConfigError
 

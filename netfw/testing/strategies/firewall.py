@@ -11,9 +11,9 @@ from attrs import evolve, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, Rules
 from netfw.drivers.keys import GroupKey
-from netfw.drivers.source import Source
 from netfw.model.address import IpNetwork
 from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.port_range import PORTS as PORT_NUMBERS
@@ -100,7 +100,7 @@ def _ports(draw: st.DrawFn, station: Station) -> State:
     if PLAIN in groups and draw(st.booleans()):
         groups = [PLAIN]
     groups = [group for group in groups if group != PLAIN or groups == [PLAIN]]
-    pairs: list[Source] = []
+    pairs: list[AllowedSource] = []
     if draw(st.booleans()):
         pairs = [pair(station, str(_home(station, version))) for version in FAMILIES]
     return port(station, *groups, pairs=pairs)

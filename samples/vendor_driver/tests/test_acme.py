@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 from acme_netfw.interface import AcmeInterfaceDriver
 
-from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import Attachment
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import BackendBroken, NotSupported
 from netfw.model import PortId
 from netfw.plan import Update

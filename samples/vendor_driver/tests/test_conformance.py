@@ -10,8 +10,8 @@ import pytest
 from acme_netfw.interface import AcmeInterfaceDriver
 from acme_netfw.planned import PlannedAcmeInterfaceDriver
 
-from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import Attachment
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.model import PortId
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 

@@ -14,7 +14,7 @@ from netfw.agents.dhcp.agent import DhcpAgent, DhcpSettings
 from netfw.agents.loop import Loop
 from netfw.agents.status import AgentStatus
 from netfw.agents.thread import running
-from netfw.drivers.interest import Service
+from netfw.drivers.subscription import Service
 from netfw.messaging.memory import Assignment, MemorySource
 from netfw.model.common_fields import Status
 from netfw.model.ids import NetworkId, PortId, SubnetId

@@ -14,9 +14,8 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpPlace
-from netfw.drivers.events import KeysChanged
+from netfw.drivers.events import KeysChanged, ProcessDied
 from netfw.drivers.keys import NetworkKey
-from netfw.drivers.process_events import ProcessDied
 from netfw.errors import InvalidInput, OperationRefused
 from netfw.linux import netns
 from netfw.linux.process import OnDeath, is_asleep

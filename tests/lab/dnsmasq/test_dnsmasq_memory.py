@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.drivers.events import KeysChanged
-from netfw.drivers.process_events import ProcessDied
+from netfw.drivers.events import KeysChanged, ProcessDied
 from netfw.model.dhcp_option import DhcpOption
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import Tenant, a_net, wanted

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.drivers.process_events import ProcessDied
+from netfw.drivers.events import ProcessDied
 from netfw.linux.dns_probe import Server, silent_servers
 from netfw.model.device_names import dhcp_namespace
 from netfw.model.subnet import Ipv6Mode

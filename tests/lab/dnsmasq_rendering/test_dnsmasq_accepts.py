@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.drivers.dhcp_option_table import find_option
+from netfw.drivers.support.dhcp_options import find_option
 from netfw_drivers.dnsmasq.names import check_name
 from netfw_drivers.dnsmasq.option_values import render_client_id, render_value
 from tests import ROOT

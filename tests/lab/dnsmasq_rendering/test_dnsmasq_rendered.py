@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from netfw.drivers.dhcp_options import option_value
+from netfw.drivers.support.dhcp_options import option_value
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw.testing.conformance.dhcp_world import MTU, a_net, a_subnet, a_subnet6

@@ -5,11 +5,11 @@ from ipaddress import ip_network
 from typing import Any
 from uuid import UUID, uuid4
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, Member, Rules
-from netfw.drivers.host import LocalHost
 from netfw.drivers.keys import GroupKey, NetworkKey, PortKey
-from netfw.drivers.loader import check_options
-from netfw.drivers.source import Source
+from netfw.drivers.registry.loader import check_options
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
 from netfw.model.ids import (
     NetworkId,
@@ -51,10 +51,10 @@ def local(number: int) -> str:
     return f"fe80::f816:3eff:fe00:{number:x}"
 
 
-def own(number: int) -> frozenset[Source]:
+def own(number: int) -> frozenset[AllowedSource]:
     """What instance *number* may send as."""
     prefixes = (f"10.0.0.{number}", f"fd00:1::{number:x}", local(number))
-    return frozenset(Source(mac(number), ip_network(prefix)) for prefix in prefixes)
+    return frozenset(AllowedSource(mac(number), ip_network(prefix)) for prefix in prefixes)
 
 
 def network(number: int) -> dict[NetworkKey, LocalNetwork]:
@@ -152,10 +152,10 @@ class FilteredHost:
         self._sockets.append(found)
         return found
 
-    def sources(self, number: int, address: int) -> frozenset[Source]:
+    def sources(self, number: int, address: int) -> frozenset[AllowedSource]:
         """What instance *number* may send as, when its addresses are those of another number."""
         prefixes = (f"10.0.0.{address}", f"fd00:1::{address:x}", local(number))
-        return frozenset(Source(mac(number), ip_network(prefix)) for prefix in prefixes)
+        return frozenset(AllowedSource(mac(number), ip_network(prefix)) for prefix in prefixes)
 
     def listen(self, number: int, address: str, port: int) -> socket.socket:
         """A socket of instance *number* that others can connect to."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import uuid4
 
-from netfw.drivers.host import LocalHost
 from netfw.drivers.keys import NetworkKey
-from netfw.drivers.loader import create
 from netfw.drivers.metadata import MetadataDriver, MetadataProxy
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.model.ids import NetworkId
 from netfw.testing.conformance.metadata import LINK_LOCAL, METADATA
 from netfw.testing.conformance.metadata_lab import GuestRoom, processes

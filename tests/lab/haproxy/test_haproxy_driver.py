@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from netfw.drivers.events import FeedLost, KeysChanged
-from netfw.drivers.process_events import ProcessDied
+from netfw.drivers.events import FeedLost, KeysChanged, ProcessDied
 from netfw.errors import BackendBroken, BackendLocked, ConfigError, OperationRefused
 from netfw.linux.netns import run_in
 from netfw.plan import Update

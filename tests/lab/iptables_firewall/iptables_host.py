@@ -10,9 +10,9 @@ from ipaddress import ip_network
 from pathlib import Path
 from uuid import UUID, uuid4
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.keys import GroupKey, PortKey
-from netfw.drivers.source import Source
 from netfw.linux.conntrack import Connection, Conntrack, Filter
 from netfw.linux.iptables import Backend, Tool
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
@@ -54,7 +54,7 @@ class Guest:
                 network=self.network,
                 device=self.device,
                 mac=self.mac,
-                sources=frozenset(Source(self.mac, ip_network(each)) for each in addresses),
+                sources=frozenset(AllowedSource(self.mac, ip_network(each)) for each in addresses),
                 groups=frozenset(groups),
                 trusted=trusted,
             )

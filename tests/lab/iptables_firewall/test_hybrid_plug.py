@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, Rules
 from netfw.drivers.keys import GroupKey, PortKey
-from netfw.drivers.source import Source
 from netfw.linux.network import Network
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.security_group import Direction, SecurityGroupRule
@@ -94,7 +94,7 @@ def test_instances_behind_a_hybrid_plug_are_filtered(host: Host) -> None:
             network=network,
             device=HybridPlug.of(port).switch_end,
             mac=mac,
-            sources=frozenset({Source(mac, ip_network(f"10.0.0.{number}/32"))}),
+            sources=frozenset({AllowedSource(mac, ip_network(f"10.0.0.{number}/32"))}),
             groups=frozenset({id}),
         )
         for number, (port, mac) in enumerate(zip(PORTS, MACS, strict=True), 1)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from netfw.agents.metadata.outgoing import signature
-from netfw.drivers.host import LocalHost
 from netfw.drivers.keys import NetworkKey
-from netfw.drivers.loader import create
 from netfw.drivers.metadata import MetadataDriver, MetadataProxy
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.model.ids import NetworkId
 from netfw.plan import Update
 from netfw.testing.conformance.metadata_lab import GuestRoom, ip

@@ -11,10 +11,10 @@ from uuid import uuid4
 import pytest
 
 from netfw.drivers.events import Event, FeedLost, KeysChanged
-from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import Attachment, InterfaceDriver
-from netfw.drivers.loader import load
 from netfw.drivers.reconciler import no_checkpoint
+from netfw.drivers.registry.loader import load
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import BackendBroken, BackendUnavailable, Conflict, OperationRefused
 from netfw.linux import netns
 from netfw.linux.network import Network

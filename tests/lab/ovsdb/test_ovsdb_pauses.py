@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import check_options
+from netfw.drivers.registry.loader import check_options
+from netfw.drivers.registry.local_host import LocalHost
 from netfw_drivers.ovs.switch import OvsSwitchDriver
 
 

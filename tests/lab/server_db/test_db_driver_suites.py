@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import pytest
 from sqlalchemy import delete, select
 
-from netfw.drivers.host import LocalHost
 from netfw.drivers.ipam import IpamDriver
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.type_driver import Pool, TypeDriver
 from netfw.errors import Conflict
 from netfw.model.address import IpAddress

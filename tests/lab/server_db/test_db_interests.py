@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from netfw.drivers.interest import Interest, Service
+from netfw.drivers.subscription import Service, Subscription
 from netfw.messaging.reach import Assignment, Item, reachable
 from netfw.model import (
     AddressGroup,
@@ -33,8 +33,11 @@ from netfw.server.db.topics import readers
 from tests.lab.db_samples import group, network, port, subnet, uid
 
 HOSTS = ("h1", "h2", "h3")
-INTERESTS = [Interest(host, {service}) for host in HOSTS for service in Service]
-INTERESTS += [Interest("h1", {Service.L2, Service.POPULATION}), Interest("h2", set(Service))]
+INTERESTS = [Subscription(host, {service}) for host in HOSTS for service in Service]
+INTERESTS += [
+    Subscription("h1", {Service.L2, Service.POPULATION}),
+    Subscription("h2", set(Service)),
+]
 
 
 class Site:
@@ -224,7 +227,7 @@ def test_what_is_old_comes_with_the_router_that_is_assigned(database: Database) 
         database.transaction(lambda tx, each=each: tx.resources.insert(each))
     router = Assignment(Service.L3, "h3", Ref(Kind.ROUTER, uid(40)))
     database.transaction(lambda tx: tx.assignments.add(router))
-    names = sorted(readers(Interest("h3", {Service.L3})))
+    names = sorted(readers(Subscription("h3", {Service.L3})))
 
     def look(view: View) -> set[Ref]:
         return set(view.topics.under(each.topic for each in view.topics.of(names)))

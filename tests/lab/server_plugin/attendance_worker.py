@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from netfw.drivers.agent_requests import EnsureDhcpPort, EnsureHostMac
 from netfw.drivers.change import Change
-from netfw.drivers.requests import EnsureDhcpPort, EnsureHostMac
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.server.db import Database
 from netfw.server.plugin.answers import Answers

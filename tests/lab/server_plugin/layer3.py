@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, cast
 
-from netfw.drivers.query import Query, Requester
+from netfw.drivers.query import Query, RequestContext
 from netfw.model.segment import NetworkType
 from netfw.server.db import Database
 from netfw.server.plugin.assembly import Drivers, assemble
@@ -16,9 +16,9 @@ from netfw.server.plugin.settings import Settings
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from netfw_drivers.segments.local import LocalTypeDriver
 
-ANNA = Requester(project_id="anna")
-BERT = Requester(project_id="bert")
-ADMIN = Requester(project_id="root", admin=True)
+ANNA = RequestContext(project_id="anna")
+BERT = RequestContext(project_id="bert")
+ADMIN = RequestContext(project_id="root", admin=True)
 
 Json = dict[str, Any]
 
@@ -48,35 +48,35 @@ class Layer3:
     def plugin(self, name: str) -> Any:
         return next(each for each in self.plugins if name in each.resource_names)
 
-    def create(self, name: str, who: Requester = ANNA, /, **body: Any) -> Json:
+    def create(self, name: str, who: RequestContext = ANNA, /, **body: Any) -> Json:
         said = {"project_id": who.project_id, **body}
         return dict(self.plugin(name).create(who, name, [said])[0])
 
-    def update(self, name: str, id: str, who: Requester = ANNA, /, **body: Any) -> Json:
+    def update(self, name: str, id: str, who: RequestContext = ANNA, /, **body: Any) -> Json:
         return dict(self.plugin(name).update(who, name, id, body))
 
-    def delete(self, name: str, id: str, who: Requester = ANNA) -> None:
+    def delete(self, name: str, id: str, who: RequestContext = ANNA) -> None:
         self.plugin(name).delete(who, name, id)
 
-    def show(self, name: str, id: str, who: Requester = ADMIN) -> Json:
+    def show(self, name: str, id: str, who: RequestContext = ADMIN) -> Json:
         return dict(self.plugin(name).show(who, name, id))
 
-    def find(self, name: str, who: Requester = ADMIN, /, **filters: Any) -> list[Json]:
+    def find(self, name: str, who: RequestContext = ADMIN, /, **filters: Any) -> list[Json]:
         query = Query(filters={key: (value,) for key, value in filters.items()})
         return [dict(each) for each in self.plugin(name).find(who, name, query)]
 
     # What most tests need.
 
-    def network(self, who: Requester = ANNA, **body: Any) -> str:
+    def network(self, who: RequestContext = ANNA, **body: Any) -> str:
         named = {"name": f"net{next(self._numbers)}", "admin_state_up": True, **body}
         return cast(str, self.create("network", who, **named)["id"])
 
-    def subnet(self, network: str, cidr: str, who: Requester = ANNA, **body: Any) -> str:
+    def subnet(self, network: str, cidr: str, who: RequestContext = ANNA, **body: Any) -> str:
         version = 6 if ":" in cidr else 4
         said = {"network_id": network, "cidr": cidr, "ip_version": version, **body}
         return cast(str, self.create("subnet", who, **said)["id"])
 
-    def inside(self, cidr: str = "10.0.0.0/24", who: Requester = ANNA) -> tuple[str, str]:
+    def inside(self, cidr: str = "10.0.0.0/24", who: RequestContext = ANNA) -> tuple[str, str]:
         """A network of a project with a subnet."""
         network = self.network(who)
         return network, self.subnet(network, cidr, who)
@@ -86,22 +86,22 @@ class Layer3:
         network = self.network(ADMIN, **{"router:external": True})
         return network, self.subnet(network, cidr, ADMIN)
 
-    def port(self, network: str, who: Requester = ANNA, **body: Any) -> Json:
+    def port(self, network: str, who: RequestContext = ANNA, **body: Any) -> Json:
         return self.create("port", who, network_id=network, **body)
 
-    def router(self, who: Requester = ANNA, **body: Any) -> str:
+    def router(self, who: RequestContext = ANNA, **body: Any) -> str:
         return cast(str, self.create("router", who, **{"name": "r", **body})["id"])
 
-    def act(self, router: str, action: str, who: Requester = ANNA, **body: Any) -> Json:
+    def act(self, router: str, action: str, who: RequestContext = ANNA, **body: Any) -> Json:
         return dict(self.plugin("router").member_action(who, "router", router, action, body))
 
-    def connect(self, router: str, who: Requester = ANNA, **body: Any) -> Json:
+    def connect(self, router: str, who: RequestContext = ANNA, **body: Any) -> Json:
         return self.act(router, "add_router_interface", who, **body)
 
-    def disconnect(self, router: str, who: Requester = ANNA, **body: Any) -> Json:
+    def disconnect(self, router: str, who: RequestContext = ANNA, **body: Any) -> Json:
         return self.act(router, "remove_router_interface", who, **body)
 
-    def lead_out(self, router: str, network: str, who: Requester = ANNA, **info: Any) -> Json:
+    def lead_out(self, router: str, network: str, who: RequestContext = ANNA, **info: Any) -> Json:
         body = {"external_gateway_info": {"network_id": network, **info}}
         return self.update("router", router, who, **body)
 

@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.errors import RequestError
 from netfw.server.db import Database
 from netfw.server.plugin.security_groups import default_group
@@ -59,7 +59,7 @@ def want_default_groups(url: str, projects: list[str], seed: int) -> dict[str, s
     with core_at(url) as core:
 
         def group(project: str) -> str:
-            asking = Requester(project_id=project)
+            asking = RequestContext(project_id=project)
             _meeting[0].wait(30)
             return str(core.backbone.run(asking, lambda unit: default_group(unit, project)))
 

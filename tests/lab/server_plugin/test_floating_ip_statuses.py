@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from netfw.drivers.interest import Service
 from netfw.drivers.reports import StatusReport
+from netfw.drivers.subscription import Service
 from netfw.messaging.reach import Assignment
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref

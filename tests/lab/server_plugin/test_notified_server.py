@@ -12,15 +12,15 @@ import pytest
 
 from netfw.cli.server_parts import PROGRAM, ServerParts, server_groups
 from netfw.conf.loader import load_config
-from netfw.drivers.interest import Service
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.drivers.reports import StatusReport
+from netfw.drivers.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
 from tests.server.plugin.agent_samples import beat
 from tests.unit.notifiers.http_party import listening
 
-ADMIN = Requester(project_id="p", admin=True)
+ADMIN = RequestContext(project_id="p", admin=True)
 CONF = """
 [DEFAULT]
 state_path = {state}

@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import (
     ConfigError,

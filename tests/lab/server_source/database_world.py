@@ -15,10 +15,10 @@ from uuid import UUID
 from attrs import evolve
 from sqlalchemy import delete, event, select
 
-from netfw.drivers.interest import Service
+from netfw.drivers.agent_requests import EnsureDhcpPort, Request
 from netfw.drivers.query import Query
 from netfw.drivers.reports import Report, StatusReport
-from netfw.drivers.requests import EnsureDhcpPort, Request
+from netfw.drivers.subscription import Service
 from netfw.errors import Conflict, NotSupported
 from netfw.messaging.answers import dhcp_port
 from netfw.messaging.reach import Assignment, Item

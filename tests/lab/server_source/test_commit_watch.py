@@ -10,8 +10,8 @@ import pytest
 from attrs import evolve
 from sqlalchemy import event
 
-from netfw.drivers.interest import Interest, Service
 from netfw.drivers.state_source import Cursor
+from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import CursorLost
 from netfw.messaging.reach import Root, reachable
 from netfw.model import Binding, Direction, SecurityGroupRule, SecurityGroupRuleId
@@ -49,8 +49,8 @@ def elsewhere(url: str) -> Iterator[Database]:
     made.close()
 
 
-def on(host: str) -> Interest:
-    return Interest(host, {Service.L2})
+def on(host: str) -> Subscription:
+    return Subscription(host, {Service.L2})
 
 
 def put(database: Database, number: int, host: str) -> None:

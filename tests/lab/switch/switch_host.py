@@ -3,9 +3,9 @@
 from typing import Any
 from uuid import UUID
 
-from netfw.drivers.host import LocalHost
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.loader import check_options
+from netfw.drivers.registry.loader import check_options
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
 from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Provider, Segment

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from netfw import flows as of
-from netfw.drivers.addition import SwitchAddition
-from netfw.drivers.claim import Claim, Grant, Place, TableClaim
+from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.keys import ExtensionKey
+from netfw.drivers.pipeline_grant import Grant, GrantRequest, PipelineHook, TableRequest
 from netfw.drivers.switch_values import Admission
 from netfw.plan import Update
 from netfw_drivers.ovs import integration
@@ -162,14 +162,17 @@ def test_a_multicast_reaches_a_thousand_filtered_ports_of_one_network(trio, tmp_
     assert trace.count("output:NXM_NX_REG8") == 1000
 
 
-def granted(one, *places: Place) -> Grant:
-    tables = tuple(TableClaim(name=place.value, place=place) for place in places)
-    return one.driver.grant(Claim(owner="doorman", tables=tables))
+def granted(one, *places: PipelineHook) -> Grant:
+    tables = tuple(TableRequest(name=place.value, place=place) for place in places)
+    return one.driver.grant(GrantRequest(owner="doorman", tables=tables))
 
 
 @pytest.mark.spec("L2-25")
-@pytest.mark.parametrize("place", [Place.FROM_PORT, Place.SENT, Place.TO_PORT, Place.RECEIVED])
-def test_an_extension_stands_before_and_behind_the_firewall(one, place: Place):
+@pytest.mark.parametrize(
+    "place",
+    [PipelineHook.FROM_PORT, PipelineHook.SENT, PipelineHook.TO_PORT, PipelineHook.RECEIVED],
+)
+def test_an_extension_stands_before_and_behind_the_firewall(one, place: PipelineHook):
     """It shuts out broadcast, and has no say in what the firewall refuses."""
     grant = granted(one, place)
     table = grant.tables[place.value].number
@@ -179,7 +182,7 @@ def test_an_extension_stands_before_and_behind_the_firewall(one, place: Place):
         match=of.eth_dst("ff:ff:ff:ff:ff:ff"),
         cookie=grant.cookie,
     )
-    addition = {ExtensionKey("doorman"): SwitchAddition(owner="doorman", flows=(shut,))}
+    addition = {ExtensionKey("doorman"): SwitchContribution(owner="doorman", flows=(shut,))}
     assert one.driver.converge(Update(put={**network(1), **addition})).ok
     for number in (1, 2, 3):
         one.instance(number)
@@ -187,7 +190,7 @@ def test_an_extension_stands_before_and_behind_the_firewall(one, place: Place):
     put = {**port(1, 1, filtered=True), **port(2, 1, filtered=True), **port(3, 1)}
     assert one.driver.converge(Update(put=put)).ok
     assert leaves(one, 1, to(2)) | leaves(one, 3, to(1)) | leaves(one, 1, to(3)) == set()
-    assert passed(one, table, 1, to(2)) == (place is Place.FROM_PORT)
+    assert passed(one, table, 1, to(2)) == (place is PipelineHook.FROM_PORT)
     firewall(one, *EVERYTHING)
     assert leaves(one, 1, to(2)) == {"tap2"}
     assert leaves(one, 3, to(1)) == {"tap1"}
@@ -204,8 +207,8 @@ def passed(host, table: int, source: int, packet: str) -> bool:
 
 
 @pytest.mark.spec("L2-25")
-@pytest.mark.parametrize("place", [Place.FROM_PORT, Place.SENT])
-def test_what_an_extension_tracks_is_nothing_to_the_firewall(one, place: Place):
+@pytest.mark.parametrize("place", [PipelineHook.FROM_PORT, PipelineHook.SENT])
+def test_what_an_extension_tracks_is_nothing_to_the_firewall(one, place: PipelineHook):
     grant = granted(one, place)
     table = grant.tables[place.value]
     tracked = of.Flow(
@@ -215,7 +218,7 @@ def test_what_an_extension_tracks_is_nothing_to_the_firewall(one, place: Place):
         actions=(of.ct(table=table.number, zone=77),),
         cookie=grant.cookie,
     )
-    addition = {ExtensionKey("doorman"): SwitchAddition(owner="doorman", flows=(tracked,))}
+    addition = {ExtensionKey("doorman"): SwitchContribution(owner="doorman", flows=(tracked,))}
     assert one.driver.converge(Update(put={**network(1), **addition})).ok
     machines = [one.instance(number) for number in (1, 2)]
     one.driver.observe(None)  # what was plugged is known

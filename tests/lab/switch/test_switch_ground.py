@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import check_options
 from netfw.drivers.reconciler import no_checkpoint
+from netfw.drivers.registry.loader import check_options
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import BackendUnavailable
 from netfw.plan import Update
 from netfw.testing.lab.waiting import until

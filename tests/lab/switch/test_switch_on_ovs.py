@@ -6,10 +6,10 @@ import pytest
 from attrs import evolve
 
 from netfw import flows as of
-from netfw.drivers.addition import SwitchAddition
-from netfw.drivers.claim import Claim, Place, TableClaim
+from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.pipeline_grant import GrantRequest, PipelineHook, TableRequest
 from netfw.drivers.switch_values import Admission, Endpoint, Tunnel
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
@@ -289,7 +289,9 @@ def test_no_cable_is_joined_before_both_its_bridges_are_ready(make_lab, hosts):
 
 @pytest.mark.spec("L2-25")
 def test_an_extension_sees_what_ports_receive_broadcast_included(one):
-    claim = Claim(owner="doorman", tables=(TableClaim(name="door", place=Place.TO_PORT),))
+    claim = GrantRequest(
+        owner="doorman", tables=(TableRequest(name="door", place=PipelineHook.TO_PORT),)
+    )
     grant = one.driver.grant(claim)
     assert one.driver.converge(Update(put=network(1))).ok
     for number in (1, 2, 3):
@@ -304,7 +306,9 @@ def test_an_extension_sees_what_ports_receive_broadcast_included(one):
     )
     closed = port(2, 1)
     (key,) = closed
-    closed[key] = evolve(closed[key], additions=(SwitchAddition(owner="doorman", flows=(shut,)),))
+    closed[key] = evolve(
+        closed[key], additions=(SwitchContribution(owner="doorman", flows=(shut,)),)
+    )
     put = {**port(1, 1), **closed, **port(3, 1)}
     assert one.driver.converge(Update(put=put)).ok
     assert leaves(one, "tap1", f"dl_src={mac(1)},{BROADCAST}") == {"tap3"}

@@ -5,8 +5,8 @@ import queue
 import pytest
 
 from netfw.drivers.events import FeedLost
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import check_options
+from netfw.drivers.registry.loader import check_options
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import BackendLocked
 from netfw.plan import Update
 from netfw_drivers.ovs.switch import OvsSwitchDriver

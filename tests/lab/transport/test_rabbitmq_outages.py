@@ -15,8 +15,8 @@ from typing import Any
 import amqp
 import pytest
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import BackendUnavailable
 from netfw.testing.lab.certificates import PrivateAuthority

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.transport import Caller, Message, Transport
 from netfw_drivers.local.frame import Frame, FrameReader, encode
 

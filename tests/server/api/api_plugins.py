@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.server.db import Database
 from netfw.server.plugin.assembly import Drivers, assemble
 from netfw.server.plugin.keeping import KeepingPlugin

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from attrs import frozen
 
 from netfw.drivers.api_extension import ApiExtension
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import Unauthorized
 from netfw.server.api.app import Application, make_app
@@ -24,13 +24,13 @@ from netfw.server.api.policy.target import lookup_in
 ROLES = {"reader": {"reader"}, "member": {"reader", "member"}, "admin": {"admin"}}
 
 
-def identify(environ: Mapping[str, Any]) -> Requester:
+def identify(environ: Mapping[str, Any]) -> RequestContext:
     """Whom the test says: ``project/role``."""
     said = environ.get("HTTP_X_TEST_WHO", "")
     if not said:
         raise Unauthorized("say who you are in X-Test-Who")
     project, role = said.split("/")
-    return Requester(
+    return RequestContext(
         project_id=project,
         user=project,
         roles=frozenset(ROLES[role]),

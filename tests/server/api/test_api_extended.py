@@ -10,7 +10,7 @@ import pytest
 
 from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.base import DriverInfo, Host
-from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.model.resource import Kind
 from netfw.server.plugin.extensions import Extensions
 from netfw_drivers.extensions.port_security import PortSecurityDriver

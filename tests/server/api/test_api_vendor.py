@@ -17,7 +17,7 @@ from netfw.drivers.api_extension import (
 )
 from netfw.drivers.attribute import Attribute, AttributeType, Value
 from netfw.drivers.base import DriverInfo, Host
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import ConfigError, NotFound, NotSupported
 from netfw.server.api.catalog import assemble
@@ -116,7 +116,9 @@ class TapPlugin(ResourcePlugin):
     def resource_names(self) -> frozenset[str]:
         return frozenset({"tap", "mirror"})
 
-    def create(self, requester: Requester, name: str, bodies: Sequence[Body]) -> tuple[Body, ...]:
+    def create(
+        self, requester: RequestContext, name: str, bodies: Sequence[Body]
+    ) -> tuple[Body, ...]:
         made = []
         for body in bodies:
             row = {**body, "id": f"{name}{len(self.rows)}", "state": "fine"}
@@ -126,30 +128,32 @@ class TapPlugin(ResourcePlugin):
         return tuple(made)
 
     def update(
-        self, requester: Requester, name: str, id: str, body: Body, revision: int | None = None
+        self, requester: RequestContext, name: str, id: str, body: Body, revision: int | None = None
     ) -> Body:
         self.rows[name, id] |= body
         return self.show(requester, name, id)
 
-    def delete(self, requester: Requester, name: str, id: str, revision: int | None = None) -> None:
+    def delete(
+        self, requester: RequestContext, name: str, id: str, revision: int | None = None
+    ) -> None:
         self.show(requester, name, id)
         del self.rows[name, id]
 
-    def find(self, requester: Requester, name: str, query: Query) -> tuple[Body, ...]:
+    def find(self, requester: RequestContext, name: str, query: Query) -> tuple[Body, ...]:
         return tuple(
             row
             for (kind, _), row in self.rows.items()
             if kind == name and all(row[key] in some for key, some in query.filters.items())
         )
 
-    def show(self, requester: Requester, name: str, id: str) -> Body:
+    def show(self, requester: RequestContext, name: str, id: str) -> Body:
         try:
             return self.rows[name, id]
         except KeyError:
             raise NotFound(f"there is no {name} {id}") from None
 
     def member_action(
-        self, requester: Requester, name: str, id: str, action: str, body: Body
+        self, requester: RequestContext, name: str, id: str, action: str, body: Body
     ) -> Body:
         if action != "mute":
             raise NotSupported(f"a {name} has no {action}")

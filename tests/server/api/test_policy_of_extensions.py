@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.errors import Forbidden
 from netfw.server.api import catalog
 from netfw.server.api.declaration import Verb
@@ -17,7 +17,7 @@ from netfw_drivers.extensions.port_security import PortSecurityDriver
 from netfw_drivers.extensions.qos import QosDriver
 
 pytestmark = pytest.mark.real
-RED = Requester(project_id="red", roles=frozenset({"member"}))
+RED = RequestContext(project_id="red", roles=frozenset({"member"}))
 NETWORKS: dict[str, dict[str, Any]] = {
     "own": {"id": "own", "project_id": "red", "shared": False, "router:external": False},
     "others": {"id": "others", "project_id": "blue", "shared": True, "router:external": False},

@@ -7,7 +7,7 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from sqlalchemy import text
 
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.drivers.reports import Heartbeat
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
@@ -15,7 +15,7 @@ from netfw.model.json_document import JsonDocument
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.keeping import KeepingPlugin
 
-ADMIN = Requester(project_id="admin", admin=True)
+ADMIN = RequestContext(project_id="admin", admin=True)
 
 
 class Keeping(KeepingPlugin):

@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import event
 
-from netfw.drivers.extension import ExtensionDriver
+from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.mechanism import MechanismDriver
-from netfw.drivers.query import Query, Requester
+from netfw.drivers.query import Query, RequestContext
 from netfw.drivers.type_driver import TypeDriver
 from netfw.model.segment import NetworkType
 from netfw.server.db import Database
@@ -25,9 +25,9 @@ from netfw_drivers.segments.mtu import PhysicalMtus
 from netfw_drivers.segments.tunnel import GeneveTypeDriver, GreTypeDriver, VxlanTypeDriver
 from netfw_drivers.segments.vlan import VlanTypeDriver
 
-ADMIN = Requester(project_id="admins", admin=True)
-ALICE = Requester(project_id="alice")
-BOB = Requester(project_id="bob")
+ADMIN = RequestContext(project_id="admins", admin=True)
+ALICE = RequestContext(project_id="alice")
+BOB = RequestContext(project_id="bob")
 MTUS = PhysicalMtus(1500, {"big": 9000})
 
 
@@ -76,28 +76,32 @@ class Calls:
     def __init__(self, plugin: Ml2Plugin) -> None:
         self.plugin = plugin
 
-    def make(self, name: str, /, who: Requester = ALICE, **attributes: Any) -> dict[str, Any]:
+    def make(self, name: str, /, who: RequestContext = ALICE, **attributes: Any) -> dict[str, Any]:
         body = {"project_id": who.project_id, **_named(attributes)}
         return dict(self.plugin.create(who, name, [body])[0])
 
-    def change(self, name: str, id: str, /, who: Requester = ALICE, **new: Any) -> dict[str, Any]:
+    def change(
+        self, name: str, id: str, /, who: RequestContext = ALICE, **new: Any
+    ) -> dict[str, Any]:
         return dict(self.plugin.update(who, name, id, _named(new)))
 
-    def delete(self, name: str, id: str, who: Requester = ALICE) -> None:
+    def delete(self, name: str, id: str, who: RequestContext = ALICE) -> None:
         self.plugin.delete(who, name, id)
 
-    def show(self, name: str, id: str, who: Requester = ALICE) -> dict[str, Any]:
+    def show(self, name: str, id: str, who: RequestContext = ALICE) -> dict[str, Any]:
         return dict(self.plugin.show(who, name, id))
 
-    def all(self, name: str, /, who: Requester = ADMIN, **filters: Any) -> list[dict[str, Any]]:
+    def all(
+        self, name: str, /, who: RequestContext = ADMIN, **filters: Any
+    ) -> list[dict[str, Any]]:
         query = Query(filters={key: (value,) for key, value in _named(filters).items()})
         return [dict(each) for each in self.plugin.find(who, name, query)]
 
-    def network(self, who: Requester = ALICE, **attributes: Any) -> dict[str, Any]:
+    def network(self, who: RequestContext = ALICE, **attributes: Any) -> dict[str, Any]:
         return self.make("network", who, **attributes)
 
     def subnet(
-        self, network: dict[str, Any], cidr: str, who: Requester = ALICE, **other: Any
+        self, network: dict[str, Any], cidr: str, who: RequestContext = ALICE, **other: Any
     ) -> dict[str, Any]:
         return self.make("subnet", who, network_id=network["id"], cidr=cidr, **other)
 

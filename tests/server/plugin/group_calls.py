@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.security_groups import SecurityGroupsPlugin
 
-ANNA = Requester(project_id="anna")
-BERT = Requester(project_id="bert")
-ADMIN = Requester(project_id="root", admin=True)
+ANNA = RequestContext(project_id="anna")
+BERT = RequestContext(project_id="bert")
+ADMIN = RequestContext(project_id="root", admin=True)
 
 RULE = {
     "direction": "ingress",
@@ -24,20 +24,20 @@ RULE = {
 }
 
 
-def group(plugin: SecurityGroupsPlugin, who: Requester = ANNA, **said: Any) -> dict[str, Any]:
+def group(plugin: SecurityGroupsPlugin, who: RequestContext = ANNA, **said: Any) -> dict[str, Any]:
     """A new group."""
     body = {"project_id": who.project_id, "name": "web", "description": "", **said}
     return dict(plugin.create(who, "security_group", [body])[0])
 
 
-def rule_body(security_group_id: str, who: Requester = ANNA, **said: Any) -> dict[str, Any]:
+def rule_body(security_group_id: str, who: RequestContext = ANNA, **said: Any) -> dict[str, Any]:
     """A rule to be made."""
     owned = {"project_id": who.project_id, "security_group_id": security_group_id}
     return {**RULE, **owned, **said}
 
 
 def rule(
-    plugin: SecurityGroupsPlugin, id: str, who: Requester = ANNA, **said: Any
+    plugin: SecurityGroupsPlugin, id: str, who: RequestContext = ANNA, **said: Any
 ) -> dict[str, Any]:
     """A new rule of the group *id*."""
     return dict(plugin.create(who, "security_group_rule", [rule_body(id, who, **said)])[0])

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from attrs import define, field
 
 from netfw.drivers.mechanism import MechanismDriver
-from netfw.drivers.query import Body, Requester
+from netfw.drivers.query import Body, RequestContext
 from netfw.model import (
     AllocationPool,
     Network,
@@ -40,9 +40,9 @@ from netfw_drivers.ovs.mechanism import OvsMechanismDriver
 from netfw_drivers.segments.tunnel import VxlanTypeDriver
 from netfw_drivers.segments.vlan import VlanTypeDriver
 
-MEMBER = Requester(project_id="p", user="member")
-OTHER = Requester(project_id="q", user="other")
-ADMIN = Requester(project_id="admin", user="admin", admin=True)
+MEMBER = RequestContext(project_id="p", user="member")
+OTHER = RequestContext(project_id="q", user="other")
+ADMIN = RequestContext(project_id="admin", user="admin", admin=True)
 
 
 class PortsPlugin(KeepingPlugin):
@@ -146,24 +146,24 @@ class World:
 
     # What is done with ports.
 
-    def create(self, network: NetworkId, by: Requester = MEMBER, **body: Any) -> Any:
+    def create(self, network: NetworkId, by: RequestContext = MEMBER, **body: Any) -> Any:
         """A port, as the API shows it."""
         return self.bulk([{"network_id": str(network), **said(body)}], by)[0]
 
-    def bulk(self, bodies: Sequence[Body], by: Requester = MEMBER) -> tuple[Any, ...]:
+    def bulk(self, bodies: Sequence[Body], by: RequestContext = MEMBER) -> tuple[Any, ...]:
         """Ports, as the API shows them; it gives them its defaults before."""
         defaults = {"project_id": by.project_id, **DEFAULTS}
         return self.plugin.create(by, "port", [{**defaults, **body} for body in bodies])
 
-    def update(self, port: Any, by: Requester = MEMBER, **body: Any) -> Any:
+    def update(self, port: Any, by: RequestContext = MEMBER, **body: Any) -> Any:
         """The port as it is after a change."""
         return self.plugin.update(by, "port", port["id"], said(body))
 
-    def delete(self, port: Any, by: Requester = MEMBER) -> None:
+    def delete(self, port: Any, by: RequestContext = MEMBER) -> None:
         """Delete a port."""
         self.plugin.delete(by, "port", port["id"])
 
-    def show(self, port: Any, by: Requester = MEMBER) -> Any:
+    def show(self, port: Any, by: RequestContext = MEMBER) -> Any:
         """The port as it is now."""
         return self.plugin.show(by, "port", port["id"])
 

@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 from sqlalchemy import event
 
-from netfw.drivers.query import Query, Requester
+from netfw.drivers.query import Query, RequestContext
 from netfw.drivers.reports import Heartbeat
 from netfw.errors import InvalidInput, NotFound, NotSupported
 from netfw.model.ids import AgentId
@@ -148,7 +148,7 @@ def test_people_switch_agents_off_describe_and_forget_them_and_make_none(
     assert listed(plugin)[0]["admin_state_up"]
     with pytest.raises(NotSupported, match="start one"):
         plugin.create(ADMIN, "agent", [{"host": "x"}])
-    assert plugin.find(Requester(project_id="p"), "agent", Query()) == ()
+    assert plugin.find(RequestContext(project_id="p"), "agent", Query()) == ()
 
 
 def test_an_id_is_of_the_agent_that_had_it_first(plugin: Keeping, hear: AgentReports) -> None:

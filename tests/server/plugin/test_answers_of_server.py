@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from netfw.drivers.requests import (
+from netfw.drivers.agent_requests import (
     EnabledServices,
     EnsureDhcpPort,
     EnsureGatewayPort,

@@ -13,10 +13,10 @@ from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.base import Capability, DriverInfo, Host
 from netfw.drivers.change import Change
 from netfw.drivers.core_plugin import CorePlugin
-from netfw.drivers.extension import ExtensionDriver, ExtraStore
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create
+from netfw.drivers.extension_driver import AttributeStore, ExtensionDriver
 from netfw.drivers.query import Body, Query
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import ConfigError, Conflict, InvalidInput, NotFound
 from netfw.model.network import Network
@@ -74,14 +74,14 @@ class Painter(ExtensionDriver):
             return evolve(after, description="x" * 300)
         return after
 
-    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
         self.told.append("keep")
         if asked.get(COLOUR) == "black":
             raise Conflict("black is no colour")
         if COLOUR in asked:
             store.write(change.ref, {COLOUR: asked[COLOUR]} if asked[COLOUR] else {})
 
-    def extend(self, kind: Kind, ids: Sequence[UUID], store: ExtraStore) -> Mapping[UUID, Body]:
+    def extend(self, kind: Kind, ids: Sequence[UUID], store: AttributeStore) -> Mapping[UUID, Body]:
         if self.away:
             raise ZeroDivisionError("out of paint")
         if self.rubbish is not None:

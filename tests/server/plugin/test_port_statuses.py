@@ -11,9 +11,9 @@ import pytest
 from attrs import evolve
 from sqlalchemy import event
 
-from netfw.drivers.interest import Service
 from netfw.drivers.query import Query
 from netfw.drivers.reports import StatusReport
+from netfw.drivers.subscription import Service
 from netfw.errors import Conflict
 from netfw.messaging.reach import Assignment
 from netfw.model import NetworkId

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from netfw.conf.quota import LIMITS, limits
-from netfw.drivers.query import Query, Requester
+from netfw.drivers.query import Query, RequestContext
 from netfw.errors import Exhausted, InvalidInput, NotFound, NotSupported
 from netfw.server.plugin.agent_reports import AgentReports
 from netfw.server.plugin.backbone import Backbone
@@ -17,7 +17,7 @@ from netfw.server.plugin.quotas import QuotaKeeper
 from netfw.server.plugin.zones import ZoneKeeper
 from tests.server.plugin.agent_samples import ADMIN, Keeping, beat, grow_old
 
-MEMBER = Requester(project_id="p")
+MEMBER = RequestContext(project_id="p")
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_a_project_has_the_defaults_until_somebody_sets_others(plugin: Keeping) 
     assert (changed["port"], changed["router"], changed["network"]) == (7, -1, 100)
     assert [each["project_id"] for each in plugin.find(ADMIN, "quota", Query())] == ["p"]
     assert plugin.member_action(MEMBER, "quota", "p", "default", {})["port"] == 500
-    assert plugin.find(Requester(project_id="other"), "quota", Query()) == ()
+    assert plugin.find(RequestContext(project_id="other"), "quota", Query()) == ()
     plugin.delete(ADMIN, "quota", "p")
     assert plugin.show(MEMBER, "quota", "p")["port"] == 500
     with pytest.raises(NotFound, match="no limits"):

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from netfw.drivers.interest import Interest, Service
-from netfw.drivers.requests import EnsureDhcpPort
+from netfw.drivers.agent_requests import EnsureDhcpPort
+from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.messaging.answers import RESERVED_DHCP_DEVICE
 from netfw.model.ids import NetworkId, SubnetId
@@ -222,7 +222,7 @@ def test_the_host_of_an_agent_reads_what_it_was_given(make: Make) -> None:
     source = DatabaseSource(
         cloud.database, commits, heard=cloud.hear, answer=cloud.calls.plugin.answer
     )
-    pages = list(source.snapshot(Interest("a", [Service.DHCP])))
+    pages = list(source.snapshot(Subscription("a", [Service.DHCP])))
     source.close()
     commits.close()
     assert UUID(network) in {each.id for page in pages for each in page.put}

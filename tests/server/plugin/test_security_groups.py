@@ -11,7 +11,7 @@ from attrs import evolve
 from sqlalchemy import event
 
 from netfw.drivers.change import Change
-from netfw.drivers.query import Query, Requester
+from netfw.drivers.query import Query, RequestContext
 from netfw.errors import (
     Conflict,
     Exhausted,
@@ -51,7 +51,7 @@ def port(backbone: Backbone, *groups: str, project: str = "anna") -> Port:
     return backbone.run(ADMIN, work)
 
 
-def groups_of(plugin: SecurityGroupsPlugin, who: Requester = ANNA) -> Mapping[str, Any]:
+def groups_of(plugin: SecurityGroupsPlugin, who: RequestContext = ANNA) -> Mapping[str, Any]:
     found = plugin.find(who, "security_group", Query())
     return {cast(str, each["name"]): each for each in found}
 

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from netfw.drivers.interest import Service
+from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.reports import StatusReport
-from netfw.drivers.requests import EnsureDhcpPort
+from netfw.drivers.subscription import Service
 from netfw.errors import Conflict
 from netfw.messaging.answers import RESERVED_DHCP_DEVICE
 from netfw.model.common_fields import Status

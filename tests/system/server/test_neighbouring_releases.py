@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import NotSupported
 from netfw.testing.lab import sandbox

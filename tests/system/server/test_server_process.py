@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.interest import Interest, Service
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.state_source import StateSource
+from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Transport
 from netfw.errors import BackendBroken
 from netfw.messaging.remote import RemoteSource
@@ -218,7 +218,7 @@ def test_api_and_messages_run_apart_over_one_database(tmp_path: Path) -> None:
             assert (status, "agents only" in answer["NeutronError"]["message"]) == (404, True)
             with source_on(messages.messages) as source:
                 hints: list[float] = []
-                interest = Interest("host1", {Service.L2})
+                interest = Subscription("host1", {Service.L2})
                 cursor = list(source.snapshot(interest))[-1].cursor
                 stop = source.watch(interest, lambda: hints.append(time.monotonic()))
                 until(lambda: bool(hints))

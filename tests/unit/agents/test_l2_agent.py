@@ -8,14 +8,14 @@ from attrs import evolve
 
 from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.agents.loop import Timing
-from netfw.drivers.addition import SwitchAddition
 from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.claim import Claim, Place, TableClaim
+from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.firewall import Member, Rules
-from netfw.drivers.interest import Interest, Service
 from netfw.drivers.keys import ExtensionKey, GroupKey, NetworkKey, PortKey
 from netfw.drivers.l2_extension import L2Extension
+from netfw.drivers.pipeline_grant import GrantRequest, PipelineHook, TableRequest
+from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.switch_values import Admission, Endpoint, FloodKey, SwitchDevice, SwitchFacts
 from netfw.errors import ConfigError, Conflict, NotSupported
 from netfw.flows import Flow, Match
@@ -47,7 +47,9 @@ class Marker(L2Extension):
         return DriverInfo(self.owner)
 
     def claim(self):
-        return Claim(owner=self.owner, tables=(TableClaim(name="mark", place=Place.FROM_PORT),))
+        return GrantRequest(
+            owner=self.owner, tables=(TableRequest(name="mark", place=PipelineHook.FROM_PORT),)
+        )
 
     def contribute(self, key, value, grant):
         self.calls.append(key)
@@ -58,10 +60,10 @@ class Marker(L2Extension):
     def addition(self, grant, _name=""):
         table = grant.tables["mark"].number
         flow = Flow(table=table, priority=self.level, match=Match(), cookie=grant.cookie)
-        return SwitchAddition(owner=self.owner, flows=(flow,))
+        return SwitchContribution(owner=self.owner, flows=(flow,))
 
     def base(self, grant):
-        return SwitchAddition(owner=self.owner)
+        return SwitchContribution(owner=self.owner)
 
     def watch(self, sink):
         self.sink = sink
@@ -128,10 +130,10 @@ def test_a_raising_extension_degrades_its_part_of_that_port_alone(error):
     "nonsense",
     [
         "a text",
-        SwitchAddition(owner="other"),
-        SwitchAddition(owner="marker", flows=("a text",)),
-        SwitchAddition(owner="marker", flows=[]),
-        SwitchAddition(owner="marker", qos=("a text",)),
+        SwitchContribution(owner="other"),
+        SwitchContribution(owner="marker", flows=("a text",)),
+        SwitchContribution(owner="marker", flows=[]),
+        SwitchContribution(owner="marker", qos=("a text",)),
     ],
 )
 def test_an_extension_that_returns_nonsense_degrades_its_part_alone(nonsense):
@@ -356,7 +358,7 @@ def test_what_one_agent_announces_is_what_others_tunnel_to():
 
 def test_population_is_asked_for_and_used():
     world = World(NET, SEGMENT, ONE, port(2, NET, THERE), AGENT_THERE, population=True)
-    assert world.work.interest == Interest(HERE, {Service.L2, Service.POPULATION})
+    assert world.work.interest == Subscription(HERE, {Service.L2, Service.POPULATION})
     world.switch.plug(ONE.id, quiet=True)
     world.turn()
     assert any(isinstance(key, FloodKey) for key in world.machine.held)

@@ -7,8 +7,8 @@ from attrs import evolve
 
 from netfw.agents.l2.desired import Desired
 from netfw.agents.l2.view import View
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.source import Source
 from netfw.drivers.switch_values import (
     Admission,
     Endpoint,
@@ -224,10 +224,10 @@ def test_a_guarded_port_may_use_its_own_addresses_and_its_pairs():
     guarded = evolve(PORT, port_security=True, allowed_address_pairs=(pair,))
     made = desired(NET, SEGMENT, guarded, guard=True)
     assert made.values[PortKey(PORT.id)].guard == {
-        Source(PORT.mac, ip_network("10.0.0.1/32")),
-        Source(pair.mac, ip_network("10.9.0.0/24")),
-        Source(PORT.mac, ip_network("fe80::f816:3eff:fe00:1/128")),
-        Source(pair.mac, ip_network("fe80::f816:3eff:fe00:99/128")),
+        AllowedSource(PORT.mac, ip_network("10.0.0.1/32")),
+        AllowedSource(pair.mac, ip_network("10.9.0.0/24")),
+        AllowedSource(PORT.mac, ip_network("fe80::f816:3eff:fe00:1/128")),
+        AllowedSource(pair.mac, ip_network("fe80::f816:3eff:fe00:99/128")),
     }
     assert link_local(PORT.mac) == ip_address("fe80::f816:3eff:fe00:1")
 

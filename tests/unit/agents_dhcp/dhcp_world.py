@@ -8,7 +8,7 @@ from netfw.agents.agenda import Pauses
 from netfw.agents.dhcp.agent import DhcpAgent, DhcpSettings
 from netfw.agents.dhcp.metadata import MetadataRules
 from netfw.agents.loop import Loop, Timing
-from netfw.drivers.interest import Service
+from netfw.drivers.subscription import Service
 from netfw.errors import BackendUnavailable
 from netfw.messaging.memory import Assignment, MemorySource
 from netfw.model.binding import Binding

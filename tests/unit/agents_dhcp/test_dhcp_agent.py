@@ -8,12 +8,11 @@ from attrs import evolve
 
 from netfw.agents.dhcp.agent import DhcpAgent, DhcpSettings
 from netfw.agents.dhcp.metadata import MetadataRules
-from netfw.drivers.events import FeedLost, KeysChanged
-from netfw.drivers.interest import Interest, Service
+from netfw.drivers.agent_requests import EnsureDhcpPort, ReleaseDhcpPort
+from netfw.drivers.events import FeedLost, KeysChanged, ProcessDied
 from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
 from netfw.drivers.metadata import MetadataProxy
-from netfw.drivers.process_events import ProcessDied
-from netfw.drivers.requests import EnsureDhcpPort, ReleaseDhcpPort
+from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import AgentMustEnd, BackendUnavailable, ConfigError
 from netfw.messaging.answers import RESERVED_DHCP_DEVICE, dhcp_device_id
 from netfw.model.common_fields import Status
@@ -392,7 +391,7 @@ def test_the_agent_says_what_operators_know():
     assert said["dhcp_driver"] == "fake"
     assert said["dhcp_lease_duration"] == 86400
     assert beat.counts == {"networks": 2, "subnets": 2, "ports": 3}
-    assert found.agent.interest == Interest(HERE, {Service.DHCP})
+    assert found.agent.interest == Subscription(HERE, {Service.DHCP})
 
 
 # Metadata

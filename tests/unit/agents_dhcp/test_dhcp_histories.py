@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.agents.dhcp.metadata import MetadataRules
-from netfw.drivers.interest import Service
 from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.subscription import Service
 from netfw.messaging.reach import Assignment
 from netfw.model.common_fields import Status
 from netfw.model.resource import ref

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from netfw.agents.metadata.announce import Identity, MetadataSettings, announce, socket_mode
 from netfw.agents.metadata.asking import asked
 from netfw.agents.metadata.outgoing import Instance, outgoing, returning, signature
-from netfw.drivers.requests import FindPorts
+from netfw.drivers.agent_requests import FindPorts
 from netfw.errors import ConfigError
 from netfw.http.http_error import HttpError
 from netfw.model.ids import NetworkId, RouterId

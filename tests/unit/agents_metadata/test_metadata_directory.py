@@ -12,7 +12,7 @@ import pytest
 
 from netfw.agents.metadata.directory import Directory, Keeping
 from netfw.agents.metadata.outgoing import Instance
-from netfw.drivers.requests import FindPorts
+from netfw.drivers.agent_requests import FindPorts
 from netfw.errors import BackendUnavailable, NotFound, NotSupported
 from netfw.http.http_error import HttpError
 from netfw.model.address import Mac

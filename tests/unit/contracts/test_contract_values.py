@@ -7,13 +7,13 @@ from uuid import UUID
 
 import pytest
 
-from netfw.drivers.addition import RouterRule, RuleChain, RuleTable
+from netfw.drivers.agent_requests import FindPorts
 from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.change import Change
-from netfw.drivers.claim import BitsClaim, Claim, TableClaim
+from netfw.drivers.contribution import RouterRule, RuleChain, RuleTable
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.mechanism import Refused
-from netfw.drivers.requests import FindPorts
+from netfw.drivers.pipeline_grant import GrantRequest, RegisterRequest, TableRequest
 from netfw.drivers.type_driver import Pool, Range
 from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.model.network import Network
@@ -30,13 +30,13 @@ def test_a_port_and_a_network_of_one_id_are_two_keys():
 
 def test_a_claim_names_each_thing_once():
     with pytest.raises(ValueError, match="one name twice"):
-        Claim(owner="qos", tables=(TableClaim(name="a"), TableClaim(name="a")))
+        GrantRequest(owner="qos", tables=(TableRequest(name="a"), TableRequest(name="a")))
 
 
 @pytest.mark.parametrize("bits", [0, 33])
 def test_bits_fit_a_register(bits):
     with pytest.raises(ValueError, match=r"not within 1\.\.32"):
-        BitsClaim("port", bits)
+        RegisterRequest("port", bits)
 
 
 @pytest.mark.parametrize("word", ["", "a b", 'a"', "a\nb", "a'", "a\\"])

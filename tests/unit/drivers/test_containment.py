@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import pytest
 
 from netfw.drivers.base import DriverInfo
-from netfw.drivers.containment import converge_contained
 from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.errors import BackendUnavailable, Conflict, DriverCrashed
 from netfw.plan import Outcome, Update
 
@@ -49,14 +49,14 @@ class CrashingDriver(HostDriver[str, int]):
 def test_a_crash_costs_the_key_that_causes_it_and_nothing_else():
     driver = CrashingDriver({"f"})
     wanted = dict.fromkeys("abcdefgh", 1)
-    outcome = converge_contained(driver, Update(put=wanted))
+    outcome = converge_isolated(driver, Update(put=wanted))
     assert outcome.done == frozenset("abcdegh")
     assert outcome.failed.keys() == {"f"}
     assert driver.numbers.keys() == set("abcdegh")
 
 
 def test_the_error_says_whose_fault_it_was_and_keeps_the_cause():
-    outcome = converge_contained(CrashingDriver({"a"}), Update(put={"a": 1}))
+    outcome = converge_isolated(CrashingDriver({"a"}), Update(put={"a": 1}))
     error = outcome.failed["a"]
     assert isinstance(error, DriverCrashed)
     assert error.retryable
@@ -68,20 +68,20 @@ def test_the_error_says_whose_fault_it_was_and_keeps_the_cause():
 def test_many_keys_with_one_that_crashes_cost_few_calls():
     driver = CrashingDriver({"77"})
     wanted = {str(number): number for number in range(1000)}
-    assert len(converge_contained(driver, Update(put=wanted)).done) == 999
+    assert len(converge_isolated(driver, Update(put=wanted)).done) == 999
     assert driver.calls < 25
 
 
 def test_several_that_crash_are_all_found():
     driver = CrashingDriver({"a", "d", "e"})
-    outcome = converge_contained(driver, Update(put=dict.fromkeys("abcdef", 1)))
+    outcome = converge_isolated(driver, Update(put=dict.fromkeys("abcdef", 1)))
     assert outcome.failed.keys() == {"a", "d", "e"}
     assert outcome.done == {"b", "c", "f"}
 
 
 def test_removals_are_divided_too_and_come_first():
     driver = CrashingDriver({"bad"}, holding=["old", "bad"])
-    outcome = converge_contained(driver, Update(put={"a": 1}, drop=frozenset({"old", "bad"})))
+    outcome = converge_isolated(driver, Update(put={"a": 1}, drop=frozenset({"old", "bad"})))
     assert outcome.done == {"a", "old"}
     assert outcome.failed.keys() == {"bad"}
 
@@ -89,7 +89,7 @@ def test_removals_are_divided_too_and_come_first():
 def test_garbage_that_crashes_does_not_keep_the_rest_from_being_removed():
     driver = CrashingDriver({"stuck"}, holding=["stuck", "loose", "kept"])
     update = Update(put={"a": 1}, complete=True, keep=frozenset({"kept"}))
-    outcome = converge_contained(driver, update)
+    outcome = converge_isolated(driver, update)
     assert driver.numbers.keys() == {"a", "stuck", "kept"}
     assert outcome.failed.keys() == {"stuck"}
     assert "a" in outcome.done
@@ -98,7 +98,7 @@ def test_garbage_that_crashes_does_not_keep_the_rest_from_being_removed():
 def test_what_is_kept_is_not_touched_though_its_touch_would_crash():
     driver = CrashingDriver({"kept", "bad"}, holding=["kept"])
     update = Update(put={"a": 1, "bad": 1}, complete=True, keep=frozenset({"kept"}))
-    outcome = converge_contained(driver, update)
+    outcome = converge_isolated(driver, update)
     assert outcome.failed.keys() == {"bad"}
     assert driver.numbers.keys() == {"a", "kept"}
 
@@ -110,7 +110,7 @@ def test_an_error_that_netfw_knows_is_not_divided():
             raise BackendUnavailable("no answer")
 
     driver = Unplugged()
-    outcome = converge_contained(driver, Update(put={"a": 1}, drop=frozenset({"b"})))
+    outcome = converge_isolated(driver, Update(put={"a": 1}, drop=frozenset({"b"})))
     assert driver.calls == 1
     assert {key: str(error) for key, error in outcome.failed.items()} == {
         "a": "no answer",
@@ -124,7 +124,7 @@ def test_a_failure_that_no_key_can_answer_for_is_not_lost():
             raise BackendUnavailable("no answer")
 
     with pytest.raises(BackendUnavailable):
-        converge_contained(Unplugged(), Update(complete=True))
+        converge_isolated(Unplugged(), Update(complete=True))
 
 
 def test_a_crash_over_what_the_driver_does_not_say_that_it_holds_is_not_lost():
@@ -133,12 +133,12 @@ def test_a_crash_over_what_the_driver_does_not_say_that_it_holds_is_not_lost():
             raise ZeroDivisionError("division by zero")
 
     with pytest.raises(DriverCrashed, match="division by zero"):
-        converge_contained(Forgetful(), Update(complete=True))
+        converge_isolated(Forgetful(), Update(complete=True))
 
 
 def test_a_driver_is_not_called_for_nothing():
     driver = CrashingDriver(holding="a")
-    assert converge_contained(driver, Update()) == Outcome()
+    assert converge_isolated(driver, Update()) == Outcome()
     assert driver.calls == 0
 
 
@@ -148,7 +148,7 @@ def test_a_driver_that_can_not_say_what_it_holds_is_not_lost_either():
             raise KeyError("held")
 
     with pytest.raises(DriverCrashed, match="KeyError"):
-        converge_contained(Blind({"a"}), Update(put={"a": 1, "b": 1}, complete=True))
+        converge_isolated(Blind({"a"}), Update(put={"a": 1, "b": 1}, complete=True))
 
 
 def test_what_goes_well_is_passed_through():
@@ -156,7 +156,7 @@ def test_what_goes_well_is_passed_through():
         def converge(self, update):
             return Outcome(failed={"a": Conflict("taken")}, waiting={"b": "later"})
 
-    outcome = converge_contained(Picky(), Update(put={"a": 1, "b": 2}))
+    outcome = converge_isolated(Picky(), Update(put={"a": 1, "b": 2}))
     assert outcome.waiting == {"b": "later"}
     assert isinstance(outcome.failed["a"], Conflict)
 
@@ -175,7 +175,7 @@ class CarelessDriver(CrashingDriver):
 
 @pytest.mark.parametrize("answer", [None, {"a": "done"}, Outcome()])
 def test_a_driver_that_does_not_say_what_became_of_a_key_is_at_fault(answer: object) -> None:
-    outcome = converge_contained(CarelessDriver(answer), Update(put={"a": 1}))
+    outcome = converge_isolated(CarelessDriver(answer), Update(put={"a": 1}))
     assert isinstance(outcome.failed["a"], DriverCrashed)
 
 
@@ -188,5 +188,5 @@ def test_what_goes_makes_room_before_what_comes_when_an_update_is_divided() -> N
 
     order: list[str] = []
     driver = Recording({"x"}, holding="a")
-    converge_contained(driver, Update(put={"b": 1, "x": 1}, drop=frozenset("a")))
+    converge_isolated(driver, Update(put={"b": 1, "x": 1}, drop=frozenset("a")))
     assert order == ["a", "b"]

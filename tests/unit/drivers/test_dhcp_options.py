@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.drivers.dhcp_options import check_options, option_value, options_for
+from netfw.drivers.support.dhcp_options import check_options, option_value, options_for
 from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
 

@@ -10,8 +10,8 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpNetwork, ServerPort
-from netfw.drivers.dhcp_options import routes as coded_routes
-from netfw.drivers.dhcp_routes import told_gateway, told_routes, untold_routes
+from netfw.drivers.support.classless_routes import advertised_routes, omitted_routes, told_gateway
+from netfw.drivers.support.dhcp_options import routes as coded_routes
 from netfw.model.ids import NetworkId, PortId, SegmentId, SubnetId
 from netfw.model.route import Route
 from netfw.model.subnet import Subnet
@@ -60,7 +60,7 @@ def routes(*pairs: tuple[str, str]) -> set[tuple[str, str]]:
 @pytest.mark.spec("DHCP-43")
 def test_instances_are_told_all_routes_or_none() -> None:
     def told(one: Subnet, *others: Subnet, **more: Any) -> set[tuple[str, str]]:
-        found = told_routes(network(one, *others, **more), one)
+        found = advertised_routes(network(one, *others, **more), one)
         return {(str(route.destination), str(route.nexthop)) for route in found}
 
     plain, six = subnet(1, "10.0.0.0/24", "10.0.0.1"), subnet(2, "fd00::/64", "fd00::1")
@@ -92,7 +92,7 @@ def test_of_more_routes_than_fit_those_that_nobody_asked_for_are_left_out_first(
     own = [Route(destination=f"192.0.{n}.0/24", nexthop="10.0.0.9") for n in range(20)]
     one = subnet(1, "10.0.0.0/24", "10.0.0.1", host_routes=tuple(own))
     others = [subnet(n, f"10.{n}.0.0/24") for n in range(2, 42)]
-    told = told_routes(network(one, *others, metadata_for=frozenset({one.id})), one)
+    told = advertised_routes(network(one, *others, metadata_for=frozenset({one.id})), one)
     assert set(own) <= set(told)
     assert str(told[-1].destination) == "0.0.0.0/0"
     assert "169.254.169.254/32" in {str(each.destination) for each in told}
@@ -107,8 +107,8 @@ def test_routes_of_the_subnet_for_which_there_is_no_room_are_known() -> None:
     many = tuple(Route(destination=f"192.168.{n}.7/32", nexthop=hop) for n in range(30))
     everywhere = Route(destination="0.0.0.0/0", nexthop=hop)
     few = subnet(1, "10.0.0.0/24", "10.0.0.1", host_routes=(everywhere, *many[:20]))
-    assert untold_routes(network(few), few) == ()
+    assert omitted_routes(network(few), few) == ()
     full = evolve(few, host_routes=(everywhere, *many))
-    told = told_routes(network(full), full)
-    assert set(untold_routes(network(full), full)) == set(many) - set(told)
-    assert untold_routes(network(full), full) == many[21:]
+    told = advertised_routes(network(full), full)
+    assert set(omitted_routes(network(full), full)) == set(many) - set(told)
+    assert omitted_routes(network(full), full) == many[21:]

@@ -9,16 +9,16 @@ from uuid import UUID
 import pytest
 
 from netfw import flows as of
-from netfw.drivers.addition import AddressQos, RouterAddition
+from netfw.drivers.agent_requests import FindPorts, SetPrefix
+from netfw.drivers.allowed_source import AllowedSource
+from netfw.drivers.contribution import AddressQos, RouterContribution
 from netfw.drivers.dhcp import DhcpNetwork, ServerPort
 from netfw.drivers.firewall import Member
 from netfw.drivers.ipam import ThisAddress
 from netfw.drivers.keys import GroupKey
 from netfw.drivers.metadata import MetadataProxy
-from netfw.drivers.requests import FindPorts, SetPrefix
 from netfw.drivers.router_values import Neighbour, PrefixDelegated, RouterPort
-from netfw.drivers.source import Source
-from netfw.drivers.switch_values import Admission, Endpoint, Forwarding, RouterLeg, Wiring
+from netfw.drivers.switch_values import Admission, Endpoint, Forwarding, RouterInterface, Wiring
 from netfw.model.segment import NetworkType
 
 ID, MAC = UUID(int=1), "fa:16:3e:00:00:01"
@@ -35,7 +35,7 @@ def prefix(address: IPv6Address) -> IPv6Network:
 
 VALUES: dict[str, Callable[[IPv6Address], object]] = {
     "qos": lambda bad: AddressQos(address=bad, rules=()),
-    "router addition": lambda bad: RouterAddition(owner="a", addresses=(face(bad),)),
+    "router addition": lambda bad: RouterContribution(owner="a", addresses=(face(bad),)),
     "server": lambda bad: ServerPort(id=ID, mac=MAC, addresses=(face(bad),)),
     "peers": lambda bad: DhcpNetwork(
         server=ServerPort(id=ID, mac=MAC, addresses=()), subnets=(), mtu=1500, peers=(face(bad),)
@@ -48,11 +48,11 @@ VALUES: dict[str, Callable[[IPv6Address], object]] = {
     "router port": lambda bad: RouterPort(id=ID, network=ID, mac=MAC, addresses=(face(bad),)),
     "neighbour": lambda bad: Neighbour(bad, MAC),
     "delegated": lambda bad: PrefixDelegated("came", ID, ID, prefix(bad)),
-    "source": lambda bad: Source(MAC, prefix(bad)),
+    "source": lambda bad: AllowedSource(MAC, prefix(bad)),
     "wiring": lambda bad: Wiring(
         network=ID, mac=MAC, addresses=frozenset({bad}), admission=Admission.LIVE
     ),
-    "leg": lambda bad: RouterLeg(MAC, face(bad)),
+    "leg": lambda bad: RouterInterface(MAC, face(bad)),
     "endpoint": lambda bad: Endpoint(NetworkType.VXLAN, bad),
     "forwarding": lambda bad: Forwarding(
         Endpoint(NetworkType.VXLAN, IPv6Address("fe80::2")), frozenset({bad})

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.base import DriverInfo
-from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.loader import catalogue, check, create, installed, load
+from netfw.drivers.registry.loader import catalogue, check, create, installed, load
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import ConfigError, DriverInvalid, DriverNotFound
 from netfw.plan import Outcome
 

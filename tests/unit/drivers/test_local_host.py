@@ -1,7 +1,7 @@
 import pytest
 
-from netfw.drivers.host import LocalHost
 from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import ConfigError
 
 

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from netfw.drivers.signatures import mismatches
+from netfw.drivers.registry.signatures import mismatches
 
 
 class Contract:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from netfw.drivers.ha_role import HaRole
-from netfw.drivers.interest import Interest, Service
 from netfw.drivers.reports import Heartbeat, RoleReport, StatusReport
+from netfw.drivers.router_values import HaRole
+from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable
 from netfw.messaging.file import FileSource
 from netfw.messaging.file.names import id_of
@@ -137,7 +137,7 @@ def test_the_file_does_not_grow_with_the_reports(path: Path, source: FileSource)
 
 
 def test_the_status_says_which_file_is_in_force(path: Path, source: FileSource) -> None:
-    list(source.snapshot(Interest("h1", {Service.L2, Service.POPULATION})))
+    list(source.snapshot(Subscription("h1", {Service.L2, Service.POPULATION})))
     source.flush()
     about = written(path, "h1")["source"]
     assert about["path"] == str(path)
@@ -157,7 +157,7 @@ def test_the_status_says_which_file_is_in_force(path: Path, source: FileSource) 
 def test_the_place_of_the_files_can_be_chosen(path: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     source = FileSource(path, tmp_path / "run" / "netfw", settle=0)
-    list(source.snapshot(Interest("h1", {Service.L2})))
+    list(source.snapshot(Subscription("h1", {Service.L2})))
     source.flush()
     source.close()
     assert [each.name for each in (tmp_path / "run").iterdir()] == ["netfw.h1.l2.json"]
@@ -169,7 +169,7 @@ def test_whoever_only_reads_changes_no_file(path: Path, source: FileSource) -> N
     before = {each: each.read_bytes() for each in path.parent.iterdir()}
     reader = FileSource(path, settle=0)
     for host in ("h1", "h2"):
-        list(reader.snapshot(Interest(host, {Service.L2})))
+        list(reader.snapshot(Subscription(host, {Service.L2})))
     path.touch()  # read once more
     reader.refresh()
     reader.close()
@@ -179,7 +179,7 @@ def test_whoever_only_reads_changes_no_file(path: Path, source: FileSource) -> N
 def test_an_agent_that_watches_begins_its_file_anew(path: Path) -> None:
     Path(f"{path}.status.h1.l2.json").write_text("of a former agent")
     source = FileSource(path, settle=0, poll=0.05)
-    source.watch(Interest("h1", {Service.L2}), lambda: None)
+    source.watch(Subscription("h1", {Service.L2}), lambda: None)
     source.close()
     assert written(path, "h1")["resources"] == []
 
@@ -206,7 +206,7 @@ def test_cautions_stand_in_the_file_as_faults_do(
 
 def test_faults_are_troubles_and_a_hint_tells_of_them(path: Path, source: FileSource) -> None:
     hints: list[int] = []
-    stop = source.watch(Interest("h1", {Service.L2}), lambda: hints.append(1))
+    stop = source.watch(Subscription("h1", {Service.L2}), lambda: hints.append(1))
     assert source.troubles() == ()
     del hints[:]
     path.write_text("{ nonsense")

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from netfw.drivers.interest import Service
+from netfw.drivers.subscription import Service
 from netfw.messaging.file.names import id_of
 from netfw.messaging.file.place import Contents
 from netfw.messaging.file.reading import Reader

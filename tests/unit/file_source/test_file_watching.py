@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from netfw.drivers.interest import Interest, Service
-from netfw.drivers.requests import EnsureDhcpPort, FindPorts, ReleaseDhcpPort
+from netfw.drivers.agent_requests import EnsureDhcpPort, FindPorts, ReleaseDhcpPort
+from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, ConfigError, CursorLost, NotFound, NotSupported
 from netfw.messaging.file import FileSource
 from netfw.messaging.file.names import id_of
@@ -25,7 +25,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.testing.lab.waiting import until
 
-HERE = Interest("h1", {Service.L2})
+HERE = Subscription("h1", {Service.L2})
 ONE = "networks: [{name: n}]\nports: [{name: p, network: n, host: h1}]\n"
 TWO = ONE + "segments: [{name: s, network: n, network_type: local}]\n"
 

@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.drivers.host import LocalHost
 from netfw.drivers.keys import NetworkKey, RouterKey
-from netfw.drivers.loader import create
 from netfw.drivers.metadata import IDENTIFYING, MetadataDriver, MetadataProxy
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import ConfigError, InvalidInput
 from netfw.model.ids import NetworkId, RouterId
 from netfw_drivers.haproxy.config import render_config

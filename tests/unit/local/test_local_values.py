@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import check_options, create
+from netfw.drivers.registry.loader import check_options, create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import ConfigError
 from netfw_drivers.local import tokens

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.drivers.interest import Service
+from netfw.drivers.subscription import Service
 from netfw.messaging.journal import Journal
 from netfw.messaging.reach import Root
 from netfw.model.resource import ref

@@ -10,16 +10,16 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.drivers.ha_role import HaRole
-from netfw.drivers.interest import Service
-from netfw.drivers.reports import Heartbeat, RoleReport, StatusReport
-from netfw.drivers.requests import (
+from netfw.drivers.agent_requests import (
     EnabledServices,
     EnsureDhcpPort,
     FindPorts,
     ReleaseDhcpPort,
     ResolveDevices,
 )
+from netfw.drivers.reports import Heartbeat, RoleReport, StatusReport
+from netfw.drivers.router_values import HaRole
+from netfw.drivers.subscription import Service
 from netfw.errors import Conflict, CursorLost, NotFound, NotSupported
 from netfw.messaging.memory import MemorySource
 from netfw.model.address import eui64

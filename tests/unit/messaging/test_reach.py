@@ -7,7 +7,7 @@ import random
 import pytest
 from attrs import evolve
 
-from netfw.drivers.interest import Interest, Service
+from netfw.drivers.subscription import Service, Subscription
 from netfw.messaging.graph import Reach
 from netfw.messaging.reach import (
     DISTRIBUTED_OWNER,
@@ -64,10 +64,10 @@ def test_a_distributed_router_concerns_every_host_with_an_instance_on_its_subnet
     leg = evolve(scene.LEG, device_owner=DISTRIBUTED_OWNER, binding=scene.port(0, "").binding)
     world = (*scene.BACKGROUND, leg, scene.WEB_HERE)
     for host in (scene.HERE, scene.THERE):
-        found = reachable(world, Interest(host, {Service.L3}))
+        found = reachable(world, Subscription(host, {Service.L3}))
         assert ref(scene.ROUTER) in found
         assert {ref(scene.WEB_HERE), ref(scene.NEIGHBOUR)} <= found.keys()  # neighbours
-    assert reachable(world, Interest("elsewhere", {Service.L3})) == {}
+    assert reachable(world, Subscription("elsewhere", {Service.L3})) == {}
     assert ref(leg) in reachable(world, scene.L2_HERE)  # the switch answers for it
 
 
@@ -109,7 +109,7 @@ def test_there_are_no_cycles():
 
 def test_the_graph_reaches_what_the_rules_say_whatever_comes_and_goes():
     chance, graph, world = random.Random(3), Reach(), {}
-    interest = Interest("a", set(Service))
+    interest = Subscription("a", set(Service))
     for _ in range(2000):
         item = chance.choice(universe())
         old = world.pop(key(item), None)

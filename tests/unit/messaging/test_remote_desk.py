@@ -14,11 +14,8 @@ from attrs import evolve
 
 from netfw import request_id
 from netfw.agents.replica import Replica
-from netfw.drivers import requests
-from netfw.drivers.ha_role import HaRole
-from netfw.drivers.interest import Interest, Service
-from netfw.drivers.reports import Heartbeat, Report, RoleReport
-from netfw.drivers.requests import (
+from netfw.drivers import agent_requests
+from netfw.drivers.agent_requests import (
     EnabledServices,
     EnsureDhcpPort,
     EnsureGatewayPort,
@@ -29,7 +26,10 @@ from netfw.drivers.requests import (
     ResolveDevices,
     SetPrefix,
 )
+from netfw.drivers.reports import Heartbeat, Report, RoleReport
+from netfw.drivers.router_values import HaRole
 from netfw.drivers.state_source import Cursor, Delta
+from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Caller, Message
 from netfw.errors import BackendUnavailable, RequestError
 from netfw.messaging.memory import MemorySource
@@ -318,7 +318,7 @@ class Oracle(MemorySource):
     def report(self, reports: Any) -> None:
         self.heard += reports
 
-    def changes(self, interest: Interest, since: Cursor) -> Delta:
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
         self.trails.append(request_id.current())
         return super().changes(interest, since)
 
@@ -351,7 +351,7 @@ def test_every_request_and_its_answer_arrive_as_they_were(
 def test_every_kind_of_request_is_asked_here() -> None:
     kinds = {
         each
-        for each in vars(requests).values()
+        for each in vars(agent_requests).values()
         if isinstance(each, type) and issubclass(each, Request) and each is not Request
     }
     assert {type(each) for each, _ in QUESTIONS} == kinds

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from netfw.drivers.interest import Interest, Service
+from netfw.drivers.agent_requests import Request
 from netfw.drivers.reports import Heartbeat, Report
-from netfw.drivers.requests import Request
+from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Caller, Handler, Message
 from netfw.errors import BackendBroken, InvalidInput, NetfwError, NotSupported
 from netfw.messaging.memory import MemorySource
@@ -206,7 +206,7 @@ def test_an_answer_that_can_not_be_read_is_the_servers_fault(wire: Wire) -> None
     for body in bodies:
         source = served(wire, MemorySource(), lambda message, b=body: evolve(message, body=b))
         with pytest.raises(BackendBroken, match="can not be read"):
-            next(source.snapshot(Interest("h", {Service.L2})))
+            next(source.snapshot(Subscription("h", {Service.L2})))
 
 
 def test_a_request_that_no_release_knows_is_not_supported(wire: Wire) -> None:

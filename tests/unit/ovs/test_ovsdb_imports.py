@@ -10,7 +10,7 @@ import pytest
 def test_a_driver_can_be_made_without_loading_the_library_of_the_switch():
     program = """
 import sys
-from netfw.drivers.host import LocalHost
+from netfw.drivers.registry.local_host import LocalHost
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 options = {option.dest: option.default for option in OvsInterfaceDriver.OPTIONS}
 OvsInterfaceDriver.from_conf(options, LocalHost()).describe()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.type_driver import Pool, Range, TypeDriver
 from netfw.errors import ConfigError, Conflict, InvalidInput
 from netfw.model.segment import NetworkType, Provider

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from netfw.drivers.interest import Interest, Service
+from netfw.drivers.subscription import Service, Subscription
 from netfw.messaging.reach import DELIVERED, Assignment, Item, Node, Source, edges, reachable, roots
 from netfw.model import (
     AddressGroup,
@@ -97,7 +97,7 @@ SITE: tuple[Item, ...] = (
 )
 
 
-def followed(interest: Interest) -> set[str]:
+def followed(interest: Subscription) -> set[str]:
     """The topics that *interest* leads to."""
     out: dict[Source, set[Node]] = {}
     for item in SITE:
@@ -116,7 +116,7 @@ def followed(interest: Interest) -> set[str]:
 @pytest.mark.parametrize("service", Service)
 @pytest.mark.parametrize("host", ["h1", "h2", "h3"])
 def test_whoever_a_resource_concerns_follows_one_of_its_topics(host: str, service: Service) -> None:
-    interest = Interest(host, {service})
+    interest = Subscription(host, {service})
     mine = followed(interest)
     for resource in reachable(SITE, interest).values():
         assert topics(resource) & mine, f"{ref(resource)} would not be noticed"

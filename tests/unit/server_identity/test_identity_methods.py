@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from netfw.cli.main import main
 from netfw.conf import identity as options
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError, InvalidInput, Unauthorized
 from netfw.server.api.identity.claim import Claim, Unknown
 from netfw.server.api.identity.configured import Methods, configured, refuse_unserved
@@ -243,7 +243,7 @@ def test_methods_are_tried_in_order_and_a_refusal_says_what_each_wants(token_fil
     identity = configured(conf(methods=["noauth", "tokens"], token_file=str(token_file)), is_admin)
     me = identity({**unix((1, os.geteuid(), 1)), "netfw.request_id": "req-1"})
     assert (me.admin, me.project_id, me.request_id) == (True, "default", "req-1")
-    assert identity(tcp("192.0.2.1", X_Auth_Token=alice)) == Requester(
+    assert identity(tcp("192.0.2.1", X_Auth_Token=alice)) == RequestContext(
         project_id="red", user="alice", roles=frozenset({"member"})
     )
     with pytest.raises(Unauthorized) as refusal:

@@ -8,7 +8,7 @@ import pytest
 from oslo_config import cfg
 from oslo_policy import policy as oslo
 
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError
 from netfw.server.api.policy.decision import Decisions, parse
 from netfw.server.api.policy.rules import STANDARD, compiled, declared_rules, read_file
@@ -33,7 +33,7 @@ CHECKS = (
     "rule:member or not rule:owner",
 )
 REQUESTERS = [
-    Requester(project_id=project, user="alice", roles=frozenset(roles), admin="admin" in roles)
+    RequestContext(project_id=project, user="alice", roles=frozenset(roles), admin="admin" in roles)
     for project, roles in itertools.product(
         ("red", "blue", ""), ((), ("Member",), ("reader",), ("admin",), ("a", "service"))
     )
@@ -92,7 +92,7 @@ def test_every_rule_decides_as_in_oslo_policy():
 
 def test_nobody_without_a_project_owns_what_has_none():
     decisions = Decisions(
-        {"owner": parse("owner", "project_id:%(project_id)s")}, Requester(project_id="")
+        {"owner": parse("owner", "project_id:%(project_id)s")}, RequestContext(project_id="")
     )
     assert decisions["owner"] is False
 
@@ -102,7 +102,7 @@ def test_a_field_is_compared_with_a_value_or_a_regular_expression():
         "device": parse("device", "field:port:device_owner=~^network:"),
         "external": parse("external", "field:networks:router:external=True"),
     }
-    decisions = Decisions(rules, Requester(project_id="red"))
+    decisions = Decisions(rules, RequestContext(project_id="red"))
     asked = [
         decisions["device"]({"device_owner": "network:dhcp"}),
         decisions["device"]({"device_owner": "compute:network:"}),
@@ -153,7 +153,7 @@ def test_a_faulty_file_of_rules_is_refused_in_words(text, words):
 def test_an_operator_may_name_rules_of_his_own_that_his_rules_use():
     text = "ops: 'role:ops'\ncreate_network: '(rule:ops)'\n"
     rules = compiled(DECLARED, read_file("policy.yaml", DECLARED, text))
-    ops = Requester(project_id="red", roles=frozenset({"ops"}))
+    ops = RequestContext(project_id="red", roles=frozenset({"ops"}))
     assert rules.decisions(ops)["create_network"] is True
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 from attrs import evolve
 
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError, Forbidden, NotFound
 from netfw.server.api.declaration import ApiResource, Verb
 from netfw.server.api.policy.enforcement import RulesPolicy
@@ -16,11 +16,11 @@ from netfw.server.api.resources import RESOURCES
 
 NAMED = {each.name: each for each in RESOURCES}
 NETWORK, PORT, ROUTER, AGENT = (NAMED[name] for name in ("network", "port", "router", "agent"))
-ADMIN = Requester(project_id="cloud", roles=frozenset({"admin"}), admin=True)
-RED = Requester(project_id="red", roles=frozenset({"member"}))
-RED_READER = Requester(project_id="red", roles=frozenset({"reader"}))
-BLUE = Requester(project_id="blue", roles=frozenset({"member", "reader"}))
-SERVICE = Requester(project_id="nova", roles=frozenset({"service", "member"}))
+ADMIN = RequestContext(project_id="cloud", roles=frozenset({"admin"}), admin=True)
+RED = RequestContext(project_id="red", roles=frozenset({"member"}))
+RED_READER = RequestContext(project_id="red", roles=frozenset({"reader"}))
+BLUE = RequestContext(project_id="blue", roles=frozenset({"member", "reader"}))
+SERVICE = RequestContext(project_id="nova", roles=frozenset({"service", "member"}))
 
 NETWORKS = {
     "n-red": {"id": "n-red", "project_id": "red", "shared": False, "router:external": False},
@@ -220,7 +220,7 @@ def overridden(tmp_path, text, **more):
 @pytest.mark.spec("API-09")
 def test_the_operators_file_replaces_rules_and_is_read_again_when_it_changes(tmp_path):
     path, policy = overridden(tmp_path, "create_network: 'role:network_engineer'\n")
-    engineer = Requester(project_id="red", roles=frozenset({"network_engineer"}))
+    engineer = RequestContext(project_id="red", roles=frozenset({"network_engineer"}))
     network = NETWORKS["n-red"]
     assert may(policy, RED, NETWORK, Verb.CREATE, network)[:3] == "403"
     assert may(policy, engineer, NETWORK, Verb.CREATE, network) == "yes"
@@ -250,7 +250,7 @@ def test_a_faulty_change_is_complained_of_in_one_line_though_nobody_asks(tmp_pat
 
 def test_who_is_an_administrator_is_a_rule_too(tmp_path):
     _, policy = overridden(tmp_path, "context_is_admin: 'role:cloud_admin'\n")
-    cloud = Requester(project_id="", roles=frozenset({"Cloud_Admin"}))
+    cloud = RequestContext(project_id="", roles=frozenset({"Cloud_Admin"}))
     assert (policy.is_admin(cloud), policy.is_admin(ADMIN)) == (True, False)
 
 

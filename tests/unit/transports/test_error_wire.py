@@ -5,7 +5,7 @@ import json
 import pytest
 
 from netfw import errors
-from netfw.drivers.error_wire import decode_error, encode_error
+from netfw.drivers.support.error_codec import decode_error, encode_error
 
 EXAMPLES = {
     errors.DriverNotFound: errors.DriverNotFound("netfw.things", "a", ["b"]),

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from attrs import evolve
 from oslo_config.cfg import ConfigOpts
 
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError, Unauthorized
 from netfw.server.api.identity.claim import Claim, Environ, Method
 from netfw.server.api.identity.noauth import NoAuth
@@ -24,13 +24,15 @@ LOG = logging.getLogger(__name__)
 class Methods:
     """An :class:`~netfw.server.api.protocols.Identity`: methods, tried in order."""
 
-    def __init__(self, methods: Sequence[Method], is_admin: Callable[[Requester], bool]) -> None:
+    def __init__(
+        self, methods: Sequence[Method], is_admin: Callable[[RequestContext], bool]
+    ) -> None:
         """*is_admin* is the policy's answer."""
         self._methods, self._is_admin = tuple(methods), is_admin
         challenges = [getattr(method, "challenge", "") for method in self._methods]
         self._challenge = next(filter(None, challenges), "Token")
 
-    def __call__(self, environ: Environ) -> Requester:
+    def __call__(self, environ: Environ) -> RequestContext:
         wants = []
         for method in self._methods:
             answer = method(environ)
@@ -41,8 +43,8 @@ class Methods:
             f"nobody knows who you are; it takes {', or '.join(wants)}", self._challenge
         )
 
-    def _requester(self, claim: Claim, environ: Environ) -> Requester:
-        requester = Requester(
+    def _requester(self, claim: Claim, environ: Environ) -> RequestContext:
+        requester = RequestContext(
             project_id=claim.project_id,
             user=claim.user,
             roles=claim.roles,
@@ -70,7 +72,7 @@ class Methods:
                 method.reload()
 
 
-def configured(conf: ConfigOpts, is_admin: Callable[[Requester], bool]) -> Methods:
+def configured(conf: ConfigOpts, is_admin: Callable[[RequestContext], bool]) -> Methods:
     """The methods of the group ``identity``.
 
     :raises ConfigError: what is named there can not be used.

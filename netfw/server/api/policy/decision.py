@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from oslo_policy.policy import AndCheck, Check, NotCheck, OrCheck, RuleCheck, RuleDefault
 
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.errors import nearest
 
 REQUESTER_WORDS = ("project_id", "tenant_id", "user_id", "is_admin")
@@ -84,7 +84,7 @@ def _refuse_unknown(check: Check) -> None:
 class Decisions:
     """All rules, for one requester; each worked out when it is first asked for."""
 
-    def __init__(self, rules: Mapping[str, Tree], requester: Requester) -> None:
+    def __init__(self, rules: Mapping[str, Tree], requester: RequestContext) -> None:
         self._rules = rules
         self._roles = frozenset(role.lower() for role in requester.roles)
         self._words = {

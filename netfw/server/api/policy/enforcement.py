@@ -13,7 +13,7 @@ from oslo_config.cfg import ConfigOpts
 
 from netfw.conf.identity import POLICY
 from netfw.drivers.api_extension import PolicyRule
-from netfw.drivers.query import Body, Requester
+from netfw.drivers.query import Body, RequestContext
 from netfw.errors import ConfigError, Forbidden, NotFound
 from netfw.model.wire import Json
 from netfw.server.api.declaration import ApiAction, ApiAttribute, ApiResource, Verb
@@ -68,7 +68,7 @@ class RulesPolicy:
             read = partial(_read, path, self.declared)
             self._file = WatchedFile(path, read, private=False, missing=missing)
 
-    def is_admin(self, requester: Requester) -> bool:
+    def is_admin(self, requester: RequestContext) -> bool:
         """Whether his roles make him an administrator."""
         decision = self._of(requester)["context_is_admin"]
         return decision is True
@@ -87,7 +87,7 @@ class RulesPolicy:
             self._file.reload()
 
     def needs_target(
-        self, requester: Requester, resource: ApiResource, deed: Deed, asked: Body
+        self, requester: RequestContext, resource: ApiResource, deed: Deed, asked: Body
     ) -> bool:
         decisions = self._of(requester)
         if deed is Verb.SHOW:
@@ -99,7 +99,7 @@ class RulesPolicy:
 
     def authorize(
         self,
-        requester: Requester,
+        requester: RequestContext,
         resource: ApiResource,
         deed: Deed,
         target: Body | None,
@@ -118,11 +118,11 @@ class RulesPolicy:
             if not _holds(decisions[rule], row):
                 raise self._refusal(decisions, resource, deed, target, rule)
 
-    def hidden(self, requester: Requester, resource: ApiResource) -> frozenset[str]:
+    def hidden(self, requester: RequestContext, resource: ApiResource) -> frozenset[str]:
         return self._view_of(requester, resource).hidden
 
     def visible(
-        self, requester: Requester, resource: ApiResource, bodies: Sequence[Body]
+        self, requester: RequestContext, resource: ApiResource, bodies: Sequence[Body]
     ) -> Sequence[Body]:
         view = self._view_of(requester, resource)
         if view.everything:
@@ -136,11 +136,11 @@ class RulesPolicy:
             return bodies
         return [_shown(body, view, rows) for body in bodies]
 
-    def _of(self, requester: Requester) -> Decisions:
+    def _of(self, requester: RequestContext) -> Decisions:
         rules = self._rules if self._file is None else self._file.value
         return rules.decisions(requester)
 
-    def _view_of(self, requester: Requester, resource: ApiResource) -> _View:
+    def _view_of(self, requester: RequestContext, resource: ApiResource) -> _View:
         decisions = self._of(requester)
         view: _View | None = decisions.views.get(resource.name)
         if view is None:

@@ -8,7 +8,7 @@ import yaml  # type: ignore[import-untyped]
 from oslo_policy.policy import RuleCheck, RuleDefault
 
 from netfw.drivers.api_extension import PolicyRule
-from netfw.drivers.query import Requester
+from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError, nearest
 from netfw.server.api.declaration import ApiResource, Verb
 from netfw.server.api.policy.decision import Decisions, Tree, parse, walk
@@ -68,7 +68,7 @@ class Rules:
         self._trees = trees
         self._decisions: dict[object, Decisions] = {}
 
-    def decisions(self, requester: Requester) -> Decisions:
+    def decisions(self, requester: RequestContext) -> Decisions:
         """What they are for *requester*."""
         key = requester.project_id, requester.user, requester.roles, requester.admin
         found = self._decisions.get(key)

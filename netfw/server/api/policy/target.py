@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from netfw.drivers.query import Body, Query, Requester
+from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.model.wire import Json
 
@@ -62,7 +62,7 @@ class Row:
 
 def lookup_in(plugins: Mapping[str, ResourcePlugin]) -> Lookup:
     """A look-up that asks the plugin of each resource, by its name."""
-    server = Requester(project_id="", admin=True)
+    server = RequestContext(project_id="", admin=True)
 
     def lookup(name: str, ids: frozenset[str]) -> Mapping[str, Body]:
         query = Query(filters={"id": tuple(ids)})

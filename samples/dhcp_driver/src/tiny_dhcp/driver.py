@@ -28,10 +28,9 @@ from netfw.drivers.dhcp import (
     DhcpValue,
     ServerPort,
 )
-from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
+from netfw.drivers.events import Event, FeedLost, KeysChanged, ProcessDied, Sink
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.process_events import ProcessDied
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.linux import process
 from netfw.linux.process import ProcessKey, Program, Supervisor

@@ -13,11 +13,11 @@ from uuid import UUID
 from oslo_config import cfg
 
 from netfw import flows as of
-from netfw.drivers.addition import SwitchAddition
 from netfw.drivers.base import DriverInfo, Host
-from netfw.drivers.claim import Claim, Grant, Place, TableClaim
+from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.events import KeysChanged, Sink
 from netfw.drivers.l2_extension import ExtendedPort, L2Extension
+from netfw.drivers.pipeline_grant import Grant, GrantRequest, PipelineHook, TableRequest
 from netfw.errors import ConfigError
 from netfw.model.ids import PortId
 
@@ -52,10 +52,14 @@ class Quarantine(L2Extension):
     def describe(self) -> DriverInfo:
         return DriverInfo("quarantine")
 
-    def claim(self) -> Claim:
-        return Claim(owner="quarantine", tables=(TableClaim(name="judge", place=Place.FROM_PORT),))
+    def claim(self) -> GrantRequest:
+        return GrantRequest(
+            owner="quarantine", tables=(TableRequest(name="judge", place=PipelineHook.FROM_PORT),)
+        )
 
-    def contribute(self, key: PortId, value: ExtendedPort, grant: Grant) -> SwitchAddition | None:
+    def contribute(
+        self, key: PortId, value: ExtendedPort, grant: Grant
+    ) -> SwitchContribution | None:
         number = value.device.ofport
         if number is None or not (TAG in value.port.tags or key in self._listed):
             return None
@@ -63,7 +67,7 @@ class Quarantine(L2Extension):
         assert judge.then is not None  # every place but DROPPED goes on somewhere
         onward = of.goto(judge.then)
         allowed = (here & of.arp(), here & of.ipv4() & of.ipv4_dst(self._clinic))
-        return SwitchAddition(
+        return SwitchContribution(
             owner=grant.owner,
             flows=(
                 *(_flow(grant, 20, match, onward) for match in allowed),

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from netfw.drivers.dhcp import DhcpPlace
-from netfw.drivers.dhcp_option_table import find_option
+from netfw.drivers.support.dhcp_options import find_option
 from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.route import Route

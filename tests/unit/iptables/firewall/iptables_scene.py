@@ -7,9 +7,9 @@ from uuid import UUID
 
 from attrs import define, field
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.keys import GroupKey, PortKey
-from netfw.drivers.source import Source
 from netfw.linux.ebtables.frames import FoundChain, PutFrameChain
 from netfw.linux.ipset.plan import KernelSet, record
 from netfw.linux.iptables.mirror import Mirror
@@ -44,7 +44,7 @@ def a_port(
 ) -> dict[FirewallKey, FirewallValue]:
     mac = f"fa:16:3e:00:00:{number:02x}"
     addresses = (f"10.0.0.{number}/32", f"fd00::{number:x}/128")
-    sources = frozenset(Source(mac, ip_network(address)) for address in addresses)
+    sources = frozenset(AllowedSource(mac, ip_network(address)) for address in addresses)
     value = FilteredPort(
         network=network,
         device=device or f"tap{number}",

@@ -5,8 +5,8 @@ from ipaddress import ip_address, ip_network
 import pytest
 from attrs import evolve
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.keys import GroupKey, PortKey
-from netfw.drivers.source import Source
 from netfw.linux.conntrack.entry import Connection, Flow
 from netfw.plan import Update
 from netfw_drivers.iptables.judge import Court, read_clause
@@ -136,7 +136,7 @@ def test_a_line_is_read_as_ours_or_as_iptables_prints_it() -> None:
 
 @pytest.mark.parametrize("allowed", [1, 2])
 def test_an_address_that_two_may_have_is_cut_when_neither_allows_it(allowed: int) -> None:
-    pair = Source("fa:16:3e:00:00:77", ip_network("10.0.0.77/32"))
+    pair = AllowedSource("fa:16:3e:00:00:77", ip_network("10.0.0.77/32"))
     state = {**a_port(1), **a_port(2), **a_group(a_rule(IN))}
     for number in (1, 2):
         key = PortKey(port_id(number))
@@ -157,7 +157,7 @@ def test_an_address_is_whose_prefix_is_the_longest(exact: int) -> None:
     """Who may use a whole subnet is not asked about the address of a neighbour."""
     wide = 3 - exact
     state = {**a_port(1), **a_port(2, GROUP), **a_group(a_rule(IN))}
-    pair = Source(f"fa:16:3e:00:00:0{wide}", ip_network("10.0.0.0/24"))
+    pair = AllowedSource(f"fa:16:3e:00:00:0{wide}", ip_network("10.0.0.0/24"))
     key = PortKey(port_id(wide))
     state[key] = evolve(state[key], sources=state[key].sources | {pair})
     kernel = Kernel({"tap1": "br1", "tap2": "br1"})

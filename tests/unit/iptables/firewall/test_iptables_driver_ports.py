@@ -5,8 +5,8 @@ from ipaddress import ip_network
 import pytest
 from attrs import evolve
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.keys import PortKey
-from netfw.drivers.source import Source
 from netfw.linux.iptables.rule import render_rule
 from netfw.plan import Update
 from netfw_drivers.iptables.names import OWNER, short
@@ -61,7 +61,9 @@ def test_what_a_port_may_send_in_ipv4() -> None:
 
 @pytest.mark.spec("FW-05")
 def test_a_port_advertises_only_its_own_neighbour_addresses() -> None:
-    wide = evolve(PORT, sources=PORT.sources | {Source(PORT.mac, ip_network("2001:db8:4000::/34"))})
+    wide = evolve(
+        PORT, sources=PORT.sources | {AllowedSource(PORT.mac, ip_network("2001:db8:4000::/34"))}
+    )
     head = '-p ipv6-icmp -m icmp6 --icmpv6-type 136 -m u32 --u32 "0x4&0xffff=0x3aff&&'
     assert [line for line in shown(wide, 6)["o"] if "u32" in line] == [
         f'{head}0x30=0x20010db8&&0x34&0xc0000000=0x40000000" -j ACCEPT',
@@ -70,7 +72,7 @@ def test_a_port_advertises_only_its_own_neighbour_addresses() -> None:
 
 
 def test_a_port_that_may_have_every_address_is_known_by_its_mac() -> None:
-    free = evolve(PORT, sources=frozenset({Source(PORT.mac, ip_network("0.0.0.0/0"))}))
+    free = evolve(PORT, sources=frozenset({AllowedSource(PORT.mac, ip_network("0.0.0.0/0"))}))
     line = shown(free)["s"][0]
     assert line == "-m mac --mac-source fa:16:3e:00:00:01 -j RETURN"
     assert read_source(line, 4) == ip_network("0.0.0.0/0")
@@ -92,7 +94,7 @@ def test_the_note_of_a_port_is_read_back() -> None:
 
 @pytest.mark.spec("FW-05")
 def test_a_port_sends_frames_of_ip_and_arp_from_its_own_macs() -> None:
-    pair = Source("fa:16:3e:00:00:99", ip_network("10.9.0.0/16"))
+    pair = AllowedSource("fa:16:3e:00:00:99", ip_network("10.9.0.0/16"))
     chain = frames_chain(evolve(PORT, sources=PORT.sources | {pair}))
     lines = [rule.render(OWNER) for rule in chain.rules]
     one, two = "fa:16:3e:00:00:01", "fa:16:3e:00:00:99"

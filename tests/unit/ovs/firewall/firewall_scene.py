@@ -4,9 +4,9 @@ from ipaddress import ip_network
 from typing import Any
 from uuid import UUID
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
-from netfw.drivers.source import Source
 from netfw.model.ids import (
     AddressGroupId,
     NetworkId,
@@ -56,7 +56,7 @@ def group(number: int, *rules: SecurityGroupRule, stateful: bool = True) -> dict
 
 def port(number: int, *groups: int, **more: Any) -> dict[PortKey, FilteredPort]:
     sources = frozenset(
-        Source(mac(number), ip_network(prefix))
+        AllowedSource(mac(number), ip_network(prefix))
         for prefix in (f"10.0.0.{number}", f"fe80::f816:3eff:fe00:{number:x}")
     )
     value = FilteredPort(

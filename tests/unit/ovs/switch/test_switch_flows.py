@@ -5,9 +5,9 @@ from ipaddress import ip_address, ip_network
 import pytest
 
 from netfw import flows as of
-from netfw.drivers.addition import SwitchAddition
-from netfw.drivers.claim import Claim, Place, TableClaim
-from netfw.drivers.source import Source
+from netfw.drivers.allowed_source import AllowedSource
+from netfw.drivers.contribution import SwitchContribution
+from netfw.drivers.pipeline_grant import GrantRequest, PipelineHook, TableRequest
 from netfw.model.address import Mac
 from netfw.model.segment import NetworkType, Provider
 from netfw.ovs.openflow import encode_flows
@@ -29,13 +29,13 @@ from netfw_drivers.ovs.switch_members import Receiver
 MAC = Mac("fa:16:3e:00:00:01")
 PLAIN = Layout()
 WATCHED = Layout().granted(
-    Claim(
+    GrantRequest(
         owner="ears",
         tables=(
-            TableClaim(name="from", place=Place.FROM_PORT),
-            TableClaim(name="to", place=Place.TO_PORT),
-            TableClaim(name="sent", place=Place.SENT),
-            TableClaim(name="dropped", place=Place.DROPPED),
+            TableRequest(name="from", place=PipelineHook.FROM_PORT),
+            TableRequest(name="to", place=PipelineHook.TO_PORT),
+            TableRequest(name="sent", place=PipelineHook.SENT),
+            TableRequest(name="dropped", place=PipelineHook.DROPPED),
         ),
     )
 )
@@ -43,14 +43,14 @@ VLAN = Provider(network_type=NetworkType.VLAN, physical_network="p", segmentatio
 FLAT = Provider(network_type=NetworkType.FLAT, physical_network="p")
 SOURCES = frozenset(
     {
-        Source(MAC, ip_network("10.0.0.1/32")),
-        Source(MAC, ip_network("fd00::1/128")),
-        Source("fa:16:3e:00:00:02", ip_network("0.0.0.0/0")),
+        AllowedSource(MAC, ip_network("10.0.0.1/32")),
+        AllowedSource(MAC, ip_network("fd00::1/128")),
+        AllowedSource("fa:16:3e:00:00:02", ip_network("0.0.0.0/0")),
     }
 )
 
 
-def port(guard: frozenset[Source] | None = None, layout: Layout = PLAIN) -> WiredPort:
+def port(guard: frozenset[AllowedSource] | None = None, layout: Layout = PLAIN) -> WiredPort:
     return WiredPort(number=5, vlan=7, mac=MAC, guard=guard, layout=layout)
 
 
@@ -123,10 +123,10 @@ def test_extensions_see_what_the_firewall_has_let_through():
     assert "table=91, priority=0 actions=resubmit(,94)" in plain
     assert "table=92, priority=0 actions=output:NXM_NX_REG8[0..15]" in plain
     steps = {step.place: step for step in WATCHED.steps}
-    assert f"table=91, priority=0 actions=resubmit(,{steps[Place.SENT].table})" in watched
-    assert f"table=92, priority=0 actions=resubmit(,{steps[Place.TO_PORT].table})" in watched
-    assert f"table={steps[Place.TO_PORT].hop}, priority=0 actions=resubmit(,64)" in watched
-    for place, after in ((Place.FROM_PORT, 30), (Place.SENT, 94)):
+    assert f"table=91, priority=0 actions=resubmit(,{steps[PipelineHook.SENT].table})" in watched
+    assert f"table=92, priority=0 actions=resubmit(,{steps[PipelineHook.TO_PORT].table})" in watched
+    assert f"table={steps[PipelineHook.TO_PORT].hop}, priority=0 actions=resubmit(,64)" in watched
+    for place, after in ((PipelineHook.FROM_PORT, 30), (PipelineHook.SENT, 94)):
         hop = f"table={steps[place].hop}, priority=0 actions=ct_clear,resubmit(,{after})"
         assert hop in watched
     for layout in (PLAIN, WATCHED):
@@ -178,7 +178,7 @@ def test_broadcast_goes_to_the_chunks_of_a_network_and_then_to_other_hosts():
 
 @pytest.mark.spec("L2-25")
 def test_what_is_delivered_is_shown_to_the_extensions_that_want_to_see_it():
-    (entry,) = (step.table for step in WATCHED.steps if step.place is Place.TO_PORT)
+    (entry,) = (step.table for step in WATCHED.steps if step.place is PipelineHook.TO_PORT)
     (chunk,) = texts(integration.chunk_flows(7, 0, receivers(5, 6), WATCHED))
     assert chunk.endswith(
         f"load:0x5->NXM_NX_REG8[0..15],resubmit(,{entry}),"
@@ -338,7 +338,7 @@ def test_an_extension_may_say_itself_what_happens_to_the_rest():
     grant = WATCHED.grants["ears"]
     number = grant.tables["from"].number
     own = of.Flow(table=number, priority=0, match=of.ANYTHING, cookie=grant.cookie)
-    addition = SwitchAddition(owner="ears", flows=(own,))
+    addition = SwitchContribution(owner="ears", flows=(own,))
     flows = list(integration.extension_flows(grant, addition))
     assert [flow for flow in flows if flow.table == number] == [own]
     assert len({flow.identity for flow in flows}) == len(flows) == 4

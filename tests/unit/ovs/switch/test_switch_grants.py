@@ -3,20 +3,22 @@
 import pytest
 
 from netfw import flows as of
-from netfw.drivers.addition import SwitchAddition
-from netfw.drivers.claim import BitsClaim, Claim, Place, TableClaim
+from netfw.drivers.contribution import SwitchContribution
+from netfw.drivers.pipeline_grant import GrantRequest, PipelineHook, RegisterRequest, TableRequest
 from netfw.errors import ConfigError, InvalidInput, NotSupported
 from netfw.flows.learn import Lesson
 from netfw_drivers.ovs.grants import Layout, trespass
 from netfw_drivers.ovs.pipeline import OWNER_MASK, SPACE_MASK, SWITCH_SPACE
 
 
-def claim(owner: str, *places: Place | None, bits: int = 0) -> Claim:
-    tables = tuple(TableClaim(name=f"t{n}", place=place) for n, place in enumerate(places))
-    return Claim(owner=owner, tables=tables, registers=(BitsClaim("bits", bits),) if bits else ())
+def claim(owner: str, *places: PipelineHook | None, bits: int = 0) -> GrantRequest:
+    tables = tuple(TableRequest(name=f"t{n}", place=place) for n, place in enumerate(places))
+    return GrantRequest(
+        owner=owner, tables=tables, registers=(RegisterRequest("bits", bits),) if bits else ()
+    )
 
 
-def walk(layout: Layout, place: Place) -> list[int]:
+def walk(layout: Layout, place: PipelineHook) -> list[int]:
     """The tables that a packet meets that no extension says anything of."""
     hops = {hop: after for _, hop, after in layout.hops()}
     thens = {t.number: t.then for g in layout.grants.values() for t in g.tables.values()}
@@ -28,20 +30,28 @@ def walk(layout: Layout, place: Place) -> list[int]:
 
 @pytest.mark.spec("L2-25")
 def test_extensions_of_one_place_are_met_in_the_order_of_the_configuration():
-    layout = Layout().granted(claim("a", Place.FROM_PORT)).granted(claim("b", Place.FROM_PORT))
-    assert walk(layout, Place.FROM_PORT) == [100, 101, 102, 103, 30]
-    assert layout.grants["a"] == Layout().granted(claim("a", Place.FROM_PORT)).grants["a"]
+    layout = (
+        Layout()
+        .granted(claim("a", PipelineHook.FROM_PORT))
+        .granted(claim("b", PipelineHook.FROM_PORT))
+    )
+    assert walk(layout, PipelineHook.FROM_PORT) == [100, 101, 102, 103, 30]
+    assert layout.grants["a"] == Layout().granted(claim("a", PipelineHook.FROM_PORT)).grants["a"]
 
 
 def test_without_extensions_packets_go_straight_on():
-    assert walk(Layout(), Place.FROM_PORT) == [30]
-    assert walk(Layout(), Place.SENT) == [94]
+    assert walk(Layout(), PipelineHook.FROM_PORT) == [30]
+    assert walk(Layout(), PipelineHook.SENT) == [94]
     assert not Layout().delivers
 
 
 def test_what_is_delivered_passes_both_places_and_then_leaves():
-    layout = Layout().granted(claim("a", Place.RECEIVED)).granted(claim("b", Place.TO_PORT))
-    assert walk(layout, Place.TO_PORT) == [102, 103, 100, 101, 64]
+    layout = (
+        Layout()
+        .granted(claim("a", PipelineHook.RECEIVED))
+        .granted(claim("b", PipelineHook.TO_PORT))
+    )
+    assert walk(layout, PipelineHook.TO_PORT) == [102, 103, 100, 101, 64]
     assert layout.delivers
 
 
@@ -69,13 +79,13 @@ def test_bits_of_one_claim_are_in_one_register_and_nobody_elses():
 
 def test_what_a_switch_has_not_is_refused():
     with pytest.raises(NotSupported, match="meters"):
-        Layout().granted(Claim(owner="a", meters=1))
+        Layout().granted(GrantRequest(owner="a", meters=1))
     with pytest.raises(ConfigError, match="two extensions are called a"):
-        Layout().granted(claim("a")).granted(claim("a", Place.SENT))
+        Layout().granted(claim("a")).granted(claim("a", PipelineHook.SENT))
 
 
 def test_an_addition_may_go_on_where_its_grant_says_and_write_what_it_has():
-    layout = Layout().granted(claim("a", Place.FROM_PORT, bits=4))
+    layout = Layout().granted(claim("a", PipelineHook.FROM_PORT, bits=4))
     grant = layout.grants["a"]
     table = grant.tables["t0"]
     assert table.then is not None
@@ -87,7 +97,7 @@ def test_an_addition_may_go_on_where_its_grant_says_and_write_what_it_has():
         actions=(of.load(mark, 1), of.goto(table.then), of.output(7)),
         cookie=grant.cookie | 77,
     )
-    assert trespass(SwitchAddition(owner="a", flows=(flow,)), layout) is None
+    assert trespass(SwitchContribution(owner="a", flows=(flow,)), layout) is None
 
 
 NETWORK = of.RegisterField(6, 0, 11, "not its own")
@@ -96,16 +106,16 @@ IN_PORT = of.Bits(of.FIELD["in_port"], 0, 15)
 
 
 def lesson(*lessons: Lesson, table: int = 100) -> of.Learn:
-    cookie = Layout().granted(claim("a", Place.FROM_PORT, bits=20)).grants["a"].cookie
+    cookie = Layout().granted(claim("a", PipelineHook.FROM_PORT, bits=20)).grants["a"].cookie
     return of.learn(table, of.learn_match(of.FIELD["eth_src"]), *lessons, cookie=cookie)
 
 
 def verdict(*actions: of.Action) -> object:
     """What is said to an extension that has table 100 and 20 bits, and does this."""
-    layout = Layout().granted(claim("a", Place.FROM_PORT, bits=20))
+    layout = Layout().granted(claim("a", PipelineHook.FROM_PORT, bits=20))
     cookie = layout.grants["a"].cookie
     flow = of.Flow(table=100, priority=1, match=of.ipv4(), actions=actions, cookie=cookie)
-    return trespass(SwitchAddition(owner="a", flows=(flow,)), layout)
+    return trespass(SwitchContribution(owner="a", flows=(flow,)), layout)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 import pytest
 from attrs import evolve
 
-from netfw.drivers.source import Source
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.switch_values import Admission, Flood, FloodKey, SwitchKey, SwitchValue
 from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
 from netfw.ovs.openflow.book import FlowBook
@@ -236,7 +236,7 @@ def test_a_live_port_on_hold_stays_filtered_or_not(ground: Scene, before: bool):
 
 @pytest.mark.spec("FW-05", "FW-09")
 def test_a_live_port_on_hold_stays_guarded_until_a_firewall_guards_it(ground: Scene):
-    guard = frozenset({Source("fa:16:3e:00:00:01", IPv4Network("10.0.0.1/32"))})
+    guard = frozenset({AllowedSource("fa:16:3e:00:00:01", IPv4Network("10.0.0.1/32"))})
 
     def is_guarded() -> bool:
         return bool(ground.database.admissions[5] & GUARDED_PORT)

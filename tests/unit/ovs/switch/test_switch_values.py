@@ -5,8 +5,8 @@ from ipaddress import ip_address
 import pytest
 
 from netfw.drivers.firewall import FirewallDriver
-from netfw.drivers.host import LocalHost
-from netfw.drivers.loader import create
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Endpoint
 from netfw.errors import ConfigError

@@ -8,7 +8,7 @@ from netfw.model.address import IpNetwork, Mac, no_scope
 
 
 @frozen
-class Source:
+class AllowedSource:
     """A MAC address together with the addresses it may be used with."""
 
     mac: Mac = field(converter=Mac)

@@ -13,7 +13,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-def converge_contained(driver: HostDriver[K, V], update: Update[K, V]) -> Outcome[K]:
+def converge_isolated(driver: HostDriver[K, V], update: Update[K, V]) -> Outcome[K]:
     """Converge, whatever the driver raises; the driver is not troubled with an empty update.
 
     An error that netfw knows concerns every key that was asked for.  An unknown one is a defect

@@ -6,7 +6,9 @@ with its distribution and the reason, early, and the others go on.
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -16,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar, ca
 
 from attrs import frozen
 
+import netfw.drivers
 from netfw.drivers.base import Driver, Host, Kind
-from netfw.drivers.signatures import mismatches
+from netfw.drivers.registry.signatures import mismatches
 from netfw.errors import (
     ConfigError,
     DriverError,
@@ -26,6 +29,18 @@ from netfw.errors import (
     NetfwError,
     nearest,
 )
+
+
+def all_contracts() -> list[type[Driver]]:
+    """Every contract of netfw, by the name of its entry-point group."""
+    found = {
+        member.GROUP: member
+        for module in pkgutil.iter_modules(netfw.drivers.__path__, "netfw.drivers.")
+        for member in vars(importlib.import_module(module.name)).values()
+        if isinstance(member, type) and issubclass(member, Driver) and "GROUP" in vars(member)
+    }
+    return [found[group] for group in sorted(found)]
+
 
 if TYPE_CHECKING:
     from oslo_config.cfg import Opt
@@ -108,7 +123,6 @@ def catalogue(kind: Kind[D]) -> Iterator[Installed[D]]:
 
 def list_opts() -> list[tuple[str, Sequence[Opt]]]:
     """The options of every driver that can be loaded, under its name: for the sample generator."""
-    from netfw.drivers.contracts import all_contracts
 
     return [
         (found.name, found.driver.OPTIONS)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import logging
 import threading
 
+from netfw.drivers.support.thread_pool import BoundedThreadPool, InFlight
 from netfw.drivers.transport import Caller, Handler, Listener, Message
-from netfw.drivers.workers import Activity, Workers
 from netfw.errors import BackendBroken, BackendUnavailable, Conflict, NetfwError
 
 LOG = logging.getLogger(__name__)
 
 
-class Desk:
+class HandlerRegistry:
     """Answers requests by the handler of their topic."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._handlers: dict[str, tuple[Handler, Activity]] = {}
+        self._handlers: dict[str, tuple[Handler, InFlight]] = {}
 
     def serves(self, topic: str) -> bool:
         """Whether there is a handler for *topic*."""
@@ -28,19 +28,19 @@ class Desk:
         """Whether there is no handler at all."""
         return not self._handlers
 
-    def add(self, topic: str, handler: Handler) -> Activity:
+    def add(self, topic: str, handler: Handler) -> InFlight:
         """Have *handler* answer what is asked about *topic*, until the activity ends.
 
         :raises Conflict: it has a handler already.
         """
-        activity = Activity()
+        activity = InFlight()
         with self._lock:
             if topic in self._handlers:
                 raise Conflict(f"{topic} is served already: stop that first")
             self._handlers[topic] = handler, activity
         return activity
 
-    def remove(self, topic: str, activity: Activity) -> bool:
+    def remove(self, topic: str, activity: InFlight) -> bool:
         """Have requests about *topic* refused from now on, and wait for those under way.
 
         ``False``: it was called by the handler itself, and did not wait.
@@ -82,12 +82,12 @@ class Desk:
             activity.end()
 
 
-class Ear:
+class CoalescingSubscriber:
     """One listener and the last hint that it has not heard yet."""
 
-    def __init__(self, topic: str, listener: Listener, thread: Workers) -> None:
+    def __init__(self, topic: str, listener: Listener, thread: BoundedThreadPool) -> None:
         self.topic, self._listener, self._thread = topic, listener, thread
-        self.activity = Activity()
+        self.activity = InFlight()
         self._lock = threading.Lock()
         self._unheard: Message | None = None
 

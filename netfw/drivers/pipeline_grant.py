@@ -14,7 +14,7 @@ from attrs import field, frozen
 from netfw.model.device_names import check_device_name
 
 
-class Place(enum.StrEnum):
+class PipelineHook(enum.StrEnum):
     """Where on its way a packet is led through an extension's table."""
 
     FROM_PORT = "from-port"
@@ -31,16 +31,16 @@ class Place(enum.StrEnum):
 
 
 @frozen(kw_only=True)
-class TableClaim:
+class TableRequest:
     """A table of the extension's own."""
 
     name: str
-    place: Place | None = None
+    place: PipelineHook | None = None
     """Where packets enter it; ``None``: only from the extension's own tables."""
 
 
 @frozen
-class BitsClaim:
+class RegisterRequest:
     """Some bits that travel with a packet: in a register, or in a router's mark."""
 
     name: str
@@ -53,13 +53,13 @@ class BitsClaim:
 
 
 @frozen(kw_only=True)
-class Claim:
+class GrantRequest:
     """Everything one extension needs, known before the first resource is."""
 
     owner: str = field()
-    tables: tuple[TableClaim, ...] = ()
-    registers: tuple[BitsClaim, ...] = ()
-    marks: tuple[BitsClaim, ...] = ()
+    tables: tuple[TableRequest, ...] = ()
+    registers: tuple[RegisterRequest, ...] = ()
+    marks: tuple[RegisterRequest, ...] = ()
     meters: int = 0
     """How many meters for each port."""
 
@@ -80,7 +80,7 @@ class TableGrant:
 
     number: int
     then: int | None
-    """The table to go on to; ``None`` after ``Place.DROPPED``: the packet ends there."""
+    """The table to go on to; ``None`` after ``PipelineHook.DROPPED``: the packet ends there."""
 
 
 @frozen(kw_only=True)

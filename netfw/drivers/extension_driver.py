@@ -15,7 +15,7 @@ from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.wire import CODECS
 
 
-class ExtraStore(Protocol):
+class AttributeStore(Protocol):
     """Where a driver's attributes are kept, in the transaction of the caller.
 
     What belongs to a resource is gone with it, without the driver's doing.
@@ -65,7 +65,7 @@ class ExtensionDriver(Driver):
         """
         return change.resource
 
-    def store_attributes(self, change: Change, asked: Body, store: ExtraStore) -> None:
+    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
         """Store the attributes that are no fields of the model, as a request named them.
 
         Unless a driver does otherwise, just that: of a new resource with the declared defaults.
@@ -91,7 +91,7 @@ class ExtensionDriver(Driver):
             and (each.nullable or each.default is not None)
         }
 
-    def extend(self, kind: Kind, ids: Sequence[UUID], store: ExtraStore) -> Mapping[UUID, Body]:
+    def extend(self, kind: Kind, ids: Sequence[UUID], store: AttributeStore) -> Mapping[UUID, Body]:
         """Attributes of these resources that are worked out when they are shown.
 
         An exception makes the attributes of this driver absent from the answer, and is logged.

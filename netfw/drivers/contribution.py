@@ -12,7 +12,7 @@ from netfw.model.qos import QosRule
 
 
 @frozen(kw_only=True)
-class SwitchAddition:
+class SwitchContribution:
     """Flows in the tables of its grant, and what the port it is for may take of the wire.
 
     The switch driver knows how its backend limits, guarantees and marks.
@@ -68,7 +68,7 @@ class AddressQos:
 
 
 @frozen(kw_only=True)
-class RouterAddition:
+class RouterContribution:
     """Rules, addresses of the gateway's device, and what addresses may take of it."""
 
     owner: str

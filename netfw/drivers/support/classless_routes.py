@@ -26,7 +26,7 @@ def told_gateway(subnet: Subnet) -> IpAddress | None:
     return subnet.gateway or next(asked, None)
 
 
-def told_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
+def advertised_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
     """What instances of *subnet* are told: all routes or none, the default one included, since
     whoever is told any does not look at the gateway (RFC 3442).
 
@@ -47,9 +47,9 @@ def told_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
     return (*told, *default) if told else ()
 
 
-def untold_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
+def omitted_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
     """Those of the subnet's own for which there is no room: whoever serves it says so."""
-    told = told_routes(network, subnet)
+    told = advertised_routes(network, subnet)
     by_another = (_EVERYWHERE, *(each.destination for each in told))
     return tuple(each for each in subnet.host_routes if each.destination not in by_another)
 

@@ -12,9 +12,9 @@ from uuid import UUID
 
 from attrs import evolve
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, Member, Rules
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
-from netfw.drivers.source import Source
 from netfw.errors import InvalidInput
 from netfw.model.address import Mac, unscoped
 from netfw.model.device_names import check_device_name
@@ -25,12 +25,12 @@ Fault = tuple[str, str]
 _KINDS = {PortKey: FilteredPort, GroupKey: Rules, Member: Member}
 
 
-def refusal(key: object, value: object) -> InvalidInput | None:
+def validation_error(key: object, value: object) -> InvalidInput | None:
     """Why *value* can not be had under *key*; ``None``: it can."""
     return _refusal(dict([*_key_faults(key), *_faults(key, value)]))
 
 
-def key_refusal(key: object) -> InvalidInput | None:
+def key_validation_error(key: object) -> InvalidInput | None:
     """Why nothing can be held under *key*; ``None``: it can."""
     return _refusal(dict(_key_faults(key)))
 
@@ -72,7 +72,7 @@ def _port_faults(port: FilteredPort) -> Iterator[Fault]:
         yield from _id_faults("groups", group)
     sources: frozenset[object] = frozenset(port.sources)
     for source in sources:
-        if isinstance(source, Source):
+        if isinstance(source, AllowedSource):
             yield from _mac_faults("sources", source.mac)
             yield from _prefix_faults("sources", source.prefix)
         else:

@@ -12,7 +12,7 @@ LOG = logging.getLogger(__name__)
 Task = Callable[[], None]
 
 
-class Workers:
+class BoundedThreadPool:
     """Runs tasks in at most *threads* threads; at most *queue* tasks wait."""
 
     def __init__(self, name: str, threads: int, queue: int) -> None:
@@ -72,7 +72,7 @@ class Workers:
             return self._tasks.popleft() if self._tasks else None
 
 
-class Activity:
+class InFlight:
     """Who is at work for a registration, so that its end can be waited for."""
 
     def __init__(self) -> None:

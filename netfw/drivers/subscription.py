@@ -32,7 +32,7 @@ def _services(services: Iterable[Service]) -> frozenset[Service]:
 
 
 @frozen
-class Interest:
+class Subscription:
     """Who asks, and for what; which resources that concerns follows from the resources."""
 
     host: str = field(validator=checked_by(check_host))

@@ -1,0 +1,1 @@
+"""Find, check and load drivers by entry point."""

@@ -1,0 +1,1 @@
+"""Code that driver authors may use; no part of a contract."""
