@@ -27,9 +27,9 @@ from netfw.linux.iptables import (
     ChainKey,
     Family,
     Iptables,
+    IptablesBinaries,
     Jump,
     Rule,
-    Tool,
     match,
 )
 from netfw.plan import Update
@@ -73,7 +73,7 @@ def _sets() -> Figure:
 
 
 def _all_rules(backend: Backend) -> Figure:
-    wanted, text, tool = Update(_chains()), _text(), Tool(backend)
+    wanted, text, tool = Update(_chains()), _text(), IptablesBinaries(backend)
 
     def raw(space: str) -> Callable[[], object]:
         return lambda: _restore(space, backend, text)
@@ -98,7 +98,7 @@ def _one_chain(backend: Backend) -> Figure:
         return lambda: _restore(space, backend, text)
 
     def ours(space: str) -> Callable[[], object]:
-        tables = Iptables("nfw", namespace=space, tool=Tool(backend))
+        tables = Iptables("nfw", namespace=space, tool=IptablesBinaries(backend))
         tables.converge(everything)
         return lambda: tables.converge(Update(changed))
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.figure import Figure, ratio
 from netfw.linux import netns
-from netfw.linux.network import Network
-from netfw.linux.operations import (
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import (
     AddAddress,
     AddRoute,
     AddRule,
@@ -24,7 +24,7 @@ from netfw.linux.operations import (
     SetMtu,
     SetUp,
 )
-from netfw.linux.values import Address, Rule, route
+from netfw.linux.ip.values import Address, Rule, route
 from netfw.testing.lab import sandbox
 
 TARGET = 1.5
@@ -80,9 +80,9 @@ def _by_ip(name: str) -> None:
 def _by_netfw(name: str) -> None:
     outer = _outer(name)
     netns.create(name)
-    with Network() as here:
+    with NetlinkClient() as here:
         here.apply([AddVeth(name=outer, peer="e0", peer_namespace=name), SetUp(outer)])
-    with Network(name) as there:
+    with NetlinkClient(name) as there:
         there.apply(_OPERATIONS)
 
 
@@ -110,7 +110,7 @@ def _result(way: Callable[[str], None]) -> str:
 def _remove(name: str) -> None:
     """The kernel takes namespaces apart later: wait, or the next round pays for it."""
     netns.delete(name)
-    with Network() as here:
+    with NetlinkClient() as here:
         while _outer(name) in here.links():
             time.sleep(0.005)
 

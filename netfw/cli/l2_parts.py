@@ -21,7 +21,7 @@ from netfw.drivers.l2_extension import L2Extension
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.switch import SwitchDriver
 from netfw.errors import ConfigError
-from netfw.linux.local_address import is_local
+from netfw.linux.sockets.local_address import is_local
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts, Opt

@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import socket
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +20,27 @@ from attrs import frozen
 
 from netfw.errors import Conflict, NotFound
 from netfw.linux import syscalls
-from netfw.linux.failure import translate
-from netfw.linux.loopback import raise_loopback
-from netfw.linux.worker import Worker
+from netfw.linux.errno_errors import error_from_errno
+from netfw.linux.netns import raise_loopback
+from netfw.linux.netns_thread import NetnsThread
 from netfw.model.device_names import check_namespace_name
+
+_SIOCGIFFLAGS = 0x8913
+_SIOCSIFFLAGS = 0x8914
+_IFF_UP = 0x1
+_REQUEST = struct.Struct("16sH22x")
+
+
+def raise_loopback() -> None:
+    """Set ``lo`` up in the namespace of the calling thread.
+
+    :raises OSError: the kernel refused.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        answer = fcntl.ioctl(control, _SIOCGIFFLAGS, _REQUEST.pack(b"lo", 0))
+        name, flags = _REQUEST.unpack(answer)
+        fcntl.ioctl(control, _SIOCSIFFLAGS, _REQUEST.pack(name, flags | _IFF_UP))
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -96,7 +115,7 @@ def open_namespace(namespace: Namespace) -> int:
     except FileNotFoundError as error:
         raise NotFound(f"there is no network namespace {namespace} ({path})") from error
     except OSError as error:
-        raise translate(error.errno or 0, f"opening {path}", str(error)) from error
+        raise error_from_errno(error.errno or 0, f"opening {path}", str(error)) from error
     if not _refers_to_namespace(descriptor):
         os.close(descriptor)
         raise NotFound(f"{path} does not refer to a network namespace")
@@ -131,7 +150,7 @@ def ensure(name: str) -> bool:
                 return False
             _make(path)
     except OSError as error:
-        raise translate(error.errno or 0, f"ip netns add {name}", str(error)) from error
+        raise error_from_errno(error.errno or 0, f"ip netns add {name}", str(error)) from error
     return True
 
 
@@ -152,7 +171,7 @@ def delete(name: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise translate(error.errno or 0, f"ip netns delete {name}", str(error)) from error
+        raise error_from_errno(error.errno or 0, f"ip netns delete {name}", str(error)) from error
     return True
 
 
@@ -171,14 +190,14 @@ def run_in(
         return there.run(function, *args, **kwargs)
 
 
-def worker(namespace: Namespace) -> Worker:
+def worker(namespace: Namespace) -> NetnsThread:
     """A thread within *namespace*, for several calls; the caller closes it.
 
     :raises NotFound: there is no such namespace.
     :raises BackendBroken: netfw may not enter it.
     """
     path_of(namespace)
-    return Worker(lambda: _enter(namespace), name=f"netns-{namespace or 'own'}")
+    return NetnsThread(lambda: _enter(namespace), name=f"netns-{namespace or 'own'}")
 
 
 def _enter(namespace: Namespace) -> None:
@@ -188,7 +207,7 @@ def _enter(namespace: Namespace) -> None:
         try:
             syscalls.setns(descriptor, syscalls.CLONE_NEWNET)
         except OSError as error:
-            raise translate(error.errno or 0, f"entering {namespace}", str(error)) from error
+            raise error_from_errno(error.errno or 0, f"entering {namespace}", str(error)) from error
 
 
 @contextmanager
@@ -256,7 +275,7 @@ def _share(directory: str) -> None:
 def _make(path: Path) -> None:
     os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o000))
     try:
-        with Worker(lambda: syscalls.unshare(syscalls.CLONE_NEWNET), name="netns-new") as new:
+        with NetnsThread(lambda: syscalls.unshare(syscalls.CLONE_NEWNET), name="netns-new") as new:
             new.run(raise_loopback)
             new.run(syscalls.mount, str(_OWN), str(path), syscalls.MS_BIND)
     except BaseException:

@@ -11,7 +11,7 @@ import pwd
 from contextlib import suppress
 from pathlib import Path
 
-from netfw.linux.rights import Right, may
+from netfw.linux.fs.permissions import Right, has_permission
 
 USUAL = "nobody"
 """Whom dnsmasq was built to run as, if it is not told."""
@@ -33,7 +33,9 @@ def why_unreachable(directory: Path, user: str | None) -> str | None:
         groups.add(grp.getgrnam(_GROUP).gr_gid)
     path = directory.resolve()
     for each in (*reversed(path.parents), path):
-        if each.is_dir() and not may(each, Right.SEARCH, user=account.pw_uid, groups=groups):
+        if each.is_dir() and not has_permission(
+            each, Right.SEARCH, user=account.pw_uid, groups=groups
+        ):
             return (
                 f"dnsmasq runs as {account.pw_name}, who may not pass {each} on the way to "
                 f"{directory}: chmod o+x {each}, or change dhcp_confs or dnsmasq_user"

@@ -10,7 +10,7 @@ from attrs import define, field
 
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.linux.files import list_directory, read_file
+from netfw.linux.fs.atomic_files import list_directory, read_file
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.entries import read_host
 from netfw_drivers.dnsmasq.files import Files

@@ -11,7 +11,7 @@ from uuid import UUID
 from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.keys import NetworkKey
 from netfw.errors import NetfwError, NotFound
-from netfw.linux.station import Guard, Station, Stations
+from netfw.linux.service_netns import DriftMonitor, ServiceNetns, ServiceNetnsExecutor
 from netfw.model.device_names import DHCP_NAMESPACE, dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.book import id_of
@@ -33,12 +33,12 @@ class Devices:
 
     def __init__(
         self,
-        stations: Stations,
+        stations: ServiceNetnsExecutor,
         served_from: Callable[[PortId], NetworkId | None],
         tell: Callable[[Event], None],
     ) -> None:
         self._served_from, self._tell = served_from, tell
-        self._guard = Guard(stations, self._spoilt)
+        self._guard = DriftMonitor(stations, self._spoilt)
         self._lock = threading.Lock()
         self._busy: set[NetworkId] = set()
         self._changed: set[NetworkId] = set()
@@ -55,7 +55,7 @@ class Devices:
             networks -= self._busy
         self._ask(networks)
 
-    def keep(self, network: NetworkId, station: Station) -> None:
+    def keep(self, network: NetworkId, station: ServiceNetns) -> None:
         """*network* is served as it should be, until the driver is at work at it again."""
         try:
             self._guard.watch(station)

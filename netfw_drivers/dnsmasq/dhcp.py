@@ -27,12 +27,12 @@ from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import Conflict, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
-from netfw.linux.files import size_of, why_not_writable
-from netfw.linux.inotify import why_scarce
+from netfw.linux.fs.atomic_files import size_of, write_problem
+from netfw.linux.fs.directory_lock import DirectoryLock
+from netfw.linux.fs.inotify import instance_limit_problem
 from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Running, Supervisor, why_missing
 from netfw.linux.process import ProcessDied as Died
-from netfw.linux.station import Stations
-from netfw.linux.tenure import Tenure
+from netfw.linux.service_netns import ServiceNetnsExecutor
 from netfw.model.device_names import DHCP_NAMESPACE, dhcp_namespace
 from netfw.model.ids import NetworkId
 from netfw.plan import Outcome, Plan, Stage, Update
@@ -88,14 +88,16 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         on_death: OnDeath = OnDeath.RESPAWN,
         check_interval: float = 60.0,
     ) -> None:
-        self._interface, self._stations = interface, Stations(interface)
+        self._interface, self._stations = interface, ServiceNetnsExecutor(interface)
         self._settings = settings
         self._terms = Terms(settings=settings, device_name=interface.device_name, on_death=on_death)
         self._backoff = Backoff(most=check_interval)
         self._book = Book(self._terms)
         self._workshop = Workshop(self._book, self._processes, settings)
         self._lock = threading.Lock()
-        self._tenure = Tenure(settings.confs, "dhcp_confs", begin=self._begin, tell=self._tell)
+        self._tenure = DirectoryLock(
+            settings.confs, "dhcp_confs", begin=self._begin, tell=self._tell
+        )
         self._supervisor: Supervisor | None = None
         self._watched: set[NetworkId] = set()
         expect_answer = settings.config_file is None
@@ -122,12 +124,12 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
     def faults(self) -> tuple[str, ...]:
         command = why_missing(self._settings.command, COMMAND)
         missing = (command, *map(why_missing, ("dhcp_release", "dhcp_release6")))
-        confs = why_not_writable(self._settings.confs)
+        confs = write_problem(self._settings.confs)
         advice = f"{confs}: correct dhcp_confs, or run as a user who may" if confs else None
         closed = why_unreachable(self._settings.confs, self._settings.user)
         told = map(self._book.desired_network, sorted(self._book.desired_networks(), key=str))
         short = (why for network in told if network for why in shortcomings(network))
-        scarce = None if confs else why_scarce(len(self._book.on_disk()))
+        scarce = None if confs else instance_limit_problem(len(self._book.on_disk()))
         faults = (*missing, advice, closed, scarce, *short)
         return tuple(fault for fault in faults if fault is not None)
 

@@ -10,8 +10,8 @@ from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.errors import InvalidInput, NetfwError
 from netfw.linux.process.program import Program
-from netfw.linux.station.plan import plan_station
-from netfw.linux.station.values import FoundStation
+from netfw.linux.service_netns.plan import plan_service_netns
+from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.device_names import dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
 from netfw.plan import Operation, Stage
@@ -138,8 +138,8 @@ class Draft:
         except InvalidInput as error:
             self.refused[self._owner] = error
             return
-        there = self.found.station or FoundStation(netns=wanted.netns)
-        self._station = plan_station(self._owner, wanted, there)
+        there = self.found.station or ObservedNetns(netns=wanted.netns)
+        self._station = plan_service_netns(self._owner, wanted, there)
         self._program = recipe.program
         self._digest = self._program.digest()
         self._text, self._value = recipe.text, network

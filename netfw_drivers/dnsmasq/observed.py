@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from attrs import define, field, frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
-from netfw.linux.station.values import FoundStation
+from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.entries import NOBODY, HostEntry, claims, read_host
 from netfw_drivers.dnsmasq.hosts import is_tagged
@@ -100,7 +100,7 @@ class FoundNetwork:
     told: DhcpNetwork | None = None
     ports: Mapping[PortId, DhcpPort] = field(factory=dict)
     """Those that the driver was told, waiting ones included."""
-    station: FoundStation | None = None
+    station: ObservedNetns | None = None
     """``None``: there is none, or nothing is asked of the network itself."""
     process: str | None = None
     """The digest of the program that runs, in the namespace that has the name; ``None``: none."""

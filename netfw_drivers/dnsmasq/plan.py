@@ -21,7 +21,7 @@ from attrs import define, field
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort, DhcpValue
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.errors import NetfwError, OperationRefused
-from netfw.linux.station.plan import plan_removal
+from netfw.linux.service_netns.plan import plan_removal
 from netfw.model.ids import NetworkId, PortId
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.dnsmasq.draft import UNSERVED, Draft, stage

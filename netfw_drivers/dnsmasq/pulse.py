@@ -12,8 +12,8 @@ from itertools import islice
 from attrs import evolve, frozen
 
 from netfw.drivers.dhcp import DhcpNetwork
-from netfw.linux.dns_probe import Server, silent_servers
 from netfw.linux.process import Supervisor, is_asleep
+from netfw.linux.sockets.dns_probe import Server, silent_servers
 from netfw.model.device_names import dhcp_namespace
 from netfw.model.ids import NetworkId
 from netfw_drivers.dnsmasq.steps import process_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from netfw.linux.files import read_file
+from netfw.linux.fs.atomic_files import read_file
 from netfw.linux.process import is_asleep
 
 PATIENCE = 2.0

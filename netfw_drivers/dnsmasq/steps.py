@@ -9,7 +9,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
-from netfw.linux.files import FileChange, RemoveFile, WriteFile
+from netfw.linux.fs.atomic_files import FileChange, RemoveFile, WriteFile
 from netfw.linux.process.program import ProcessKey, Program
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.entries import HostEntry, Lease

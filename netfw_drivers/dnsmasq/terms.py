@@ -9,7 +9,7 @@ from attrs import frozen
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPlace, ServerPort
 from netfw.errors import InvalidInput
 from netfw.linux.process.program import OnDeath, Program
-from netfw.linux.station.values import Station
+from netfw.linux.service_netns.values import ServiceNetns
 from netfw.model.device_names import dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.files import Files
@@ -42,14 +42,14 @@ class Terms:
     def place(self, network: NetworkId, server: ServerPort) -> DhcpPlace:
         return DhcpPlace(netns=dhcp_namespace(network), device=self.device_name(server.id))
 
-    def station(self, id: NetworkId, network: DhcpNetwork) -> Station:
+    def station(self, id: NetworkId, network: DhcpNetwork) -> ServiceNetns:
         """Where the network is served from.
 
         :raises InvalidInput: no machine can have it so.
         """
         place = self.place(id, network.server)
         try:
-            return Station(
+            return ServiceNetns(
                 netns=place.netns,
                 port=network.server.id,
                 device=place.device,

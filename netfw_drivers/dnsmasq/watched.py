@@ -12,7 +12,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from netfw.linux.files import FileChange, WriteFile
+from netfw.linux.fs.atomic_files import FileChange, WriteFile
 from netfw_drivers.dnsmasq.files import Files
 
 _MARK = ".watched"

@@ -10,7 +10,7 @@ from typing import Any, assert_never, cast
 
 from netfw.errors import BackendBroken, NetfwError, OperationRefused
 from netfw.linux import netns
-from netfw.linux.files import (
+from netfw.linux.fs.atomic_files import (
     FileChange,
     RemoveFile,
     WriteFile,
@@ -19,7 +19,7 @@ from netfw.linux.files import (
     read_file,
     remove_directory,
 )
-from netfw.linux.inotify import ADVICE, allow_more_instances
+from netfw.linux.fs.inotify import ADVICE, allow_more_instances
 from netfw.linux.process import Program, Supervisor, run_command, why_missing
 from netfw.model.ids import NetworkId
 from netfw.plan import Operation, Plan, Stage

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from netfw.errors import ConfigError, NetfwError
+from netfw.linux.fs.permissions import Right, has_permission
 from netfw.linux.process import run_command, why_missing
-from netfw.linux.rights import Right, may
 from netfw_drivers.haproxy.account import first_group, group_id, user_id
 from netfw_drivers.haproxy.settings import Settings
 
@@ -57,13 +57,15 @@ def _account(settings: Settings) -> tuple[int, int]:
 def _socket(socket: Path, user: int, group: int) -> Iterator[str]:
     """Whether the proxies can reach the socket, as far as it is there already."""
     for directory in reversed(socket.parents):
-        if directory.exists() and not may(directory, Right.SEARCH, user=user, groups={group}):
+        if directory.exists() and not has_permission(
+            directory, Right.SEARCH, user=user, groups={group}
+        ):
             yield (
                 f"proxies run as user {user} and group {group}, and can not pass {directory} on "
                 f"their way to {socket}: change its mode or owner, or metadata_proxy_group"
             )
             return
-    if socket.exists() and not may(socket, Right.WRITE, user=user, groups={group}):
+    if socket.exists() and not has_permission(socket, Right.WRITE, user=user, groups={group}):
         yield (
             f"proxies run as user {user} and group {group}, and may not write to {socket}: change "
             "the mode that the metadata agent gives it, or metadata_proxy_group"

@@ -20,11 +20,11 @@ from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
-from netfw.linux.failure import translate
-from netfw.linux.listening import listeners, listeners_of, sockets_of
+from netfw.linux.errno_errors import error_from_errno
+from netfw.linux.fs.directory_lock import DirectoryLock
 from netfw.linux.process import OnDeath, ProcessKey, RespawnFailed, Supervisor
 from netfw.linux.process import ProcessDied as SupervisedDied
-from netfw.linux.tenure import Tenure
+from netfw.linux.sockets.tcp_listeners import listeners, listeners_of, sockets_of
 from netfw.model.ids import NetworkId, RouterId
 from netfw.plan import Operation, Outcome, Plan, Update
 from netfw_drivers.haproxy.account import first_group
@@ -64,7 +64,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
     def __init__(self, settings: Settings) -> None:
         self._chosen = settings
         self._lock = threading.Lock()
-        self._tenure = Tenure(
+        self._tenure = DirectoryLock(
             settings.directory, "metadata_proxy_confs", begin=self._begin, tell=self._tell
         )
         self._made: Supervisor | None = None
@@ -282,4 +282,4 @@ def _translated(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise translate(error.errno or 0, what, str(error)) from error
+        raise error_from_errno(error.errno or 0, what, str(error)) from error

@@ -11,8 +11,8 @@ from attrs import field, frozen
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataKey, MetadataProxy
 from netfw.errors import Conflict, InvalidInput, NetfwError, NotFound
-from netfw.linux.listener import Listener
 from netfw.linux.process.program import ProcessKey, Program
+from netfw.linux.sockets.values import Listener
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.haproxy.config import Place, places_of, render_config
 from netfw_drivers.haproxy.settings import Settings

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
-from netfw.linux.ipset.members import full_name, room_for
 from netfw.linux.ipset.operations import ChangeMembers, DropSet, MakeSet, ReplaceSet
 from netfw.linux.ipset.plan import KernelSet
+from netfw.linux.ipset.values import full_name, room_for
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.operations import PutChain
 from netfw.linux.iptables.rule import Rule, Target, render_rule

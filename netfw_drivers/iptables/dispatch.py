@@ -12,7 +12,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from netfw.linux.ebtables.frames import FrameChain, FrameRule
+from netfw.linux.ebtables.chains import FrameChain, FrameRule
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, Family, Jump, Rule, match, target
 from netfw.model.ids import NetworkId, PortId

@@ -10,11 +10,11 @@ from attrs import define, field
 
 from netfw.drivers.firewall import FirewallKey
 from netfw.drivers.keys import GroupKey, PortKey
-from netfw.linux.ebtables.frames import FrameChain
-from netfw.linux.ipset.members import SetKind, room_for
+from netfw.linux.ebtables.chains import FrameChain
 from netfw.linux.ipset.operations import DropSet, MakeSet
 from netfw.linux.ipset.operations import Operation as SetOperation
 from netfw.linux.ipset.plan import KernelSet, plan_members
+from netfw.linux.ipset.values import SetKind, room_for
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.model.ids import PortId, SecurityGroupId

@@ -23,16 +23,16 @@ from netfw.errors import (
     NotFound,
     OperationRefused,
 )
-from netfw.linux import sysctl
 from netfw.linux.conntrack import Connection, Conntrack, Filter
 from netfw.linux.ebtables import Ebtables
+from netfw.linux.ip import sysctl
+from netfw.linux.ip.bridge_ports import read_bridge_masters
+from netfw.linux.ip.operations import SetSysctl
 from netfw.linux.ipset import IpSets
-from netfw.linux.iptables import Backend, Iptables, Tool
+from netfw.linux.iptables import Backend, Iptables, IptablesBinaries
 from netfw.linux.iptables.operations import AddHook, DropChain, DropHook, PutChain, TableChange
 from netfw.linux.iptables.operations import Operation as TableOperation
-from netfw.linux.masters import read_masters
 from netfw.linux.netns import Namespace
-from netfw.linux.operations import SetSysctl
 from netfw.model.address import IpNetwork
 from netfw.plan import Plan, Stage, Update
 from netfw_drivers.iptables.hybrid import HybridPlug
@@ -88,7 +88,9 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         ),
     )
 
-    def __init__(self, tool: Tool | None = None, *, namespace: Namespace = None) -> None:
+    def __init__(
+        self, tool: IptablesBinaries | None = None, *, namespace: Namespace = None
+    ) -> None:
         self._namespace = namespace
         self._tables = Iptables(self.OWNER, namespace=namespace, tool=tool)
         self._sets = IpSets(self.OWNER, namespace=namespace)
@@ -100,7 +102,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
         name = options["iptables_tool"]
-        return cls(Tool(Backend.SYSTEM if name == "system" else Backend(f"-{name}")))
+        return cls(IptablesBinaries(Backend.SYSTEM if name == "system" else Backend(f"-{name}")))
 
     def describe(self) -> DriverInfo:
         return DriverInfo("iptables", _CAPABILITIES)
@@ -191,7 +193,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         if scope is not None and not wanted:
             return {}
         few = scope is not None and len(wanted) < _MANY
-        return read_masters(wanted if few else None, self._namespace)
+        return read_bridge_masters(wanted if few else None, self._namespace)
 
     def _members(self) -> Iterator[Member]:
         for name, held in self._sets.sets.items():

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from netfw.errors import InvalidInput
-from netfw.linux.network import Network
-from netfw.linux.operations import (
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import (
     AddBridge,
     AddVeth,
     DelLink,
@@ -24,8 +24,8 @@ from netfw.linux.operations import (
     SetSysctl,
     SetUp,
 )
-from netfw.linux.parameter import device_parameter
-from netfw.linux.values import Link
+from netfw.linux.ip.sysctl_names import device_parameter
+from netfw.linux.ip.values import Link
 from netfw.model.ids import PortId
 
 _SWITCH_END, _BRIDGE_END, _BRIDGE, _TAP = "qvo", "qvb", "qbr", "tap"
@@ -75,7 +75,7 @@ class HybridPlug:
         return _TAP + self.suffix
 
 
-def make_plug(network: Network, plug: HybridPlug, mtu: int = 1500) -> None:
+def make_plug(network: NetlinkClient, plug: HybridPlug, mtu: int = 1500) -> None:
     """Make of *plug* what is missing: the bridge and the veth pair; and put the tap on, if it is.
 
     Nothing on the Linux bridge speaks for itself: the host has no address there.  Whoever calls
@@ -88,7 +88,7 @@ def make_plug(network: Network, plug: HybridPlug, mtu: int = 1500) -> None:
     network.apply([*plan_plug(plug, mtu, found)])
 
 
-def remove_plug(network: Network, plug: HybridPlug) -> None:
+def remove_plug(network: NetlinkClient, plug: HybridPlug) -> None:
     """Remove the bridge and the veth pair; what is gone already does not matter."""
     network.apply([DelLink(plug.switch_end), DelLink(plug.bridge)])
 

@@ -19,14 +19,14 @@ from attrs import evolve, frozen
 
 from netfw.drivers.firewall import FirewallKey, FirewallValue
 from netfw.drivers.keys import GroupKey
-from netfw.linux.ebtables.frames import FoundChain, plan_frames
+from netfw.linux.ebtables.chains import FoundChain, plan_frames
+from netfw.linux.ip.operations import SetSysctl
 from netfw.linux.ipset.operations import ChangeMembers, DropSet, MakeSet, ReplaceSet
 from netfw.linux.ipset.operations import Operation as SetOperation
 from netfw.linux.ipset.plan import KernelSet
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.operations import AddHook, DropHook, TableChange
 from netfw.linux.iptables.rule import Family, render_rule
-from netfw.linux.operations import SetSysctl
 from netfw.model.ids import PortId, SecurityGroupId
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.iptables.detour import Detour, find_detour

@@ -16,7 +16,7 @@ from uuid import UUID
 from attrs import frozen
 
 from netfw.drivers.firewall import FilteredPort
-from netfw.linux.ebtables.frames import FrameChain, FrameRule
+from netfw.linux.ebtables.chains import FrameChain, FrameRule
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, DROP, RETURN, Family, Jump, Match, Rule, match
 from netfw.model.address import IpNetwork, Mac

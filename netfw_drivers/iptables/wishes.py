@@ -14,9 +14,9 @@ from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Mem
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.drivers.support.firewall_validation import key_validation_error, validation_error
 from netfw.errors import Conflict, InvalidInput, NetfwError, NotSupported
-from netfw.linux.ebtables.frames import FrameChain
-from netfw.linux.ipset.members import SetKind, elements, full_name
+from netfw.linux.ebtables.chains import FrameChain
 from netfw.linux.ipset.plan import KernelSet
+from netfw.linux.ipset.values import SetKind, elements, full_name
 from netfw.model.address import Mac
 from netfw.model.ids import PortId, SecurityGroupId
 from netfw.plan import Update

@@ -16,8 +16,8 @@ from netfw.drivers.interface import Attachment, Device, InterfaceDriver
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import BackendUnavailable, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
-from netfw.linux.network import Network
-from netfw.linux.values import Link
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.values import Link
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.ovs.operations import AddPort, SetColumns
@@ -273,7 +273,7 @@ class _Networks:
     """The networks a plan works in: the host's, and the namespace it is at."""
 
     def __init__(self) -> None:
-        self._open: dict[Place, Network] = {}
+        self._open: dict[Place, NetlinkClient] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -294,15 +294,15 @@ class _Networks:
             raise OperationRefused({operation: str(error)}) from error
 
     @property
-    def home(self) -> Network:
+    def home(self) -> NetlinkClient:
         """The switch's own."""
         return self._network(None)
 
-    def _network(self, place: Place) -> Network:
+    def _network(self, place: Place) -> NetlinkClient:
         if place not in self._open:
             for other in self._open.keys() - {None}:
                 self._open.pop(other).close()
-            self._open[place] = Network(place)
+            self._open[place] = NetlinkClient(place)
         return self._open[place]
 
 
@@ -342,7 +342,7 @@ def _read_links(places: Iterable[Place]) -> dict[Place, dict[str, Link]]:
     found: dict[Place, dict[str, Link]] = {}
     for place in places:
         try:
-            with Network(place) as network:
+            with NetlinkClient(place) as network:
                 found[place] = network.links()
         except NotFound:
             continue
@@ -354,7 +354,7 @@ def _read_named_links(names: Mapping[Place, Iterable[str]]) -> dict[Place, dict[
     found: dict[Place, dict[str, Link]] = {}
     for place, wanted in names.items():
         try:
-            with Network(place) as network:
+            with NetlinkClient(place) as network:
                 links = [network.link(name) for name in wanted]
         except NotFound:
             continue

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from attrs import field, frozen
 
 from netfw.drivers.interface import Attachment
-from netfw.linux.values import Link
+from netfw.linux.ip.values import Link
 from netfw.model.device_names import check_device_name, check_namespace_name, device_name
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb_state import Bridge, Port

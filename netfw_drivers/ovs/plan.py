@@ -24,7 +24,7 @@ from attrs import define, field, frozen
 
 from netfw.drivers.interface import Attachment
 from netfw.errors import Conflict
-from netfw.linux.operations import (
+from netfw.linux.ip.operations import (
     AddVeth,
     DelLink,
     MoveLink,
@@ -34,7 +34,7 @@ from netfw.linux.operations import (
     SetMtu,
     SetUp,
 )
-from netfw.linux.values import Link
+from netfw.linux.ip.values import Link
 from netfw.model.ids import PortId
 from netfw.ovs.operations import (
     REMOVE_AT_ONCE,

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from netfw.linux.operations import AddVeth, DelLink, SetMtu, SetSysctl, SetUp
-from netfw.linux.parameter import device_parameter
-from netfw.linux.values import Link
+from netfw.linux.ip.operations import AddVeth, DelLink, SetMtu, SetSysctl, SetUp
+from netfw.linux.ip.sysctl_names import device_parameter
+from netfw.linux.ip.values import Link
 from netfw.ovs.operations import AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb_state import Port
 from netfw_drivers.ovs.switch_draft import Draft, link, row

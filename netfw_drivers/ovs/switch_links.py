@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from netfw.drivers.base import Host
 from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
-from netfw.linux.network import Network, device_exists
-from netfw.linux.operations import NetworkOperation
-from netfw.linux.values import Link
+from netfw.linux.ip.netlink_client import NetlinkClient, device_exists
+from netfw.linux.ip.operations import NetworkOperation
+from netfw.linux.ip.values import Link
 from netfw.plan import Stage
 
 
@@ -19,7 +19,7 @@ class HostLinks:
     """
 
     def __init__(self) -> None:
-        self._network: Network | None = None
+        self._network: NetlinkClient | None = None
 
     def close(self) -> None:
         if self._network is not None:
@@ -48,9 +48,9 @@ class HostLinks:
         except NetfwError as error:
             raise OperationRefused({operation: str(error)}) from error
 
-    def _opened(self) -> Network:
+    def _opened(self) -> NetlinkClient:
         if self._network is None:
-            self._network = Network()
+            self._network = NetlinkClient()
         return self._network
 
 

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.registry.local_host import LocalHost
-from netfw.linux.iptables import Backend, Tool
+from netfw.linux.iptables import Backend, IptablesBinaries
 from netfw.model.ids import NetworkId
 from netfw.testing.conformance.firewall_lab import BridgeGround
 from netfw.testing.conformance.firewall_world import Seat
@@ -76,7 +76,7 @@ class IptablesGround(BridgeGround):
 
     def __init__(self, host: Host, backend: Backend = Backend.SYSTEM) -> None:
         super().__init__(host)
-        self.tool = Tool(backend)
+        self.tool = IptablesBinaries(backend)
         self.filters = KernelFilters(host, str(backend.value))
 
     def make_driver(self) -> FirewallDriver:
@@ -111,7 +111,7 @@ class HybridGround(OvsGround):
 
     def firewall(self, place: LocalHost) -> FirewallDriver:
         namespace = Path(self.host.place.space("net"))
-        return IptablesHybridFirewallDriver(Tool(Backend.NFT), namespace=namespace)
+        return IptablesHybridFirewallDriver(IptablesBinaries(Backend.NFT), namespace=namespace)
 
     def picture(self) -> frozenset[str]:
         return self.filters.picture()

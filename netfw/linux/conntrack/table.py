@@ -12,7 +12,7 @@ from typing import Self
 from netfw.errors import BackendError, BackendUnavailable, NetfwError
 from netfw.linux.conntrack import codec
 from netfw.linux.conntrack.entry import Connection, Entry, Filter
-from netfw.linux.failure import translate
+from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.netns import Namespace, run_in
 
 _NETLINK_NETFILTER = 12
@@ -36,7 +36,9 @@ class Conntrack:
         try:
             self._socket = _open() if namespace is None else run_in(namespace, _open)
         except OSError as error:
-            raise translate(error.errno or 0, "opening a conntrack socket", str(error)) from error
+            raise error_from_errno(
+                error.errno or 0, "opening a conntrack socket", str(error)
+            ) from error
         self._socket.settimeout(timeout)
 
     def connections(self, wanted: Filter = _ALL) -> tuple[Connection, ...]:
@@ -126,10 +128,10 @@ def _open() -> socket.socket:
 def _translated(error: OSError) -> NetfwError:
     if isinstance(error, TimeoutError):
         return BackendUnavailable("conntrack: the kernel did not answer in time")
-    return translate(error.errno or 0, "conntrack", str(error))
+    return error_from_errno(error.errno or 0, "conntrack", str(error))
 
 
 def _check(number: int) -> None:
     if number:
-        error = translate(number, "conntrack", os.strerror(number))
+        error = error_from_errno(number, "conntrack", os.strerror(number))
         raise error if isinstance(error, BackendError) else BackendUnavailable(str(error))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from netfw.errors import BackendBroken, OperationRefused
-from netfw.linux.ebtables.frames import (
+from netfw.linux.ebtables.chains import (
     FoundChain,
     FrameOperation,
     PutFrameChain,

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from attrs import field, frozen
 
-from netfw.linux.ipset.members import SetKind, full_name
+from netfw.linux.ipset.values import SetKind, full_name
 
 
 @frozen

@@ -13,7 +13,14 @@ from typing import assert_never
 from attrs import define, field
 
 from netfw.errors import Conflict
-from netfw.linux.ipset.members import (
+from netfw.linux.ipset.operations import (
+    ChangeMembers,
+    DropSet,
+    MakeSet,
+    Operation,
+    ReplaceSet,
+)
+from netfw.linux.ipset.values import (
     IpSet,
     SetKind,
     SetType,
@@ -21,13 +28,6 @@ from netfw.linux.ipset.members import (
     full_name,
     normal_element,
     room_for,
-)
-from netfw.linux.ipset.operations import (
-    ChangeMembers,
-    DropSet,
-    MakeSet,
-    Operation,
-    ReplaceSet,
 )
 from netfw.plan import Update
 

@@ -13,9 +13,9 @@ from netfw.errors import (
     NotFound,
     OperationRefused,
 )
-from netfw.linux.ipset.members import IpSet, Member, check_owner, elements
 from netfw.linux.ipset.operations import Operation, render_restore
 from netfw.linux.ipset.plan import KernelSet, parse_save, plan_members, plan_sets, record
+from netfw.linux.ipset.values import IpSet, Member, check_owner, elements
 from netfw.linux.netns import Namespace
 from netfw.linux.process.command import Finished, run_command
 from netfw.plan import Update

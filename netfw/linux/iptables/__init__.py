@@ -1,7 +1,8 @@
 """iptables and ip6tables: rules as values, difference, atomic restore, an owner for each chain."""
 
-from netfw.linux.iptables.argument import Not
+from netfw.linux.iptables.binaries import Backend, IptablesBinaries
 from netfw.linux.iptables.chain import Chain, ChainKey
+from netfw.linux.iptables.quoting import Not
 from netfw.linux.iptables.rule import (
     ACCEPT,
     DROP,
@@ -15,7 +16,6 @@ from netfw.linux.iptables.rule import (
     target,
 )
 from netfw.linux.iptables.tables import Iptables
-from netfw.linux.iptables.tool import Backend, Tool
 
 __all__ = [
     "ACCEPT",
@@ -31,7 +31,7 @@ __all__ = [
     "Not",
     "Rule",
     "Target",
-    "Tool",
+    "IptablesBinaries",
     "match",
     "target",
 ]

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from attrs import field, frozen
 
 from netfw.errors import InvalidInput
-from netfw.linux.iptables.argument import CHAIN_NAME_LENGTH, check_chain_name
+from netfw.linux.iptables.quoting import CHAIN_NAME_LENGTH, check_chain_name
 from netfw.linux.iptables.rule import Family, Rule
 
 BUILTIN: Mapping[str, frozenset[str]] = MappingProxyType(

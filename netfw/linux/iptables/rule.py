@@ -15,7 +15,7 @@ from typing import TypeVar
 from attrs import Attribute, field, frozen
 
 from netfw.errors import InvalidInput
-from netfw.linux.iptables.argument import (
+from netfw.linux.iptables.quoting import (
     Not,
     OptionValue,
     check_argument,

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from netfw.errors import OperationRefused
+from netfw.linux.iptables.binaries import IptablesBinaries
 from netfw.linux.iptables.chain import Chain, ChainKey, check_owner
 from netfw.linux.iptables.mirror import Mirror, parse_save
 from netfw.linux.iptables.operations import PutChain, TableChange
 from netfw.linux.iptables.plan import Unsure, find_unsure, plan_chains
 from netfw.linux.iptables.restore import Complaint, Script, read_complaints, render_restore
 from netfw.linux.iptables.rule import Family, Rule, render_rule
-from netfw.linux.iptables.scratch import Scratch
-from netfw.linux.iptables.tool import Tool
+from netfw.linux.iptables.rule_normalizer import RuleNormalizer
 from netfw.linux.netns import Namespace
 from netfw.plan import Update
 
@@ -34,11 +34,11 @@ class Iptables:
     """
 
     def __init__(
-        self, owner: str, *, namespace: Namespace = None, tool: Tool | None = None
+        self, owner: str, *, namespace: Namespace = None, tool: IptablesBinaries | None = None
     ) -> None:
         check_owner(owner)
         self.owner, self.namespace = owner, namespace
-        self._tool = tool or Tool()
+        self._tool = tool or IptablesBinaries()
         self._mirror = Mirror()
         self._known: set[Family] = set()
         self._spelling: dict[tuple[Family, str], dict[str, str]] = {}
@@ -125,7 +125,7 @@ class Iptables:
             rules.setdefault((each.key.family, each.key.table), {})[each.line] = each.rule
         if not rules:
             return
-        with Scratch(self._tool, self.owner) as scratch:
+        with RuleNormalizer(self._tool, self.owner) as scratch:
             for place, by_line in rules.items():
                 spelled = scratch.normalize(*place, list(by_line.values()))
                 self._spelling.setdefault(place, {}).update(spelled)
@@ -153,7 +153,7 @@ class Iptables:
 
     def _search(self, change: TableChange, why: str) -> dict[object, str]:
         """The table was refused as a whole: find who is to blame, or say that all may be."""
-        with Scratch(self._tool, self.owner) as scratch:
+        with RuleNormalizer(self._tool, self.owner) as scratch:
             for operation in change.operations:
                 if not isinstance(operation, PutChain):
                     continue

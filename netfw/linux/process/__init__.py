@@ -3,16 +3,16 @@
 from netfw.linux.process.command import Finished, run_command, why_missing
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
 from netfw.linux.process.identity import is_asleep
-from netfw.linux.process.keeper import Process, Running
-from netfw.linux.process.program import Backoff, OnDeath, Patience, ProcessKey, Program
-from netfw.linux.process.stranded import end_stranded
+from netfw.linux.process.orphans import kill_in_namespace
+from netfw.linux.process.program import Backoff, OnDeath, ProcessKey, Program, Timeouts
+from netfw.linux.process.state import Process, Running
 from netfw.linux.process.supervisor import Supervisor
 
 __all__ = [
     "Backoff",
     "Finished",
     "OnDeath",
-    "Patience",
+    "Timeouts",
     "Process",
     "ProcessDied",
     "ProcessKey",
@@ -21,7 +21,7 @@ __all__ = [
     "RespawnFailed",
     "Running",
     "Supervisor",
-    "end_stranded",
+    "kill_in_namespace",
     "is_asleep",
     "run_command",
     "why_missing",

@@ -22,7 +22,7 @@ from netfw.errors import (
 from netfw.linux import netns
 from netfw.linux.process.command import not_runnable, run_command
 from netfw.linux.process.identity import MARK, Handle, Identity, boot, hold, observe, runs, stat
-from netfw.linux.process.program import Patience, ProcessKey, Program
+from netfw.linux.process.program import ProcessKey, Program, Timeouts
 
 _TAIL = 2000
 _GLANCE = 0.01
@@ -38,7 +38,7 @@ class Launch:
     program: Program
     mark: str
     log: Path
-    patience: Patience
+    patience: Timeouts
 
     def start(self) -> Handle:
         """Start it and return once it runs.
@@ -129,7 +129,7 @@ def by_pid_file(pid_file: Path, argv: Sequence[str]) -> Identity | None:
     return now if now is not None and runs(now.argv, argv) else None
 
 
-def end(handle: Handle, stop: Sequence[str], patience: Patience) -> None:
+def end(handle: Handle, stop: Sequence[str], patience: Timeouts) -> None:
     """End a process: by its own command, else TERM, else KILL.
 
     :raises BackendUnavailable: not even KILL ended it in time.

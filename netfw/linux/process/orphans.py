@@ -6,6 +6,8 @@ may have theirs at the same path), which program it is, and for which key.
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +15,41 @@ from pathlib import Path
 from attrs import frozen
 
 from netfw.errors import InvalidInput
-from netfw.linux.files import make_directory
+from netfw.linux import netns
+from netfw.linux.fs.atomic_files import make_directory
 from netfw.linux.process.identity import Handle, hold_marked, mark_of, marked
-from netfw.linux.process.program import ProcessKey, Program
+from netfw.linux.process.launch import end
+from netfw.linux.process.program import ProcessKey, Program, Timeouts
+
+LOG = logging.getLogger(__name__)
+
+
+def kill_in_namespace(namespace: str, patience: Timeouts | None = None) -> None:
+    """End every process in *namespace* that some supervisor started; others are left alone.
+
+    :raises NotFound: there is no such namespace.
+    :raises BackendUnavailable: one does not end.
+    """
+    wanted = netns.identity(namespace)
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        if not _is_in(pid, wanted) or (mark := mark_of(pid)) is None:
+            continue
+        handle = hold_marked(pid, mark)
+        if handle is None:
+            continue
+        try:
+            LOG.warning("%s is left in %s: ending it", handle.identity.argv[0], namespace)
+            end(handle, (), patience or Timeouts())
+        finally:
+            handle.close()
+
+
+def _is_in(pid: int, wanted: netns.Identity) -> bool:
+    try:
+        found = os.stat(netns.of_process(pid))
+    except OSError:
+        return False  # it ended, or is a thread of the kernel
+    return netns.Identity(found.st_dev, found.st_ino) == wanted
 
 
 @frozen

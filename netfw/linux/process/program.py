@@ -141,7 +141,7 @@ class Backoff:
 
 
 @frozen(kw_only=True)
-class Patience:
+class Timeouts:
     """How long to wait for a process, in seconds."""
 
     settle: float = 0.05

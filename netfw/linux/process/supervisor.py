@@ -18,11 +18,11 @@ from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.linux import netns
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
 from netfw.linux.process.identity import Handle, hold, observe, session
-from netfw.linux.process.keeper import Keeper, Process, Running
 from netfw.linux.process.launch import Launch, by_pid_file, end, tail
 from netfw.linux.process.orphans import Orphans
-from netfw.linux.process.program import Backoff, OnDeath, Patience, ProcessKey, Program
-from netfw.linux.process.records import Record, Records
+from netfw.linux.process.pid_files import PidFiles, Record
+from netfw.linux.process.program import Backoff, OnDeath, ProcessKey, Program, Timeouts
+from netfw.linux.process.state import Process, ProcessState, Running
 from netfw.linux.process.watcher import Watcher
 
 LOG = logging.getLogger(__name__)
@@ -54,14 +54,14 @@ class Supervisor:
         sink: Callable[[Event], None],
         *,
         backoff: Backoff | None = None,
-        patience: Patience | None = None,
+        patience: Timeouts | None = None,
     ) -> None:
-        self._records = Records(directory)
+        self._records = PidFiles(directory)
         self._sink = sink
         self._backoff = backoff or Backoff()
-        self._patience = patience or Patience()
+        self._patience = patience or Timeouts()
         self._lock = threading.Lock()
-        self._keepers: dict[ProcessKey, Keeper] = {}
+        self._keepers: dict[ProcessKey, ProcessState] = {}
         self._orphans = Orphans(directory)
         self._watcher = Watcher()
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="netfw-respawn")
@@ -184,10 +184,10 @@ class Supervisor:
         self.close()
 
     @contextmanager
-    def _exclusive(self, key: ProcessKey) -> Iterator[Keeper]:
+    def _exclusive(self, key: ProcessKey) -> Iterator[ProcessState]:
         """The keeper of *key*, for one thread at a time."""
         with self._lock:
-            keeper = self._keepers.setdefault(key, Keeper())
+            keeper = self._keepers.setdefault(key, ProcessState())
             keeper.users += 1
         try:
             with keeper.lock:
@@ -198,7 +198,7 @@ class Supervisor:
                 if not keeper.users and keeper.program is None and keeper.handle is None:
                     self._keepers.pop(key, None)
 
-    def _running(self, key: ProcessKey, keeper: Keeper) -> Handle | None:
+    def _running(self, key: ProcessKey, keeper: ProcessState) -> Handle | None:
         """The living process that we watch already, or that is on record."""
         if keeper.handle is not None:
             if keeper.handle.alive():
@@ -214,7 +214,13 @@ class Supervisor:
         return same and running.identity.namespace == netns.identity(program.namespace)
 
     def _keep(
-        self, key: ProcessKey, keeper: Keeper, program: Program, handle: Handle, *, adopted: bool
+        self,
+        key: ProcessKey,
+        keeper: ProcessState,
+        program: Program,
+        handle: Handle,
+        *,
+        adopted: bool,
     ) -> Process:
         if keeper.handle is not handle:
             try:
@@ -249,7 +255,7 @@ class Supervisor:
             handle.close()
             raise BackendBroken(f"{key} can not be recorded and was ended: {error}") from error
 
-    def _end(self, key: ProcessKey, keeper: Keeper, running: Handle) -> None:
+    def _end(self, key: ProcessKey, keeper: ProcessState, running: Handle) -> None:
         record = self._records.read(key)
         if keeper.handle is running:
             self._watcher.forget(running.descriptor)
@@ -260,7 +266,7 @@ class Supervisor:
         finally:
             running.close()
 
-    def _release(self, keeper: Keeper) -> str:
+    def _release(self, keeper: ProcessState) -> str:
         """Let go of a process that has ended; how it did."""
         handle, keeper.handle = keeper.handle, None
         if handle is None:
@@ -295,7 +301,7 @@ class Supervisor:
         except Exception:  # an owner's defect must not end the watch over the others
             LOG.exception("the owner of a process failed when it was told: %s", event.reason)
 
-    def _respawn_later(self, key: ProcessKey, keeper: Keeper) -> float:
+    def _respawn_later(self, key: ProcessKey, keeper: ProcessState) -> float:
         delay, turn = self._backoff.delay(keeper.deaths), keeper.turn
         self._watcher.call_later(delay, lambda: self._submit(self._respawn, key, turn))
         return delay
@@ -318,7 +324,7 @@ class Supervisor:
                 return
             self._tell(ProcessRespawned(f"{key} runs again", key, process.pid))
 
-    def _is_of_another(self, key: ProcessKey, keeper: Keeper) -> bool:
+    def _is_of_another(self, key: ProcessKey, keeper: ProcessState) -> bool:
         """Whether another supervisor ended who died, or has one in its place.
 
         Records that are gone as a whole say nothing.
@@ -328,7 +334,7 @@ class Supervisor:
             return self._records.is_withdrawn(key)
         return record.identity != keeper.former
 
-    def _start_again(self, key: ProcessKey, keeper: Keeper, program: Program) -> Process:
+    def _start_again(self, key: ProcessKey, keeper: ProcessState, program: Program) -> Process:
         """Start *program*, unless the last try did so and could only not watch it."""
         handle = self._running(key, keeper)
         if handle is None:

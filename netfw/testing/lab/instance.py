@@ -17,7 +17,7 @@ from attrs import field, frozen
 
 from netfw.errors import ConfigError
 from netfw.linux import syscalls
-from netfw.linux.loopback import raise_loopback
+from netfw.linux.netns import raise_loopback
 from netfw.testing.lab import system
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.place import Place, Resident

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from netfw.linux import syscalls
-from netfw.linux.loopback import raise_loopback
+from netfw.linux.netns import raise_loopback
 from netfw.testing.lab import sandbox, system
 
 NO_SANDBOX = 125

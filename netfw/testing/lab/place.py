@@ -20,8 +20,8 @@ from attrs import evolve, frozen
 
 from netfw.errors import BackendError
 from netfw.linux import syscalls
-from netfw.linux.loopback import raise_loopback
-from netfw.linux.worker import Worker
+from netfw.linux.netns import raise_loopback
+from netfw.linux.netns_thread import NetnsThread
 from netfw.testing.lab import system
 
 P = ParamSpec("P")
@@ -70,7 +70,7 @@ class Place:
         if not self.spaces:
             return function(*args, **kwargs)
         directory = os.getcwd()
-        with Worker(lambda: self.enter(directory), name="netfw-lab") as thread:
+        with NetnsThread(lambda: self.enter(directory), name="netfw-lab") as thread:
             return thread.run(function, *args, **kwargs)
 
     def enter(self, directory: str = "/") -> None:
@@ -205,7 +205,7 @@ def make_place(kinds: Sequence[str], prepare: Callable[[], None] = lambda: None)
     flags = 0
     for kind in kinds:
         flags |= KINDS[kind]
-    with Worker(lambda: syscalls.unshare(flags), name="netfw-lab-new") as thread:
+    with NetnsThread(lambda: syscalls.unshare(flags), name="netfw-lab-new") as thread:
         thread.run(raise_loopback)
         thread.run(prepare)
         return thread.run(_hold, kinds)

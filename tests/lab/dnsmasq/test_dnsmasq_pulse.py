@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.events import ProcessDied
-from netfw.linux.dns_probe import Server, silent_servers
+from netfw.linux.sockets.dns_probe import Server, silent_servers
 from netfw.model.device_names import dhcp_namespace
 from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, a_subnet6

@@ -14,7 +14,7 @@ from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.linux.conntrack import Connection, Conntrack, Filter
-from netfw.linux.iptables import Backend, Tool
+from netfw.linux.iptables import Backend, IptablesBinaries
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
 from netfw.plan import Outcome, Update
@@ -76,7 +76,7 @@ class FirewallHost:
         self.driver = self.another_driver()
 
     def another_driver(self) -> IptablesFirewallDriver:
-        return IptablesFirewallDriver(Tool(self.backend), namespace=self.namespace)
+        return IptablesFirewallDriver(IptablesBinaries(self.backend), namespace=self.namespace)
 
     def guest(self, number: int, bridge: str = "br1") -> Guest:
         if bridge not in self.networks:

@@ -11,7 +11,7 @@ import pytest
 from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, Rules
 from netfw.drivers.keys import GroupKey, PortKey
-from netfw.linux.network import Network
+from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.security_group import Direction, SecurityGroupRule
 from netfw.plan import Update
@@ -65,7 +65,7 @@ def test_the_plug_is_called_as_compute_services_call_it() -> None:
 
 def test_a_plug_is_made_once_and_mended(host: Host) -> None:
     plug = HybridPlug.of(PORTS[0])
-    with Network(Path(host.place.space("net"))) as network:
+    with NetlinkClient(Path(host.place.space("net"))) as network:
         host.place.ip(f"link add {plug.tap} type veth peer name far")
         make_plug(network, plug, mtu=1400)
         made = network.links()

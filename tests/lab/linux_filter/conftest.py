@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from netfw.linux import netns
-from netfw.linux.iptables import Backend, Tool
+from netfw.linux.iptables import Backend, IptablesBinaries
 from netfw.testing.lab import sandbox
 
 
@@ -23,8 +23,8 @@ def space() -> Iterator[str]:
 
 
 @pytest.fixture(params=[Backend.NFT, Backend.LEGACY], ids=["nft", "legacy"])
-def tool(request: pytest.FixtureRequest) -> Tool:
-    return Tool(request.param)
+def tool(request: pytest.FixtureRequest) -> IptablesBinaries:
+    return IptablesBinaries(request.param)
 
 
 class Shell:

@@ -21,10 +21,10 @@ from netfw.linux.iptables import (
     ChainKey,
     Family,
     Iptables,
+    IptablesBinaries,
     Jump,
     Not,
     Rule,
-    Tool,
     match,
     target,
 )
@@ -55,12 +55,12 @@ EVERYTHING = Update(WANTED, complete=True)
 
 
 @pytest.fixture
-def tables(space: str, tool: Tool) -> Iptables:
+def tables(space: str, tool: IptablesBinaries) -> Iptables:
     return Iptables("nfw", namespace=space, tool=tool)
 
 
 @pytest.fixture
-def command(tool: Tool) -> str:
+def command(tool: IptablesBinaries) -> str:
     return f"iptables{tool.backend.value}"
 
 
@@ -297,7 +297,7 @@ def test_hostile_comments_are_only_comments(tables, shell, command, hostile):
 
 
 def test_somebody_else_holding_the_lock_is_worth_another_try(space, shell):
-    tables = Iptables("nfw", namespace=space, tool=Tool(Backend.LEGACY, lock_wait=1))
+    tables = Iptables("nfw", namespace=space, tool=IptablesBinaries(Backend.LEGACY, lock_wait=1))
     with subprocess.Popen(
         ["flock", "/run/xtables.lock", "sh", "-c", "echo; read x"],
         stdin=subprocess.PIPE,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from netfw.linux import netns
-from netfw.linux.network import Network
-from netfw.linux.operations import AddVeth, SetUp
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import AddVeth, SetUp
 from netfw.testing.lab import sandbox
 
 
@@ -37,11 +37,11 @@ def ip() -> Callable[..., Any]:
 
 
 @pytest.fixture
-def blue() -> Iterator[Network]:
+def blue() -> Iterator[NetlinkClient]:
     """A namespace with a device e0, up, whose other end o0 is in a namespace ``outside``."""
     netns.create("blue")
     netns.create("outside")
-    with Network("blue") as network, Network("outside") as outside:
+    with NetlinkClient("blue") as network, NetlinkClient("outside") as outside:
         network.apply([AddVeth(name="e0", peer="o0", peer_namespace="outside"), SetUp("e0")])
         outside.apply([SetUp("o0")])
         yield network

@@ -11,10 +11,8 @@ import pytest
 
 from netfw.errors import NotFound, OperationRefused
 from netfw.linux import netns
-from netfw.linux.announce import announce
-from netfw.linux.frames import announcement
-from netfw.linux.network import Network
-from netfw.linux.operations import (
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import (
     AddAddress,
     AddVeth,
     SetChecksumOffload,
@@ -23,7 +21,9 @@ from netfw.linux.operations import (
     SetSysctl,
     SetUp,
 )
-from netfw.linux.values import Address, Neighbour, addresses
+from netfw.linux.ip.values import Address, Neighbour, addresses
+from netfw.linux.sockets.arp_nd import announce_addresses
+from netfw.linux.sockets.arp_nd_frames import announcement
 from netfw.model.address import Mac
 
 HERE, THERE = Mac("fa:16:3e:00:00:01"), Mac("fa:16:3e:00:00:02")
@@ -31,11 +31,11 @@ ARP, IPV4, IPV6 = 0x0806, 0x0800, 0x86DD
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[Network, Network]]:
+def pair() -> Iterator[tuple[NetlinkClient, NetlinkClient]]:
     """e0 in blue and o0 in outside, joined and up, without IPv6 chatter."""
     netns.create("blue")
     netns.create("outside")
-    with Network("blue") as blue, Network("outside") as outside:
+    with NetlinkClient("blue") as blue, NetlinkClient("outside") as outside:
         quiet = [SetSysctl("net.ipv6.conf.default.disable_ipv6", "1")]
         blue.apply(quiet)
         outside.apply(quiet)
@@ -58,7 +58,9 @@ def listen(protocol: int) -> socket.socket:
 def test_gratuitous_arp_is_sent_as_request_and_reply_several_times(pair):
     pauses: list[float] = []
     with listen(ARP) as wire:
-        announce("e0", [ip_address("10.0.0.2")], "blue", rounds=3, interval=7, wait=pauses.append)
+        announce_addresses(
+            "e0", [ip_address("10.0.0.2")], "blue", rounds=3, interval=7, wait=pauses.append
+        )
         captured = [wire.recv(2048) for _ in range(6)]
     assert captured == list(announcement(HERE, ip_address("10.0.0.2"))) * 3
     assert pauses == [7, 7]
@@ -67,7 +69,7 @@ def test_gratuitous_arp_is_sent_as_request_and_reply_several_times(pair):
 @pytest.mark.parametrize("router", [False, True])
 def test_an_unsolicited_neighbour_advertisement_is_sent(pair, router):
     with listen(IPV6) as wire:
-        announce("e0", [ip_address("fd00::2")], "blue", rounds=1, router=router)
+        announce_addresses("e0", [ip_address("fd00::2")], "blue", rounds=1, router=router)
         frame = wire.recv(2048)
     assert frame == announcement(HERE, ip_address("fd00::2"), router)[0]
 
@@ -84,7 +86,7 @@ def test_the_kernel_of_a_neighbour_learns_the_new_place_of_an_address(pair, ip):
     for address in ("10.0.0.2", "fd00::2"):
         old = ("lladdr", "fa:16:3e:00:00:99", "dev", "o0", "nud", "stale")
         ip("-n", "outside", "neighbour", "add", address, *old)
-    announce("e0", [ip_address("10.0.0.2"), ip_address("fd00::2")], "blue", rounds=1)
+    announce_addresses("e0", [ip_address("10.0.0.2"), ip_address("fd00::2")], "blue", rounds=1)
     known = {e["dst"]: e["lladdr"] for e in ip("-n", "outside", "neighbour", "show")}
     assert known == {"10.0.0.2": HERE, "fd00::2": HERE}
 
@@ -93,12 +95,12 @@ def test_announcing_where_it_can_not_be_says_why(pair):
     blue, _ = pair
     address = [ip_address("10.0.0.2")]
     with pytest.raises(NotFound, match=r"announcing 10\.0\.0\.2 on nowhere"):
-        announce("nowhere", address, "blue")
+        announce_addresses("nowhere", address, "blue")
     blue.apply([SetUp("e0", up=False)])
     with pytest.raises(OperationRefused, match=r"announcing 10\.0\.0\.2 on e0: Network is down"):
-        announce("e0", address, "blue")
+        announce_addresses("e0", address, "blue")
     with pytest.raises(ValueError, match="not a device name"):
-        announce("../e0", address, "blue")
+        announce_addresses("../e0", address, "blue")
 
 
 def udp_checksum_of_a_datagram_is_right() -> bool:

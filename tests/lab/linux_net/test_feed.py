@@ -14,9 +14,9 @@ import pytest
 from netfw.drivers.events import FeedLost
 from netfw.errors import NotFound
 from netfw.linux import netns
-from netfw.linux.feed import Change, Feed, Topic
-from netfw.linux.network import Network
-from netfw.linux.operations import (
+from netfw.linux.ip.monitor import NetlinkEvent, NetlinkGroups, NetlinkMonitor
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import (
     AddAddress,
     AddLink,
     AddRoute,
@@ -26,21 +26,15 @@ from netfw.linux.operations import (
     SetNeighbour,
     SetUp,
 )
-from netfw.linux.values import (
-    FoundAddress,
-    Link,
-    Neighbour,
-    Route,
-    Rule,
-    addresses,
-    route,
-)
+from netfw.linux.ip.values import FoundAddress, Link, Neighbour, Route, Rule, addresses, route
 from netfw.model.address import Mac
 
-Told = queue.Queue[Change | FeedLost]
+Told = queue.Queue[NetlinkEvent | FeedLost]
 
 
-def next_that(told: Told, fits: Callable[[Change | FeedLost], bool]) -> Change | FeedLost:
+def next_that(
+    told: Told, fits: Callable[[NetlinkEvent | FeedLost], bool]
+) -> NetlinkEvent | FeedLost:
     while True:
         event = told.get(timeout=10)
         if fits(event):
@@ -52,7 +46,7 @@ def test_links_addresses_and_routes_are_told_when_they_come_and_go():
     told: Told = queue.Queue()
     address = addresses("br0", ["10.0.0.2/24"])[0]
     away = route("10.9.0.0/16", via="10.0.0.1", device="br0")
-    with Feed("blue", told.put), Network("blue") as blue:
+    with NetlinkMonitor("blue", told.put), NetlinkClient("blue") as blue:
         blue.apply([AddLink("br0", "bridge"), SetUp("br0"), AddAddress(address), AddRoute(away)])
         new = next_that(told, lambda e: isinstance(e.value, Link) and e.value.name == "br0")
         assert new.gone is False
@@ -77,12 +71,15 @@ def test_only_what_was_asked_for_is_told():
     told: Told = queue.Queue()
     entry = Neighbour(device="br0", address="10.0.0.5", mac=Mac("fa:16:3e:00:00:05"))
     rules = [Rule(priority=100, table=9), Rule(priority=101, version=6, table=9)]
-    with Feed("blue", told.put, Topic.NEIGHBOURS | Topic.RULES), Network("blue") as blue:
+    with (
+        NetlinkMonitor("blue", told.put, NetlinkGroups.NEIGHBOURS | NetlinkGroups.RULES),
+        NetlinkClient("blue") as blue,
+    ):
         blue.apply([AddLink("br0", "bridge"), SetUp("br0"), SetNeighbour(entry)])
         blue.apply([AddRule(rule) for rule in rules])
-        assert told.get(timeout=10) == Change(entry)
-        assert told.get(timeout=10) == Change(rules[0])
-        assert told.get(timeout=10) == Change(rules[1])
+        assert told.get(timeout=10) == NetlinkEvent(entry)
+        assert told.get(timeout=10) == NetlinkEvent(rules[0])
+        assert told.get(timeout=10) == NetlinkEvent(rules[1])
     assert told.empty()
 
 
@@ -92,15 +89,15 @@ def test_what_happens_after_a_loss_was_told_is_told_again():
     told: Told = queue.Queue()
     flooded = threading.Event()
 
-    with Network("blue") as blue:
+    with NetlinkClient("blue") as blue:
 
-        def sink(event: Change | FeedLost) -> None:
+        def sink(event: NetlinkEvent | FeedLost) -> None:
             assert flooded.wait(60)
             told.put(event)
             if isinstance(event, FeedLost):
                 blue.apply([AddLink("br1", "bridge")])
 
-        with Feed("blue", sink, buffer_size=1 << 16):
+        with NetlinkMonitor("blue", sink, buffer_size=1 << 16):
             blue.apply([AddLink("br0", "bridge"), SetUp("br0")])
             blue.apply(
                 [AddAddress(a) for a in addresses("br0", [f"10.0.0.{n}/24" for n in range(1, 250)])]
@@ -118,11 +115,11 @@ def test_a_feed_leaves_no_thread_and_no_descriptor_and_closes_twice():
 
     before = state()
     for _ in range(10):
-        feed = Feed("blue", lambda _event: None)
+        feed = NetlinkMonitor("blue", lambda _event: None)
         feed.close()
         feed.close()
         with pytest.raises(NotFound):
-            Feed("nowhere", lambda _event: None)
+            NetlinkMonitor("nowhere", lambda _event: None)
     assert state() == before
 
 
@@ -131,14 +128,14 @@ def test_what_a_sink_raises_ends_the_feed_and_is_reported(monkeypatch):
     reported: queue.Queue[type[BaseException]] = queue.Queue()
     monkeypatch.setattr(threading, "excepthook", lambda told: reported.put(told.exc_type))
 
-    def sink(_event: Change | FeedLost) -> None:
+    def sink(_event: NetlinkEvent | FeedLost) -> None:
         raise ZeroDivisionError
 
-    with Feed("blue", sink), Network("blue") as blue:
+    with NetlinkMonitor("blue", sink), NetlinkClient("blue") as blue:
         blue.apply([AddLink("br0", "bridge")])
         assert reported.get(timeout=10) is ZeroDivisionError
 
 
 def test_a_process_ends_although_nobody_closed_its_feed():
-    code = "from netfw.linux.feed import Feed; feed = Feed(None, print)"
+    code = "from netfw.linux.ip.monitor import Feed; feed = Feed(None, print)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=20)

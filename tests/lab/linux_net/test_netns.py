@@ -16,8 +16,8 @@ import pytest
 
 from netfw.errors import Conflict, NotFound
 from netfw.linux import netns, syscalls
-from netfw.linux.network import Network
-from netfw.linux.operations import AddVeth, MoveLink
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import AddVeth, MoveLink
 
 
 def ip(*arguments: str) -> str:
@@ -204,7 +204,11 @@ def test_networks_are_those_of_the_host_that_the_calling_thread_was_moved_to():
         move_to_a_host_of_its_own()
         for name in ("qrouter-1", "inner"):
             netns.create(name)
-        with Network("qrouter-1") as router, Network("inner") as inner, Network() as host:
+        with (
+            NetlinkClient("qrouter-1") as router,
+            NetlinkClient("inner") as inner,
+            NetlinkClient() as host,
+        ):
             router.apply([AddVeth(name="r0", peer="i0", peer_namespace="inner")])
             router.apply([AddVeth(name="r1", peer="i1"), MoveLink(name="i1", namespace="inner")])
             return set(router.links()), set(inner.links()), set(host.links())
@@ -213,7 +217,7 @@ def test_networks_are_those_of_the_host_that_the_calling_thread_was_moved_to():
         seen = pool.submit(on_host).result()
     assert seen == ({"lo", "r0", "r1"}, {"lo", "i0", "i1"}, {"lo"})
     for name in ("qrouter-1", "inner"):
-        with Network(name) as outside:
+        with NetlinkClient(name) as outside:
             assert set(outside.links()) == {"lo"}
 
 

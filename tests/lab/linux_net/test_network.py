@@ -9,9 +9,10 @@ from contextlib import suppress
 import pytest
 
 from netfw.errors import BackendBroken, NotFound
-from netfw.linux import netns, offload
-from netfw.linux.network import Network
-from netfw.linux.operations import (
+from netfw.linux import netns
+from netfw.linux.ip import ethtool
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import (
     AddLink,
     AddVeth,
     DelLink,
@@ -26,7 +27,7 @@ from netfw.linux.operations import (
 from netfw.model.address import Mac
 
 
-def await_state(network: Network, **wanted: str) -> None:
+def await_state(network: NetlinkClient, **wanted: str) -> None:
     deadline = time.monotonic() + 10
     while True:
         links = network.links()
@@ -83,10 +84,10 @@ def test_a_device_is_renamed_moved_and_deleted(blue):
             MoveLink(name="w0", namespace="red", new_name="inside"),
         ]
     )
-    with Network("red") as red:
+    with NetlinkClient("red") as red:
         assert set(red.links()) == {"lo", "inside"}
         red.apply([MoveLink(name="inside", namespace=netns.of_process(os.getpid()))])
-    with Network() as here:
+    with NetlinkClient() as here:
         assert "inside" in here.links()
         here.apply([DelLink("inside"), DelLink("inside")])
         assert "inside" not in here.links()
@@ -103,8 +104,8 @@ def test_dummy_devices_are_made_or_refused_with_a_reason(blue):
 
 def test_checksum_offload_is_switched_without_a_process(blue):
     blue.apply([SetChecksumOffload("e0", False)])
-    assert netns.run_in("blue", offload.checksum_offload, "e0") is False
+    assert netns.run_in("blue", ethtool.checksum_offload, "e0") is False
     blue.apply([SetChecksumOffload("e0", True)])
-    assert netns.run_in("blue", offload.checksum_offload, "e0") is True
+    assert netns.run_in("blue", ethtool.checksum_offload, "e0") is True
     with pytest.raises(NotFound, match="ethtool -K nowhere tx off"):
         blue.apply([SetChecksumOffload("nowhere", False)])

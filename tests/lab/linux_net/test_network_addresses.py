@@ -7,22 +7,13 @@ from ipaddress import ip_interface, ip_network
 import pytest
 from attrs import evolve
 
-from netfw.linux.network import Network
-from netfw.linux.operations import (
-    AddAddress,
-    AddRoute,
-    SetSysctl,
-)
-from netfw.linux.plan import plan_addresses
-from netfw.linux.values import (
-    Address,
-    Scope,
-    addresses,
-    route,
-)
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import AddAddress, AddRoute, SetSysctl
+from netfw.linux.ip.plan import plan_addresses
+from netfw.linux.ip.values import Address, Scope, addresses, route
 
 
-def cidrs(network: Network, device: str = "e0") -> set[str]:
+def cidrs(network: NetlinkClient, device: str = "e0") -> set[str]:
     return {
         str(entry.address.interface) for entry in network.addresses(device) if not entry.automatic
     }

@@ -13,10 +13,10 @@ from attrs import evolve
 
 from netfw.errors import BackendBroken, Conflict, NotFound, OperationRefused
 from netfw.linux import netns
-from netfw.linux.execute import BatchStopped
-from netfw.linux.netlink import Netlink
-from netfw.linux.network import Network
-from netfw.linux.operations import (
+from netfw.linux.ip.execute import BatchFailed
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.netlink_socket import Netlink
+from netfw.linux.ip.operations import (
     AddAddress,
     AddLink,
     AddRoute,
@@ -31,12 +31,7 @@ from netfw.linux.operations import (
     SetSysctl,
     SetUp,
 )
-from netfw.linux.values import (
-    Neighbour,
-    Rule,
-    addresses,
-    route,
-)
+from netfw.linux.ip.values import Neighbour, Rule, addresses, route
 from netfw.model.address import Mac
 
 
@@ -64,7 +59,7 @@ def test_a_refused_operation_is_named_with_what_was_done_before(blue):
     with pytest.raises(Conflict, match="ip link add e0 type bridge: File exists") as caught:
         blue.apply(batch)
     stopped = caught.value.__cause__
-    assert isinstance(stopped, BatchStopped)
+    assert isinstance(stopped, BatchFailed)
     assert (stopped.failed, stopped.done) == (batch[1], (batch[0],))
     assert "ip link set e0 mtu 1400" in str(stopped)
     assert blue.links()["e0"].mtu == 1400
@@ -97,7 +92,7 @@ def test_without_the_right_to_do_so_the_message_says_what_is_lacking(blue):
         header = (ctypes.c_uint32 * 2)(0x20080522, 0)
         none = (ctypes.c_uint32 * 6)()
         assert ctypes.CDLL(None).capset(header, none) == 0
-        with Network() as powerless:
+        with NetlinkClient() as powerless:
             powerless.apply([AddLink("br9", "bridge")])
 
     with (
@@ -128,11 +123,11 @@ def test_networks_of_two_namespaces_used_by_two_threads_200_times_never_mix():
         netns.create(name)
 
     def work(name: str) -> set[str]:
-        with Network(name) as network:
+        with NetlinkClient(name) as network:
             network.apply([AddLink(f"br-{name}", "bridge")])
         seen: set[str] = set()
         for turn in range(200):
-            with Network(name) as network:
+            with NetlinkClient(name) as network:
                 address = addresses(f"br-{name}", [f"10.0.0.{turn % 2 + 1}/24"])
                 network.converge_addresses(f"br-{name}", address)
                 seen |= set(network.links())
@@ -151,11 +146,11 @@ def test_a_network_leaves_no_thread_and_no_descriptor_whatever_happens(blue):
 
     before = state()
     for _ in range(10):
-        with pytest.raises(ZeroDivisionError), Network("blue") as network:
+        with pytest.raises(ZeroDivisionError), NetlinkClient("blue") as network:
             network.run(crash)
         with pytest.raises(NotFound):
-            Network("nowhere")
-        with pytest.raises(Conflict), Network("blue") as network:
+            NetlinkClient("nowhere")
+        with pytest.raises(Conflict), NetlinkClient("blue") as network:
             network.apply([AddVeth(name="e0", peer="x", peer_namespace="outside")])
     assert state() == before
 
@@ -167,9 +162,9 @@ def test_a_crash_keeps_no_namespace_alive():
     def crash() -> None:
         raise ZeroDivisionError
 
-    with Network("outside") as outside:
+    with NetlinkClient("outside") as outside:
         outside.apply([AddVeth(name="o0", peer="e0", peer_namespace="blue")])
-        with pytest.raises(ZeroDivisionError), Network("blue") as blue:
+        with pytest.raises(ZeroDivisionError), NetlinkClient("blue") as blue:
             blue.run(crash)
         with pytest.raises(ZeroDivisionError):
             netns.run_in("blue", crash)

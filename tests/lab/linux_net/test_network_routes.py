@@ -8,12 +8,10 @@ import pytest
 from attrs import evolve
 
 from netfw.errors import Conflict
-from netfw.linux.network import Network
-from netfw.linux.operations import (
-    AddRule,
-)
-from netfw.linux.plan import plan_neighbours, plan_routes, plan_rules
-from netfw.linux.values import (
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import AddRule
+from netfw.linux.ip.plan import plan_neighbours, plan_routes, plan_rules
+from netfw.linux.ip.values import (
     Address,
     Neighbour,
     NextHop,
@@ -54,7 +52,7 @@ ROUTES = (
 
 
 @pytest.fixture
-def addressed(blue: Network) -> Network:
+def addressed(blue: NetlinkClient) -> NetlinkClient:
     wanted = [
         Address(device="e0", interface="10.0.0.2/24"),
         Address(device="e0", interface="fd00::2/64", nodad=True),
@@ -63,7 +61,7 @@ def addressed(blue: Network) -> Network:
     return blue
 
 
-def converge_routes(network: Network, wanted, table: int = 254):
+def converge_routes(network: NetlinkClient, wanted, table: int = 254):
     plan = plan_routes(wanted, network.routes(table))
     network.apply(plan)
     return plan

@@ -2,12 +2,12 @@
 
 import time
 
-from netfw.linux.network import Network, device_exists
-from netfw.linux.operations import AddVeth, DelLink
+from netfw.linux.ip.netlink_client import NetlinkClient, device_exists
+from netfw.linux.ip.operations import AddVeth, DelLink
 
 
 def test_one_link_is_what_the_list_says_of_it():
-    with Network() as network:
+    with NetlinkClient() as network:
         network.apply([AddVeth(name="one", peer="other")])
         everything = network.links()
         assert {name: network.link(name) for name in everything} == everything
@@ -17,7 +17,7 @@ def test_one_link_is_what_the_list_says_of_it():
 
 
 def test_a_veth_knows_its_other_end_in_the_same_namespace_alone(blue):
-    with Network() as network:
+    with NetlinkClient() as network:
         assert not device_exists("one")
         network.apply([AddVeth(name="one", peer="other")])
         assert device_exists("one")
@@ -29,7 +29,7 @@ def test_a_veth_knows_its_other_end_in_the_same_namespace_alone(blue):
 
 
 def test_looking_for_one_device_costs_the_same_among_few_and_many():
-    with Network() as network:
+    with NetlinkClient() as network:
         network.apply([AddVeth(name=f"a{n}", peer=f"b{n}") for n in range(150)])
         started = time.perf_counter()
         network.links()

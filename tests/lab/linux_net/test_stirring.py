@@ -12,9 +12,11 @@ from collections.abc import Iterator
 import pytest
 
 from netfw.errors import NotFound
-from netfw.linux import netns, sysctl
-from netfw.linux.network import Network
-from netfw.linux.operations import (
+from netfw.linux import netns
+from netfw.linux.ip import sysctl
+from netfw.linux.ip.multi_netns_monitor import MultiNetnsMonitor
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import (
     AddAddress,
     AddLink,
     AddRoute,
@@ -24,8 +26,7 @@ from netfw.linux.operations import (
     NetworkOperation,
     SetUp,
 )
-from netfw.linux.stirring import Stirring
-from netfw.linux.values import addresses, route
+from netfw.linux.ip.values import addresses, route
 
 Told = queue.Queue[frozenset[str]]
 ADDRESS = addresses("br0", ["10.0.0.2/24"])[0]
@@ -45,14 +46,14 @@ def told() -> Told:
 
 
 @pytest.fixture
-def stirring(told: Told) -> Iterator[Stirring]:
-    made = Stirring(told.put, debounce=0.05)
+def stirring(told: Told) -> Iterator[MultiNetnsMonitor]:
+    made = MultiNetnsMonitor(told.put, debounce=0.05)
     yield made
     made.close()
 
 
 def change(namespace: str, *operations: NetworkOperation) -> None:
-    with Network(namespace) as network:
+    with NetlinkClient(namespace) as network:
         network.apply(operations)
 
 
@@ -65,7 +66,9 @@ def silence(told: Told) -> bool:
             return True
 
 
-def test_whatever_changes_in_a_namespace_that_is_heeded_is_told(stirring: Stirring, told: Told):
+def test_whatever_changes_in_a_namespace_that_is_heeded_is_told(
+    stirring: MultiNetnsMonitor, told: Told
+):
     netns.create("blue")
     for name in ("green", "red"):
         netns.create(name)
@@ -97,7 +100,7 @@ def test_whatever_changes_in_a_namespace_that_is_heeded_is_told(stirring: Stirri
 
 def test_many_changes_are_told_together(told: Told):
     names = {f"n{number}" for number in range(5)}
-    stirring = Stirring(told.put, debounce=1.0)
+    stirring = MultiNetnsMonitor(told.put, debounce=1.0)
     for name in names:
         netns.create(name)
         stirring.watch(name)
@@ -118,7 +121,9 @@ def test_many_changes_are_told_together(told: Told):
         "ip netns delete blue; ip netns add blue",
     ],
 )
-def test_a_name_that_refers_to_something_else_is_told(stirring: Stirring, told: Told, how: str):
+def test_a_name_that_refers_to_something_else_is_told(
+    stirring: MultiNetnsMonitor, told: Told, how: str
+):
     netns.create("blue")
     with netns.worker("blue"):  # somebody is in there, so that the kernel says nothing by itself
         stirring.watch("blue")
@@ -134,7 +139,7 @@ def test_a_name_is_told_whose_new_namespace_has_the_number_of_the_old_one(told: 
         assert remade.wait(60)
         told.put(names)
 
-    stirring = Stirring(tell, debounce=0.0)
+    stirring = MultiNetnsMonitor(tell, debounce=0.0)
     for name in ("blue", "green"):
         netns.create(name)
         stirring.watch(name)
@@ -154,7 +159,7 @@ def test_a_name_is_told_whose_new_namespace_has_the_number_of_the_old_one(told: 
     stirring.close()
 
 
-def test_a_namespace_that_was_made_anew_is_heeded_again(stirring: Stirring, told: Told):
+def test_a_namespace_that_was_made_anew_is_heeded_again(stirring: MultiNetnsMonitor, told: Told):
     netns.create("blue")
     stirring.watch("blue")
     netns.delete("blue")
@@ -165,7 +170,7 @@ def test_a_namespace_that_was_made_anew_is_heeded_again(stirring: Stirring, told
     assert told.get(timeout=10) == {"blue"}
 
 
-def test_no_namespace_is_kept_alive(stirring: Stirring):
+def test_no_namespace_is_kept_alive(stirring: MultiNetnsMonitor):
     netns.create("blue")
     subprocess.run("ip link add far type veth peer name near netns blue", shell=True, check=True)
     stirring.watch("blue")
@@ -175,7 +180,7 @@ def test_no_namespace_is_kept_alive(stirring: Stirring):
         if "far" not in os.listdir("/sys/class/net"):
             break
         waiting.wait(0.1)
-    with Network(None) as own:
+    with NetlinkClient(None) as own:
         assert "far" not in own.links(), "it went with its other end"
 
 
@@ -187,7 +192,7 @@ def test_where_announcements_were_lost_all_are_named(told: Told):
         assert flooded.wait(60)
         told.put(names)
 
-    stirring = Stirring(tell, debounce=0.0, buffer_size=1 << 12)
+    stirring = MultiNetnsMonitor(tell, debounce=0.0, buffer_size=1 << 12)
     for name in ("blue", "green"):
         netns.create(name)
         stirring.watch(name)
@@ -207,7 +212,7 @@ def test_it_leaves_no_thread_and_no_descriptor_and_closes_twice():
 
     before = state()
     for _ in range(10):
-        stirring = Stirring(lambda _names: None)
+        stirring = MultiNetnsMonitor(lambda _names: None)
         with pytest.raises(NotFound):
             stirring.watch("nowhere")
         stirring.close()

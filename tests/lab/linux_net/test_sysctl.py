@@ -7,10 +7,11 @@ import subprocess
 import pytest
 
 from netfw.errors import NotFound, OperationRefused
-from netfw.linux import netns, sysctl
-from netfw.linux.network import Network
-from netfw.linux.operations import AddLink, SetSysctl
-from netfw.linux.parameter import device_parameter
+from netfw.linux import netns
+from netfw.linux.ip import sysctl
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import AddLink, SetSysctl
+from netfw.linux.ip.sysctl_names import device_parameter
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +34,7 @@ def test_a_parameter_is_that_of_the_namespace():
 
 
 def test_a_device_with_a_dot_in_its_name():
-    with Network("blue") as blue:
+    with NetlinkClient("blue") as blue:
         blue.apply([AddLink("eth0.1", "bridge")])
     name = device_parameter("ipv4", "eth0.1", "forwarding")
     sysctl.write(name, "1", "blue")

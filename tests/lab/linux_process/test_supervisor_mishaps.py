@@ -20,13 +20,13 @@ from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.linux.process import (
     Backoff,
     OnDeath,
-    Patience,
     ProcessDied,
     ProcessKey,
     ProcessRespawned,
     Program,
     RespawnFailed,
     Supervisor,
+    Timeouts,
 )
 from netfw.testing.lab.waiting import until
 from tests.lab.linux_process.process_watching import running
@@ -216,7 +216,7 @@ def test_a_record_is_replaced_in_one_step(supervisor, pids, tmp_path):
 
 def test_who_ran_steadily_is_started_again_as_if_it_never_died(make_supervisor, events, tmp_path):
     backoff = Backoff(first=0.01, most=60, steady=0.4)
-    supervisor = make_supervisor(backoff=backoff, patience=Patience(settle=0))
+    supervisor = make_supervisor(backoff=backoff, patience=Timeouts(settle=0))
     script = tmp_path / "program"
     script.write_text("#!/bin/sh\nexec sleep 1000\n")
     script.chmod(0o755)

@@ -13,8 +13,8 @@ from attrs import evolve
 
 from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.linux import netns
-from netfw.linux.listening import listeners, listeners_of
-from netfw.linux.process import Patience, ProcessDied, ProcessKey, ProcessRespawned, Program
+from netfw.linux.process import ProcessDied, ProcessKey, ProcessRespawned, Program, Timeouts
+from netfw.linux.sockets.tcp_listeners import listeners, listeners_of
 from netfw.testing.lab.waiting import until
 
 pytestmark = pytest.mark.spec("DRV-45")
@@ -55,7 +55,7 @@ def test_one_that_ends_before_it_is_ready_was_refused_with_its_words(supervisor,
 
 
 def test_one_that_never_gets_ready_is_ended(make_supervisor):
-    supervisor = make_supervisor(patience=Patience(launch=0.2))
+    supervisor = make_supervisor(patience=Timeouts(launch=0.2))
     never = Program(argv=("sleep", "1000"), ready=lambda _: False)
     with pytest.raises(OperationRefused, match=r"was not ready in 0.2 s and .*signal 9"):
         supervisor.start(KEY, never)

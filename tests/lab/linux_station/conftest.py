@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from netfw.linux import netns
-from netfw.linux.station import Stations
+from netfw.linux.service_netns import ServiceNetnsExecutor
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
@@ -32,5 +32,5 @@ def interface(
 
 
 @pytest.fixture
-def stations(interface: OvsInterfaceDriver) -> Stations:
-    return Stations(interface)
+def stations(interface: OvsInterfaceDriver) -> ServiceNetnsExecutor:
+    return ServiceNetnsExecutor(interface)

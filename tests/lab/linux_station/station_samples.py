@@ -11,8 +11,13 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from netfw.drivers.interface import InterfaceDriver
-from netfw.linux.station import Station, Stations, plan_removal, plan_station
-from netfw.linux.station.values import IPV6_MTU
+from netfw.linux.service_netns import (
+    ServiceNetns,
+    ServiceNetnsExecutor,
+    plan_removal,
+    plan_service_netns,
+)
+from netfw.linux.service_netns.values import IPV6_MTU
 from netfw.model.device_names import dhcp_namespace
 from netfw.model.ids import PortId
 from netfw.plan import Plan, Stage
@@ -21,7 +26,7 @@ OWNER = "network"
 MAC = "fa:16:3e:00:00:01"
 
 
-def station(interface: InterfaceDriver, number: int = 1, **rest: Any) -> Station:
+def station(interface: InterfaceDriver, number: int = 1, **rest: Any) -> ServiceNetns:
     """A station of both families that tracks nothing and fills no checksums."""
     port = PortId(uuid4())
     values: dict[str, Any] = {
@@ -33,7 +38,7 @@ def station(interface: InterfaceDriver, number: int = 1, **rest: Any) -> Station
         "addresses": interfaces("10.0.0.2/24", "fd00::2/64"),
         "gateways": addresses("10.0.0.1", "fd00::1"),
     }
-    return Station(**(values | rest))
+    return ServiceNetns(**(values | rest))
 
 
 def interfaces(*texts: str) -> tuple[Any, ...]:
@@ -44,12 +49,14 @@ def addresses(*texts: str) -> tuple[Any, ...]:
     return tuple(map(ip_address, texts))
 
 
-def plan(stations: Stations, wanted: Station) -> tuple[Stage, ...]:
-    return plan_station(OWNER, wanted, stations.observe(wanted.netns))
+def plan(stations: ServiceNetnsExecutor, wanted: ServiceNetns) -> tuple[Stage, ...]:
+    return plan_service_netns(OWNER, wanted, stations.observe(wanted.netns))
 
 
 def converge(
-    stations: Stations, wanted: Station, checkpoint: Callable[[Stage], None] = lambda stage: None
+    stations: ServiceNetnsExecutor,
+    wanted: ServiceNetns,
+    checkpoint: Callable[[Stage], None] = lambda stage: None,
 ) -> list[str]:
     """Make *wanted* so; what was done."""
     stages = plan(stations, wanted)
@@ -60,7 +67,7 @@ def converge(
     return lines(stages)
 
 
-def remove(stations: Stations, wanted: Station) -> list[str]:
+def remove(stations: ServiceNetnsExecutor, wanted: ServiceNetns) -> list[str]:
     stages = plan_removal(OWNER, stations.observe(wanted.netns), wanted.port)
     for stage in stages:
         stations.apply(stage)

@@ -12,9 +12,9 @@ from attrs import evolve
 from netfw.drivers.interface import Attachment
 from netfw.errors import Conflict
 from netfw.linux import netns
-from netfw.linux.network import Network
-from netfw.linux.operations import AddVeth, DelLink, SetMac, SetMtu
-from netfw.linux.station import Stations, plan_removal
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import AddVeth, DelLink, SetMac, SetMtu
+from netfw.linux.service_netns import ServiceNetnsExecutor, plan_removal
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.plan import Update
@@ -39,7 +39,7 @@ def test_a_station_is_made_and_removed_without_a_plan_and_a_conflict_is_one(
 ):
     wanted, taken = station(interface), station(interface, 2)
     foreign = device_name("tap", taken.port)
-    with Network() as network:
+    with NetlinkClient() as network:
         network.apply([AddVeth(name=foreign, peer="other")])
     for _ in range(2):
         stations.make(wanted)
@@ -49,7 +49,7 @@ def test_a_station_is_made_and_removed_without_a_plan_and_a_conflict_is_one(
     for _ in range(2):
         stations.remove(wanted.netns, wanted.port)
         assert not netns.exists(wanted.netns)
-    with Network() as network:
+    with NetlinkClient() as network:
         assert foreign in network.links()
         network.apply([DelLink(foreign)])
 
@@ -103,7 +103,7 @@ def test_a_removed_station_leaves_nothing(interface, stations):
     assert stations.namespaces("qdhcp-") == frozenset()
     assert interface.held() == frozenset()
     assert remove(stations, wanted) == []
-    with Network() as home:
+    with NetlinkClient() as home:
         assert not [name for name in home.links() if name.startswith(("tap", "ns-"))]
 
 
@@ -124,7 +124,7 @@ def test_a_device_that_is_there_is_used_without_asking_the_interface_driver(
     converge(stations, wanted)
     index = ip(wanted.netns, "link", "show", wanted.device)[0]["ifindex"]
     in_netns(wanted.netns, f"ip link set {wanted.device} down")
-    helpless = Stations(OvsInterfaceDriver(ovsdb, "br-none"))
+    helpless = ServiceNetnsExecutor(OvsInterfaceDriver(ovsdb, "br-none"))
     converge(helpless, evolve(wanted, addresses=interfaces("10.0.0.7/24")))
     (link,) = ip(wanted.netns, "link", "show", wanted.device)
     assert link["ifindex"] == index
@@ -136,7 +136,7 @@ def test_a_device_of_somebody_else_is_used_when_it_is_the_right_one(interface, s
     """As after an upgrade from what served the network before."""
     wanted = station(interface)
     netns.ensure(wanted.netns)
-    with Network() as home, Network(wanted.netns) as network:
+    with NetlinkClient() as home, NetlinkClient(wanted.netns) as network:
         home.apply([AddVeth(name="theirs", peer=wanted.device, peer_namespace=wanted.netns)])
         network.apply([SetMac(wanted.device, wanted.mac), SetMtu(wanted.device, wanted.mtu)])
     stages = lines(plan(stations, wanted))
@@ -164,7 +164,7 @@ def test_devices_that_do_not_belong_there_are_unplugged(interface, stations):
     odd = PortId(uuid4())
     at = Attachment(device="odd-name", mac="fa:16:3e:00:00:08", netns=old.netns)
     assert interface.converge(Update(put={odd: at})).ok
-    with Network() as home:
+    with NetlinkClient() as home:
         home.apply([AddVeth(name="theirs", peer="stray", peer_namespace=old.netns)])
     port = PortId(uuid4())
     new = evolve(old, port=port, device=interface.device_name(port), mac="fa:16:3e:00:00:07")
@@ -172,7 +172,7 @@ def test_devices_that_do_not_belong_there_are_unplugged(interface, stations):
     assert plan(stations, new) == ()
     assert seen(new.netns)["links"].keys() == {"lo", new.device}
     assert interface.held() == {port}
-    with Network() as home:
+    with NetlinkClient() as home:
         assert home.link("theirs") is None
 
 

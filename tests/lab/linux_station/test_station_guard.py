@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from netfw.errors import NotFound
-from netfw.linux.station import Guard, Station, Stations
+from netfw.linux.service_netns import DriftMonitor, ServiceNetns, ServiceNetnsExecutor
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 from tests.lab.linux_station.station_samples import (
     awaited,
@@ -32,7 +32,7 @@ HARMS = (
 Told = queue.Queue[str]
 
 
-def make(stations: Stations, wanted: Station) -> None:
+def make(stations: ServiceNetnsExecutor, wanted: ServiceNetns) -> None:
     """Make it, and wait until the kernel has done its part: before, it is not as it should be."""
     converge(stations, wanted)
     awaited(lambda: lacks_link_local(wanted.netns), [])
@@ -44,11 +44,11 @@ def assert_silent(told: Told) -> None:
 
 
 def test_whatever_is_done_to_a_station_is_told_once(
-    stations: Stations, interface: OvsInterfaceDriver
+    stations: ServiceNetnsExecutor, interface: OvsInterfaceDriver
 ) -> None:
     wanted, other = station(interface, 1), station(interface, 2)
     told: Told = queue.Queue()
-    guard = Guard(stations, told.put)
+    guard = DriftMonitor(stations, told.put)
     for each in (wanted, other):
         make(stations, each)
         guard.watch(each)
@@ -65,11 +65,11 @@ def test_whatever_is_done_to_a_station_is_told_once(
 
 
 def test_what_is_right_or_not_kept_is_not_told(
-    stations: Stations, interface: OvsInterfaceDriver
+    stations: ServiceNetnsExecutor, interface: OvsInterfaceDriver
 ) -> None:
     wanted, other = station(interface, 1), station(interface, 2)
     told: Told = queue.Queue()
-    guard = Guard(stations, told.put)
+    guard = DriftMonitor(stations, told.put)
     with pytest.raises(NotFound):
         guard.watch(wanted)
     for each in (wanted, other):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from netfw.drivers.events import KeysChanged
-from netfw.linux.station import Stations
+from netfw.linux.service_netns import ServiceNetnsExecutor
 from netfw.model.device_names import device_name
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 from tests.lab.linux_station.station_samples import converge, plan, remove, station
@@ -17,7 +17,7 @@ from tests.lab.linux_station.station_samples import converge, plan, remove, stat
 def test_a_pair_whose_port_was_removed_is_made_anew(ovs, ovsdb):
     ovs.add_bridge("br-int")
     interface = OvsInterfaceDriver(ovsdb, use_veth=True)
-    stations, wanted = Stations(interface), station(interface)
+    stations, wanted = ServiceNetnsExecutor(interface), station(interface)
     converge(stations, wanted)
     assert plan(stations, wanted) == ()
     told: list[object] = []

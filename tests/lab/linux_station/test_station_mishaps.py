@@ -13,7 +13,7 @@ from attrs import evolve
 
 from netfw.linux import netns
 from netfw.linux.process import ProcessKey, Program, Supervisor
-from netfw.linux.station import Stations, plan_removal
+from netfw.linux.service_netns import ServiceNetnsExecutor, plan_removal
 from tests.lab.linux_station.station_samples import (
     OWNER,
     addresses,
@@ -70,22 +70,24 @@ def test_whoever_dies_after_any_stage_is_put_right_by_the_next_plan(interface):
     reference = None
 
     def anew():
-        remove(Stations(interface), wanted)
+        remove(ServiceNetnsExecutor(interface), wanted)
 
     def check():
         nonlocal reference
-        converge(Stations(interface), wanted)
-        assert plan(Stations(interface), wanted) == ()
+        converge(ServiceNetnsExecutor(interface), wanted)
+        assert plan(ServiceNetnsExecutor(interface), wanted) == ()
         reference = reference or seen(wanted.netns)
         assert seen(wanted.netns) == reference
 
-    with_every_crash(anew, lambda point: converge(Stations(interface), wanted, point), check)
+    with_every_crash(
+        anew, lambda point: converge(ServiceNetnsExecutor(interface), wanted, point), check
+    )
 
 
 def test_whoever_dies_on_the_way_to_another_station_arrives_there(interface):
     first = station(interface, **FIRST)
     second = evolve(first, **SECOND, fill_checksums=False)
-    stations = Stations(interface)
+    stations = ServiceNetnsExecutor(interface)
     reference = None
 
     def check():
@@ -102,7 +104,7 @@ def test_whoever_dies_on_the_way_to_another_station_arrives_there(interface):
 
 def test_whoever_dies_while_removing_is_finished_by_the_next_plan(interface):
     wanted = station(interface)
-    stations = Stations(interface)
+    stations = ServiceNetnsExecutor(interface)
 
     def act(checkpoint):
         for stage in plan_removal(OWNER, stations.observe(wanted.netns), wanted.port):

@@ -10,7 +10,7 @@ from attrs import evolve
 from netfw.drivers.interface import Attachment
 from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.linux import netns
-from netfw.linux.station import Stations, plan_station
+from netfw.linux.service_netns import ServiceNetnsExecutor, plan_service_netns
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.plan import Update
@@ -27,12 +27,14 @@ from tests.lab.linux_station.station_samples import (
 @pytest.mark.spec("DHCP-23")
 def test_without_a_bridge_the_owner_is_told_what_to_do(interface, ovsdb):
     wanted = station(interface)
-    stations = Stations(OvsInterfaceDriver(ovsdb, "br-none"))
+    stations = ServiceNetnsExecutor(OvsInterfaceDriver(ovsdb, "br-none"))
     with pytest.raises(OperationRefused, match="ovs-vsctl add-br br-none") as refused:
         converge(stations, wanted)
     (operation,) = refused.value.reasons
     assert (operation.owners, operation.backend) == ({OWNER}, "interface")
-    assert converge(Stations(interface), wanted), "with the bridge it goes on from there"
+    assert converge(ServiceNetnsExecutor(interface), wanted), (
+        "with the bridge it goes on from there"
+    )
     assert plan(stations, wanted) == ()
 
 
@@ -51,9 +53,9 @@ def test_what_needs_no_switch_is_done_while_its_database_is_away(ovs, ovsdb):
     ovs.add_bridge("br-int")
     patient = OvsInterfaceDriver(ovsdb)
     there, new = station(patient, 1), station(patient, 2)
-    converge(Stations(patient), there)
+    converge(ServiceNetnsExecutor(patient), there)
     with Ovsdb(ovs.remote, timeout=0.5) as hasty:
-        stations = Stations(OvsInterfaceDriver(hasty))
+        stations = ServiceNetnsExecutor(OvsInterfaceDriver(hasty))
         ovs.stop_database()
         moved = evolve(there, addresses=interfaces("10.0.0.9/24"))
         converge(stations, moved)
@@ -61,8 +63,8 @@ def test_what_needs_no_switch_is_done_while_its_database_is_away(ovs, ovsdb):
         with pytest.raises(BackendUnavailable):
             converge(stations, new)
     ovs.start_database()
-    converge(Stations(patient), new)
-    assert plan(Stations(patient), new) == ()
+    converge(ServiceNetnsExecutor(patient), new)
+    assert plan(ServiceNetnsExecutor(patient), new) == ()
 
 
 @pytest.mark.spec("DHCP-23")
@@ -80,7 +82,7 @@ def test_a_station_lives_on_when_its_switch_was_restarted(interface, stations, o
 
 def test_a_refused_stage_names_whom_to_blame(interface, stations):
     wanted = station(interface)
-    stages = plan_station("somebody", wanted, stations.observe(wanted.netns))
+    stages = plan_service_netns("somebody", wanted, stations.observe(wanted.netns))
     addressing = next(stage for stage in stages if "ip address" in str(stage.operations[0]))
     with pytest.raises(OperationRefused, match="there is no network namespace") as refused:
         stations.apply(addressing)
@@ -98,13 +100,13 @@ def test_a_defect_of_the_interface_driver_is_a_refusal_that_names_it(ovs, ovsdb)
     ovs.add_bridge("br-int")
     defective = Defective(ovsdb)
     with pytest.raises(OperationRefused, match="openvswitch: ZeroDivisionError: ports / 0"):
-        converge(Stations(defective), station(defective))
+        converge(ServiceNetnsExecutor(defective), station(defective))
 
 
 def test_without_iptables_only_who_wants_checksums_filled_is_refused(ovs, ovsdb, monkeypatch):
     ovs.add_bridge("br-int")
     interface = OvsInterfaceDriver(ovsdb)
-    stations, wanted = Stations(interface), station(interface)
+    stations, wanted = ServiceNetnsExecutor(interface), station(interface)
     with monkeypatch.context() as without:
         without.setenv("PATH", "/nowhere")
         converge(stations, wanted)

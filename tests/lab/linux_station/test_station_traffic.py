@@ -12,10 +12,10 @@ from attrs import evolve
 
 from netfw.linux import netns
 from netfw.linux.conntrack import Conntrack
-from netfw.linux.network import Network
-from netfw.linux.offload import checksum_offload
-from netfw.linux.operations import AddVeth, SetMac, SetMtu, SetUp
-from netfw.linux.station import Station, why_without_ipv6
+from netfw.linux.ip.ethtool import checksum_offload
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import AddVeth, SetMac, SetMtu, SetUp
+from netfw.linux.service_netns import ServiceNetns, why_without_ipv6
 from netfw.testing.lab import sandbox
 from tests.lab.linux_station.station_samples import (
     addresses,
@@ -114,7 +114,7 @@ def test_a_link_too_small_for_ipv6_has_ipv4(interface, stations):
 
 
 @pytest.fixture
-def cabled(interface) -> Iterator[Station]:
+def cabled(interface) -> Iterator[ServiceNetns]:
     """A station whose device is one end of a plain pair, the other end being ``far`` here.
 
     Unlike the devices of a switch in userspace, it leaves checksums to hardware.
@@ -123,7 +123,7 @@ def cabled(interface) -> Iterator[Station]:
     wanted = station(interface, fill_checksums=True)
     device = wanted.device
     netns.ensure(wanted.netns)
-    with Network() as home, Network(wanted.netns) as network:
+    with NetlinkClient() as home, NetlinkClient(wanted.netns) as network:
         pair = AddVeth(name="far", peer=device, peer_namespace=wanted.netns)
         home.apply([pair, SetUp("far")])
         network.apply([SetMac(device, wanted.mac), SetMtu(device, wanted.mtu)])
@@ -139,7 +139,7 @@ def heard(device: str) -> Iterator[socket.socket]:
         yield ear
 
 
-def broadcast(wanted: Station, port: int) -> None:
+def broadcast(wanted: ServiceNetns, port: int) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         server.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, wanted.device.encode())
@@ -147,7 +147,7 @@ def broadcast(wanted: Station, port: int) -> None:
         server.sendto(b"offer", ("255.255.255.255", port))
 
 
-def has_good_checksum(wanted: Station, port: int) -> bool:
+def has_good_checksum(wanted: ServiceNetns, port: int) -> bool:
     """Whether a datagram to *port* leaves the station as its receiver will want to see it."""
     with heard("far") as ear:
         netns.run_in(wanted.netns, broadcast, wanted, port)
@@ -192,7 +192,7 @@ def test_the_caller_chooses_whether_connections_of_a_removed_address_are_forgott
     assert tracked(wanted) == ({"10.0.0.3"} if forget else {"10.0.0.2", "10.0.0.3", "fd00::2"})
 
 
-def _talk_to_yourself(wanted: Station) -> None:
+def _talk_to_yourself(wanted: ServiceNetns) -> None:
     for each in wanted.addresses:
         family = socket.AF_INET if each.version == 4 else socket.AF_INET6
         with socket.socket(family, socket.SOCK_DGRAM) as talker:
@@ -200,6 +200,6 @@ def _talk_to_yourself(wanted: Station) -> None:
             talker.sendto(b"x", talker.getsockname())
 
 
-def tracked(wanted: Station) -> set[str]:
+def tracked(wanted: ServiceNetns) -> set[str]:
     with Conntrack(wanted.netns) as table:
         return {str(connection.original.source) for connection in table.connections()}

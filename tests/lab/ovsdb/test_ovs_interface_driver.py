@@ -17,8 +17,8 @@ from netfw.drivers.registry.loader import load
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import BackendBroken, BackendUnavailable, Conflict, OperationRefused
 from netfw.linux import netns
-from netfw.linux.network import Network
-from netfw.linux.operations import AddVeth, DelLink
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import AddVeth, DelLink
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb import Ovsdb
 from netfw.plan import Update
@@ -136,7 +136,7 @@ def test_a_device_that_appears_on_the_host_after_planning_is_not_touched(ovs, ov
         }
     )
     plan = driver.plan(update, driver.observe(update))
-    with Network() as network:
+    with NetlinkClient() as network:
         network.apply([AddVeth(name="taken", peer="peer")])
         before = network.link("taken")
         with pytest.raises(OperationRefused, match="could not open network device taken"):

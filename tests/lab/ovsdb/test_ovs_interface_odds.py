@@ -10,7 +10,7 @@ import pytest
 from netfw.drivers.interface import Attachment
 from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.linux import netns
-from netfw.linux.network import Network
+from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.model.address import Mac
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb import Ovsdb
@@ -41,7 +41,7 @@ def port_id() -> PortId:
 
 
 def links(place: str | None = None) -> set[str]:
-    with Network(place) as network:
+    with NetlinkClient(place) as network:
         return set(network.links())
 
 

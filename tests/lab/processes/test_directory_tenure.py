@@ -13,12 +13,12 @@ import pytest
 
 from netfw.drivers.events import Event, FeedLost
 from netfw.errors import BackendLocked
-from netfw.linux.tenure import Tenure
+from netfw.linux.fs.directory_lock import DirectoryLock
 
 HOLDER = """
 import sys
 from pathlib import Path
-from netfw.linux.tenure import Tenure
+from netfw.linux.fs.directory_lock import Tenure
 Tenure(Path(sys.argv[1]), "confs", begin=lambda: None, tell=print).take()
 print("has it", flush=True)
 sys.stdin.read()
@@ -29,7 +29,7 @@ class Applicant:
     def __init__(self, directory: Path) -> None:
         self.heard: queue.Queue[Event] = queue.Queue()
         self.begun = 0
-        self.tenure = Tenure(directory, "confs", begin=self._begin, tell=self.heard.put)
+        self.tenure = DirectoryLock(directory, "confs", begin=self._begin, tell=self.heard.put)
 
     def _begin(self) -> None:
         self.begun += 1

@@ -11,7 +11,7 @@ from attrs import evolve
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataKey, MetadataProxy
 from netfw.errors import Conflict, InvalidInput, NotFound
-from netfw.linux.listener import Listener, parse_listeners
+from netfw.linux.sockets.values import Listener, parse_listeners
 from netfw.model.ids import NetworkId
 from netfw.plan import Plan, Update
 from netfw_drivers.haproxy.plan import Found, Ground, Observed, Running, plan_proxies, wish_for

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from netfw.linux.rights import Right, may
+from netfw.linux.fs.permissions import Right, has_permission
 
 STRANGER = 4711
 """Neither a user nor a group that owns anything here."""
@@ -31,18 +31,22 @@ def test_the_first_class_that_somebody_is_of_decides(tmp_path, mode, allowed, ri
     place.mkdir()
     place.chmod(mode)
     owner, group = place.stat().st_uid, place.stat().st_gid
-    assert may(place, right, user=owner, groups={group}) is ("owner" in allowed or owner == 0)
-    assert may(place, right, user=STRANGER, groups={STRANGER, group}) is ("member" in allowed)
-    assert may(place, right, user=STRANGER, groups={STRANGER}) is ("stranger" in allowed)
-    assert may(place, right, user=0, groups=frozenset())
+    assert has_permission(place, right, user=owner, groups={group}) is (
+        "owner" in allowed or owner == 0
+    )
+    assert has_permission(place, right, user=STRANGER, groups={STRANGER, group}) is (
+        "member" in allowed
+    )
+    assert has_permission(place, right, user=STRANGER, groups={STRANGER}) is ("stranger" in allowed)
+    assert has_permission(place, right, user=0, groups=frozenset())
 
 
 def test_a_right_is_not_another(tmp_path):
     place = tmp_path / "place"
     place.mkdir()
     place.chmod(0o005)
-    assert may(place, Right.SEARCH, user=STRANGER, groups={STRANGER})
-    assert not may(place, Right.WRITE, user=STRANGER, groups={STRANGER})
+    assert has_permission(place, Right.SEARCH, user=STRANGER, groups={STRANGER})
+    assert not has_permission(place, Right.WRITE, user=STRANGER, groups={STRANGER})
 
 
 def test_nothing_is_held_against_a_path_with_a_list_of_rights(tmp_path):
@@ -62,4 +66,4 @@ def test_nothing_is_held_against_a_path_with_a_list_of_rights(tmp_path):
         os.setxattr(place, "system.posix_acl_access", rights)
     except OSError as error:
         pytest.skip(f"no lists of rights here: {error}")
-    assert may(place, Right.SEARCH, user=STRANGER, groups={STRANGER})
+    assert has_permission(place, Right.SEARCH, user=STRANGER, groups={STRANGER})

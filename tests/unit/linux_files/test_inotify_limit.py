@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from netfw.linux.inotify import allow_more_instances, why_scarce
+from netfw.linux.fs.inotify import allow_more_instances, instance_limit_problem
 
 
 def test_it_is_raised_where_it_is_too_low_and_never_lowered(tmp_path: Path) -> None:
@@ -27,8 +27,8 @@ def test_where_it_can_not_be_raised_that_is_an_answer(tmp_path: Path) -> None:
 def test_that_it_is_nearly_reached_is_said_with_what_to_do(tmp_path: Path) -> None:
     limit = tmp_path / "max_user_instances"
     limit.write_text("8000\n")
-    assert why_scarce(5999, limit) is None
-    said = why_scarce(6000, limit)
+    assert instance_limit_problem(5999, limit) is None
+    said = instance_limit_problem(6000, limit)
     assert said is not None
     assert said.endswith("allows a user 8000: sysctl -w fs.inotify.max_user_instances=24000")
 
@@ -36,6 +36,6 @@ def test_that_it_is_nearly_reached_is_said_with_what_to_do(tmp_path: Path) -> No
 def test_a_limit_that_can_be_raised_when_it_is_reached_is_no_worry(tmp_path: Path) -> None:
     limit = tmp_path / "max_user_instances"
     limit.write_text("128\n")
-    assert why_scarce(127, limit) is None
-    assert why_scarce(3072, limit) is not None
-    assert why_scarce(127, tmp_path / "absent") is None
+    assert instance_limit_problem(127, limit) is None
+    assert instance_limit_problem(3072, limit) is not None
+    assert instance_limit_problem(127, tmp_path / "absent") is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from netfw.errors import OperationRefused
-from netfw.linux.files import (
+from netfw.linux.fs.atomic_files import (
     RemoveFile,
     WriteFile,
     change_files,
@@ -17,7 +17,7 @@ from netfw.linux.files import (
     make_directory,
     read_file,
     remove_directory,
-    why_not_writable,
+    write_problem,
 )
 
 
@@ -119,6 +119,6 @@ def test_absence_is_an_answer(tmp_path: Path) -> None:
 
 
 def test_it_is_said_why_nothing_can_be_made(tmp_path: Path) -> None:
-    assert why_not_writable(tmp_path / "a" / "b") is None
+    assert write_problem(tmp_path / "a" / "b") is None
     (tmp_path / "file").write_text("")
-    assert why_not_writable(tmp_path / "file" / "b") == f"{tmp_path / 'file'} is not a directory"
+    assert write_problem(tmp_path / "file" / "b") == f"{tmp_path / 'file'} is not a directory"

@@ -3,7 +3,7 @@
 import pytest
 
 from netfw.errors import InvalidInput
-from netfw.linux.ebtables.frames import (
+from netfw.linux.ebtables.chains import (
     DropFrameChain,
     FoundChain,
     FrameChain,

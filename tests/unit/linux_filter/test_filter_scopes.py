@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from netfw.errors import InvalidInput
 from netfw.linux.ipset import PortMember, SetKind, SetType
-from netfw.linux.ipset.members import elements
+from netfw.linux.ipset.values import elements
 from netfw.linux.iptables import DROP, Not, Rule
 
 SCOPES = st.text(min_size=1).filter(lambda text: not {"%", "/"} & set(text)) | st.sampled_from(

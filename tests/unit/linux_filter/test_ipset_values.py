@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from netfw.errors import Conflict, InvalidInput
 from netfw.linux.ipset import IpSet, PortMember, SetKind, SetType
-from netfw.linux.ipset.members import elements, full_name, room_for
 from netfw.linux.ipset.operations import (
     ChangeMembers,
     DropSet,
@@ -19,6 +18,7 @@ from netfw.linux.ipset.operations import (
     render_restore,
 )
 from netfw.linux.ipset.plan import KernelSet, parse_save, plan_members, plan_sets, record
+from netfw.linux.ipset.values import elements, full_name, room_for
 from netfw.plan import Update
 
 V4 = SetKind()

@@ -17,15 +17,15 @@ from netfw.errors import (
     NotFound,
     OperationRefused,
 )
-from netfw.linux import decode, encode, netlink
-from netfw.linux.encode import Lookup
-from netfw.linux.failure import translate
-from netfw.linux.frames import announcement
-from netfw.linux.ipv6 import why_no_ipv6
-from netfw.linux.netlink import Request
-from netfw.linux.operations import AddAddress, MoveLink, SetSysctl
-from netfw.linux.parameter import device_parameter, path_of
-from netfw.linux.values import Address
+from netfw.linux.errno_errors import error_from_errno
+from netfw.linux.ip import netlink_decode, netlink_encode, netlink_socket
+from netfw.linux.ip.ipv6 import why_no_ipv6
+from netfw.linux.ip.netlink_encode import Lookup
+from netfw.linux.ip.netlink_socket import Request
+from netfw.linux.ip.operations import AddAddress, MoveLink, SetSysctl
+from netfw.linux.ip.sysctl_names import device_parameter, path_of
+from netfw.linux.ip.values import Address
+from netfw.linux.sockets.arp_nd_frames import announcement
 from netfw.model.address import Mac
 
 MAC = Mac("fa:16:3e:00:00:01")
@@ -68,10 +68,10 @@ def test_ipv6_is_missing_from_the_kernel_or_switched_off_or_there():
     ],
 )
 def test_the_kernels_errors_become_ours_and_name_the_operation(number, kind):
-    error = translate(number, "ip link add a type veth")
+    error = error_from_errno(number, "ip link add a type veth")
     assert type(error) is kind
     assert "ip link add a type veth: " in str(error)
-    assert "its own words" in str(translate(number, "something", "its own words"))
+    assert "its own words" in str(error_from_errno(number, "something", "its own words"))
 
 
 def test_a_gratuitous_arp_is_a_request_and_a_reply():
@@ -99,8 +99,8 @@ def test_a_neighbour_advertisement_overrides_and_names_the_target():
 def test_an_operation_becomes_a_request_by_device_number():
     lookup = Lookup({"e0": 7}.__getitem__, {"blue": 5}.__getitem__)
     address = AddAddress(Address(device="e0", interface="10.0.0.2/24"))
-    assert encode.encode(address, lookup) == Request(
-        netlink.NEW_ADDRESS,
+    assert netlink_encode.encode(address, lookup) == Request(
+        netlink_socket.NEW_ADDRESS,
         {"family": 2, "prefixlen": 24, "index": 7, "scope": 0},
         (
             ("IFA_LOCAL", "10.0.0.2"),
@@ -108,14 +108,14 @@ def test_an_operation_becomes_a_request_by_device_number():
             ("IFA_FLAGS", 0),
             ("IFA_BROADCAST", "10.0.0.255"),
         ),
-        netlink.CREATE | netlink.EXCLUSIVE,
+        netlink_socket.CREATE | netlink_socket.EXCLUSIVE,
     )
     move = MoveLink(name="e0", namespace="blue", new_name="e1")
-    assert encode.encode(move, lookup) == Request(
-        netlink.SET_LINK, {"index": 7}, (("IFLA_NET_NS_FD", 5), ("IFLA_IFNAME", "e1"))
+    assert netlink_encode.encode(move, lookup) == Request(
+        netlink_socket.SET_LINK, {"index": 7}, (("IFLA_NET_NS_FD", 5), ("IFLA_IFNAME", "e1"))
     )
     with pytest.raises(TypeError, match="not an operation of netlink"):
-        encode.encode(SetSysctl("net.ipv4.ip_forward", "1"), lookup)
+        netlink_encode.encode(SetSysctl("net.ipv4.ip_forward", "1"), lookup)
 
 
 def test_importing_the_toolbox_does_not_import_pyroute2():
@@ -151,7 +151,7 @@ def test_the_kernels_own_link_local_address_is_told_from_others(cidr, origin, au
     address, length = cidr.split("/")
     attributes = {"IFA_ADDRESS": address, "IFA_PROTO": origin, "IFA_FLAGS": 0x80}
     message = Message(attributes, index=1, prefixlen=int(length), flags=0x80, scope=253)
-    found = decode.address(message, {1: "e0"}.get)
+    found = netlink_decode.address(message, {1: "e0"}.get)
     assert found is not None
     assert (found.automatic, found.permanent) == (automatic, True)
-    assert decode.address(message, {}.get) is None
+    assert netlink_decode.address(message, {}.get) is None

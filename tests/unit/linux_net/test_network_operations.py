@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.linux.operations import (
+from netfw.linux.ip.operations import (
     AddAddress,
     AddBridge,
     AddLink,
@@ -31,7 +31,7 @@ from netfw.linux.operations import (
     devices,
     needs_ipv6,
 )
-from netfw.linux.values import (
+from netfw.linux.ip.values import (
     Address,
     Neighbour,
     NextHop,

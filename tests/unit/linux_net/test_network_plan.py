@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import pytest
 from attrs import evolve
 
-from netfw.linux.operations import (
+from netfw.linux.ip.operations import (
     AddAddress,
     AddRoute,
     AddRule,
@@ -18,14 +18,14 @@ from netfw.linux.operations import (
     SetNeighbour,
     SetSysctl,
 )
-from netfw.linux.plan import (
+from netfw.linux.ip.plan import (
     plan_addresses,
     plan_neighbours,
     plan_routes,
     plan_rules,
     plan_sysctl,
 )
-from netfw.linux.values import (
+from netfw.linux.ip.values import (
     PROTOCOL_BOOT,
     PROTOCOL_KERNEL,
     Address,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netfw.linux.values import Address, Neighbour, NextHop, Route, Rule, addresses, route
+from netfw.linux.ip.values import Address, Neighbour, NextHop, Route, Rule, addresses, route
 
 SCOPES = st.text(min_size=1).filter(lambda text: not {"%", "/"} & set(text))
 ADDRESSES = {

@@ -9,11 +9,7 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.linux.iptables.mirror import Mirror, parse_save
-from netfw.linux.iptables.rule import Family
-from netfw.linux.station import FoundStation, Station, plan_removal, plan_station, why_without_ipv6
-from netfw.linux.station.plan import CHAIN_OWNER, SETTINGS, UNASKED, device_settings
-from netfw.linux.values import (
+from netfw.linux.ip.values import (
     PROTOCOL_KERNEL,
     Address,
     FoundAddress,
@@ -22,6 +18,16 @@ from netfw.linux.values import (
     Route,
     route,
 )
+from netfw.linux.iptables.mirror import Mirror, parse_save
+from netfw.linux.iptables.rule import Family
+from netfw.linux.service_netns import (
+    ObservedNetns,
+    ServiceNetns,
+    plan_removal,
+    plan_service_netns,
+    why_without_ipv6,
+)
+from netfw.linux.service_netns.plan import CHAIN_OWNER, SETTINGS, UNASKED, device_settings
 from netfw.model.address import Mac
 from netfw.model.ids import PortId
 from netfw.plan import Plan, Stage
@@ -41,7 +47,7 @@ COMMIT
 """
 
 
-def station(**rest: Any) -> Station:
+def station(**rest: Any) -> ServiceNetns:
     values: dict[str, Any] = {
         "netns": "qdhcp-1",
         "port": PORT,
@@ -51,7 +57,7 @@ def station(**rest: Any) -> Station:
         "addresses": (ip_interface("10.0.0.2/24"), ip_interface("fd00::2/64")),
         "gateways": (ip_address("10.0.0.1"), ip_address("fd00::1")),
     }
-    return Station(**(values | rest))
+    return ServiceNetns(**(values | rest))
 
 
 def on(device: str, cidr: str, **rest: Any) -> FoundAddress:
@@ -63,7 +69,7 @@ def connected(network: str) -> Route:
 
 
 LINK_LOCAL = on("tap1", "fe80::f816:3eff:fe00:1/64", automatic=True)
-READY = FoundStation(
+READY = ObservedNetns(
     netns="qdhcp-1",
     exists=True,
     links={"lo": LOOPBACK, "tap1": TAP},
@@ -85,11 +91,11 @@ def told(stages: tuple[Stage, ...]) -> list[str]:
     return [str(operation).replace("/qdhcp-1", "") for operation in Plan(stages)]
 
 
-def plan(wanted: Station, found: FoundStation) -> list[str]:
-    return told(plan_station("owner", wanted, found))
+def plan(wanted: ServiceNetns, found: ObservedNetns) -> list[str]:
+    return told(plan_service_netns("owner", wanted, found))
 
 
-def removal(found: FoundStation, port: PortId | None = None) -> list[str]:
+def removal(found: ObservedNetns, port: PortId | None = None) -> list[str]:
     return told(plan_removal("owner", found, port))
 
 
@@ -98,7 +104,7 @@ def test_a_station_that_is_as_wanted_is_left_alone():
 
 
 def test_a_new_station_is_made_from_the_bottom_up():
-    assert plan(station(fill_checksums=True), FoundStation(netns="qdhcp-1")) == [
+    assert plan(station(fill_checksums=True), ObservedNetns(netns="qdhcp-1")) == [
         "netns: ip netns add qdhcp-1",
         "network: sysctl -w net.ipv4.conf.all.promote_secondaries=1",
         "network: sysctl -w net.ipv6.conf.default.disable_ipv6=0",
@@ -117,7 +123,7 @@ def test_a_new_station_is_made_from_the_bottom_up():
 
 def test_another_namespace_than_the_one_looked_at_is_a_mistake():
     with pytest.raises(ValueError, match="qdhcp-2 is wanted, and qdhcp-1 was looked at"):
-        plan_station("owner", station(netns="qdhcp-2"), READY)
+        plan_service_netns("owner", station(netns="qdhcp-2"), READY)
 
 
 def test_two_gateways_of_a_family_are_a_mistake():
@@ -330,7 +336,7 @@ def test_where_ipv6_was_switched_off_as_a_whole_it_stays_off():
 
 def test_below_the_least_mtu_of_ipv6_there_is_ipv4_and_a_reason():
     small = station(mtu=1279)
-    found = FoundStation(netns="qdhcp-1")
+    found = ObservedNetns(netns="qdhcp-1")
     assert "IPv6 needs an MTU of 1280" in (why_without_ipv6(small, found) or "")
     assert not any("fd00" in line for line in plan(small, found))
     assert why_without_ipv6(station(mtu=1280), found) is None
@@ -345,12 +351,12 @@ def test_removal_takes_the_devices_and_then_the_namespace():
 
 
 def test_nothing_is_removed_twice():
-    gone = FoundStation(netns="qdhcp-1", held=frozenset({STRANGER}))
+    gone = ObservedNetns(netns="qdhcp-1", held=frozenset({STRANGER}))
     assert removal(gone) == removal(gone, PORT) == []
 
 
 def test_a_port_whose_namespace_is_gone_is_removed_all_the_same():
-    left = FoundStation(netns="qdhcp-1", held=frozenset({PORT}))
+    left = ObservedNetns(netns="qdhcp-1", held=frozenset({PORT}))
     assert removal(left, PORT) == [f"interface: unplug port {PORT}"]
-    unknown = FoundStation(netns="qdhcp-1", held=None)
+    unknown = ObservedNetns(netns="qdhcp-1", held=None)
     assert removal(unknown, PORT) == [f"interface: unplug port {PORT}"]

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from netfw.drivers.interface import Attachment
 from netfw.errors import BackendBroken, Conflict, NotFound
-from netfw.linux.values import Link
+from netfw.linux.ip.values import Link
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb_state import Bridge, Interface, Port
 from netfw.plan import Update

@@ -34,7 +34,7 @@ from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.linux import process
 from netfw.linux.process import ProcessKey, Program, Supervisor
-from netfw.linux.station import Station, Stations
+from netfw.linux.service_netns import ServiceNetns, ServiceNetnsExecutor
 from netfw.model import NetworkId, PortId
 from netfw.model.device_names import dhcp_namespace
 from netfw.plan import Outcome, Update
@@ -55,7 +55,7 @@ class TinyDhcpDriver(DhcpDriver):
 
     def __init__(self, directory: Path, lease: int, interface: InterfaceDriver) -> None:
         self._home, self._lease, self._interface = directory / "networks", lease, interface
-        self._stations = Stations(interface)
+        self._stations = ServiceNetnsExecutor(interface)
         self._processes = Supervisor(directory / "processes", self._hear)
         self._sink: Sink = lambda event: None
         self._networks: dict[NetworkId, DhcpNetwork] = {}
@@ -128,7 +128,7 @@ class TinyDhcpDriver(DhcpDriver):
         folder = self._home / str(id)
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder / SERVER, str(network.server.id))
-        station = Station(
+        station = ServiceNetns(
             netns=place.netns,
             port=network.server.id,
             device=place.device,

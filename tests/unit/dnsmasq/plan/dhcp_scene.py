@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from netfw.linux.ip.values import PROTOCOL_KERNEL, Address, FoundAddress, Link, route
 from netfw.linux.iptables.mirror import parse_save
 from netfw.linux.iptables.rule import Family
-from netfw.linux.station.plan import CHAIN_OWNER, SETTINGS, device_settings
-from netfw.linux.station.values import FoundStation
-from netfw.linux.values import PROTOCOL_KERNEL, Address, FoundAddress, Link, route
+from netfw.linux.service_netns.plan import CHAIN_OWNER, SETTINGS, device_settings
+from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.device_names import device_name
 from netfw.plan import Plan, Update
 from netfw.testing.conformance.dhcp_world import Net, Tenant, wanted
@@ -94,7 +94,7 @@ def a_lease(tenant: Tenant) -> str:
     return f"1900000000 {tenant.mac} {tenant.ip} * 01:{tenant.mac}\n"
 
 
-def _station(net: Net) -> FoundStation:
+def _station(net: Net) -> ObservedNetns:
     wanted = TERMS.station(net.id, net.value)
     device = wanted.device
     link = Link(
@@ -110,7 +110,7 @@ def _station(net: Net) -> FoundStation:
         for interface in wanted.addresses
     )
     defaults = (route("default", via=str(each), device=device) for each in wanted.gateways)
-    return FoundStation(
+    return ObservedNetns(
         netns=wanted.netns,
         exists=True,
         links={"lo": _LOOPBACK, device: link},

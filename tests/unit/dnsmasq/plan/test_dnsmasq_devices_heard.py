@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.keys import NetworkKey
-from netfw.linux.station import Stations
+from netfw.linux.service_netns import ServiceNetnsExecutor
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.devices import Devices
 from netfw_drivers.null.interface import NullInterfaceDriver
@@ -17,7 +17,7 @@ FIRST, SECOND, STRANGE = (PortId(uuid4()) for _ in range(3))
 
 def test_networks_are_asked_for_unless_the_driver_failed_at_them() -> None:
     told: list[Event] = []
-    stations = Stations(NullInterfaceDriver())
+    stations = ServiceNetnsExecutor(NullInterfaceDriver())
     devices = Devices(stations, {FIRST: ONE, SECOND: TWO}.get, told.append)
 
     def asked() -> set[object]:

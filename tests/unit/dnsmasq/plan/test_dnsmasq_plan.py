@@ -8,7 +8,7 @@ from attrs import evolve
 
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.errors import InvalidInput
-from netfw.linux.files import RemoveFile, WriteFile
+from netfw.linux.fs.atomic_files import RemoveFile, WriteFile
 from netfw.model.dhcp_option import DhcpOption
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, wanted

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from netfw.drivers.keys import AddressGroupKey, GroupKey
 from netfw.errors import InvalidInput
-from netfw.linux.ipset.members import full_name as full_set_name
+from netfw.linux.ipset.values import full_name as full_set_name
 from netfw.linux.iptables.chain import full_name
 from netfw.model.ids import AddressGroupId, SecurityGroupId
 from netfw_drivers.iptables.names import (

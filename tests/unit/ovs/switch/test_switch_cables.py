@@ -7,8 +7,8 @@ from attrs import evolve
 
 from netfw.drivers.keys import NetworkKey
 from netfw.errors import ConfigError, Conflict
-from netfw.linux.operations import AddVeth, DelLink, SetMtu, SetUp
-from netfw.linux.values import Link
+from netfw.linux.ip.operations import AddVeth, DelLink, SetMtu, SetUp
+from netfw.linux.ip.values import Link
 from netfw.ovs.operations import AddPort
 from netfw.plan import Operation, Update
 from netfw_drivers.ovs.switch_options import OPTIONS, settings_from

@@ -1,0 +1,202 @@
+"""The network of one namespace: read it, and carry out what was planned for it."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from socket import AF_INET, AF_INET6
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from netfw.errors import NotFound
+from netfw.linux import netns
+from netfw.linux.errno_errors import error_from_errno
+from netfw.linux.ip import netlink_decode, netlink_encode
+from netfw.linux.ip.execute import Applied, execute
+from netfw.linux.ip.ipv6 import why_no_ipv6_here
+from netfw.linux.ip.netlink_socket import Netlink, NetlinkError, Request
+from netfw.linux.ip.operations import DelAddress, NetworkOperation
+from netfw.linux.ip.plan import plan_addresses
+from netfw.linux.ip.values import MAIN_TABLE, Address, FoundAddress, Link, Neighbour, Route, Rule
+from netfw.linux.netns import Namespace
+
+T = TypeVar("T")
+
+
+def device_exists(name: str) -> bool:
+    """Whether the calling thread's namespace has a device of this name; costs next to nothing."""
+    try:
+        socket.if_nametoindex(name)
+    except OSError:
+        return False
+    return True
+
+
+class NetlinkClient:
+    """A thread and a netlink socket within one namespace.
+
+    1. Any thread may call; calls are carried out one after the other, in the namespace.
+    2. The namespace is the one that the name referred to for the constructing thread; it stays
+       alive, even when deleted, until ``close``.
+    3. ``close`` leaves no thread and no socket.
+
+    :raises NotFound: there is no such namespace.
+    :raises BackendBroken: netfw may not enter it.
+    """
+
+    def __init__(self, namespace: Namespace = None) -> None:
+        self._worker = netns.worker(namespace)
+        self._where = "here" if namespace is None else f"in {namespace}"
+        try:
+            self._netlink = self._worker.run(Netlink)
+        except NetlinkError as error:
+            self._worker.close()
+            raise error_from_errno(error.number, f"netlink {self._where}", error.said) from error
+
+    def close(self) -> None:
+        """End the conversation.  Closing twice is closing once."""
+        self._worker.close()
+        self._netlink.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def apply(self, operations: Sequence[NetworkOperation]) -> Applied:
+        """Carry out *operations* in order; for errors see :func:`netfw.linux.ip.execute.execute`."""
+        if not operations:
+            return Applied()
+        return self._worker.run(execute, self._netlink, operations)
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Call *function* in the namespace, between this network's other calls."""
+        return self._worker.run(function)
+
+    def why_no_ipv6(self, device: str = "all") -> str | None:
+        """Why there is no IPv6 on *device*, or in the whole namespace; None when there is."""
+        return self._worker.run(why_no_ipv6_here, device)
+
+    def links(self) -> dict[str, Link]:
+        """Every device, by name."""
+
+        def read(netlink: Netlink) -> list[Link]:
+            messages = netlink.dump(netlink_encode.read_links())
+            names = {message["index"]: message.get_attr("IFLA_IFNAME") for message in messages}
+            return [netlink_decode.link(message, names.get) for message in messages]
+
+        return {link.name: link for link in self._read("ip link show", read)}
+
+    def link(self, name: str) -> Link | None:
+        """One device, if there is one; costs the same however many there are."""
+
+        def read(netlink: Netlink) -> list[Link]:
+            return _kept(netlink.get(netlink_encode.read_link(name)), netlink_decode.link, netlink)
+
+        try:
+            (found,) = self._read(f"ip link show {name}", read)
+        except NotFound:
+            return None
+        return found
+
+    def addresses(self, device: str | None = None) -> tuple[FoundAddress, ...]:
+        """The addresses of *device*, or of all.
+
+        :raises NotFound: there is no such device.
+        """
+
+        def read(netlink: Netlink) -> list[FoundAddress]:
+            index = netlink.index(device) if device is not None else 0
+            messages = netlink.dump(netlink_encode.read_addresses(index))
+            return _kept(messages, netlink_decode.address, netlink)
+
+        return tuple(self._read(f"ip address show {device or ''}", read))
+
+    def routes(self, table: int = MAIN_TABLE) -> tuple[Route, ...]:
+        """The routes of one table, of both families."""
+
+        def read(netlink: Netlink) -> list[Route]:
+            messages = _dump_families(
+                netlink, lambda family: netlink_encode.read_routes(family, table)
+            )
+            found = _kept(messages, netlink_decode.route, netlink)
+            return [route for route in found if route.table == table]
+
+        return tuple(self._read(f"ip route show table {table}", read))
+
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules of both families, in the order the kernel tries them."""
+
+        def read(netlink: Netlink) -> list[Rule]:
+            return _kept(
+                _dump_families(netlink, netlink_encode.read_rules), netlink_decode.rule, netlink
+            )
+
+        return tuple(self._read("ip rule show", read))
+
+    def neighbours(self) -> tuple[Neighbour, ...]:
+        """Entries that somebody set: fixed ones and proxies, not what was learnt."""
+
+        def read(netlink: Netlink) -> list[Neighbour]:
+            requests = [netlink_encode.read_neighbours(proxy) for proxy in (False, True)]
+            messages = [message for request in requests for message in netlink.dump(request)]
+            return _kept(messages, netlink_decode.neighbour, netlink)
+
+        return tuple(self._read("ip neighbour show", read))
+
+    def converge_addresses(self, device: str, wanted: Iterable[Address]) -> tuple[Address, ...]:
+        """Make the permanent addresses of *device* equal to *wanted*; those that are gone now.
+
+        Whoever wants the connections of such addresses forgotten passes the result on.
+
+        :raises NotFound: there is no such device.
+        """
+        want = tuple(wanted)
+        kept = {address.interface.ip for address in want}
+        done = self.apply(plan_addresses(want, self.addresses(device))).done
+        removed = (operation.address for operation in done if isinstance(operation, DelAddress))
+        return tuple(address for address in removed if address.interface.ip not in kept)
+
+    def _read(self, what: str, read: Callable[[Netlink], T]) -> T:
+        try:
+            return self._worker.run(read, self._netlink)
+        except NetlinkError as error:
+            raise error_from_errno(error.number, f"{what} {self._where}", error.said) from error
+
+
+def _dump_families(netlink: Netlink, request: Callable[[int], Request]) -> list[Any]:
+    """Both families; a kernel without IPv6 answers for it with nothing, or with IPv4's again."""
+    return [
+        message
+        for version, family in ((4, AF_INET), (6, AF_INET6))
+        for message in _dump_existing(netlink, request(version))
+        if message["family"] == family
+    ]
+
+
+def _dump_existing(netlink: Netlink, request: Request) -> list[Any]:
+    """A routing table exists while it holds something; one that does not is empty."""
+    try:
+        return netlink.dump(request)
+    except NetlinkError as error:
+        if error.number != errno.ENOENT:
+            raise
+        return []
+
+
+def _kept(
+    messages: Iterable[Any],
+    decoded: Callable[[Any, netlink_decode.Names], T | None],
+    netlink: Netlink,
+) -> list[T]:
+    names = cache(netlink.name)
+    found = (decoded(message, names) for message in messages)
+    return [value for value in found if value is not None]

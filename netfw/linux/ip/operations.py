@@ -1,0 +1,338 @@
+"""What can be done to the network of a namespace: frozen values that read like ``ip`` commands.
+
+Names that the kernel, a path or a file could misread are refused when an operation that adds or
+changes something is made: before anything happens.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from attrs import Attribute, field, frozen
+
+from netfw.linux.ip.sysctl_names import path_of
+from netfw.linux.ip.text import address_text, neighbour_text, route_text, rule_text
+from netfw.linux.ip.values import Address, Neighbour, Route, Rule
+from netfw.model.address import Mac
+from netfw.model.device_names import check_device_name, check_namespace_name
+
+_KIND = re.compile(r"[a-z0-9_-]+")
+_About = Address | Route | Rule | Neighbour
+
+
+def _device(_instance: object, _attribute: Attribute[Any], name: str | None) -> None:
+    if name is not None:
+        check_device_name(name)
+
+
+def _devices_of(_instance: object, _attribute: Attribute[Any], value: _About) -> None:
+    for name in _devices(value):
+        check_device_name(name)
+
+
+def _addable(instance: object, attribute: Attribute[Any], route: Route) -> None:
+    _devices_of(instance, attribute, route)
+    if route.destination.version == 6 and route.metric == 0:
+        raise ValueError(f"{route.destination}: IPv6 has no metric 0; leave it out for 1024")
+
+
+def _parameter(_instance: object, _attribute: Attribute[Any], name: str) -> None:
+    path_of(name)
+
+
+def _kind(_instance: object, _attribute: Attribute[Any], kind: str) -> None:
+    if not _KIND.fullmatch(kind):
+        raise ValueError(f"not a kind of device: {kind!r}")
+
+
+def _namespace(_instance: object, _attribute: Attribute[Any], value: str | Path | None) -> None:
+    if isinstance(value, str):
+        check_namespace_name(value)
+
+
+@frozen
+class AddLink:
+    """Make a device that needs nothing but a name: ``bridge``, or ``dummy`` where there is one."""
+
+    name: str = field(validator=_device)
+    kind: str = field(validator=_kind)
+
+    @property
+    def text(self) -> str:
+        return f"ip link add {self.name} type {self.kind}"
+
+
+@frozen
+class AddBridge:
+    """Make a bridge that forwards at once, and multicast to everybody: a piece of cable."""
+
+    name: str = field(validator=_device)
+
+    @property
+    def text(self) -> str:
+        return f"ip link add {self.name} type bridge forward_delay 0 mcast_snooping 0"
+
+
+@frozen(kw_only=True)
+class AddVeth:
+    """Make a pair of devices, the peer perhaps within another namespace."""
+
+    name: str = field(validator=_device)
+    peer: str = field(validator=_device)
+    peer_namespace: str | Path | None = field(default=None, validator=_namespace)
+
+    @property
+    def text(self) -> str:
+        where = f" netns {self.peer_namespace}" if self.peer_namespace is not None else ""
+        return f"ip link add {self.name} type veth peer name {self.peer}{where}"
+
+
+@frozen
+class DelLink:
+    name: str = field(validator=_device)
+
+    @property
+    def text(self) -> str:
+        return f"ip link delete {self.name}"
+
+
+@frozen(kw_only=True)
+class MoveLink:
+    """Move a device into another namespace, where it is down and, perhaps, called otherwise."""
+
+    name: str = field(validator=_device)
+    namespace: str | Path = field(validator=_namespace)
+    new_name: str | None = field(default=None, validator=_device)
+
+    @property
+    def text(self) -> str:
+        called = f" name {self.new_name}" if self.new_name is not None else ""
+        return f"ip link set {self.name} netns {self.namespace}{called}"
+
+
+@frozen
+class RenameLink:
+    """Rename a device; kernels before 6.2 want it down for that."""
+
+    name: str = field(validator=_device)
+    new_name: str = field(validator=_device)
+
+    @property
+    def text(self) -> str:
+        return f"ip link set {self.name} name {self.new_name}"
+
+
+@frozen
+class SetUp:
+    name: str = field(validator=_device)
+    up: bool = True
+
+    @property
+    def text(self) -> str:
+        return f"ip link set {self.name} {'up' if self.up else 'down'}"
+
+
+@frozen
+class SetMtu:
+    name: str = field(validator=_device)
+    mtu: int
+
+    @property
+    def text(self) -> str:
+        return f"ip link set {self.name} mtu {self.mtu}"
+
+
+@frozen
+class SetMac:
+    name: str = field(validator=_device)
+    mac: Mac = field(converter=Mac)
+
+    @property
+    def text(self) -> str:
+        return f"ip link set {self.name} address {self.mac}"
+
+
+@frozen
+class SetMaster:
+    """Make a device a port of a bridge, or (None) of none."""
+
+    name: str = field(validator=_device)
+    master: str | None = field(validator=_device)
+
+    @property
+    def text(self) -> str:
+        how = f"master {self.master}" if self.master is not None else "nomaster"
+        return f"ip link set {self.name} {how}"
+
+
+@frozen
+class SetChecksumOffload:
+    """Whether the device may leave checksums to hardware that, in userspace, is not there."""
+
+    name: str = field(validator=_device)
+    on: bool
+
+    @property
+    def text(self) -> str:
+        return f"ethtool -K {self.name} tx {'on' if self.on else 'off'}"
+
+
+@frozen
+class AddAddress:
+    """Put an address on a device; with *replace* one that is there becomes as said, permanent."""
+
+    address: Address = field(validator=_devices_of)
+    replace: bool = False
+
+    @property
+    def text(self) -> str:
+        verb = "replace" if self.replace else "add"
+        return f"ip address {verb} {address_text(self.address)}"
+
+
+@frozen
+class DelAddress:
+    address: Address
+
+    @property
+    def text(self) -> str:
+        return f"ip address delete {self.address.interface} dev {self.address.device}"
+
+
+@frozen
+class AddRoute:
+    """Add a route; with *replace* the one of the same key, if any, makes way in the same step."""
+
+    route: Route = field(validator=_addable)
+    replace: bool = False
+
+    @property
+    def text(self) -> str:
+        return f"ip route {'replace' if self.replace else 'add'} {route_text(self.route)}"
+
+
+@frozen
+class DelRoute:
+    route: Route
+
+    @property
+    def text(self) -> str:
+        return f"ip route delete {route_text(self.route)}"
+
+
+@frozen
+class AddRule:
+    rule: Rule = field(validator=_devices_of)
+
+    @property
+    def text(self) -> str:
+        return f"ip -{self.rule.version} rule add {rule_text(self.rule)}"
+
+
+@frozen
+class DelRule:
+    rule: Rule
+
+    @property
+    def text(self) -> str:
+        return f"ip -{self.rule.version} rule delete {rule_text(self.rule)}"
+
+
+@frozen
+class SetNeighbour:
+    """Add a fixed neighbour, or change its MAC address."""
+
+    neighbour: Neighbour = field(validator=_devices_of)
+
+    @property
+    def text(self) -> str:
+        return f"ip neighbour replace {neighbour_text(self.neighbour)}"
+
+
+@frozen
+class DelNeighbour:
+    neighbour: Neighbour
+
+    @property
+    def text(self) -> str:
+        return f"ip neighbour delete {neighbour_text(self.neighbour)}"
+
+
+@frozen
+class SetSysctl:
+    """Set a kernel parameter; for names see :mod:`netfw.linux.ip.sysctl_names`."""
+
+    name: str = field(validator=_parameter)
+    value: str
+
+    @property
+    def text(self) -> str:
+        return f"sysctl -w {self.name}={self.value}"
+
+
+Removal = DelLink | DelAddress | DelRoute | DelRule | DelNeighbour
+"""Operations that succeed when there is nothing to remove."""
+
+NetworkOperation = (
+    AddLink
+    | AddBridge
+    | AddVeth
+    | MoveLink
+    | RenameLink
+    | SetUp
+    | SetMtu
+    | SetMac
+    | SetMaster
+    | SetChecksumOffload
+    | AddAddress
+    | AddRoute
+    | AddRule
+    | SetNeighbour
+    | SetSysctl
+    | Removal
+)
+
+
+def needs_ipv6(operation: NetworkOperation) -> bool:
+    """Whether *operation* means nothing on a host without IPv6."""
+    match operation:
+        case AddAddress(address) | DelAddress(address):
+            return address.interface.version == 6
+        case AddRoute(route) | DelRoute(route):
+            return route.destination.version == 6
+        case AddRule(rule) | DelRule(rule):
+            return rule.version == 6
+        case SetNeighbour(neighbour) | DelNeighbour(neighbour):
+            return neighbour.address.version == 6
+        case SetSysctl(name):
+            return name.replace("/", ".").startswith("net.ipv6.")
+        case _:
+            return False
+
+
+def devices(operation: NetworkOperation) -> frozenset[str]:
+    """The devices an operation of addresses, routes, rules or neighbours is about."""
+    match operation:
+        case AddAddress(value) | DelAddress(value):
+            return _devices(value)
+        case AddRoute(value) | DelRoute(value):
+            return _devices(value)
+        case AddRule(value) | DelRule(value):
+            return _devices(value)
+        case SetNeighbour(value) | DelNeighbour(value):
+            return _devices(value)
+        case _:
+            return frozenset()
+
+
+def _devices(value: _About) -> frozenset[str]:
+    match value:
+        case Route(hops=hops):
+            names = [hop.device for hop in hops]
+        case Rule(iif=iif, oif=oif):
+            names = [iif, oif]
+        case Address(device=device) | Neighbour(device=device):
+            names = [device]
+    return frozenset(name for name in names if name is not None)

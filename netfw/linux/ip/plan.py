@@ -1,0 +1,170 @@
+"""What to change, from what is wanted and what is there.  Pure: values in, operations out.
+
+Everything here leaves alone what others made: routes and rules of the kernel, of routing daemons
+and of router advertisements, addresses with a lifetime, the link-local address of a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from attrs import evolve
+
+from netfw.linux.ip.operations import (
+    AddAddress,
+    AddRoute,
+    AddRule,
+    DelAddress,
+    DelNeighbour,
+    DelRoute,
+    DelRule,
+    NetworkOperation,
+    SetNeighbour,
+    SetSysctl,
+)
+from netfw.linux.ip.values import (
+    PROTOCOL_BOOT,
+    PROTOCOL_STATIC,
+    Address,
+    FoundAddress,
+    Neighbour,
+    NextHop,
+    Route,
+    RouteKey,
+    Rule,
+)
+
+Operations = tuple[NetworkOperation, ...]
+
+
+def plan_addresses(wanted: Iterable[Address], found: Iterable[FoundAddress]) -> Operations:
+    """Make the addresses of devices equal to *wanted*; *found* is what those devices have.
+
+    Removals come first, so that an address can change its prefix length.  IPv4 addresses that
+    the kernel may take away together with the first one of their network are put back at once.
+    """
+    want = {(address.device, address.interface): address for address in wanted}
+    have = {(entry.address.device, entry.address.interface): entry for entry in found}
+    stale = [entry for key, entry in have.items() if _is_stale(entry, want.get(key))]
+    removed = {(entry.address.device, entry.address.interface) for entry in stale}
+    operations: list[NetworkOperation] = [DelAddress(entry.address) for entry in stale]
+    for key, address in want.items():
+        there = have.get(key)
+        if there is None or key in removed:
+            operations.append(AddAddress(address))
+        elif not _is_as_wanted(there, address) or _goes_with(there, stale):
+            operations.append(AddAddress(address, replace=True))
+    return tuple(operations)
+
+
+def _is_stale(entry: FoundAddress, wanted: Address | None) -> bool:
+    if wanted is None:
+        return entry.permanent and not entry.automatic
+    # An address that lost to a duplicate stays unusable until it is added anew.
+    return entry.duplicate or not _can_be_changed(entry.address, wanted)
+
+
+def _can_be_changed(found: Address, wanted: Address) -> bool:
+    """IPv4 addresses keep scope and flags for life, IPv6 ones take new flags."""
+    if wanted.interface.version == 6:
+        return True
+    scope = found.scope if wanted.scope is None else wanted.scope
+    return (found.scope, found.noprefixroute) == (scope, wanted.noprefixroute)
+
+
+def _is_as_wanted(entry: FoundAddress, wanted: Address) -> bool:
+    return entry.permanent and entry.address.noprefixroute == wanted.noprefixroute
+
+
+def _goes_with(entry: FoundAddress, stale: Iterable[FoundAddress]) -> bool:
+    address = entry.address
+    return entry.secondary and any(
+        not gone.secondary
+        and gone.address.device == address.device
+        and gone.address.interface.network == address.interface.network
+        for gone in stale
+    )
+
+
+def by_hand(thing: Route | Rule) -> bool:
+    """Whether netfw or a person put it there, as opposed to the kernel or a routing daemon."""
+    return thing.protocol in (PROTOCOL_BOOT, PROTOCOL_STATIC)
+
+
+def plan_routes(
+    wanted: Iterable[Route],
+    found: Iterable[Route],
+    owned: Callable[[Route], bool] = by_hand,
+) -> Operations:
+    """Make the routes that are *owned* equal to *wanted*: first add and change, then remove.
+
+    Routes without a gateway come first: others may need them to reach theirs.
+    """
+    want = {route.key: route for route in wanted}
+    have: dict[RouteKey, list[Route]] = {}
+    for route in found:
+        have.setdefault(route.key, []).append(route)
+    operations: list[NetworkOperation] = []
+    for key, route in sorted(want.items(), key=lambda item: _needs_others(item[1])):
+        there = have.get(key, [])
+        if not any(_agrees(route, other) for other in there):
+            operations.append(AddRoute(route, replace=any(owned(other) for other in there)))
+    stale = (route for key, there in have.items() if key not in want for route in there)
+    operations.extend(DelRoute(route) for route in stale if owned(route))
+    return tuple(operations)
+
+
+def _needs_others(route: Route) -> bool:
+    return any(hop.via is not None and not hop.onlink for hop in route.hops)
+
+
+def _agrees(wanted: Route, found: Route) -> bool:
+    """What *wanted* leaves open, the kernel has filled in."""
+    if wanted.scope is None or wanted.destination.version == 6:
+        found = evolve(found, scope=wanted.scope)
+    if len(wanted.hops) != len(found.hops):
+        return False
+    rest = list(found.hops)
+    for hop in wanted.hops:
+        match = next((other for other in rest if _hop_agrees(hop, other)), None)
+        if match is None:
+            return False
+        rest.remove(match)
+    return evolve(found, hops=()) == evolve(wanted, hops=())
+
+
+def _hop_agrees(wanted: NextHop, found: NextHop) -> bool:
+    if wanted.device is None:
+        found = evolve(found, device=None)
+    return found == wanted
+
+
+def plan_rules(
+    wanted: Iterable[Rule], found: Iterable[Rule], owned: Callable[[Rule], bool] = by_hand
+) -> Operations:
+    """Make the rules that are *owned* equal to *wanted*: first add, then remove."""
+    want, have = tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(found))
+    there, kept = frozenset(have), frozenset(want)
+    return (
+        *(AddRule(rule) for rule in want if rule not in there),
+        *(DelRule(rule) for rule in have if rule not in kept and owned(rule) and not rule.other),
+    )
+
+
+def plan_neighbours(wanted: Iterable[Neighbour], found: Iterable[Neighbour]) -> Operations:
+    """Make the fixed and the proxy entries of devices equal to *wanted*."""
+    want = {(entry.device, entry.address, entry.proxy): entry for entry in wanted}
+    have = {(entry.device, entry.address, entry.proxy): entry for entry in found}
+    return (
+        *(SetNeighbour(entry) for key, entry in want.items() if have.get(key) != entry),
+        *(DelNeighbour(entry) for key, entry in have.items() if key not in want),
+    )
+
+
+def plan_sysctl(wanted: Mapping[str, str], found: Mapping[str, str]) -> Operations:
+    """Set the parameters whose value differs; how the words are spaced does not matter."""
+    return tuple(
+        SetSysctl(name, value)
+        for name, value in wanted.items()
+        if found.get(name, "").split() != value.split()
+    )

@@ -1,0 +1,73 @@
+"""The commands of iptables: which, and how they are called."""
+
+from __future__ import annotations
+
+import enum
+
+from attrs import frozen
+
+from netfw.errors import BackendBroken, BackendUnavailable
+from netfw.linux.iptables.rule import Family
+from netfw.linux.netns import Namespace
+from netfw.linux.process.command import Finished, run_command
+
+_RESOURCE_PROBLEM = 4
+_RIGHTS = ("Permission denied", "Operation not permitted")
+
+
+class Backend(enum.Enum):
+    """Which iptables: the one the system chose, or one of the two by name."""
+
+    SYSTEM = ""
+    NFT = "-nft"
+    LEGACY = "-legacy"
+
+
+@frozen
+class IptablesBinaries:
+    """``iptables-save`` and ``iptables-restore`` of one backend.
+
+    Their text is returned as it is; a refused restore is the caller's to explain.
+    """
+
+    backend: Backend = Backend.SYSTEM
+    lock_wait: int = 5
+    """How many seconds to wait for whoever else holds the lock of iptables."""
+
+    def save(self, family: Family, namespace: Namespace, table: str = "") -> str:
+        """The tables as text.
+
+        :raises BackendBroken: iptables is not installed, or may not.
+        """
+        argv = [self._command(family, "save"), *(["-t", table] if table else [])]
+        done = run_command(argv, namespace=namespace)
+        _refuse_busy_or_broken(done)
+        if not done.ok:
+            raise BackendBroken(f"{argv[0]} can not read the tables: {done.said}")
+        return done.output
+
+    def restore(self, family: Family, text: str, namespace: Namespace) -> Finished:
+        """Carry out *text* and leave what it does not name alone.
+
+        :raises BackendUnavailable: somebody else held the lock all the time.
+        :raises BackendBroken: iptables is not installed, or may not.
+        """
+        argv = [self._command(family, "restore"), "--noflush", "-w", str(self.lock_wait)]
+        done = run_command(argv, feed=text, namespace=namespace, timeout=self.lock_wait + 60)
+        _refuse_busy_or_broken(done)
+        return done
+
+    def _command(self, family: Family, verb: str) -> str:
+        name = "iptables" if family is Family.IPV4 else "ip6tables"
+        return f"{name}{self.backend.value}-{verb}"
+
+
+def _refuse_busy_or_broken(done: Finished) -> None:
+    if done.ok:
+        return
+    if done.status == _RESOURCE_PROBLEM and "xtables lock" in done.errors:
+        raise BackendUnavailable(f"{done.argv[0]}: somebody else holds its lock: {done.said}")
+    if any(words in done.errors for words in _RIGHTS) or "you must be root" in done.errors:
+        raise BackendBroken(
+            f"{done.argv[0]}: {done.said}; run as root, or with CAP_NET_ADMIN and CAP_NET_RAW"
+        )

@@ -1,0 +1,78 @@
+"""A throw-away namespace in which iptables is asked what it makes of rules.
+
+How iptables prints a rule depends on its version and backend; instead of knowing all that, we let
+it take our rules where they harm nobody, and read how it spells them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+from netfw.linux import syscalls
+from netfw.linux.iptables.binaries import IptablesBinaries
+from netfw.linux.iptables.rule import Family, Jump, Rule, render_rule
+from netfw.linux.netns_thread import NetnsThread
+from netfw.linux.process.command import run_command
+
+_CHAIN = "netfw-scratch"
+
+
+class RuleNormalizer:
+    """A network namespace of its own that vanishes when it is closed."""
+
+    def __init__(self, tool: IptablesBinaries, owner: str) -> None:
+        self._tool, self._owner = tool, owner
+        self._worker = NetnsThread(lambda: syscalls.unshare(syscalls.CLONE_NEWNET), name="iptables")
+
+    def normalize(self, family: Family, table: str, rules: Sequence[Rule]) -> Mapping[str, str]:
+        """How iptables prints each rule, by how we write it; nothing when it takes them not."""
+        if not self.takes(family, table, rules):
+            return {}
+        text = self._worker.run(self._tool.save, family, None, table)
+        head = f"-A {_CHAIN} "
+        printed = [line.removeprefix(head) for line in text.splitlines() if line.startswith(head)]
+        written = [render_rule(rule, self._owner) for rule in rules]
+        return dict(zip(written, printed, strict=True)) if len(printed) == len(written) else {}
+
+    def takes(self, family: Family, table: str, rules: Sequence[Rule]) -> bool:
+        """Whether iptables and the kernel take *rules*, each for itself."""
+        chains = {rule.target.chain for rule in rules if isinstance(rule.target, Jump)}
+        lines = [f":{self._owner}-{name} - [0:0]" for name in sorted(chains)]
+        lines += [f"-A {_CHAIN} {render_rule(rule, self._owner)}" for rule in rules]
+        text = "\n".join([f"*{table}", f":{_CHAIN} - [0:0]", *lines, "COMMIT", ""])
+        self._make_sets(rules)
+        return self._worker.run(self._tool.restore, family, text, None).ok
+
+    def refused(self, family: Family, table: str, rules: Sequence[Rule]) -> Rule | None:
+        """A rule that is refused by itself, found by halving; None when each alone is taken."""
+        if not rules or self.takes(family, table, rules):
+            return None
+        if len(rules) == 1:
+            return rules[0]
+        half = len(rules) // 2
+        return self.refused(family, table, rules[:half]) or self.refused(
+            family, table, rules[half:]
+        )
+
+    def _make_sets(self, rules: Sequence[Rule]) -> None:
+        """Sets that the rules name have to exist; what kind they are, rules do not care."""
+        names = {
+            words[at + 1]
+            for rule in rules
+            for words in (extension.text.split() for extension in rule.matches)
+            for at, word in enumerate(words)
+            if word == "--match-set"
+        }
+        if names:
+            text = "".join(f"create {name} hash:net\n" for name in sorted(names))
+            self._worker.run(run_command, ["ipset", "-exist", "restore"], feed=text)
+
+    def close(self) -> None:
+        self._worker.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

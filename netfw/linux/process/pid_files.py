@@ -1,0 +1,113 @@
+"""The files that say which processes are ours: ``<directory>/<service>/<id>.pid`` for people and
+tools, and ``<id>.json`` beside it with the identity that decides.  Both are written atomically."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, frozen
+
+from netfw.errors import InvalidInput
+from netfw.linux import netns
+from netfw.linux.process.identity import Identity
+from netfw.linux.process.program import ProcessKey, check_command
+
+_PIDS = range(1, (1 << 22) + 1)
+_UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
+
+
+@frozen(kw_only=True)
+class Record:
+    """A process that was started, what it was started for, and its own command to end it."""
+
+    identity: Identity
+    digest: str
+    stop: tuple[str, ...] = ()
+
+
+class PidFiles:
+    """The records under one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def pid_path(self, key: ProcessKey) -> Path:
+        return self.directory / key.service / f"{key.id}.pid"
+
+    def log_path(self, key: ProcessKey) -> Path:
+        return self.directory / key.service / f"{key.id}.log"
+
+    def prepare(self, key: ProcessKey) -> None:
+        """Make the directory that the files of *key* are in."""
+        (self.directory / key.service).mkdir(parents=True, exist_ok=True)
+
+    def read(self, key: ProcessKey) -> Record | None:
+        """What is recorded; None when nothing is, or what is there was not written by us."""
+        try:
+            return _parse(json.loads(self._path(key).read_text()))
+        except (OSError, InvalidInput, *_UNREADABLE):
+            return None
+
+    def write(self, key: ProcessKey, record: Record) -> None:
+        self.prepare(key)
+        _replace(self._path(key), json.dumps(asdict(record), indent=1) + "\n")
+        _replace(self.pid_path(key), f"{record.identity.pid}\n")
+
+    def forget(self, key: ProcessKey) -> None:
+        """Take *key* off the records, so that it is not ours any more."""
+        self._path(key).unlink(missing_ok=True)
+
+    def is_withdrawn(self, key: ProcessKey) -> bool:
+        """Whether *key* is not on record, where others of its kind could be."""
+        path = self._path(key)
+        return path.parent.is_dir() and not path.exists()
+
+    def remove(self, key: ProcessKey) -> None:
+        """Forget *key*; what its last run said goes with it."""
+        for path in (self.pid_path(key), self._path(key), self.log_path(key)):
+            path.unlink(missing_ok=True)
+
+    def recorded(self) -> frozenset[ProcessKey]:
+        """All keys that something is recorded for, whether it still runs or not."""
+        found = set()
+        for path in self.directory.glob("*/*.json"):
+            try:
+                found.add(ProcessKey(path.parent.name, path.name.removesuffix(".json")))
+            except InvalidInput:
+                continue  # a file of somebody else
+        return frozenset(found)
+
+    def _path(self, key: ProcessKey) -> Path:
+        return self.directory / key.service / f"{key.id}.json"
+
+
+def _parse(data: Any) -> Record:
+    """The record in *data*, if it says what a process can be; else any of `_UNREADABLE`."""
+    identity = data["identity"]
+    parsed = Record(
+        identity=Identity(
+            pid=int(identity["pid"]),
+            started=int(identity["started"]),
+            boot=str(identity["boot"]),
+            namespace=netns.Identity(**identity["namespace"]),
+            argv=tuple(map(str, identity["argv"])),
+            mark=str(identity["mark"]),
+        ),
+        digest=str(data["digest"]),
+        stop=tuple(map(str, data["stop"])),
+    )
+    if parsed.identity.pid not in _PIDS:
+        raise ValueError(f"{parsed.identity.pid} is no pid")
+    check_command("argv", parsed.identity.argv)
+    if parsed.stop:
+        check_command("stop", parsed.stop)
+    return parsed
+
+
+def _replace(path: Path, text: str) -> None:
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_text(text)
+    os.replace(beside, path)

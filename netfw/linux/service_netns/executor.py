@@ -1,0 +1,242 @@
+"""Stations: reads namespaces of services, and carries out what was planned for them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from ipaddress import ip_network
+from typing import assert_never, cast
+
+from attrs import evolve
+
+from netfw.drivers.base import Capability
+from netfw.drivers.interface import Attachment, InterfaceDriver
+from netfw.drivers.support.fault_isolation import converge_isolated
+from netfw.errors import BackendBroken, BackendUnavailable, NetfwError, NotFound, OperationRefused
+from netfw.linux import netns
+from netfw.linux.conntrack import Conntrack, Filter
+from netfw.linux.ip import sysctl
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import DelLink
+from netfw.linux.iptables import Family, Iptables, IptablesBinaries
+from netfw.linux.iptables.mirror import Mirror, parse_save
+from netfw.linux.process import kill_in_namespace
+from netfw.linux.service_netns.plan import (
+    CHAIN_OWNER,
+    CHECKSUMS,
+    LOOPBACK,
+    SETTINGS,
+    device_settings,
+    plan_removal,
+    plan_service_netns,
+)
+from netfw.linux.service_netns.steps import (
+    ChangeNetwork,
+    ChangeRules,
+    Clear,
+    DeleteNamespace,
+    MakeNamespace,
+    Plug,
+    Step,
+    Unplug,
+)
+from netfw.linux.service_netns.values import ObservedNetns, ServiceNetns
+from netfw.linux.service_netns.veth_tracker import VethTracker
+from netfw.model.address import IpAddress
+from netfw.model.ids import PortId
+from netfw.plan import Operation, Stage, Update
+
+
+class ServiceNetnsExecutor:
+    """The stations of this host; *interface* plugs their ports.
+
+    1. Any number of threads may call for different namespaces at once; the interface driver is
+       called by one of them at a time.
+    2. A device that is there with the right MAC address and MTU is used as it is: the interface
+       driver is asked for what is missing, wrong, or has lost its switch.
+    3. A pair whose port is removed from the switch is made anew, once the interface driver has
+       told of it; one that never was a port of its is used as any other device.
+    4. Namespaces are those of the calling thread; none is kept open.
+    """
+
+    def __init__(self, interface: InterfaceDriver) -> None:
+        self._interface = interface
+        self._one_at_a_time = threading.Lock()
+        self._tool = IptablesBinaries()
+        watched = Capability.WATCH in interface.describe().capabilities
+        self._pairs = VethTracker(interface.device_name, watched=watched)
+        interface.watch(self._pairs.hear)
+
+    def namespaces(self, prefix: str) -> frozenset[str]:
+        """The namespaces whose names begin with *prefix*."""
+        return frozenset(name for name in netns.names() if name.startswith(prefix))
+
+    def observe(self, namespace: str) -> ObservedNetns:
+        """What is there; a namespace that does not exist is a value too.
+
+        :raises BackendUnavailable: the kernel was too busy to answer.
+        :raises BackendBroken: netfw may not look.
+        """
+        try:
+            with NetlinkClient(namespace) as network:
+                found = network.run(lambda: self._read(namespace, network))
+        except NotFound:
+            return ObservedNetns(netns=namespace, held=self._held())
+        links = found.links.values()
+        dead = any(link.up and not link.carrier for link in links)
+        return evolve(
+            found,
+            held=self._held() if dead else None,
+            lost=self._pairs.lost(links, self._held),
+        )
+
+    def handles(self, stage: Stage) -> bool:
+        """Whether *stage* is one of a station's."""
+        return isinstance(stage.operations[0].payload, Step)
+
+    def apply(self, stage: Stage) -> None:
+        """Carry out one stage, all of it or nothing.
+
+        :raises OperationRefused: it was refused; the reason is that of whoever refused.
+        :raises BackendUnavailable: the interface driver's backend, or the kernel, does not answer.
+        """
+        for operation in stage.operations:
+            try:
+                self._carry_out(cast(Step, operation.payload))
+            except BackendUnavailable:
+                raise
+            except NetfwError as error:
+                raise _refusal(operation, error) from error
+
+    def make(self, wanted: ServiceNetns) -> None:
+        """Make a station so, for a driver that shows no plans; again changes nothing.
+
+        :raises Conflict: something that netfw did not make has a name that it needs.
+        :raises BackendError: the interface driver or the kernel refused, or does not answer.
+        """
+        self._make_so(plan_service_netns(wanted.netns, wanted, self.observe(wanted.netns)))
+
+    def remove(self, namespace: str, port: PortId | None = None) -> None:
+        """Make sure that a station is gone; see :func:`plan_removal` and :meth:`make`."""
+        self._make_so(plan_removal(namespace, self.observe(namespace), port))
+
+    def _make_so(self, stages: Iterable[Stage]) -> None:
+        for stage in stages:
+            for operation in stage.operations:
+                self._carry_out(cast(Step, operation.payload))
+
+    def _carry_out(self, step: Step) -> None:
+        match step:
+            case MakeNamespace(name):
+                netns.ensure(name)
+            case DeleteNamespace(name):
+                _delete(name)
+            case Plug(port, attachment):
+                self._converge(port, Update(put={port: attachment}))
+            case Unplug(port):
+                self._converge(port, Update(drop=frozenset({port})))
+                self._pairs.forget(self._interface.device_name(port))
+            case Clear():
+                self._clear(step)
+                self._pairs.forget(step.device)
+            case ChangeNetwork():
+                _change_network(step)
+            case ChangeRules(namespace, change):
+                Iptables(CHAIN_OWNER, namespace=namespace, tool=self._tool).apply(change)
+            case _:
+                assert_never(step)
+
+    def _converge(self, port: PortId, update: Update[PortId, Attachment]) -> None:
+        with self._one_at_a_time:
+            outcome = converge_isolated(self._interface, update)
+        outcome.raise_failed()
+        if outcome.waiting:
+            raise OperationRefused({f"port {port} waits": outcome.waiting[port]})
+
+    def _clear(self, step: Clear) -> None:
+        with NetlinkClient(step.netns) as network:
+            if network.link(step.device) is None:
+                return  # it went with its port
+            port = self._holder(step)
+            if port is not None:
+                self._converge(port, Update(drop=frozenset({port})))
+            elif step.kind is None:
+                raise BackendBroken(
+                    f"{step.device} in {step.netns} is hardware that nobody here put there; move "
+                    f"it out: ip -n {step.netns} link set {step.device} netns 1"
+                )
+            else:
+                network.apply([DelLink(step.device)])
+
+    def _holder(self, step: Clear) -> PortId | None:
+        """Whose device it is: by its name, which costs little, or by what the driver knows."""
+        with self._one_at_a_time:
+            named = [
+                port
+                for port in self._interface.held()
+                if self._interface.device_name(port) == step.device
+            ]
+            if len(named) == 1:
+                return named[0]
+            for port, device in self._interface.devices().items():
+                if (device.name, device.mac) == (step.device, step.mac):
+                    return port
+        return None
+
+    def _held(self) -> frozenset[PortId] | None:
+        try:
+            with self._one_at_a_time:
+                return self._interface.held()
+        except BackendUnavailable:
+            return None
+
+    def _read(self, namespace: str, network: NetlinkClient) -> ObservedNetns:
+        """Called by the thread that is in the namespace: entering it is a good part of the cost."""
+        links = network.links()
+        return ObservedNetns(
+            netns=namespace,
+            exists=True,
+            links=links,
+            addresses=network.addresses(),
+            routes=network.routes(),
+            sysctls=sysctl.read_many(_parameters(links)),
+            rules=self._read_rules(),
+            no_ipv6=network.why_no_ipv6(),
+        )
+
+    def _read_rules(self) -> Mirror | None:
+        try:
+            text = self._tool.save(Family.IPV4, None, CHECKSUMS.table)
+            return parse_save(text, Family.IPV4, CHAIN_OWNER)
+        except BackendBroken:
+            return None
+
+
+def _parameters(devices: Iterable[str]) -> list[str]:
+    own = (device_settings(device) for device in devices if device != LOOPBACK)
+    return [*SETTINGS, *(name for settings in own for name in settings)]
+
+
+def _delete(namespace: str) -> None:
+    with suppress(NotFound):  # what is left of a name goes all the same
+        kill_in_namespace(namespace)
+    netns.delete(namespace)
+
+
+def _change_network(step: ChangeNetwork) -> None:
+    with NetlinkClient(step.netns) as network:
+        if step.forget is not None:
+            _forget(step.netns, step.forget)
+        network.apply([step.operation])
+        if step.forget is not None:
+            _forget(step.netns, step.forget)
+
+
+def _forget(namespace: str, address: IpAddress) -> None:
+    with Conntrack(namespace) as conntrack:
+        conntrack.remove(Filter(family=address.version, address=ip_network(address)))
+
+
+def _refusal(operation: Operation, error: NetfwError) -> OperationRefused:
+    return OperationRefused({operation: str(error)})

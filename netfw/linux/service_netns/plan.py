@@ -1,0 +1,301 @@
+"""What turns what a namespace holds into the station that is wanted.  Pure.
+
+Every stage is one step, so that each is done or not; whatever a crash leaves between two of them
+looks like any other difference to the next plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+
+from attrs import evolve
+
+from netfw.linux.ip.operations import (
+    AddAddress,
+    AddRoute,
+    DelAddress,
+    NetworkOperation,
+    SetSysctl,
+    SetUp,
+)
+from netfw.linux.ip.plan import by_hand, plan_addresses, plan_routes, plan_sysctl
+from netfw.linux.ip.sysctl_names import device_parameter
+from netfw.linux.ip.values import Address, Link, Route, RouteKind, route
+from netfw.linux.iptables.chain import Chain, ChainKey
+from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables.plan import plan_chains
+from netfw.linux.iptables.rule import Family, Rule, match, target
+from netfw.linux.service_netns.steps import (
+    ChangeNetwork,
+    ChangeRules,
+    Clear,
+    DeleteNamespace,
+    MakeNamespace,
+    Plug,
+    Step,
+    Unplug,
+)
+from netfw.linux.service_netns.values import PAIR, ObservedNetns, ServiceNetns, why_without_ipv6
+from netfw.model.address import IpAddress
+from netfw.model.ids import PortId
+from netfw.plan import Operation, Stage, Update
+
+CHAIN_OWNER = "station"
+LOOPBACK = "lo"
+UNASKED = frozenset(
+    {"tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "sit0", "ip6tnl0", "ip6gre0", "ip6_vti0"}
+)
+"""Devices that the kernel puts into every namespace, once their module is loaded; they can not be
+deleted."""
+_MAKES_LINK_LOCAL = "addr_gen_mode"
+DEVICE_SETTINGS = {
+    "disable_ipv6": "0",
+    "accept_ra": "0",
+    "accept_dad": "0",
+    _MAKES_LINK_LOCAL: "0",
+}
+"""IPv6, of each device: a link-local address from its MAC address, no addresses or routes from
+whoever announces some, and none that has to wait until nobody is known to have it: a server listens
+at once."""
+SETTINGS = {
+    "net.ipv4.conf.all.promote_secondaries": "1",
+    **{f"net.ipv6.conf.default.{name}": value for name, value in DEVICE_SETTINGS.items()},
+}
+
+CHECKSUMS = ChainKey(family=Family.IPV4, table="mangle", name="checksums")
+_FILLING = Chain(
+    rules=(
+        Rule(
+            protocol="udp",
+            matches=(match("udp", dport=68),),
+            target=target("CHECKSUM", checksum_fill=True),
+        ),
+    ),
+    hooks=frozenset({"POSTROUTING"}),
+)
+
+
+def plan_service_netns(
+    owner: Hashable, wanted: ServiceNetns, found: ObservedNetns
+) -> tuple[Stage, ...]:
+    """What turns *found* into *wanted*, on behalf of *owner*; nothing when they agree.
+
+    :raises ValueError: *found* is of another namespace.
+    """
+    if wanted.netns != found.netns:
+        raise ValueError(f"{wanted.netns} is wanted, and {found.netns} was looked at")
+    return _stages(owner, _steps(wanted, found))
+
+
+def plan_removal(
+    owner: Hashable, found: ObservedNetns, port: PortId | None = None
+) -> tuple[Stage, ...]:
+    """What removes the station with all that is in its namespace; nothing when it is gone.
+
+    :param port: the station's, if the caller knows it, so that it is found even when its device
+        or the whole namespace was taken away by somebody else.
+    """
+    return _stages(owner, _removal(found, port))
+
+
+def device_settings(device: str) -> dict[str, str]:
+    """The kernel's parameters of a device, as a station wants them."""
+    return {
+        device_parameter("ipv6", device, name): value for name, value in DEVICE_SETTINGS.items()
+    }
+
+
+def _stages(owner: Hashable, steps: Iterable[Step]) -> tuple[Stage, ...]:
+    return tuple(
+        Stage((Operation(step.backend, step.text, frozenset({owner}), step),)) for step in steps
+    )
+
+
+def _removal(found: ObservedNetns, port: PortId | None) -> Iterator[Step]:
+    if port is not None and (found.held is None or port in found.held):
+        yield Unplug(port)
+    yield from _clearing(found, keep=None)
+    if found.exists:
+        yield DeleteNamespace(found.netns)
+
+
+def _steps(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[Step]:
+    if not found.exists:
+        yield MakeNamespace(wanted.netns)
+    yield from _in(wanted.netns, _settings(wanted, found))
+    yield from _clearing(found, keep=wanted.device)
+    found = _without_lost(found)
+    plugging = _is_to_be_plugged(wanted, found)
+    if plugging:
+        yield Plug(wanted.port, wanted.attachment)
+    elif not found.links[wanted.device].up:
+        yield from _in(wanted.netns, [SetUp(wanted.device)])
+    addressing = _addresses(wanted, found, plugging)
+    kept = {interface.ip for interface in wanted.addresses}
+    for operation in addressing:
+        yield ChangeNetwork(
+            netns=wanted.netns,
+            operation=operation,
+            forget=_forgotten(operation, kept) if wanted.forget_connections else None,
+        )
+    yield from _in(wanted.netns, _routes(wanted, found, anew=plugging or bool(addressing)))
+    yield from _rules(wanted, found)
+
+
+def _in(netns: str, operations: Iterable[NetworkOperation]) -> Iterator[Step]:
+    for operation in operations:
+        yield ChangeNetwork(netns=netns, operation=operation)
+
+
+def _settings(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[NetworkOperation]:
+    """Before the device comes, so that it comes so; what the kernel lacks is not set."""
+    settings = SETTINGS
+    if found.exists:
+        both = {**SETTINGS, **device_settings(wanted.device)}
+        settings = {name: value for name, value in both.items() if _can_be_set(name, found)}
+    yield from plan_sysctl(settings, found.sysctls)
+    if _lacks_link_local(wanted, found):
+        name = device_parameter("ipv6", wanted.device, _MAKES_LINK_LOCAL)
+        yield from (SetSysctl(name, "1"), SetSysctl(name, "0"))
+    loopback = found.links.get(LOOPBACK)
+    if loopback is not None and not loopback.up:
+        yield SetUp(LOOPBACK)
+
+
+def _can_be_set(name: str, found: ObservedNetns) -> bool:
+    """Who switched IPv6 off in the whole namespace meant it."""
+    switched_off = found.no_ipv6 is not None and name.endswith("disable_ipv6")
+    return name in found.sysctls and not switched_off
+
+
+def _lacks_link_local(wanted: ServiceNetns, found: ObservedNetns) -> bool:
+    """Whether somebody took it: the kernel makes one when a device comes up, and then not again."""
+    if not _is_ready(found.links.get(wanted.device)) or why_without_ipv6(wanted, found):
+        return False
+    settings = device_settings(wanted.device)
+    for setting in ("disable_ipv6", _MAKES_LINK_LOCAL):
+        name = device_parameter("ipv6", wanted.device, setting)
+        if found.sysctls.get(name) != settings[name]:
+            return False  # setting it makes one
+    return not any(
+        entry.automatic for entry in found.addresses if entry.address.device == wanted.device
+    )
+
+
+def _is_ready(link: Link | None) -> bool:
+    """Whether the kernel has noticed that the device is up, and has done what it does then.
+
+    A tap has its carrier from the beginning, and no state for ever; a pair gets both later.
+    """
+    if link is None or not (link.up and link.carrier):
+        return False
+    return link.state == "up" or (link.state == "unknown" and link.kind != PAIR)
+
+
+def _clearing(found: ObservedNetns, keep: str | None) -> Iterator[Step]:
+    for name, link in found.links.items():
+        if name not in {LOOPBACK, keep, *UNASKED} or name in found.lost:
+            yield Clear(netns=found.netns, device=name, mac=link.mac, kind=link.kind)
+
+
+def _without_lost(found: ObservedNetns) -> ObservedNetns:
+    """What is left when they are gone, and with them all that was of them."""
+    if not found.lost:
+        return found
+    return evolve(
+        found,
+        links={name: link for name, link in found.links.items() if name not in found.lost},
+        addresses=tuple(e for e in found.addresses if e.address.device not in found.lost),
+        routes=tuple(
+            route
+            for route in found.routes
+            if not any(hop.device in found.lost for hop in route.hops)
+        ),
+    )
+
+
+def _is_to_be_plugged(wanted: ServiceNetns, found: ObservedNetns) -> bool:
+    link = found.links.get(wanted.device)
+    if link is None or (link.mac, link.mtu) != (wanted.mac, wanted.mtu):
+        return True
+    dead = link.up and not link.carrier
+    return dead and wanted.port in (found.held or ())
+
+
+def _addresses(
+    wanted: ServiceNetns, found: ObservedNetns, plugging: bool
+) -> tuple[NetworkOperation, ...]:
+    without = why_without_ipv6(wanted, found)
+    want = [
+        Address(device=wanted.device, interface=interface, nodad=interface.version == 6)
+        for interface in wanted.addresses
+        if interface.version == 4 or without is None
+    ]
+    have = [entry for entry in found.addresses if entry.address.device == wanted.device]
+    operations = plan_addresses(want, have)
+    if not plugging:
+        return operations
+    # The device may be mended or made anew: what it has after that can not be known here.
+    removals = (operation for operation in operations if isinstance(operation, DelAddress))
+    return (*removals, *(AddAddress(address, replace=True) for address in want))
+
+
+def _forgotten(operation: NetworkOperation, kept: Iterable[IpAddress]) -> IpAddress | None:
+    if not isinstance(operation, DelAddress) or operation.address.interface.ip in kept:
+        return None
+    return operation.address.interface.ip
+
+
+def _routes(
+    wanted: ServiceNetns, found: ObservedNetns, *, anew: bool
+) -> Iterator[NetworkOperation]:
+    """With *anew*, all are put again: routes go with the address or device that carries them."""
+
+    def owned(route: Route) -> bool:
+        return _is_default(route) or (by_hand(route) and _is_on_link(route, wanted.device))
+
+    want = tuple(_wanted_routes(wanted, found))
+    if anew:
+        yield from (AddRoute(route, replace=True) for route in want)
+    for operation in plan_routes(want, found.routes, owned):
+        if not (anew and isinstance(operation, AddRoute)):
+            yield operation
+
+
+def _wanted_routes(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[Route]:
+    without = why_without_ipv6(wanted, found)
+    for gateway in wanted.gateways:
+        if gateway.version == 6 and without is not None:
+            continue
+        if any(gateway == interface.ip for interface in wanted.addresses):
+            continue
+        if not _is_near(gateway, wanted):
+            yield route(f"{gateway}/{gateway.max_prefixlen}", device=wanted.device)
+        yield route("default", via=gateway, device=wanted.device)
+
+
+def _is_near(gateway: IpAddress, wanted: ServiceNetns) -> bool:
+    if gateway.version == 6 and gateway.is_link_local:
+        return True
+    return any(gateway in interface.network for interface in wanted.addresses)
+
+
+def _is_default(route: Route) -> bool:
+    return route.destination.prefixlen == 0 and route.kind is RouteKind.UNICAST
+
+
+def _is_on_link(route: Route, device: str) -> bool:
+    alone = route.destination.prefixlen == route.destination.max_prefixlen
+    return alone and [(hop.via, hop.device) for hop in route.hops] == [(None, device)]
+
+
+def _rules(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[Step]:
+    if found.rules is None and found.exists and not wanted.fill_checksums:
+        return
+    update: Update[ChainKey, Chain] = (
+        Update(put={CHECKSUMS: _FILLING})
+        if wanted.fill_checksums
+        else Update(drop=frozenset({CHECKSUMS}))
+    )
+    for change in plan_chains(update, found.rules or Mirror(), CHAIN_OWNER, {}):
+        yield ChangeRules(wanted.netns, change)

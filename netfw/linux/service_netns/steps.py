@@ -1,0 +1,115 @@
+"""What can be done to a station: one step is one stage of a plan.  Pure values."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from attrs import frozen
+
+from netfw.drivers.interface import Attachment
+from netfw.linux.ip.operations import NetworkOperation
+from netfw.linux.iptables.operations import TableChange
+from netfw.model.address import IpAddress, Mac
+from netfw.model.ids import PortId
+
+
+@frozen
+class MakeNamespace:
+    """Make the namespace, with its loopback up."""
+
+    backend: ClassVar[str] = "netns"
+    netns: str
+
+    @property
+    def text(self) -> str:
+        return f"ip netns add {self.netns}"
+
+
+@frozen
+class DeleteNamespace:
+    """Delete the namespace with all that is in it."""
+
+    backend: ClassVar[str] = "netns"
+    netns: str
+
+    @property
+    def text(self) -> str:
+        return f"ip netns delete {self.netns}"
+
+
+@frozen
+class Plug:
+    """Have the interface driver make the port so."""
+
+    backend: ClassVar[str] = "interface"
+    port: PortId
+    attachment: Attachment
+
+    @property
+    def text(self) -> str:
+        at = self.attachment
+        return f"plug {at.device} of port {self.port} into {at.netns}, {at.mac} mtu {at.mtu}"
+
+
+@frozen
+class Unplug:
+    """Have the interface driver drop the port."""
+
+    backend: ClassVar[str] = "interface"
+    port: PortId
+
+    @property
+    def text(self) -> str:
+        return f"unplug port {self.port}"
+
+
+@frozen(kw_only=True)
+class Clear:
+    """Take a device away: by the interface driver if it is one of its own, else from the kernel."""
+
+    backend: ClassVar[str] = "interface"
+    netns: str
+    device: str
+    mac: Mac | None
+    kind: str | None
+
+    @property
+    def text(self) -> str:
+        return f"unplug {self.device} from {self.netns}"
+
+
+@frozen(kw_only=True)
+class ChangeNetwork:
+    """One operation in the namespace; with *forget*, that address is tracked no longer."""
+
+    netns: str
+    operation: NetworkOperation
+    forget: IpAddress | None = None
+
+    @property
+    def backend(self) -> str:
+        return f"network/{self.netns}"
+
+    @property
+    def text(self) -> str:
+        also = f", and forget the connections of {self.forget}" if self.forget else ""
+        return f"{self.operation.text}{also}"
+
+
+@frozen
+class ChangeRules:
+    """Change a table of the namespace, all of it or nothing."""
+
+    netns: str
+    change: TableChange
+
+    @property
+    def backend(self) -> str:
+        return f"iptables/{self.netns}"
+
+    @property
+    def text(self) -> str:
+        return str(self.change)
+
+
+Step = MakeNamespace | DeleteNamespace | Plug | Unplug | Clear | ChangeNetwork | ChangeRules

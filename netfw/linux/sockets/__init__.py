@@ -1,0 +1,1 @@
+"""ARP and ND frames, listeners, probes."""

@@ -1,0 +1,55 @@
+"""Tell the neighbours of a device which addresses it has now, so that none waits for a timeout."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterable
+
+from netfw.linux import netns
+from netfw.linux.errno_errors import error_from_errno
+from netfw.linux.netns import Namespace
+from netfw.linux.sockets.arp_nd_frames import announcement
+from netfw.model.address import IpAddress, Mac
+from netfw.model.device_names import check_device_name
+
+
+def announce_addresses(
+    device: str,
+    addresses: Iterable[IpAddress],
+    namespace: Namespace = None,
+    *,
+    router: bool = False,
+    rounds: int = 3,
+    interval: float = 1.0,
+    wait: Callable[[float], object] = time.sleep,
+) -> None:
+    """Send gratuitous ARPs and unsolicited neighbour advertisements for *addresses*.
+
+    Some are lost: everything is sent *rounds* times, waiting *interval* seconds in between by
+    *wait*, in a thread of the namespace.  Takes ``(rounds - 1) * interval`` seconds.
+
+    :raises NotFound: there is no such namespace or device.
+    :raises OperationRefused: the device does not take frames; is it up?
+    """
+    check_device_name(device)
+    known = tuple(addresses)
+
+    def send() -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as wire:
+            wire.bind((device, 0))
+            mac = Mac(wire.getsockname()[4].hex(":"))
+            frames = [f for address in known for f in announcement(mac, address, router)]
+            for turn in range(rounds):
+                if turn:
+                    wait(interval)
+                for frame in frames:
+                    wire.send(frame)
+
+    if not known:
+        return
+    try:
+        netns.run_in(namespace, send)
+    except OSError as error:
+        what = f"announcing {', '.join(map(str, known))} on {device}"
+        raise error_from_errno(error.errno or 0, what, error.strerror or "") from error
