@@ -16,7 +16,7 @@ from uuid import UUID
 from benchmarks.figure import Figure, ratio
 from netfw.drivers.interface import Attachment
 from netfw.model.ids import PortId
-from netfw.ovs.ovsdb import Ovsdb
+from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.openvswitch import PrivateOvs

@@ -27,7 +27,7 @@ from netfw.model.address import Mac
 from netfw.model.device_names import dhcp_namespace
 from netfw.model.ids import PortId
 from netfw.model.port import FixedIp
-from netfw.ovs.ovsdb import Ovsdb
+from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet
 from netfw.testing.lab.openvswitch import PrivateOvs

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from netfw.drivers.base import Host
 from netfw.errors import BackendUnavailable
-from netfw.ovs.openflow import CookieSpace, Drift, FlowMirror, OpenFlow, SwitchRefused
+from netfw.ovs.openflow import CookieSpace, Drift, FlowMirror, OpenFlow, OpenFlowError
 from netfw.ovs.openflow.encode import Key, State
 
 Listener = Callable[[Drift], None]
@@ -90,7 +90,7 @@ class BridgeFlows:
         :raises BackendUnavailable: it does not answer.
         """
         for zone in zones:
-            with suppress(SwitchRefused):
+            with suppress(OpenFlowError):
                 self._client.flush_zone(zone)
 
     def close(self) -> None:

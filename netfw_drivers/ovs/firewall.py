@@ -13,8 +13,8 @@ from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, Fi
 from netfw.drivers.keys import PortKey
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
-from netfw.ovs.openflow import Drift, FlowBook
-from netfw.ovs.ovsdb import Ovsdb, share_ovsdb
+from netfw.ovs.openflow import Drift, FlowCache
+from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
 from netfw.plan import Plan
 from netfw_drivers.ovs.bridge_flows import BridgeFlows, shared_flows
 from netfw_drivers.ovs.firewall_draft import parts_of
@@ -127,7 +127,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
             bridge=self._bridge,
             ports=self._ovsdb.snapshot().ports,
             state=self._state,
-            book=FlowBook() if flows is None else flows.mirror,
+            book=FlowCache() if flows is None else flows.mirror,
             drifted=self._drifts.now(),
             revision=self._revision,
             absent=absent,

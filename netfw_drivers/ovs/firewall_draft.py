@@ -14,7 +14,7 @@ from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.errors import InvalidInput
 from netfw.model.ids import SecurityGroupId
 from netfw.model.security_group import SecurityGroupRule
-from netfw.ovs.openflow.book import FlowGroup
+from netfw.ovs.openflow.flow_cache import FlowGroup
 from netfw_drivers.ovs.firewall_flows import (
     COOKIE,
     PortFlows,

@@ -11,10 +11,10 @@ from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Mem
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.errors import InvalidInput, NetfwError
 from netfw.flows import Flow
-from netfw.ovs.openflow.book import FlowGroup, FlowPlan
-from netfw.ovs.openflow.difference import CookieSpace
 from netfw.ovs.openflow.encode import Key
-from netfw.ovs.ovsdb_state import Port
+from netfw.ovs.openflow.flow_cache import FlowGroup, FlowPlan
+from netfw.ovs.openflow.flow_diff import CookieSpace
+from netfw.ovs.ovsdb.values import Port
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.ovs.firewall_check import refusal
 from netfw_drivers.ovs.firewall_draft import MOST_CLAUSES, Draft, Owner, Part, parts_of

@@ -13,10 +13,10 @@ from functools import partial
 from attrs import frozen
 
 from netfw import flows as of
-from netfw.ovs.openflow.book import FlowGroup
 from netfw.ovs.openflow.decode import conjunctions, note_of
 from netfw.ovs.openflow.encode import Key, cookie_of, decode_match
 from netfw.ovs.openflow.encode import State as Bytes
+from netfw.ovs.openflow.flow_cache import FlowGroup
 from netfw_drivers.ovs.firewall_draft import MOST_POLICIES, STATIC, Owner, Part
 from netfw_drivers.ovs.firewall_flows import COOKIE, static_flows
 from netfw_drivers.ovs.firewall_matches import Plane, Spot, address_at

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from netfw.drivers.events import Event, KeysChanged
 from netfw.drivers.keys import PortKey
-from netfw.ovs.ovsdb_state import Changed, SwitchEvent
+from netfw.ovs.ovsdb.values import Changed, SwitchEvent
 from netfw_drivers.ovs.firewall_draft import Part
 from netfw_drivers.ovs.outage import Outage
 from netfw_drivers.ovs.switch_observed import ofport_of

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from netfw.drivers.keys import PortKey
-from netfw.ovs.ovsdb_state import Port
+from netfw.ovs.ovsdb.values import Port
 
 
 class Zones:

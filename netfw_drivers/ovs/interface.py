@@ -20,9 +20,9 @@ from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.values import Link
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
-from netfw.ovs.operations import AddPort, SetColumns
-from netfw.ovs.ovsdb import DEFAULT_REMOTE, Ovsdb, share_ovsdb
-from netfw.ovs.ovsdb_state import OWNER, Changed, Connected, Disconnected, Port, SwitchEvent
+from netfw.ovs.ovsdb.client import DEFAULT_REMOTE, Ovsdb, share_ovsdb
+from netfw.ovs.ovsdb.operations import AddPort, SetColumns
+from netfw.ovs.ovsdb.values import OWNER, Changed, Connected, Disconnected, Port, SwitchEvent
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.ovs.observed import (
     Observed,

@@ -10,7 +10,7 @@ from netfw.drivers.interface import Attachment
 from netfw.linux.ip.values import Link
 from netfw.model.device_names import check_device_name, check_namespace_name, device_name
 from netfw.model.ids import PortId
-from netfw.ovs.ovsdb_state import Bridge, Port
+from netfw.ovs.ovsdb.values import Bridge, Port
 from netfw.plan import Update
 
 NETNS = "netfw-netns"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from netfw.drivers.events import Event, FeedLost
-from netfw.ovs.ovsdb_state import Connected, Disconnected, SwitchEvent
+from netfw.ovs.ovsdb.values import Connected, Disconnected, SwitchEvent
 
 
 class Outage:

@@ -36,7 +36,7 @@ from netfw.linux.ip.operations import (
 )
 from netfw.linux.ip.values import Link
 from netfw.model.ids import PortId
-from netfw.ovs.operations import (
+from netfw.ovs.ovsdb.operations import (
     REMOVE_AT_ONCE,
     AddPort,
     OvsdbOperation,
@@ -45,7 +45,7 @@ from netfw.ovs.operations import (
     Table,
     Value,
 )
-from netfw.ovs.ovsdb_state import IFACE_ID, OWNER, Port
+from netfw.ovs.ovsdb.values import IFACE_ID, OWNER, Port
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.ovs.claims import refusals
 from netfw_drivers.ovs.observed import (

@@ -25,10 +25,10 @@ from netfw.drivers.switch_values import (
 )
 from netfw.errors import BackendUnavailable, ConfigError, NetfwError
 from netfw.model.ids import PortId, SegmentId
-from netfw.ovs.openflow import EVERYBODY, CookieSpace, Drift, FlowBook, FlowMirror, FlowPlan
+from netfw.ovs.openflow import EVERYBODY, CookieSpace, Drift, FlowCache, FlowMirror, FlowPlan
 from netfw.ovs.openflow.encode import Key, State
-from netfw.ovs.ovsdb import Ovsdb, share_ovsdb
-from netfw.ovs.ovsdb_state import Switch
+from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
+from netfw.ovs.ovsdb.values import Switch
 from netfw.plan import Outcome, Plan, Update
 from netfw_drivers.ovs.bridge_flows import BridgeFlows, shared_flows
 from netfw_drivers.ovs.grants import Layout
@@ -359,13 +359,13 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             why = silence(bridge) if bridge is not None else ""
             raise BackendUnavailable(f"{error}{why}") from error
 
-    def _flow_book(self, bridge: str, found: Outline) -> FlowBook | FlowMirror:
+    def _flow_book(self, bridge: str, found: Outline) -> FlowCache | FlowMirror:
         """What *bridge* holds; of one that is still to be made, or to speak, it is nothing."""
         flows = self._bridges.get(bridge)
         speaks = can_speak(found.draft.snapshot.bridges.get(bridge), self._settings)
-        return flows.mirror if flows is not None and speaks else FlowBook()
+        return flows.mirror if flows is not None and speaks else FlowCache()
 
-    def _plan_flows(self, bridge: str, found: Outline, book: FlowBook | FlowMirror) -> FlowPlan:
+    def _plan_flows(self, bridge: str, found: Outline, book: FlowCache | FlowMirror) -> FlowPlan:
         """What to change on *bridge*, which holds what *book* says."""
         space = EVERYBODY if bridge in self._to_empty else _OURS
         return book.plan(

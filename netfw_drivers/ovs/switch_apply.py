@@ -9,9 +9,9 @@ from attrs import evolve
 
 from netfw.errors import OperationRefused
 from netfw.ovs.openflow import FlowPlan
-from netfw.ovs.operations import AddPort, RemovePort, SetColumns, Table
-from netfw.ovs.ovsdb import Ovsdb
-from netfw.ovs.ovsdb_state import Port
+from netfw.ovs.ovsdb.client import Ovsdb
+from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
+from netfw.ovs.ovsdb.values import Port
 from netfw.plan import Operation, Stage
 from netfw_drivers.ovs.bridge_flows import BridgeFlows
 from netfw_drivers.ovs.switch_draft import LINKS, OVSDB

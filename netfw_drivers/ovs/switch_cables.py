@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from netfw.linux.ip.operations import AddVeth, DelLink, SetMtu, SetSysctl, SetUp
 from netfw.linux.ip.sysctl_names import device_parameter
 from netfw.linux.ip.values import Link
-from netfw.ovs.operations import AddPort, RemovePort, SetColumns, Table
-from netfw.ovs.ovsdb_state import Port
+from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
+from netfw.ovs.ovsdb.values import Port
 from netfw_drivers.ovs.switch_draft import Draft, link, row
 from netfw_drivers.ovs.switch_observed import ofport_of
 from netfw_drivers.ovs.switch_settings import Cable, End

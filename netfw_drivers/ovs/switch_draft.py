@@ -21,8 +21,8 @@ from attrs import define, field
 from netfw.drivers.switch_values import SwitchKey
 from netfw.errors import NetfwError
 from netfw.linux.ip.operations import NetworkOperation
-from netfw.ovs.operations import REMOVE_AT_ONCE, OvsdbOperation
-from netfw.ovs.ovsdb_state import Snapshot
+from netfw.ovs.ovsdb.operations import REMOVE_AT_ONCE, OvsdbOperation
+from netfw.ovs.ovsdb.values import Snapshot
 from netfw.plan import Operation, Stage
 from netfw_drivers.ovs.switch_observed import ofport_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from netfw.ovs.operations import AddBridge, SetColumns, Table, Value
-from netfw.ovs.ovsdb_state import Bridge
+from netfw.ovs.ovsdb.operations import AddBridge, SetColumns, Table, Value
+from netfw.ovs.ovsdb.values import Bridge
 from netfw_drivers.ovs.switch_cables import Links, plan_cable
 from netfw_drivers.ovs.switch_draft import Draft, row
 from netfw_drivers.ovs.switch_settings import Settings

@@ -27,7 +27,7 @@ from netfw.errors import Conflict
 from netfw.model.address import IpAddress
 from netfw.model.ids import NetworkId
 from netfw.model.segment import NetworkType, Segment
-from netfw.ovs.openflow.book import FlowGroup
+from netfw.ovs.openflow.flow_cache import FlowGroup
 from netfw_drivers.ovs import integration, physical_bridge, tunnel_bridge
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.switch_book import Wanted

@@ -25,7 +25,7 @@ from netfw.model.address import IpAddress, Mac
 from netfw.model.ids import NetworkId
 from netfw.ovs.openflow.decode import output_ports, written_eth_src
 from netfw.ovs.openflow.encode import Key, State, cookie_of, decode_match
-from netfw.ovs.ovsdb_state import Port
+from netfw.ovs.ovsdb.values import Port
 from netfw_drivers.ovs.pipeline import COOKIE, FLOOD, RESPONDER
 from netfw_drivers.ovs.switch_observed import (
     ATTACHED_MAC,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Set
 from netfw.drivers.keys import NetworkKey
 from netfw.model.ids import NetworkId
 from netfw.model.segment import Segment
-from netfw.ovs.operations import SetColumns, Table
+from netfw.ovs.ovsdb.operations import SetColumns, Table
 from netfw.plan import Operation
 from netfw_drivers.ovs.switch_book import Wanted
 from netfw_drivers.ovs.switch_draft import Draft, row

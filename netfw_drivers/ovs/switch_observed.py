@@ -12,8 +12,8 @@ from netfw.linux.ip.values import Link
 from netfw.model.address import as_address
 from netfw.model.ids import PortId
 from netfw.model.segment import NetworkType
-from netfw.ovs.operations import Value
-from netfw.ovs.ovsdb_state import IFACE_ID, Port, Snapshot
+from netfw.ovs.ovsdb.operations import Value
+from netfw.ovs.ovsdb.values import IFACE_ID, Port, Snapshot
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.pipeline import FILTERED_PORT, GUARDED_PORT
 from netfw_drivers.ovs.switch_book import Book

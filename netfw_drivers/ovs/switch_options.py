@@ -11,7 +11,7 @@ from netfw.errors import ConfigError
 from netfw.model.address import IpAddress, as_address
 from netfw.model.device_names import check_device_name
 from netfw.model.segment import NetworkType
-from netfw.ovs.ovsdb import DEFAULT_PAUSE, DEFAULT_REMOTE
+from netfw.ovs.ovsdb.client import DEFAULT_PAUSE, DEFAULT_REMOTE
 from netfw_drivers.ovs.seconds import Seconds
 from netfw_drivers.ovs.switch_settings import VETH_MTU, VXLAN_PORT, Settings
 

@@ -17,7 +17,7 @@ from netfw.drivers.switch_values import (
     Tunnel,
 )
 from netfw.errors import NetfwError
-from netfw.ovs.operations import SetColumns, Table
+from netfw.ovs.ovsdb.operations import SetColumns, Table
 from netfw.plan import Update
 from netfw_drivers.ovs.switch_book import Wanted, carried_by
 from netfw_drivers.ovs.switch_check import refusals

@@ -11,7 +11,7 @@ from netfw.drivers.keys import PortKey
 from netfw.drivers.switch_values import SwitchDevice, SwitchKey
 from netfw.model.address import Mac
 from netfw.model.ids import PortId
-from netfw.ovs.ovsdb_state import Bridge, Changed, Port, SwitchEvent
+from netfw.ovs.ovsdb.values import Bridge, Changed, Port, SwitchEvent
 from netfw_drivers.ovs.outage import Outage
 from netfw_drivers.ovs.switch_ground import PROTOCOLS, SECURE
 from netfw_drivers.ovs.switch_observed import (

@@ -10,8 +10,8 @@ from netfw.drivers.keys import PortKey
 from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
 from netfw.errors import InvalidInput
 from netfw.model.segment import Segment
-from netfw.ovs.operations import SetColumns, Table, Value
-from netfw.ovs.ovsdb_state import IFACE_ID, Port
+from netfw.ovs.ovsdb.operations import SetColumns, Table, Value
+from netfw.ovs.ovsdb.values import IFACE_ID, Port
 from netfw.plan import Operation
 from netfw_drivers.ovs.switch_book import Wanted
 from netfw_drivers.ovs.switch_draft import Draft, differing, row

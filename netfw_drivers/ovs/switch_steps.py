@@ -9,9 +9,9 @@ from attrs import field, frozen
 from netfw.drivers.switch_values import SwitchKey
 from netfw.errors import OperationRefused
 from netfw.flows import Flow
-from netfw.ovs.openflow.book import FlowPlan
 from netfw.ovs.openflow.encode import Key, describe_key
-from netfw.ovs.operations import SetColumns, Table
+from netfw.ovs.openflow.flow_cache import FlowPlan
+from netfw.ovs.ovsdb.operations import SetColumns, Table
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.ovs.switch_groups import BASE
 from netfw_drivers.ovs.switch_plan import Outline

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from netfw.drivers.events import Event, FeedLost
 from netfw.errors import BackendLocked
-from netfw.ovs.ovsdb import Ovsdb
-from netfw.ovs.ovsdb_state import LockChanged, SwitchEvent
+from netfw.ovs.ovsdb.client import Ovsdb
+from netfw.ovs.ovsdb.values import LockChanged, SwitchEvent
 from netfw_drivers.ovs.switch_settings import Settings
 
 _NO_LETTER = re.compile("[^a-zA-Z0-9]")

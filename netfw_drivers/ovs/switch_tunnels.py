@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from netfw.drivers.switch_values import Endpoint, Tunnel
 from netfw.errors import Conflict
 from netfw.model.segment import NetworkType
-from netfw.ovs.operations import AddPort, RemovePort, SetColumns, Table
-from netfw.ovs.ovsdb_state import Port
+from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
+from netfw.ovs.ovsdb.values import Port
 from netfw_drivers.ovs.switch_draft import Draft, differing, row
 from netfw_drivers.ovs.switch_observed import (
     ENDPOINT_MARK,

@@ -13,7 +13,7 @@ from netfw.drivers.keys import NetworkKey
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.switch_values import Admission, LocalNetwork, SwitchKey, SwitchValue, Wiring
 from netfw.model.segment import NetworkType
-from netfw.ovs.ovsdb import share_ovsdb
+from netfw.ovs.ovsdb.client import share_ovsdb
 from netfw.plan import Update
 from netfw.testing.conformance.firewall_lab import LabGround
 from netfw.testing.conformance.firewall_world import Seat, Station

@@ -15,7 +15,7 @@ from netfw.drivers.interface import Attachment
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
-from netfw.ovs.ovsdb import share_ovsdb
+from netfw.ovs.ovsdb.client import share_ovsdb
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
 from netfw_drivers.ovs.interface import OvsInterfaceDriver

@@ -14,7 +14,7 @@ from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
 from netfw.model.segment import NetworkType
-from netfw.ovs.ovsdb import Ovsdb, share_ovsdb
+from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
 from netfw.testing.conformance.switch import SwitchDriverConformance
 from netfw.testing.conformance.switch_lab import LabWorld
 from netfw.testing.conformance.switch_reach import SwitchTunnelsConformance

@@ -19,8 +19,8 @@ from netfw.drivers.registry.local_host import LocalHost
 from netfw.model.address import Mac
 from netfw.model.ids import PortId
 from netfw.ovs.openflow import FlowMirror, FlowPlan, OpenFlow, group_of
-from netfw.ovs.operations import AddBridge, SetColumns, Table, tunnel_port
-from netfw.ovs.ovsdb import Ovsdb
+from netfw.ovs.ovsdb.client import Ovsdb
+from netfw.ovs.ovsdb.operations import AddBridge, SetColumns, Table, tunnel_port
 from netfw.plan import Outcome, Plan, Update
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance

@@ -1,10 +1,10 @@
 """OpenFlow with Open vSwitch: flows as bytes, a client, and a mirror of what a bridge holds."""
 
-from netfw.ovs.openflow.book import Drift, FlowBook, FlowGroup, FlowPlan, group_of
 from netfw.ovs.openflow.client import OpenFlow
-from netfw.ovs.openflow.difference import EVERYBODY, CookieSpace, FlowChanges, difference
 from netfw.ovs.openflow.encode import Encoded, encode_flows
-from netfw.ovs.openflow.fault import SwitchRefused
+from netfw.ovs.openflow.errors import OpenFlowError
+from netfw.ovs.openflow.flow_cache import Drift, FlowCache, FlowGroup, FlowPlan, group_of
+from netfw.ovs.openflow.flow_diff import EVERYBODY, CookieSpace, FlowChanges, difference
 from netfw.ovs.openflow.meter import MeterLimit
 from netfw.ovs.openflow.mirror import FlowMirror
 from netfw.ovs.openflow.packet import PacketIn
@@ -14,7 +14,7 @@ __all__ = [
     "CookieSpace",
     "Drift",
     "Encoded",
-    "FlowBook",
+    "FlowCache",
     "FlowChanges",
     "FlowGroup",
     "FlowMirror",
@@ -22,7 +22,7 @@ __all__ = [
     "MeterLimit",
     "OpenFlow",
     "PacketIn",
-    "SwitchRefused",
+    "OpenFlowError",
     "difference",
     "encode_flows",
     "group_of",

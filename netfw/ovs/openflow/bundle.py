@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
 from netfw.errors import BackendUnavailable, OperationRefused
-from netfw.ovs.openflow import wire
+from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.connection import Connection
-from netfw.ovs.openflow.difference import FlowChanges
 from netfw.ovs.openflow.encode import describe_key
-from netfw.ovs.openflow.fault import SwitchRefused, reason
-from netfw.ovs.openflow.wire import Message, Type
+from netfw.ovs.openflow.errors import OpenFlowError, reason
+from netfw.ovs.openflow.flow_diff import FlowChanges
+from netfw.ovs.openflow.messages import Message, Type
 
 _LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 17
@@ -62,15 +62,15 @@ class Bundles:
         self, number: int, changes: FlowChanges, committed: Callable[[], None] | None
     ) -> None:
         opened = self._fill(number, changes)
-        closed = self._control(number, wire.CLOSE)
+        closed = self._control(number, messages.CLOSE)
         not_opened, not_closed = self._refusal(*opened), self._refusal(*closed)
         if not_opened is not None:
             why = f"it opens no bundle: {not_opened}"
             raise OperationRefused({self._connection.target: why}) from not_opened
         if self._refusals or not_closed is not None:
-            self._refusal(*self._control(number, wire.DISCARD))
+            self._refusal(*self._control(number, messages.DISCARD))
             raise self._operation_refused(changes, not_closed) from not_closed
-        not_done = self._refusal(*self._control(number, wire.COMMIT, committed))
+        not_done = self._refusal(*self._control(number, messages.COMMIT, committed))
         if not_done is not None:
             raise self._operation_refused(changes, not_done) from not_done
 
@@ -82,19 +82,19 @@ class Bundles:
         self, number: int, step: int, done: Callable[[], None] | None = None
     ) -> tuple[int, Future[list[Message]]]:
         xid = self._connection.next_xid()
-        return xid, self._connection.ask(xid, wire.bundle_control(xid, number, step), done)
+        return xid, self._connection.ask(xid, messages.bundle_control(xid, number, step), done)
 
-    def _refusal(self, xid: int, answer: Future[list[Message]]) -> SwitchRefused | None:
+    def _refusal(self, xid: int, answer: Future[list[Message]]) -> OpenFlowError | None:
         """Wait for *answer*; the refusal, if it is one."""
         try:
             self._connection.result(xid, answer)
-        except SwitchRefused as refusal:
+        except OpenFlowError as refusal:
             return refusal
         return None
 
     def _fill(self, number: int, changes: FlowChanges) -> tuple[int, Future[list[Message]]]:
         """Open the bundle and add everything; the answer that is to come."""
-        opened = self._control(number, wire.OPEN)
+        opened = self._control(number, messages.OPEN)
         first = self._connection.reserve_xids(len(changes))
         self._refusals = {}
         self._xids = range(first, first + len(changes))
@@ -124,8 +124,8 @@ class Bundles:
 
 def _messages(number: int, xid: int, changes: FlowChanges) -> Iterator[bytes]:
     for key, cookie in changes.removed.items():
-        yield wire.bundled_delete(xid, number, key, cookie)
+        yield messages.bundled_delete(xid, number, key, cookie)
         xid += 1
     for encoded in itertools.chain(changes.changed, changes.added):
-        yield wire.bundled_add(xid, number, encoded.key, encoded.state)
+        yield messages.bundled_add(xid, number, encoded.key, encoded.state)
         xid += 1

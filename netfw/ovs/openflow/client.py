@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from netfw.errors import BackendError
 from netfw.flows import Action
 from netfw.flows.port import CONTROLLER
-from netfw.ovs.openflow import meter, packet, wire
+from netfw.ovs.openflow import messages, meter, packet
 from netfw.ovs.openflow.bundle import Bundles
 from netfw.ovs.openflow.connection import Connection
-from netfw.ovs.openflow.difference import EVERYBODY, CookieSpace, FlowChanges
 from netfw.ovs.openflow.encode import Key, State
+from netfw.ovs.openflow.flow_diff import EVERYBODY, CookieSpace, FlowChanges
+from netfw.ovs.openflow.messages import Message, Type
 from netfw.ovs.openflow.meter import MeterLimit
 from netfw.ovs.openflow.packet import PacketIn
-from netfw.ovs.openflow.wire import Message, Type
 
 
 class OpenFlow:
@@ -66,16 +66,16 @@ class OpenFlow:
         self._ask(Type.BARRIER_REQUEST)
 
     def flows(
-        self, space: CookieSpace = EVERYBODY, table: int = wire.ALL_TABLES
+        self, space: CookieSpace = EVERYBODY, table: int = messages.ALL_TABLES
     ) -> list[tuple[Key, State]]:
         """The flows of *space* that the switch holds now, as raw entries."""
         xid = self.connection.next_xid()
-        request = wire.dump_request(xid, table, space.value, space.mask)
+        request = messages.dump_request(xid, table, space.value, space.mask)
         with _reading():
             return [
                 entry
                 for part in self.connection.stream(xid, request)
-                for entry in wire.read_dump(part.data)
+                for entry in messages.read_dump(part.data)
             ]
 
     def commit(
@@ -150,7 +150,7 @@ class OpenFlow:
 
         :raises SwitchRefused: the switch has no connection tracking.
         """
-        self._confirmed(wire.flush_zone(self.connection.next_xid(), zone))
+        self._confirmed(messages.flush_zone(self.connection.next_xid(), zone))
 
     def _confirmed(self, data: bytes) -> None:
         """Send what the switch answers only when it refuses, and a barrier behind it.
@@ -166,7 +166,7 @@ class OpenFlow:
 
     def _ask(self, kind: Type) -> list[Message]:
         xid = self.connection.next_xid()
-        return self.connection.request(xid, wire.message(kind, xid))
+        return self.connection.request(xid, messages.message(kind, xid))
 
 
 @contextmanager

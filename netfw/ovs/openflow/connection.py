@@ -22,9 +22,9 @@ from queue import Empty, SimpleQueue
 from attrs import define, field
 
 from netfw.errors import BackendUnavailable
-from netfw.ovs.openflow import wire
-from netfw.ovs.openflow.fault import SwitchRefused, reason
-from netfw.ovs.openflow.wire import Message, Type
+from netfw.ovs.openflow import messages
+from netfw.ovs.openflow.errors import OpenFlowError, reason
+from netfw.ovs.openflow.messages import Message, Type
 
 _LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 18
@@ -135,7 +135,7 @@ class Connection:
 
         *answered* is called on the connection's thread, in order with all that arrives, before
         the future is set; not for errors.  An error of the switch becomes
-        :class:`SwitchRefused`, a lost connection :class:`~netfw.errors.BackendUnavailable`.
+        :class:`OpenFlowError`, a lost connection :class:`~netfw.errors.BackendUnavailable`.
         """
         waiting = self._waiting[xid] = _Waiting(answered)
         try:
@@ -244,8 +244,8 @@ class Connection:
         :raises OSError: the connection broke, or nobody answers.
         :raises ValueError: what arrives is not OpenFlow, or not our version of it.
         """
-        self._send(sock, wire.hello())
-        framer = wire.Framer()
+        self._send(sock, messages.hello())
+        framer = messages.Framer()
         poller = select.poll()
         poller.register(sock, select.POLLIN)
         asked = False
@@ -254,7 +254,7 @@ class Connection:
                 if asked or not self.connected:
                     raise OSError(f"nothing heard for {self._probe:g} s")
                 asked = True
-                self._send(sock, wire.message(Type.ECHO_REQUEST, self.next_xid()))
+                self._send(sock, messages.message(Type.ECHO_REQUEST, self.next_xid()))
                 continue
             chunk = sock.recv(_CHUNK)
             if not chunk:
@@ -269,7 +269,7 @@ class Connection:
             self._greeted(received)
             return
         if received.type == Type.ECHO_REQUEST:
-            self._echoes.append(wire.message(Type.ECHO_REPLY, received.xid, received.data[8:]))
+            self._echoes.append(messages.message(Type.ECHO_REPLY, received.xid, received.data[8:]))
             return
         waiting = self._waiting.get(received.xid)
         if waiting is not None:
@@ -285,7 +285,7 @@ class Connection:
             raise ValueError(f"the switch refused the greeting: {reason(received)}")
         if received.type != Type.HELLO:
             raise ValueError(f"a message of type {received.type} in place of a greeting")
-        if not wire.speaks_ours(received):
+        if not messages.speaks_ours(received):
             raise ValueError(
                 "the bridge does not speak OpenFlow 1.4: "
                 "ovs-vsctl set Bridge NAME protocols=OpenFlow10,OpenFlow13,OpenFlow14"
@@ -299,13 +299,13 @@ class Connection:
     def _answer(self, waiting: _Waiting, received: Message) -> None:
         if received.type == Type.ERROR:
             self._waiting.pop(received.xid, None)
-            waiting.future.set_exception(SwitchRefused(reason(received)))
+            waiting.future.set_exception(OpenFlowError(reason(received)))
             return
         if waiting.arrived is None:
             waiting.parts.append(received)
         else:
             waiting.arrived(received)
-        if received.type == Type.MULTIPART_REPLY and received.data[11] & wire.MORE:
+        if received.type == Type.MULTIPART_REPLY and received.data[11] & messages.MORE:
             return
         self._waiting.pop(received.xid, None)
         try:

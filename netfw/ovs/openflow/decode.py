@@ -8,7 +8,7 @@ from struct import Struct
 from netfw.flows import Conjunction
 from netfw.flows.port import narrow
 from netfw.ovs.openflow.encode import State
-from netfw.ovs.openflow.extension import NICIRA
+from netfw.ovs.openflow.nicira import NICIRA
 
 _HEADER = Struct("!HH")
 _PORT = Struct("!I")

@@ -33,7 +33,7 @@ from netfw.flows import (
 )
 from netfw.flows.port import CONTROLLER, IN_PORT, wide
 from netfw.ovs.openflow.encode_learn import encode_learn
-from netfw.ovs.openflow.extension import NICIRA, header, ofs_nbits, padded
+from netfw.ovs.openflow.nicira import NICIRA, header, ofs_nbits, padded
 
 _OUTPUT = Struct("!HHIHxxxxxx")
 _SHORT = Struct("!HHHxx")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 
 from netfw.flows import Bits, Learn, LearnLoad, LearnMatch, LearnOutput
-from netfw.ovs.openflow.extension import NICIRA, header
+from netfw.ovs.openflow.nicira import NICIRA, header
 
 _LEARN = Struct("!HHIHHHHQHBxHH")
 _SPEC = Struct("!H")

@@ -7,7 +7,7 @@ from struct import Struct
 
 from attrs import frozen
 
-from netfw.ovs.openflow.wire import METER_CONFIG, Type, message, multipart
+from netfw.ovs.openflow.messages import METER_CONFIG, Type, message, multipart
 
 ADD, MODIFY, DELETE = range(3)
 _MOD = Struct("!HHI")

@@ -7,13 +7,21 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from netfw.errors import BackendUnavailable, OperationRefused
-from netfw.ovs.openflow import wire
-from netfw.ovs.openflow.book import Digest, Drift, FlowBook, FlowGroup, FlowPlan, Owner, digest
+from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.client import OpenFlow
-from netfw.ovs.openflow.difference import CookieSpace
 from netfw.ovs.openflow.encode import Key, canonical, cookie_of
-from netfw.ovs.openflow.fault import reason
-from netfw.ovs.openflow.wire import Event, Message
+from netfw.ovs.openflow.errors import reason
+from netfw.ovs.openflow.flow_cache import (
+    Digest,
+    Drift,
+    FlowCache,
+    FlowGroup,
+    FlowPlan,
+    Owner,
+    digest,
+)
+from netfw.ovs.openflow.flow_diff import CookieSpace
+from netfw.ovs.openflow.messages import Event, Message
 
 _NOT_READ = "not all flows were read yet"
 _OUTDATED = "planned before another plan of the same flows was carried out; plan again"
@@ -37,14 +45,14 @@ class FlowMirror:
     def __init__(self, client: OpenFlow, on_drift: Callable[[Drift], None] | None = None) -> None:
         self._client = client
         self._on_drift = on_drift
-        self._book = FlowBook()
+        self._book = FlowCache()
         self._lock = threading.RLock()
         self._applying = threading.Lock()
         self._current = threading.Event()
         self._trouble = _NOT_READ
         self._monitor = 0
         self._initial: dict[Key, Digest] = {}
-        client.connection.on_message(wire.Type.MULTIPART_REPLY, self._reported)
+        client.connection.on_message(messages.Type.MULTIPART_REPLY, self._reported)
         client.on_state(self._connected)
 
     def wait_current(self, timeout: float | None = None) -> None:
@@ -77,7 +85,7 @@ class FlowMirror:
         keep: Collection[Owner] = (),
         erase: CookieSpace | None = None,
     ) -> FlowPlan:
-        """What to change; see :meth:`~netfw.ovs.openflow.book.FlowBook.plan`.
+        """What to change; see :meth:`~netfw.ovs.openflow.flow_cache.FlowCache.plan`.
 
         :raises BackendUnavailable: there is no connection, or not everything was read yet.
         """
@@ -89,7 +97,7 @@ class FlowMirror:
     def adopt(self, put: Mapping[Owner, FlowGroup]) -> None:
         """Take over what an earlier run has left; touches nothing.
 
-        See :meth:`~netfw.ovs.openflow.book.FlowBook.adopt`.
+        See :meth:`~netfw.ovs.openflow.flow_cache.FlowCache.adopt`.
 
         :raises BackendUnavailable: there is no connection, or not everything was read yet.
         """
@@ -162,7 +170,7 @@ class FlowMirror:
         ending = b""
         if self._monitor:
             xid = connection.next_xid()
-            ending = wire.monitor_end(xid, self._monitor)
+            ending = messages.monitor_end(xid, self._monitor)
         self._current.clear()
         self._trouble = _NOT_READ
         self._monitor += 1
@@ -171,24 +179,24 @@ class FlowMirror:
         number = self._monitor
         connection.follow(xid, lambda reply: self._replied(number, reply))
         try:
-            connection.send(ending + wire.monitor_request(xid, number))
+            connection.send(ending + messages.monitor_request(xid, number))
         except BackendUnavailable:
             connection.unfollow(xid)
             raise
 
     def _replied(self, number: int, reply: Message) -> None:
         """Take in a part of everything there is; reports of changes follow behind the last one."""
-        more = reply.type != wire.Type.ERROR and reply.data[11] & wire.MORE
+        more = reply.type != messages.Type.ERROR and reply.data[11] & messages.MORE
         if not more:
             self._client.connection.unfollow(reply.xid)
         drift = Drift()
         with self._lock:
             if number != self._monitor:
                 return
-            if reply.type == wire.Type.ERROR:
+            if reply.type == messages.Type.ERROR:
                 self._trouble = f"the switch does not report its flows: {reason(reply)}"
                 return
-            for event in wire.read_monitor(reply.data):
+            for event in messages.read_monitor(reply.data):
                 self._initial[canonical(event.key)] = digest(event.state)
             if not more:
                 drift = self._book.load(self._initial)
@@ -198,7 +206,7 @@ class FlowMirror:
 
     def _reported(self, report: Message) -> None:
         """Take in changes; before everything was read they say nothing new."""
-        if wire.MULTIPART.unpack_from(report.data, 8)[0] != wire.FLOW_MONITOR:
+        if messages.MULTIPART.unpack_from(report.data, 8)[0] != messages.FLOW_MONITOR:
             return
         drift = Drift()
         with self._lock:
@@ -213,7 +221,7 @@ class FlowMirror:
     def _changed(self, report: bytes) -> Drift:
         owners: set[Owner] = set()
         strays: set[Key] = set()
-        for event in wire.read_monitor(report):
+        for event in messages.read_monitor(report):
             if event.event < Event.OWN:
                 drift = self._book.on_event(event)
                 owners |= drift.owners

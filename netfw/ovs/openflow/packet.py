@@ -10,8 +10,8 @@ from netfw.flows import FIELD, Action, Match
 from netfw.flows.port import CONTROLLER, narrow, wide
 from netfw.ovs.openflow.encode import decode_match
 from netfw.ovs.openflow.encode_action import encode_actions
-from netfw.ovs.openflow.extension import NICIRA
-from netfw.ovs.openflow.wire import Message, Type, message
+from netfw.ovs.openflow.messages import Message, Type, message
+from netfw.ovs.openflow.nicira import NICIRA
 
 _IN = Struct("!IHBBQHH")
 _OUT = Struct("!IIHxxxxxx")

@@ -34,7 +34,7 @@ from netfw.drivers.registry.local_host import LocalHost
 from netfw.model.address import Mac
 from netfw.model.device_names import device_name
 from netfw.model.ids import NetworkId
-from netfw.ovs.ovsdb import share_ovsdb
+from netfw.ovs.ovsdb.client import share_ovsdb
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.dhcp_ground import DhcpGround, FoundServer, Guest
 from netfw.testing.conformance.dhcp_guest import LabGuest

@@ -22,7 +22,7 @@ from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import ref
 from netfw.model.subnet import Subnet
-from netfw.ovs.ovsdb import Ovsdb
+from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw_drivers.dnsmasq.dhcp import DnsmasqDhcpDriver
 from netfw_drivers.dnsmasq.settings import Settings

@@ -17,7 +17,7 @@ from netfw.linux.process import OnDeath
 from netfw.model.address import Mac
 from netfw.model.device_names import device_name
 from netfw.model.ids import NetworkId
-from netfw.ovs.ovsdb import Ovsdb
+from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Outcome, Plan, Update
 from netfw.testing.conformance.dhcp_world import Net, Tenant, wanted
 from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc

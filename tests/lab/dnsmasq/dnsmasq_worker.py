@@ -6,7 +6,7 @@ import pickle
 import sys
 from pathlib import Path
 
-from netfw.ovs.ovsdb import Ovsdb
+from netfw.ovs.ovsdb.client import Ovsdb
 from netfw_drivers.dnsmasq.dhcp import DnsmasqDhcpDriver
 from netfw_drivers.dnsmasq.settings import Settings
 from netfw_drivers.ovs.interface import OvsInterfaceDriver

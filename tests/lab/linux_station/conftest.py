@@ -8,7 +8,7 @@ import pytest
 
 from netfw.linux import netns
 from netfw.linux.service_netns import ServiceNetnsExecutor
-from netfw.ovs.ovsdb import Ovsdb
+from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 

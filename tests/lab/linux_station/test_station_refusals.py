@@ -12,7 +12,7 @@ from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.linux import netns
 from netfw.linux.service_netns import ServiceNetnsExecutor, plan_service_netns
 from netfw.model.ids import PortId
-from netfw.ovs.ovsdb import Ovsdb
+from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 from tests.lab.linux_station.station_samples import (

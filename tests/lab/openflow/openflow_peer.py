@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from struct import pack
 
-from netfw.ovs.openflow.wire import COMMIT, HEADER, Type
+from netfw.ovs.openflow.messages import COMMIT, HEADER, Type
 
 HELLO = pack("!BBHIHHI", 5, 0, 16, 1, 1, 8, 1 << 5)
 Behaviour = Callable[[socket.socket], None]

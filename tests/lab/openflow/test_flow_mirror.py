@@ -18,8 +18,8 @@ from netfw.ovs.openflow import (
     encode_flows,
     group_of,
 )
-from netfw.ovs.openflow.book import digest
 from netfw.ovs.openflow.encode import Encoded
+from netfw.ovs.openflow.flow_cache import digest
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.waiting import until
 from tests.lab.openflow.openflow_peer import Relay

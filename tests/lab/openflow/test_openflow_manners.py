@@ -12,7 +12,7 @@ from netfw import flows as of
 from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.ovs.openflow import FlowChanges, FlowMirror, connection, encode_flows
 from netfw.ovs.openflow.connection import Connection
-from netfw.ovs.openflow.wire import CLOSE, COMMIT, DISCARD, FLOW_MONITOR, OPEN, Type
+from netfw.ovs.openflow.messages import CLOSE, COMMIT, DISCARD, FLOW_MONITOR, OPEN, Type
 from netfw.testing.lab.waiting import until
 from tests.lab.openflow.openflow_peer import HELLO, received, until_hung_up
 

@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 
 from netfw.errors import BackendError, BackendUnavailable
-from netfw.ovs.openflow import FlowMirror, OpenFlow, SwitchRefused
+from netfw.ovs.openflow import FlowMirror, OpenFlow, OpenFlowError
 from netfw.testing.lab.waiting import until
 from tests.lab.openflow.openflow_peer import HELLO, received, until_hung_up
 
@@ -129,7 +129,7 @@ def test_nonsense_inside_of_an_answer_is_an_error_and_not_a_hang(connected_to) -
 def test_errors_are_told_in_words(connected_to) -> None:
     _, client = connected_to(refuses_everything)
     client.wait_connected()
-    with pytest.raises(SwitchRefused, match=r"bad request: bad type \(OFPBRC_BAD_TYPE\)"):
+    with pytest.raises(OpenFlowError, match=r"bad request: bad type \(OFPBRC_BAD_TYPE\)"):
         client.barrier()
     with pytest.raises(BackendUnavailable, match="does not report its flows: bad request"):
         FlowMirror(client).wait_current(0.5)

@@ -20,7 +20,7 @@ from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import AddVeth, DelLink
 from netfw.model.ids import PortId
-from netfw.ovs.ovsdb import Ovsdb
+from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw_drivers.ovs.interface import OvsInterfaceDriver

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from netfw.errors import BackendUnavailable, OperationRefused
-from netfw.ovs.operations import (
+from netfw.ovs.ovsdb.client import Ovsdb
+from netfw.ovs.ovsdb.operations import (
     AddBridge,
     AddPort,
     RemoveBridge,
@@ -19,7 +20,6 @@ from netfw.ovs.operations import (
     patch_port,
     tunnel_port,
 )
-from netfw.ovs.ovsdb import Ovsdb
 from netfw.testing.lab.openvswitch import PrivateOvs
 
 

@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from netfw.errors import BackendBroken
-from netfw.ovs.operations import AddBridge, AddPort, RemovePort, SetColumns, Table
-from netfw.ovs.ovsdb import Ovsdb
-from netfw.ovs.ovsdb_state import Changed, Connected, Disconnected, SwitchEvent
+from netfw.ovs.ovsdb.client import Ovsdb
+from netfw.ovs.ovsdb.operations import AddBridge, AddPort, RemovePort, SetColumns, Table
+from netfw.ovs.ovsdb.values import Changed, Connected, Disconnected, SwitchEvent
 from netfw.testing.lab.openvswitch import PrivateOvs
 
 

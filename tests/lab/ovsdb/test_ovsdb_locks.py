@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from netfw.errors import BackendLocked
-from netfw.ovs.operations import AddPort
-from netfw.ovs.ovsdb import Ovsdb
-from netfw.ovs.ovsdb_state import Connected, Disconnected, LockChanged, SwitchEvent
+from netfw.ovs.ovsdb.client import Ovsdb
+from netfw.ovs.ovsdb.operations import AddPort
+from netfw.ovs.ovsdb.values import Connected, Disconnected, LockChanged, SwitchEvent
 from netfw.testing.lab.openvswitch import PrivateOvs
 
 TAP = AddPort(bridge="br-int", name="tap1", type="internal")

@@ -8,15 +8,15 @@ from netfw import flows as of
 from netfw.ovs.openflow import (
     CookieSpace,
     Drift,
-    FlowBook,
+    FlowCache,
     FlowGroup,
     difference,
     encode_flows,
     group_of,
 )
-from netfw.ovs.openflow.book import digest
 from netfw.ovs.openflow.encode import Encoded, canonical, describe_key
-from netfw.ovs.openflow.wire import Event, FlowEvent, Framer, read_dump, read_monitor
+from netfw.ovs.openflow.flow_cache import digest
+from netfw.ovs.openflow.messages import Event, FlowEvent, Framer, read_dump, read_monitor
 
 OURS = CookieSpace(0x10, 0xF0)
 
@@ -85,7 +85,7 @@ class Switch:
 
     def __init__(self) -> None:
         self.entries: dict[bytes, bytes] = {}
-        self.book = FlowBook()
+        self.book = FlowCache()
         self.book.load({})
 
     def converge(self, wanted: dict[object, FlowGroup]) -> int:
@@ -299,7 +299,7 @@ def test_a_plan_reads_as_what_it_does() -> None:
 
 
 def test_who_has_a_flow_keeps_it_whoever_asks_first() -> None:
-    book = FlowBook()
+    book = FlowCache()
     book.confirm(book.plan({"a": group_of(flow(1)), "b": group_of(flow(2))}))
     keeping, giving_up = group_of(flow(2), flow(3)), group_of(flow(1))
     assert book.plan({"a": group_of(flow(2)), "b": keeping}).refused.keys() == {"a"}

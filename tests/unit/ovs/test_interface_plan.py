@@ -9,7 +9,7 @@ from netfw.drivers.interface import Attachment
 from netfw.errors import BackendBroken, Conflict, NotFound
 from netfw.linux.ip.values import Link
 from netfw.model.ids import PortId
-from netfw.ovs.ovsdb_state import Bridge, Interface, Port
+from netfw.ovs.ovsdb.values import Bridge, Interface, Port
 from netfw.plan import Update
 from netfw_drivers.ovs.observed import Observed, Settings
 from netfw_drivers.ovs.plan import plan_interfaces

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netfw.ovs.json_stream import JsonStream
+from netfw.ovs.ovsdb.json_stream import JsonStream
 
 text = st.text(st.one_of(st.characters(codec="utf-8"), st.sampled_from('{}[]"\\ü€😀\n')))
 values = st.recursive(

@@ -25,7 +25,7 @@ print(sorted({"ovs", "ovsdbapp", "eventlet", "os_ken"} & sys.modules.keys()))
 def test_the_library_of_the_switch_is_loaded_without_eventlet():
     program = """
 import sys
-from netfw.ovs.ovsdb import Ovsdb
+from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.errors import BackendUnavailable
 try:
     Ovsdb("unix:/nonexistent/db.sock", timeout=0.1).snapshot()

@@ -4,7 +4,7 @@ import sys
 from types import SimpleNamespace
 from uuid import UUID
 
-from netfw.ovs.ovsdb_mirror import COLUMNS, Dirty, Mirror
+from netfw.ovs.ovsdb.mirror import COLUMNS, Dirty, Mirror
 
 SCALARS = {"name": "", "type": "", "cur_cfg": 0, "next_cfg": 0, "datapath_type": ""}
 MAPS = {"options", "other_config", "external_ids"}

@@ -3,7 +3,8 @@ from uuid import UUID
 import pytest
 
 from netfw.errors import OperationRefused
-from netfw.ovs.operations import (
+from netfw.ovs.ovsdb.encode import explain, render
+from netfw.ovs.ovsdb.operations import (
     AddBridge,
     AddPort,
     RemoveBridge,
@@ -13,8 +14,7 @@ from netfw.ovs.operations import (
     patch_port,
     tunnel_port,
 )
-from netfw.ovs.ovsdb_state import Bridge, Interface, Port, Snapshot, Switch
-from netfw.ovs.ovsdb_wire import explain, render
+from netfw.ovs.ovsdb.values import Bridge, Interface, Port, Snapshot, Switch
 
 
 def port(name, bridge="br-int", number=100, **interface):

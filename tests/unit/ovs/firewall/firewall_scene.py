@@ -15,11 +15,11 @@ from netfw.model.ids import (
     SecurityGroupRuleId,
 )
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
-from netfw.ovs.openflow import FlowBook, encode_flows
-from netfw.ovs.openflow.book import digest
+from netfw.ovs.openflow import FlowCache, encode_flows
 from netfw.ovs.openflow.encode import Key
 from netfw.ovs.openflow.encode import State as Bytes
-from netfw.ovs.ovsdb_state import Interface, Port
+from netfw.ovs.openflow.flow_cache import digest
+from netfw.ovs.ovsdb.values import Interface, Port
 from netfw.plan import Plan, Update
 from netfw_drivers.ovs.firewall_plan import FirewallPlan, Observed, plan_firewall
 from netfw_drivers.ovs.firewall_read import Recollection
@@ -86,7 +86,7 @@ class Bench:
 
     def __init__(self, devices: int = 8) -> None:
         self.ports = {f"tap{n}": _device(n) for n in range(1, devices + 1)}
-        self.book, self.state = FlowBook(), State()
+        self.book, self.state = FlowCache(), State()
         self.flows: dict[Key, Bytes] = {}
         self.revision = 0
 
@@ -125,7 +125,7 @@ class Bench:
 
     def restart(self) -> None:
         """Forget everything but the flows."""
-        self.book = FlowBook()
+        self.book = FlowCache()
         self.book.load({key: digest(state) for key, state in self.flows.items()})
         found = Recollection(self.flows.items())
         self.book.adopt(found.groups())

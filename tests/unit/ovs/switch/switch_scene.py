@@ -19,8 +19,8 @@ from netfw.drivers.switch_values import (
 )
 from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Provider, Segment
-from netfw.ovs.operations import AddBridge, AddPort, RemovePort, SetColumns, Table
-from netfw.ovs.ovsdb_state import Bridge, Interface, Port, Snapshot, Switch
+from netfw.ovs.ovsdb.operations import AddBridge, AddPort, RemovePort, SetColumns, Table
+from netfw.ovs.ovsdb.values import Bridge, Interface, Port, Snapshot, Switch
 from netfw.plan import Operation
 from netfw_drivers.ovs.grants import Layout
 from netfw_drivers.ovs.switch_book import Book

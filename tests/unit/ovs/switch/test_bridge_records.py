@@ -5,9 +5,9 @@ from uuid import UUID
 import pytest
 
 from netfw.errors import OperationRefused
-from netfw.ovs.operations import SetColumns, Table
-from netfw.ovs.ovsdb_state import Bridge, Snapshot, Switch
-from netfw.ovs.ovsdb_wire import render
+from netfw.ovs.ovsdb.encode import render
+from netfw.ovs.ovsdb.operations import SetColumns, Table
+from netfw.ovs.ovsdb.values import Bridge, Snapshot, Switch
 
 
 def snapshot(**ids: str) -> Snapshot:

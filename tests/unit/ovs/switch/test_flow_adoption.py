@@ -1,17 +1,17 @@
 """Flows that an earlier run has left: whose they are, and which of them nobody has."""
 
 from netfw import flows as of
-from netfw.ovs.openflow import CookieSpace, FlowBook, encode_flows, group_of
-from netfw.ovs.openflow.book import digest
+from netfw.ovs.openflow import CookieSpace, FlowCache, encode_flows, group_of
+from netfw.ovs.openflow.flow_cache import digest
 
 
 def flow(number: int, *actions: of.Action, cookie: int = 1) -> of.Flow:
     return of.Flow(table=0, priority=1, match=of.in_port(number), actions=actions, cookie=cookie)
 
 
-def loaded(*flows: of.Flow) -> FlowBook:
+def loaded(*flows: of.Flow) -> FlowCache:
     """A book of a switch that holds *flows*, of which nobody knows whose they are."""
-    book = FlowBook()
+    book = FlowCache()
     book.load({key: digest(encoded.state) for key, encoded in encode_flows(flows).items()})
     return book
 

@@ -8,9 +8,9 @@ from attrs import evolve
 
 from netfw.drivers.switch_values import Forwarding, ForwardingKey, SwitchKey, SwitchValue
 from netfw.model.address import Mac
-from netfw.ovs.openflow.book import FlowBook
 from netfw.ovs.openflow.decode import written_eth_src
 from netfw.ovs.openflow.encode import State, encode_flows
+from netfw.ovs.openflow.flow_cache import FlowCache
 from netfw.plan import Update
 from netfw_drivers.ovs.pipeline import RESPONDER, UNICAST
 from netfw_drivers.ovs.switch_book import Book
@@ -41,7 +41,7 @@ class Switch:
     """The flows of ``br-tun`` of a host with one network and one peer."""
 
     def __init__(self) -> None:
-        self.database, self.book, self.flows = Database(), Book(), FlowBook()
+        self.database, self.book, self.flows = Database(), Book(), FlowCache()
         self.states: dict[object, dict[tuple[int, bytes], State]] = {}
         self.do(put=network(1, "vxlan", segmentation_id=7))
         self.do(put=tunnel(2))

@@ -9,7 +9,7 @@ from netfw.drivers.keys import NetworkKey
 from netfw.errors import ConfigError, Conflict
 from netfw.linux.ip.operations import AddVeth, DelLink, SetMtu, SetUp
 from netfw.linux.ip.values import Link
-from netfw.ovs.operations import AddPort
+from netfw.ovs.ovsdb.operations import AddPort
 from netfw.plan import Operation, Update
 from netfw_drivers.ovs.switch_options import OPTIONS, settings_from
 from netfw_drivers.ovs.switch_plan import Outline, outline

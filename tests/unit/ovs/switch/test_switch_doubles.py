@@ -4,7 +4,7 @@ from itertools import permutations
 
 from attrs import evolve
 
-from netfw.ovs.ovsdb_state import Changed
+from netfw.ovs.ovsdb.values import Changed
 from netfw_drivers.ovs.switch_plugged import Plugged
 from netfw_drivers.ovs.vlans import NET_UUID
 from tests.unit.ovs.switch.switch_scene import SETTINGS, Database, port_key

@@ -1,7 +1,7 @@
 """Of two that contradict each other, who comes first; the same in every run."""
 
 from netfw.drivers.keys import NetworkKey
-from netfw.ovs.operations import AddBridge
+from netfw.ovs.ovsdb.operations import AddBridge
 from netfw.plan import Update
 from netfw_drivers.ovs.switch_book import Book
 from netfw_drivers.ovs.switch_plan import outline

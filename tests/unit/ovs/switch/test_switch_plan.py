@@ -9,9 +9,9 @@ from attrs import evolve
 from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.switch_values import Admission, Flood, FloodKey, SwitchKey, SwitchValue
 from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
-from netfw.ovs.openflow.book import FlowBook
 from netfw.ovs.openflow.encode import canonical, cookie_of
-from netfw.ovs.operations import AddPort
+from netfw.ovs.openflow.flow_cache import FlowCache
+from netfw.ovs.ovsdb.operations import AddPort
 from netfw.plan import Update
 from netfw_drivers.ovs.integration import admission_key
 from netfw_drivers.ovs.pipeline import COOKIE, GUARDED_PORT
@@ -43,7 +43,7 @@ class Scene:
     def __init__(self, settings: Settings = SETTINGS) -> None:
         self.settings, self.database = settings, Database()
         self.book, self.members = Book(), Members()
-        self.flows = {bridge: FlowBook() for bridge in settings.bridges}
+        self.flows = {bridge: FlowCache() for bridge in settings.bridges}
 
     def outline(self, update: Update[SwitchKey, SwitchValue]) -> Outline:
         observed = self.database.observed(self.book, self.members)

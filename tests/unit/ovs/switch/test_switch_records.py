@@ -3,7 +3,7 @@
 import pytest
 from attrs import evolve
 
-from netfw.ovs.operations import AddBridge
+from netfw.ovs.ovsdb.operations import AddBridge
 from netfw.plan import Update
 from netfw_drivers.ovs.switch_plan import outline
 from netfw_drivers.ovs.vlans import Vlans, record_of

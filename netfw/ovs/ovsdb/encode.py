@@ -15,7 +15,7 @@ from uuid import UUID
 from attrs import define, field, fields, frozen
 
 from netfw.errors import OperationRefused
-from netfw.ovs.operations import (
+from netfw.ovs.ovsdb.operations import (
     AddBridge,
     AddPort,
     OvsdbOperation,
@@ -25,7 +25,7 @@ from netfw.ovs.operations import (
     Table,
     Value,
 )
-from netfw.ovs.ovsdb_state import Bridge, Interface, Port, Snapshot
+from netfw.ovs.ovsdb.values import Bridge, Interface, Port, Snapshot
 
 Json = dict[str, Any]
 

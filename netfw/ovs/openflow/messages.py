@@ -11,7 +11,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from netfw.ovs.openflow.encode import Key, State
-from netfw.ovs.openflow.extension import NICIRA
+from netfw.ovs.openflow.nicira import NICIRA
 
 VERSION = 5
 HEADER = Struct("!BBHI")

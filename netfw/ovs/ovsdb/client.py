@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from netfw.drivers.base import Host
 from netfw.errors import BackendBroken, BackendUnavailable
-from netfw.ovs.operations import OvsdbOperation
-from netfw.ovs.ovsdb_mirror import Dirty, Mirror, Tables
-from netfw.ovs.ovsdb_state import (
+from netfw.ovs.ovsdb.encode import BARRIER, Rendered, render
+from netfw.ovs.ovsdb.mirror import Dirty, Mirror, Tables
+from netfw.ovs.ovsdb.operations import OvsdbOperation
+from netfw.ovs.ovsdb.values import (
     Bridge,
     Changed,
     Connected,
@@ -25,10 +26,9 @@ from netfw.ovs.ovsdb_state import (
     Snapshot,
     SwitchEvent,
 )
-from netfw.ovs.ovsdb_wire import BARRIER, Rendered, render
 
 if TYPE_CHECKING:
-    from netfw.ovs.ovsdb_session import Api
+    from netfw.ovs.ovsdb.session import Api
 
 T = TypeVar("T")
 
@@ -360,7 +360,7 @@ def _session() -> ModuleType:
     if absent:
         sys.modules["eventlet"] = None  # type: ignore[assignment]
     try:
-        return importlib.import_module("netfw.ovs.ovsdb_session")
+        return importlib.import_module("netfw.ovs.ovsdb.session")
     finally:
         if absent:
             del sys.modules["eventlet"]

@@ -16,7 +16,6 @@ from attrs import field, frozen
 
 from netfw.errors import Conflict
 from netfw.flows import Flow
-from netfw.ovs.openflow.difference import CookieSpace, FlowChanges, lessons
 from netfw.ovs.openflow.encode import (
     Encoded,
     Key,
@@ -26,7 +25,8 @@ from netfw.ovs.openflow.encode import (
     describe_key,
     encode_flows,
 )
-from netfw.ovs.openflow.wire import COMPARED, Event, FlowEvent
+from netfw.ovs.openflow.flow_diff import CookieSpace, FlowChanges, lessons
+from netfw.ovs.openflow.messages import COMPARED, Event, FlowEvent
 
 Owner = Hashable
 Digest = bytes
@@ -47,7 +47,7 @@ def group_of(*flows: Flow) -> FlowGroup:
 
 
 @frozen
-class Held:
+class OwnedFlows:
     """What one owner wants, as it was last committed."""
 
     source: object
@@ -63,10 +63,10 @@ class FlowPlan:
     """What to change, for whom, and who can not have what he wants."""
 
     changes: FlowChanges = field(factory=FlowChanges)
-    holds: Mapping[Owner, Held] = field(factory=dict, repr=False)
+    holds: Mapping[Owner, OwnedFlows] = field(factory=dict, repr=False)
     gone: frozenset[Owner] = frozenset()
     refused: Mapping[Owner, Conflict] = field(factory=dict)
-    before: Mapping[Owner, Held] = field(factory=dict, repr=False)
+    before: Mapping[Owner, OwnedFlows] = field(factory=dict, repr=False)
     """What the owners held when this was planned."""
 
     def __bool__(self) -> bool:
@@ -97,12 +97,12 @@ def digest(state: State) -> Digest:
     return state[:8] + blake2b(state, digest_size=16).digest()
 
 
-class FlowBook:
+class FlowCache:
     """The state behind a mirror: what is observed, who holds what, and who must look again."""
 
     def __init__(self) -> None:
         self.observed: dict[Key, Digest] = {}
-        self._held: dict[Owner, Held] = {}
+        self._held: dict[Owner, OwnedFlows] = {}
         self._holder: dict[Key, Owner] = {}
         self._strays: set[Key] = set()
         self._dirty: set[Owner] = set()
@@ -221,7 +221,7 @@ class FlowBook:
                 continue
             keys = encode_flows(group.make()).keys() & self._strays
             flows = {key: self.observed[key] for key in keys}
-            self._held[owner] = Held(None, flows, frozenset())
+            self._held[owner] = OwnedFlows(None, flows, frozenset())
             self._holder.update(dict.fromkeys(flows, owner))
             self._strays -= keys
             self._dirty.add(owner)
@@ -246,7 +246,7 @@ class FlowBook:
         self._dirty = (self._dirty - plan.gone - plan.holds.keys()) | wrong
         return Drift(wrong)
 
-    def _hold(self, owner: Owner, held: Held, written: Set[Key]) -> bool:
+    def _hold(self, owner: Owner, held: OwnedFlows, written: Set[Key]) -> bool:
         """Note what *owner* holds, and whether the switch has all of it."""
         self._held[owner] = held
         self._holder.update(dict.fromkeys(held.flows, owner))
@@ -311,7 +311,7 @@ class FlowBook:
         self,
         claims: Mapping[Key, Encoded],
         owners: Collection[Owner],
-        holds: Mapping[Owner, Held],
+        holds: Mapping[Owner, OwnedFlows],
         swept: CookieSpace | None,
     ) -> dict[Key, int]:
         left = {
@@ -341,12 +341,12 @@ class FlowBook:
         return FlowChanges(added, changed, removed)
 
     @staticmethod
-    def _taught(held: Mapping[Owner, Held]) -> set[tuple[int, int]]:
+    def _taught(held: Mapping[Owner, OwnedFlows]) -> set[tuple[int, int]]:
         return {pair for one in held.values() for pair in one.learn_targets}
 
 
-def _held(group: FlowGroup, flows: Mapping[Key, Encoded]) -> Held:
-    return Held(
+def _held(group: FlowGroup, flows: Mapping[Key, Encoded]) -> OwnedFlows:
+    return OwnedFlows(
         group.source,
         {key: digest(encoded.state) for key, encoded in flows.items()},
         frozenset(pair for encoded in flows.values() for pair in lessons(encoded.flow)),

@@ -6,13 +6,13 @@ from functools import lru_cache
 from struct import Struct
 
 from netfw.errors import BackendError
-from netfw.ovs.openflow.wire import Message
+from netfw.ovs.openflow.messages import Message
 
 _ERROR = Struct("!HH")
 _EXPERIMENTER = Struct("!HHI")
 
 
-class SwitchRefused(BackendError):
+class OpenFlowError(BackendError):
     """The switch answered a request with an error; the message is its reason in words."""
 
 

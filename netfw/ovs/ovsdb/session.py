@@ -1,6 +1,6 @@
 """The connection to a database: ovsdbapp's, with our JSON reader and a notice of what happens.
 
-Importing this module loads ``ovs`` and ``ovsdbapp``; `netfw.ovs.ovsdb` does it on first use.
+Importing this module loads ``ovs`` and ``ovsdbapp``; `netfw.ovs.ovsdb.client` does it on first use.
 Nothing of theirs is patched: an `Idl` of this module carries its own session and reader.
 """
 
@@ -30,9 +30,9 @@ from netfw.errors import (
     NetfwError,
     OperationRefused,
 )
-from netfw.ovs.json_stream import JsonStream
-from netfw.ovs.ovsdb_mirror import COLUMNS, Dirty
-from netfw.ovs.ovsdb_wire import Rendered, explain
+from netfw.ovs.ovsdb.encode import Rendered, explain
+from netfw.ovs.ovsdb.json_stream import JsonStream
+from netfw.ovs.ovsdb.mirror import COLUMNS, Dirty
 
 DATABASE = "Open_vSwitch"
 _PIECE = 1 << 18

@@ -1,7 +1,7 @@
 """The mirror: what the database holds as values, and what of it changed since it was last asked.
 
 It is fed with rows of the replica by the one thread that runs the replica, under the lock of
-`netfw.ovs.ovsdb.Ovsdb`.  A step costs what changed, not what there is.
+`netfw.ovs.ovsdb.client.Ovsdb`.  A step costs what changed, not what there is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from attrs import define, field, fields_dict
 
-from netfw.ovs.ovsdb_state import Bridge, Changed, Interface, Port, Snapshot, Switch
+from netfw.ovs.ovsdb.values import Bridge, Changed, Interface, Port, Snapshot, Switch
 
 Rows = Mapping[UUID, Any]
 Tables = Mapping[str, Rows]

@@ -1,0 +1,1 @@
+"""OVSDB client: session, mirror, operations."""
