@@ -33,7 +33,7 @@ from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.subscription import Interest, Service
 from netfw.drivers.registry.loader import create
 from netfw.drivers.transport import Transport
-from netfw.messaging.remote import RemoteSource
+from netfw.state.rpc import RemoteSource
 transport = create(Transport, "local", {{"connect": sys.argv[2]}}, LocalHost())
 source = RemoteSource(transport)
 assert sum(len(page.put) for page in source.snapshot(Interest(sys.argv[3], {{Service.DHCP}})))

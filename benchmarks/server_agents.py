@@ -21,8 +21,8 @@ from netfw.drivers.reports import Heartbeat
 from netfw.drivers.state_source import Cursor
 from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Transport
-from netfw.messaging.remote import RemoteSource
 from netfw.model import Agent, AgentId, JsonDocument
+from netfw.state.rpc import RemoteSource
 from netfw.testing.lab.server import PrivateNetfw
 
 AGENTS = 1_000

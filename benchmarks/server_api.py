@@ -20,9 +20,9 @@ from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.reports import Heartbeat
 from netfw.drivers.transport import Transport
-from netfw.messaging.remote import RemoteSource
 from netfw.model import Agent, AgentId, JsonDocument
 from netfw.server.db import Database, migration
+from netfw.state.rpc import RemoteSource
 from netfw.testing.lab.databases import PrivatePostgres
 from netfw.testing.lab.server import PrivateNetfw
 

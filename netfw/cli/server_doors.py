@@ -17,7 +17,6 @@ from netfw.drivers.registry.loader import create
 from netfw.drivers.transport import Transport
 from netfw.errors import ConfigError
 from netfw.http.server import HttpServer
-from netfw.messaging.remote import Desk
 from netfw.server.api import catalog
 from netfw.server.api.app import make_app
 from netfw.server.api.configured import bounds, http_settings, tls_files
@@ -25,6 +24,7 @@ from netfw.server.api.identity import configured as identity
 from netfw.server.api.policy import enforcement as policy
 from netfw.server.api.policy.target import lookup_in
 from netfw.server.api.refusal import worded
+from netfw.state.rpc import StateRpcServer
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
@@ -60,7 +60,7 @@ class MessageDoor:
     def __init__(self, parts: ServerParts, over: Mapping[str, str] | None = None) -> None:
         self._transport = transport_of(parts.conf, parts.host, over)
         self._place = _place(parts.conf)
-        self._desk = Desk(parts.source, self._transport)
+        self._desk = StateRpcServer(parts.source, self._transport)
 
     def take_address(self) -> None:
         """Have agents wait for an answer instead of finding nobody.

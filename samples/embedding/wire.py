@@ -15,9 +15,9 @@ from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.reports import StatusReport
 from netfw.drivers.switch import SwitchDriver
-from netfw.messaging.memory import MemorySource
 from netfw.model import Binding, Mac, Network, NetworkId, Port, PortId, Provider
 from netfw.model.segment import NetworkType
+from netfw.state.memory_source import MemorySource
 
 HOST = "host1"
 NETWORK = Network(

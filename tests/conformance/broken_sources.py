@@ -16,12 +16,12 @@ from netfw.drivers.reports import Report, StatusReport
 from netfw.drivers.state_source import Cursor, Delta, Hint, Stop
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import CursorLost, NotFound, NotSupported
-from netfw.messaging.memory import MemorySource
-from netfw.messaging.reach import Assignment, Item
-from netfw.messaging.store import Key
 from netfw.model.common_fields import Status
 from netfw.model.ids import PortId
 from netfw.model.resource import Ref, ref
+from netfw.state.dependencies import Assignment, Item
+from netfw.state.memory_source import MemorySource
+from netfw.state.store import Key
 from tests.conformance.memory_world import MemoryWorld
 
 ANY_HISTORY = "test_any_history_read_in_any_way_ends_with_what_is_reachable"

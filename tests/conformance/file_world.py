@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from netfw.drivers.subscription import Service
-from netfw.messaging.file import FileSource, render_topology
-from netfw.messaging.reach import Assignment, Item
 from netfw.model.common_fields import Status
 from netfw.model.resource import Ref, ref
+from netfw.state.dependencies import Assignment, Item
+from netfw.state.file import FileSource, render_topology
 
 Key = Ref | Assignment
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from netfw.drivers.subscription import Service
-from netfw.messaging.memory import MemorySource
-from netfw.messaging.reach import Assignment, Item
 from netfw.model.common_fields import Status
 from netfw.model.resource import Ref
+from netfw.state.dependencies import Assignment, Item
+from netfw.state.memory_source import MemorySource
 
 
 class MemoryWorld:

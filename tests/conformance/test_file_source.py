@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from netfw.drivers.registry.loader import load
 from netfw.drivers.state_source import StateSource
-from netfw.messaging.file import FileSource
+from netfw.state.file import FileSource
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Setting
 from tests.conformance.file_world import FileWorld

@@ -14,7 +14,7 @@ from netfw.drivers.reports import Report
 from netfw.drivers.state_source import Cursor, Delta, StateSource
 from netfw.drivers.subscription import Subscription
 from netfw.errors import BackendUnavailable
-from netfw.messaging.memory import MemorySource
+from netfw.state.memory_source import MemorySource
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Setting
 from tests.conformance.memory_world import MemoryWorld

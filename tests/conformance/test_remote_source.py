@@ -14,8 +14,8 @@ from hypothesis import settings
 from netfw.drivers.registry.loader import check_options, load
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.state_source import StateSource
-from netfw.messaging.memory import MemorySource
-from netfw.messaging.remote import Desk, RemoteSource
+from netfw.state.memory_source import MemorySource
+from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Setting
 from netfw.testing.fakes.transport import Wire
@@ -35,7 +35,7 @@ class TestOverAWire(StateSourceConformance):
     @contextmanager
     def setting(self, page: int) -> Iterator[Setting]:
         memory, wire = MemorySource(page=page), Wire()
-        desk = Desk(memory, wire.transport(), budget=page * BYTES)
+        desk = StateRpcServer(memory, wire.transport(), budget=page * BYTES)
         desk.open()
         source = RemoteSource(wire.transport(), timeout=10)
 
@@ -62,7 +62,7 @@ class TestOverASocket(StateSourceConformance):
             for transport in (server, client):
                 stack.callback(transport.close)
             memory = MemorySource(page=page)
-            desk = Desk(memory, server, budget=page * BYTES)
+            desk = StateRpcServer(memory, server, budget=page * BYTES)
             desk.open()
             stack.callback(desk.close)
             source = RemoteSource(client, timeout=10)
@@ -81,7 +81,7 @@ def test_a_hint_for_all_hosts_reaches_each_over_a_socket() -> None:
     with tempfile.TemporaryDirectory() as directory:
         address = f"unix:{directory}/server"
         server, client = local(listen=address), local(connect=address)
-        desk, source = Desk(MemorySource(), server), RemoteSource(client)
+        desk, source = StateRpcServer(MemorySource(), server), RemoteSource(client)
         desk.open()
         assert hints_for_all(server, source)
         for each in (source, desk, client, server):

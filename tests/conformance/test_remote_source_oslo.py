@@ -17,8 +17,8 @@ from hypothesis import settings
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.transport import Transport
-from netfw.messaging.memory import MemorySource
-from netfw.messaging.remote import Desk, RemoteSource
+from netfw.state.memory_source import MemorySource
+from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Setting
 from netfw.testing.lab.rabbitmq import PrivateRabbitmq
@@ -67,7 +67,7 @@ class TestOverABroker(StateSourceConformance):
             for transport in (server, client):
                 stack.callback(transport.close)
             memory = MemorySource(page=page)
-            desk = Desk(memory, server, budget=page * 700)
+            desk = StateRpcServer(memory, server, budget=page * 700)
             desk.open()
             stack.callback(desk.close)
             source = RemoteSource(client, timeout=20)
@@ -83,7 +83,7 @@ class TestOverABroker(StateSourceConformance):
     def test_a_hint_for_all_hosts_reaches_each(self) -> None:
         prefix = f"t{secrets.token_hex(4)}"
         server, client = self.make(prefix), self.make(prefix)
-        desk, source = Desk(MemorySource(), server), RemoteSource(client)
+        desk, source = StateRpcServer(MemorySource(), server), RemoteSource(client)
         desk.open()
         assert hints_for_all(server, source)
         for each in (source, desk, client, server):

@@ -21,12 +21,12 @@ from netfw.drivers.reports import Heartbeat, Report, StatusReport
 from netfw.drivers.state_source import Delta
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, RequestError
-from netfw.messaging.remote import RemoteSource
 from netfw.model.agent import Agent
 from netfw.model.common_fields import Status
 from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
 from netfw.model.subnet import Subnet
+from netfw.state.rpc import RemoteSource
 from netfw_drivers.local.transport import LocalTransport
 
 HOST = "tempest"

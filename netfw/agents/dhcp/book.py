@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Set
 from typing import Final, TypeVar, cast
 
-from netfw.messaging.answers import DHCP_OWNER
-from netfw.messaging.reach import ROUTER_OWNERS
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.subnet import Subnet
+from netfw.state.agent_requests import DHCP_OWNER
+from netfw.state.dependencies import ROUTER_OWNERS
 
 I = TypeVar("I")  # noqa: E741 - an id
 R = TypeVar("R")

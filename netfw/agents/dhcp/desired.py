@@ -13,12 +13,12 @@ from netfw.agents.dhcp.orders import Wish, on_subnets
 from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.dhcp import DhcpKey, DhcpPort, ServerPort
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.messaging.answers import DHCP_OWNER, RESERVED_DHCP_DEVICE
 from netfw.model.address import IpInterface
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.subnet import Subnet
+from netfw.state.agent_requests import DHCP_OWNER, RESERVED_DHCP_DEVICE
 
 
 @frozen(kw_only=True)

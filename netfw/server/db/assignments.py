@@ -10,7 +10,6 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.subscription import Service
-from netfw.messaging.reach import Assignment, Root
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.failure import Overtaken
 from netfw.server.db.journal import Journal
@@ -18,6 +17,7 @@ from netfw.server.db.kinds import STORED
 from netfw.server.db.resources import AT_ONCE
 from netfw.server.db.schema import ASSIGNMENTS
 from netfw.server.db.topics import Said, said, topic
+from netfw.state.dependencies import AgentRoot, Assignment
 
 AGENTS: Final = STORED[Kind.AGENT].table
 SUBNETS: Final = STORED[Kind.SUBNET].table
@@ -140,5 +140,5 @@ class Assignments(AssignmentRows):
     def _tell(self, before: Assignment | None, after: Assignment | None) -> None:
         for each in (before, after):
             if each is not None:
-                self._journal.note(each.ref, [topic(Root(each.service, each.host))])
+                self._journal.note(each.ref, [topic(AgentRoot(each.service, each.host))])
         self._noticed(said(before), said(after))

@@ -13,12 +13,18 @@ from attrs import frozen
 from sqlalchemy import Column, ColumnElement, Connection, Select, bindparam, or_, select
 
 from netfw.drivers.subscription import Service
-from netfw.messaging.reach import DISTRIBUTED_OWNER, EVERYWHERE, ROUTER_OWNERS, Facet, Node
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.kinds import PORT_ADDRESSES, PORT_GROUPS, STORED
 from netfw.server.db.resources import AT_ONCE, Row, Rows
 from netfw.server.db.schema import INTERESTS
 from netfw.server.db.topics import source
+from netfw.state.dependencies import (
+    DISTRIBUTED_OWNER,
+    EVERYWHERE,
+    ROUTER_OWNERS,
+    ResourceRole,
+    Role,
+)
 
 
 @frozen
@@ -71,20 +77,20 @@ _OF_A_NETWORK: Final = (
     Part(Kind.SEGMENT, "network_id"),
 )
 
-PARTS: Final[Mapping[tuple[Kind, Facet], tuple[Part | Members, ...]]] = MappingProxyType(
+PARTS: Final[Mapping[tuple[Kind, Role], tuple[Part | Members, ...]]] = MappingProxyType(
     {
-        (Kind.NETWORK, Facet.SEEN): (*_OF_A_NETWORK, Part(Kind.PORT, "network_id", DISTRIBUTED)),
-        (Kind.NETWORK, Facet.SERVED): (*_OF_A_NETWORK, Part(Kind.PORT, "network_id")),
-        (Kind.NETWORK, Facet.PEERS): (Part(Kind.PORT, "network_id", BOUND),),
-        (Kind.SECURITY_GROUP, Facet.SEEN): (
+        (Kind.NETWORK, Role.SEEN): (*_OF_A_NETWORK, Part(Kind.PORT, "network_id", DISTRIBUTED)),
+        (Kind.NETWORK, Role.SERVED): (*_OF_A_NETWORK, Part(Kind.PORT, "network_id")),
+        (Kind.NETWORK, Role.PEERS): (Part(Kind.PORT, "network_id", BOUND),),
+        (Kind.SECURITY_GROUP, Role.SEEN): (
             Part(Kind.SECURITY_GROUP, "id"),
             Part(Kind.SECURITY_GROUP_RULE, "security_group_id"),
         ),
-        (Kind.SECURITY_GROUP, Facet.MEMBERS): (Members(PORT_GROUPS.c.security_group_id),),
-        (Kind.ADDRESS_GROUP, Facet.SEEN): (Part(Kind.ADDRESS_GROUP, "id"),),
-        (Kind.PORT, Facet.SEEN): (Part(Kind.PORT, "id"),),
-        (Kind.SUBNET, Facet.AROUND): (Members(PORT_ADDRESSES.c.subnet_id),),
-        (Kind.ROUTER, Facet.HOME): (
+        (Kind.SECURITY_GROUP, Role.MEMBERS): (Members(PORT_GROUPS.c.security_group_id),),
+        (Kind.ADDRESS_GROUP, Role.SEEN): (Part(Kind.ADDRESS_GROUP, "id"),),
+        (Kind.PORT, Role.SEEN): (Part(Kind.PORT, "id"),),
+        (Kind.SUBNET, Role.AROUND): (Members(PORT_ADDRESSES.c.subnet_id),),
+        (Kind.ROUTER, Role.HOME): (
             Part(Kind.ROUTER, "id"),
             Part(Kind.PORT, "device_id", OF_ROUTERS),
             Part(Kind.FLOATING_IP, "router_id"),
@@ -127,11 +133,11 @@ class Topics:
 
     def refs(self, topics: Iterable[str]) -> set[Ref]:
         """What is delivered under *topics*, by name; statements for each kind of topic."""
-        wanted: dict[tuple[Kind, Facet], list[str]] = {}
+        wanted: dict[tuple[Kind, Role], list[str]] = {}
         hosts: list[str] = []
         everywhere = False
         for each in map(source, topics):
-            if isinstance(each, Node):
+            if isinstance(each, ResourceRole):
                 wanted.setdefault((each.ref.kind, each.facet), []).append(str(each.ref.id))
             elif each.service is Service.L2:
                 everywhere |= each.host == EVERYWHERE

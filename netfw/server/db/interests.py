@@ -15,13 +15,13 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.query import Query
-from netfw.messaging.reach import DISTRIBUTED_OWNER, Facet, Node
 from netfw.model.resource import Kind, Resource
 from netfw.server.db.failure import Overtaken
 from netfw.server.db.prepared import Prepared
 from netfw.server.db.resources import AT_ONCE, Rows
 from netfw.server.db.schema import INTERESTS
 from netfw.server.db.topics import Said, Way, is_root, said, source
+from netfw.state.dependencies import DISTRIBUTED_OWNER, ResourceRole, Role
 
 Key = tuple[str, str]
 """A reader and a topic."""
@@ -131,21 +131,21 @@ class Interests:
     def _out(self, node: str) -> set[Way]:
         """The ways that lead on from *node*, as what is stored now says them."""
         found = source(node)
-        items = self._contributors(found) if isinstance(found, Node) else ()
+        items = self._contributors(found) if isinstance(found, ResourceRole) else ()
         return {way for item in items for way in _from(node, said(item).ways)}
 
-    def _contributors(self, node: Node) -> Iterator[Resource]:
+    def _contributors(self, node: ResourceRole) -> Iterator[Resource]:
         id, find = node.ref.id, self._find
         match node.ref.kind, node.facet:
-            case Kind.NETWORK, Facet.SEEN:
+            case Kind.NETWORK, Role.SEEN:
                 yield from find(Kind.NETWORK, id=id)
-            case Kind.SECURITY_GROUP, Facet.SEEN:
+            case Kind.SECURITY_GROUP, Role.SEEN:
                 yield from find(Kind.SECURITY_GROUP_RULE, security_group_id=id)
-            case Kind.ROUTER, Facet.HOME:
+            case Kind.ROUTER, Role.HOME:
                 yield from find(Kind.ROUTER, id=id)
                 yield from find(Kind.PORT, device_id=id)
                 yield from find(Kind.FLOATING_IP, router_id=id)
-            case Kind.SUBNET, Facet.ROUTED:
+            case Kind.SUBNET, Role.ROUTED:
                 wanted = {"fixed_ips": (f"subnet_id={id}",), "device_owner": (DISTRIBUTED_OWNER,)}
                 for row in self._rows.find(Kind.PORT, Query(filters=wanted)):
                     yield row.resource()

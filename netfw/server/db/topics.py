@@ -1,7 +1,7 @@
 """Topics: under which headings the journal notes a change, so that a commit costs the same
 however many hosts it concerns.  Pure.
 
-A topic is a node of the graph of :mod:`netfw.messaging.reach`.  A resource that says itself who
+A topic is a node of the graph of :mod:`netfw.state.dependencies`.  A resource that says itself who
 needs it (a port: the network's DHCP agents, the members of its groups) is noted under those; one
 that others refer to (a network, a group) is noted under itself.  A reader follows the topics that
 its roots reach, and not each resource: a group of thousands of members is one topic.
@@ -15,28 +15,28 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from netfw.drivers.subscription import Service, Subscription
-from netfw.messaging.reach import (
+from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.state.dependencies import (
     DELIVERED,
+    AgentRoot,
     Assignment,
     Edge,
-    Facet,
     Item,
-    Node,
-    Root,
+    ResourceRole,
+    Role,
     Source,
     each_edge,
     roots,
 )
-from netfw.model.resource import Kind, Ref, Resource, ref
 
-OWN: Final[Mapping[Kind, tuple[Facet, ...]]] = MappingProxyType(
+OWN: Final[Mapping[Kind, tuple[Role, ...]]] = MappingProxyType(
     {
-        Kind.NETWORK: (Facet.SEEN, Facet.SERVED),
-        Kind.PORT: (Facet.SEEN,),
-        Kind.ROUTER: (Facet.HOME,),
-        Kind.SECURITY_GROUP: (Facet.SEEN,),
-        Kind.ADDRESS_GROUP: (Facet.SEEN,),
-        Kind.QOS_POLICY: (Facet.SEEN,),
+        Kind.NETWORK: (Role.SEEN, Role.SERVED),
+        Kind.PORT: (Role.SEEN,),
+        Kind.ROUTER: (Role.HOME,),
+        Kind.SECURITY_GROUP: (Role.SEEN,),
+        Kind.ADDRESS_GROUP: (Role.SEEN,),
+        Kind.QOS_POLICY: (Role.SEEN,),
     }
 )
 """As what others refer to a resource of that kind, so that it is a topic of its own."""
@@ -63,7 +63,7 @@ NOTHING: Final = Said(frozenset(), frozenset())
 
 def topic(source: Source) -> str:
     """The name of *source* in the journal."""
-    if isinstance(source, Root):
+    if isinstance(source, AgentRoot):
         return f"{source.service}@{source.host}"
     return f"{source.facet}:{source.ref.kind}:{source.ref.id}"
 
@@ -91,7 +91,7 @@ def topics(resource: Resource) -> frozenset[str]:
 
 def _topics(itself: Ref, found: Iterable[Edge]) -> Iterator[str]:
     for facet in OWN.get(itself.kind, ()):
-        yield topic(Node(itself, facet))
+        yield topic(ResourceRole(itself, facet))
     for source, node in found:
         if node.ref == itself and node.facet in DELIVERED:
             yield topic(source)
@@ -111,13 +111,13 @@ def _followed(itself: Ref | None, found: Sequence[Edge]) -> Iterator[Edge]:
     for before, node in found:
         if node.ref == itself:
             continue
-        if isinstance(before, Node) and before.ref == itself and not _is_topic(before):
+        if isinstance(before, ResourceRole) and before.ref == itself and not _is_topic(before):
             yield from ((earlier, node) for earlier, target in found if target == before)
         else:
             yield before, node
 
 
-def _is_topic(node: Node) -> bool:
+def _is_topic(node: ResourceRole) -> bool:
     return node.facet in OWN.get(node.ref.kind, ())
 
 
@@ -125,9 +125,9 @@ def source(name: str) -> Source:
     """What *name* is the topic of."""
     service, at, host = name.partition("@")
     if at:
-        return Root(Service(service), host)
+        return AgentRoot(Service(service), host)
     facet, kind, id = name.split(":")
-    return Node(Ref(Kind(kind), UUID(id)), Facet(facet))
+    return ResourceRole(Ref(Kind(kind), UUID(id)), Role(facet))
 
 
 def readers(interest: Subscription) -> frozenset[str]:

@@ -23,8 +23,6 @@ from netfw.drivers.agent_requests import (
 from netfw.drivers.query import Body, Query
 from netfw.drivers.subscription import Service
 from netfw.errors import Conflict, NotFound, NotSupported
-from netfw.messaging.answers import DHCP_OWNER, RESERVED_DHCP_DEVICE, dhcp_device_id
-from netfw.messaging.reach import ROUTER_OWNERS
 from netfw.model.address import Mac, derives, link_local_mac
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.network import Network
@@ -35,6 +33,8 @@ from netfw.server.db.host_macs import HostMacs
 from netfw.server.plugin.backbone import SERVER, Backbone
 from netfw.server.plugin.keeper import Moment, StoredKeeper
 from netfw.server.plugin.unit import Unit
+from netfw.state.agent_requests import DHCP_OWNER, RESERVED_DHCP_DEVICE, dhcp_device_id
+from netfw.state.dependencies import ROUTER_OWNERS
 
 GATEWAY_OWNER: Final = "network:floatingip_agent_gateway"
 

@@ -12,7 +12,6 @@ from attrs import evolve
 from netfw.drivers.mechanism import BindingRequest
 from netfw.drivers.query import Body, Query
 from netfw.drivers.subscription import Service
-from netfw.messaging.reach import DISTRIBUTED_OWNER
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifDetails, VifType
 from netfw.model.common_fields import Status
@@ -26,6 +25,7 @@ from netfw.server.plugin.binding import bind
 from netfw.server.plugin.mechanisms import Mechanisms
 from netfw.server.plugin.segment_types import SegmentTypes
 from netfw.server.plugin.unit import Unit
+from netfw.state.dependencies import DISTRIBUTED_OWNER
 
 HOST = "binding:host_id"
 LEVELS = "binding:levels"

@@ -11,7 +11,6 @@ from attrs import field, frozen
 
 from netfw.drivers.change import Change
 from netfw.drivers.query import Query
-from netfw.messaging.answers import DHCP_OWNER, RESERVED_DHCP_DEVICE, dhcp_device_id
 from netfw.model.agent import Agent
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network
@@ -24,6 +23,7 @@ from netfw.server.plugin.agents import DHCP_AGENT
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.serving import ServingAgents
 from netfw.server.plugin.unit import Unit
+from netfw.state.agent_requests import DHCP_OWNER, RESERVED_DHCP_DEVICE, dhcp_device_id
 
 LOG = logging.getLogger(__name__)
 

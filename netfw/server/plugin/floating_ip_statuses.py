@@ -10,12 +10,12 @@ from attrs import frozen
 
 from netfw.drivers.reports import Report, StatusReport
 from netfw.drivers.subscription import Service
-from netfw.messaging.reach import Assignment
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.resources import Row
 from netfw.server.plugin.backbone import SERVER, Backbone
 from netfw.server.plugin.unit import Unit
+from netfw.state.dependencies import Assignment
 
 
 @frozen

@@ -12,7 +12,6 @@ from attrs import field, frozen
 from netfw.drivers.change import Change
 from netfw.drivers.query import Query
 from netfw.drivers.subscription import Service
-from netfw.messaging.reach import ROUTER_OWNERS
 from netfw.model.ids import RouterId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, ref
@@ -25,6 +24,7 @@ from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.scheduling import obstacle, wanted_agents
 from netfw.server.plugin.serving import ServingAgents
 from netfw.server.plugin.unit import Unit
+from netfw.state.dependencies import ROUTER_OWNERS
 
 LOG = logging.getLogger(__name__)
 

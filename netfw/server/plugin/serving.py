@@ -10,7 +10,6 @@ from attrs import field, frozen
 
 from netfw.drivers.query import Query
 from netfw.drivers.subscription import Service
-from netfw.messaging.reach import Assignment
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.assignments import AssignmentRows
@@ -19,6 +18,7 @@ from netfw.server.plugin.keeper import Moment
 from netfw.server.plugin.scheduling import Candidate, candidates, choose
 from netfw.server.plugin.settings import Settings
 from netfw.server.plugin.unit import Unit
+from netfw.state.dependencies import Assignment
 
 
 @frozen

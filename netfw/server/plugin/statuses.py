@@ -16,7 +16,6 @@ from attrs import define, evolve, field, frozen
 from netfw.drivers.query import Query
 from netfw.drivers.reports import Report, StatusReport
 from netfw.drivers.subscription import Service
-from netfw.messaging.reach import DISTRIBUTED_OWNER, Assignment
 from netfw.model.binding import VifType
 from netfw.model.common_fields import Status
 from netfw.model.ids import PortId
@@ -28,6 +27,7 @@ from netfw.server.plugin.agents import DHCP_AGENT
 from netfw.server.plugin.backbone import SERVER, Backbone
 from netfw.server.plugin.port_rules import is_trusted
 from netfw.server.plugin.unit import Unit
+from netfw.state.dependencies import DISTRIBUTED_OWNER, Assignment
 
 Gate = Callable[[Unit, Collection[PortId]], Collection[PortId]]
 """Those of some ports, wired and served, that are not to be ACTIVE yet."""

@@ -14,14 +14,14 @@ from netfw.drivers.reports import Report
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Subscription
 from netfw.errors import ConfigError
-from netfw.messaging.reach import Root
-from netfw.messaging.remote.offer import Tell, Written, position
 from netfw.model.resource import Ref
 from netfw.server.db import Database
 from netfw.server.db.resources import value
 from netfw.server.db.topics import readers, source
 from netfw.server.source import reading
 from netfw.server.source.commits import CommitWatch
+from netfw.state.dependencies import AgentRoot
+from netfw.state.rpc.protocols import EncodedDelta, Tell, position
 
 R = TypeVar("R")
 
@@ -73,16 +73,16 @@ class DatabaseSource(StateSource):
     def changes(self, interest: Subscription, since: Cursor) -> Delta:
         return _read(self.written_changes(interest, since))
 
-    def written_part(self, interest: Subscription, after: Ref | None = None) -> Written:
-        """A page of a snapshot, behind *after*: :class:`~netfw.messaging.remote.Writing`.
+    def written_part(self, interest: Subscription, after: Ref | None = None) -> EncodedDelta:
+        """A page of a snapshot, behind *after*: :class:`~netfw.state.rpc.EncodedSource`.
 
         :raises BackendUnavailable: the database does not answer.
         """
         names = sorted(readers(interest))
         return self._database.read(lambda view: reading.part(view, names, after, self._page))
 
-    def written_changes(self, interest: Subscription, since: Cursor) -> Written:
-        """What ``changes`` says: :class:`~netfw.messaging.remote.Writing`.
+    def written_changes(self, interest: Subscription, since: Cursor) -> EncodedDelta:
+        """What ``changes`` says: :class:`~netfw.state.rpc.EncodedSource`.
 
         :raises CursorLost: the journal can not tell.
         :raises BackendUnavailable: the database does not answer.
@@ -115,11 +115,11 @@ class DatabaseSource(StateSource):
         return stop
 
     def announce(self, tell: Tell) -> Stop:
-        """Tell of each commit whom it concerns: :class:`~netfw.messaging.remote.Announcing`."""
+        """Tell of each commit whom it concerns: :class:`~netfw.state.rpc.CommitFeed`."""
 
         def told(cursor: Cursor, concerned: frozenset[str] | None) -> None:
             roots = None if concerned is None else frozenset(map(source, concerned))
-            tell(cursor, cast(frozenset[Root] | None, roots))
+            tell(cursor, cast(frozenset[AgentRoot] | None, roots))
 
         return self._commits.listen(told)
 
@@ -139,7 +139,7 @@ class DatabaseSource(StateSource):
                 hint()
 
 
-def _read(written: Written) -> Delta:
+def _read(written: EncodedDelta) -> Delta:
     return Delta(
         put=tuple(value(each.kind, body) for each, body in written.put.items()),
         drop=written.drop,

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from netfw.drivers.state_source import Cursor
-from netfw.messaging.remote.offer import Written, position
 from netfw.model.resource import Ref
 from netfw.server.db import View
 from netfw.server.db.delivery import Following
 from netfw.server.db.resources import value
 from netfw.server.db.topics import topics
+from netfw.state.rpc.protocols import EncodedDelta, position
 
 
-def part(view: View, readers: Sequence[str], after: Ref | None, size: int) -> Written:
+def part(view: View, readers: Sequence[str], after: Ref | None, size: int) -> EncodedDelta:
     """So many of the resources that concern *readers*, in order, behind *after*."""
     cursor = view.journal.cursor()
     followed = [each.topic for each in view.topics.of(readers) if each.ended is None]
@@ -25,10 +25,10 @@ def part(view: View, readers: Sequence[str], after: Ref | None, size: int) -> Wr
         begin = position(after)
         concerning = [each for each in concerning if position(each) > begin]
     put = view.resources.texts(concerning[:size])
-    return Written(put=put, cursor=cursor, more=len(concerning) > size)
+    return EncodedDelta(put=put, cursor=cursor, more=len(concerning) > size)
 
 
-def changes(view: View, readers: Sequence[str], since: Cursor, size: int) -> Written:
+def changes(view: View, readers: Sequence[str], since: Cursor, size: int) -> EncodedDelta:
     """What changed for *readers*: whole commits, about so many entries of the journal.
 
     :raises CursorLost: the journal can not tell.
@@ -36,7 +36,7 @@ def changes(view: View, readers: Sequence[str], since: Cursor, size: int) -> Wri
     head = view.journal.head()
     head.check(since)
     if head.seq == since.seq:
-        return Written(cursor=since)
+        return EncodedDelta(cursor=since)
     entries, more = view.journal.concerning(since.seq, readers, size)
     until = entries[-1].seq if more else head.seq
     followed = view.topics.of(readers)
@@ -51,7 +51,7 @@ def changes(view: View, readers: Sequence[str], since: Cursor, size: int) -> Wri
         for each, body in present.items()
         if each in came or not active.isdisjoint(topics(value(each.kind, body)))
     }
-    return Written(
+    return EncodedDelta(
         put=put,
         drop=frozenset(doubtful - put.keys()),
         cursor=Cursor(head.epoch, until),

@@ -18,7 +18,6 @@ from attrs import frozen
 from hypothesis import strategies as st
 
 from netfw.drivers.subscription import Service, Subscription
-from netfw.messaging.reach import DISTRIBUTED_OWNER, Assignment, Item
 from netfw.model.address import Mac
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
@@ -54,6 +53,7 @@ from netfw.model.security_group import (
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.subnet import Subnet
 from netfw.model.trunk import SubPort, Trunk
+from netfw.state.dependencies import DISTRIBUTED_OWNER, Assignment, Item
 
 T = TypeVar("T")
 

@@ -10,10 +10,10 @@ from attrs import evolve
 from netfw.drivers.reports import StatusReport
 from netfw.drivers.state_source import Cursor
 from netfw.drivers.subscription import Service, Subscription
-from netfw.messaging.reach import Item
 from netfw.model.common_fields import Status
 from netfw.model.port import Port
 from netfw.model.resource import Ref, Resource, ref
+from netfw.state.dependencies import Item
 from netfw.testing.conformance import state_scene as scene
 from netfw.testing.conformance.state_history import (
     Commit,

@@ -8,7 +8,6 @@ from uuid import UUID
 from attrs import evolve
 
 from netfw.drivers.subscription import Service, Subscription
-from netfw.messaging.reach import Assignment
 from netfw.model.address import Mac
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
@@ -40,6 +39,7 @@ from netfw.model.security_group import (
 )
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.subnet import Subnet
+from netfw.state.dependencies import Assignment
 
 HERE, THERE = "here", "there"
 L2_HERE = Subscription(HERE, {Service.L2})

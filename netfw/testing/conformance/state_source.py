@@ -27,9 +27,9 @@ from netfw.drivers.agent_requests import EnsureDhcpPort, Request
 from netfw.drivers.state_source import Cursor, StateSource
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, NotSupported, RequestError
-from netfw.messaging.reach import reachable
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.state.dependencies import reachable
 from netfw.testing.conformance import state_scene as scene
 from netfw.testing.conformance.promises import proves, proves_raise
 from netfw.testing.conformance.state_history import Step, histories, interests

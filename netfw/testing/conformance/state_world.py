@@ -10,9 +10,9 @@ from attrs import frozen
 from netfw.drivers.state_source import Cursor, Delta, StateSource
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import CursorLost
-from netfw.messaging.reach import Assignment, Item
 from netfw.model.common_fields import Status
 from netfw.model.resource import Ref, Resource, ref
+from netfw.state.dependencies import Assignment, Item
 
 
 class World(Protocol):

@@ -15,7 +15,6 @@ from netfw.agents.loop import Loop
 from netfw.agents.status import AgentStatus
 from netfw.agents.thread import running
 from netfw.drivers.subscription import Service
-from netfw.messaging.memory import Assignment, MemorySource
 from netfw.model.common_fields import Status
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
@@ -23,6 +22,7 @@ from netfw.model.port import FixedIp, Port
 from netfw.model.resource import ref
 from netfw.model.subnet import Subnet
 from netfw.ovs.ovsdb.client import Ovsdb
+from netfw.state.memory_source import Assignment, MemorySource
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw_drivers.dnsmasq.dhcp import DnsmasqDhcpDriver
 from netfw_drivers.dnsmasq.settings import Settings

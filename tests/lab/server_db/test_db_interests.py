@@ -10,7 +10,6 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.subscription import Service, Subscription
-from netfw.messaging.reach import Assignment, Item, reachable
 from netfw.model import (
     AddressGroup,
     AddressGroupId,
@@ -30,6 +29,7 @@ from netfw.model import (
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.server.db import Database, Transaction, View
 from netfw.server.db.topics import readers
+from netfw.state.dependencies import Assignment, Item, reachable
 from tests.lab.db_samples import group, network, port, subnet, uid
 
 HOSTS = ("h1", "h2", "h3")

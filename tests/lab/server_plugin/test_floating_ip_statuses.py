@@ -8,10 +8,10 @@ import pytest
 
 from netfw.drivers.reports import StatusReport
 from netfw.drivers.subscription import Service
-from netfw.messaging.reach import Assignment
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
 from netfw.server.db import Database
+from netfw.state.dependencies import Assignment
 from tests.lab.server_plugin.layer3 import ADMIN, Layer3
 
 pytestmark = pytest.mark.spec("RPC-03")

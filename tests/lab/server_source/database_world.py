@@ -20,8 +20,6 @@ from netfw.drivers.query import Query
 from netfw.drivers.reports import Report, StatusReport
 from netfw.drivers.subscription import Service
 from netfw.errors import Conflict, NotSupported
-from netfw.messaging.answers import dhcp_port
-from netfw.messaging.reach import Assignment, Item
 from netfw.model import Agent, FloatingIp, Mac, Network, Port
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref, Resource, ref
@@ -30,6 +28,8 @@ from netfw.server.db.failure import Overtaken
 from netfw.server.db.journal import Retention
 from netfw.server.db.kinds import PORT_ADDRESSES, PORT_GROUPS, STORED
 from netfw.server.db.schema import ASSIGNMENTS
+from netfw.state.agent_requests import dhcp_port
+from netfw.state.dependencies import Assignment, Item
 
 ABSENT = frozenset(Kind) - STORED.keys()
 

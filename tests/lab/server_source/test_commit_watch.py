@@ -13,13 +13,13 @@ from sqlalchemy import event
 from netfw.drivers.state_source import Cursor
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import CursorLost
-from netfw.messaging.reach import Root, reachable
 from netfw.model import Binding, Direction, SecurityGroupRule, SecurityGroupRuleId
 from netfw.model.resource import ref
 from netfw.server.db import Database
 from netfw.server.db.journal import Head, Journal, Retention
 from netfw.server.db.topics import readers
 from netfw.server.source import CommitWatch, DatabaseSource
+from netfw.state.dependencies import AgentRoot, reachable
 from tests.lab.database_place import Places
 from tests.lab.db_samples import group, network, port, uid
 from tests.lab.server_db.test_db_interests import INTERESTS, Site
@@ -180,12 +180,12 @@ def test_who_stopped_listening_hears_nothing(database: Database, watch: CommitWa
 @pytest.mark.spec("RPC-02")
 def test_roots_are_announced(database: Database, source: DatabaseSource) -> None:
     database.transaction(lambda tx: tx.resources.insert(network()))
-    found: list[frozenset[Root] | None] = []
+    found: list[frozenset[AgentRoot] | None] = []
     noticed = threading.Event()
     source.announce(lambda _, concerned: (found.append(concerned), noticed.set()))  # type: ignore
     put(database, 5, "h1")
     assert noticed.wait(DEADLINE)
-    assert found == [frozenset({Root(Service.L2, "h1"), Root(Service.POPULATION, "h1")})]
+    assert found == [frozenset({AgentRoot(Service.L2, "h1"), AgentRoot(Service.POPULATION, "h1")})]
 
 
 def test_commits_during_an_outage_are_hinted_when_it_is_over(places: Places) -> None:

@@ -12,10 +12,10 @@ import pytest
 from attrs import evolve
 from hypothesis import settings
 
-from netfw.messaging.reach import reachable
-from netfw.messaging.remote import Announcing, Desk, RemoteSource, Writing
 from netfw.server.db import Database
 from netfw.server.source import CommitWatch, DatabaseSource
+from netfw.state.dependencies import reachable
+from netfw.state.rpc import CommitFeed, EncodedSource, RemoteSource, StateRpcServer
 from netfw.testing.conformance import state_scene as scene
 from netfw.testing.conformance.state_play import write
 from netfw.testing.conformance.state_source import StateSourceConformance
@@ -43,8 +43,8 @@ class OnADatabase(StateSourceConformance):
         source = DatabaseSource(
             database, commits, heard=world.heard, answer=world.answer, page=page
         )
-        assert isinstance(source, Writing)
-        assert isinstance(source, Announcing)
+        assert isinstance(source, EncodedSource)
+        assert isinstance(source, CommitFeed)
         try:
             yield Setting(source, world)
         finally:
@@ -107,7 +107,7 @@ class TestFromAnotherProcess(OnADatabase):
     def setting(self, page: int) -> Iterator[Setting]:
         with super().setting(page) as at:
             wire = Wire()
-            desk = Desk(at.source, wire.transport(), budget=page * 700)
+            desk = StateRpcServer(at.source, wire.transport(), budget=page * 700)
             desk.open()
             source = RemoteSource(wire.transport(), timeout=10)
             try:

@@ -19,12 +19,12 @@ from netfw.drivers.agent_requests import (
     SetPrefix,
 )
 from netfw.errors import Conflict, NotFound, NotSupported
-from netfw.messaging.answers import RESERVED_DHCP_DEVICE, dhcp_device_id
 from netfw.model.address import as_address, derives
 from netfw.model.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.model.subnet import Ipv6Mode
 from netfw.server.plugin.answers import Answers
 from netfw.server.plugin.backbone import Backbone
+from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 from tests.server.plugin.core_calls import statements
 from tests.server.plugin.port_world import ADMIN, OTHER, World
 

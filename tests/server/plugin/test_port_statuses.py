@@ -15,7 +15,6 @@ from netfw.drivers.query import Query
 from netfw.drivers.reports import StatusReport
 from netfw.drivers.subscription import Service
 from netfw.errors import Conflict
-from netfw.messaging.reach import Assignment
 from netfw.model import NetworkId
 from netfw.model.agent import Agent
 from netfw.model.common_fields import Status
@@ -25,6 +24,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.server.db import Database, Transaction
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.statuses import PortStatuses
+from netfw.state.dependencies import Assignment
 from tests.server.plugin.port_world import ADMIN, World
 
 

@@ -10,13 +10,13 @@ import pytest
 from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import Conflict, InvalidInput, NotFound
-from netfw.messaging.answers import RESERVED_DHCP_DEVICE
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.server.db import Database
 from netfw.server.plugin.answers import Answers
 from netfw.server.plugin.suspicion import Suspicion
 from netfw.server.source.commits import CommitWatch
 from netfw.server.source.database import DatabaseSource
+from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
 from tests.server.plugin.agent_samples import grow_old
 from tests.server.plugin.core_calls import ADMIN, ALICE
 from tests.server.plugin.scheduled_cloud import DHCP, L3, Cloud

@@ -12,12 +12,12 @@ from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.reports import StatusReport
 from netfw.drivers.subscription import Service
 from netfw.errors import Conflict
-from netfw.messaging.answers import RESERVED_DHCP_DEVICE
 from netfw.model.common_fields import Status
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.resource import Kind, Ref
 from netfw.server.db import Database
 from netfw.server.plugin.answers import Answers
+from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
 from tests.server.plugin.agent_samples import grow_old
 from tests.server.plugin.core_calls import ADMIN, statements
 from tests.server.plugin.scheduled_cloud import DHCP, OVS, Cloud

@@ -12,8 +12,8 @@ from uuid import UUID
 
 from attrs import define, field
 
-from netfw.messaging.file import read_topology
 from netfw.model.network import Network
+from netfw.state.file import read_topology
 
 EVERYTHING = "everything"
 """The group of ports of which nothing else is said."""

@@ -23,7 +23,7 @@ from netfw.drivers.state_source import StateSource
 from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Transport
 from netfw.errors import BackendBroken
-from netfw.messaging.remote import RemoteSource
+from netfw.state.rpc import RemoteSource
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.databases import PrivatePostgres
 from netfw.testing.lab.server import PrivateNetfw

@@ -6,7 +6,7 @@ from netfw.agents.agenda import Pauses
 from netfw.agents.l2.agent import L2Agent, L2Settings
 from netfw.agents.loop import Loop, Timing
 from netfw.errors import BackendUnavailable
-from netfw.messaging.memory import MemorySource
+from netfw.state.memory_source import MemorySource
 from netfw.testing.fakes.switch import FakeSwitch
 from tests.unit.agents.l2_world import FACTS, HERE
 

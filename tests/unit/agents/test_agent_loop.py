@@ -14,11 +14,11 @@ from netfw.agents.work import Counts
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.errors import BackendUnavailable, ConfigError, Conflict, DriverCrashed
-from netfw.messaging.memory import MemorySource
 from netfw.model.binding import Binding
 from netfw.model.common_fields import Status
 from netfw.model.resource import ref
 from netfw.plan import Outcome
+from netfw.state.memory_source import MemorySource
 from tests.unit.agents.l2_world import HERE, NET, OTHER, OTHER_SEGMENT, SEGMENT, THERE, port
 from tests.unit.agents.loop_world import World, in_another_thread
 

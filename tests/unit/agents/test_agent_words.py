@@ -15,10 +15,10 @@ from netfw.agents.work import Counts
 from netfw.drivers.firewall import Member
 from netfw.drivers.keys import GroupKey
 from netfw.drivers.switch_values import Endpoint, FloodKey, ForwardingKey
-from netfw.messaging.file import FileSource
 from netfw.model.address import Mac
 from netfw.model.ids import SecurityGroupId
 from netfw.model.segment import NetworkType
+from netfw.state.file import FileSource
 from netfw.testing.fakes.switch import FakeFirewall, FakeSwitch
 from tests.unit.agents.l2_world import FACTS, HERE, NET, SEGMENT, port
 from tests.unit.agents.loop_world import World

@@ -10,13 +10,13 @@ from netfw.agents.dhcp.metadata import MetadataRules
 from netfw.agents.loop import Loop, Timing
 from netfw.drivers.subscription import Service
 from netfw.errors import BackendUnavailable
-from netfw.messaging.memory import Assignment, MemorySource
 from netfw.model.binding import Binding
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import ref
 from netfw.model.subnet import Subnet
+from netfw.state.memory_source import Assignment, MemorySource
 from netfw.testing.fakes.dhcp import FakeDhcp, FakeMetadata
 
 HERE, THERE = "here", "there"

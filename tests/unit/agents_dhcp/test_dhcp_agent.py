@@ -14,10 +14,10 @@ from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
 from netfw.drivers.metadata import MetadataProxy
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import AgentMustEnd, BackendUnavailable, ConfigError
-from netfw.messaging.answers import RESERVED_DHCP_DEVICE, dhcp_device_id
 from netfw.model.common_fields import Status
 from netfw.model.ids import RouterId
 from netfw.model.resource import ref
+from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 from netfw.testing.fakes.dhcp import FakeDhcp
 from tests.unit.agents_dhcp.dhcp_world import (
     CLOUD,

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from netfw.agents.dhcp.desired import Desired, View
 from netfw.agents.dhcp.metadata import MetadataRules
 from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
-from netfw.messaging.answers import RESERVED_DHCP_DEVICE
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import RouterId
 from netfw.model.port import DnsAssignment
 from netfw.model.resource import ref
+from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
 from tests.unit.agents_dhcp.dhcp_world import (
     HERE,
     NET,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from netfw.agents.dhcp.metadata import MetadataRules
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.subscription import Service
-from netfw.messaging.reach import Assignment
 from netfw.model.common_fields import Status
 from netfw.model.resource import ref
+from netfw.state.dependencies import Assignment
 from tests.unit.agents_dhcp.dhcp_world import (
     NET,
     OTHER,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.messaging.file.plain import SIZE, Parsed, line_at, lines_of, parse
+from netfw.state.file.parse import SIZE, Parsed, line_at, lines_of, parse
 
 
 def yaml(text: str) -> Parsed:

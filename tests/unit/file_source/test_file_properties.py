@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.messaging.file import render_topology
-from netfw.messaging.file.place import Contents
-from netfw.messaging.file.reading import Reader
-from netfw.messaging.file.sections import KNOWN, SECTIONS
-from netfw.messaging.file.topology import Topology, build_topology
 from netfw.model.network import Network
 from netfw.model.resource import Kind
 from netfw.model.wire import CODECS
+from netfw.state.file import render_topology
+from netfw.state.file.file_reader import Contents
+from netfw.state.file.load import TopologyLoader
+from netfw.state.file.schema import KNOWN, SECTIONS
+from netfw.state.file.topology import Topology, build_topology
 from netfw.testing.conformance.state_history import key, universe
 from tests import ROOT
 
@@ -77,7 +77,7 @@ def test_any_document_is_a_topology_or_faults(seed: int) -> None:
     for _ in range(60):
         found = [any_document(chance) for _ in range(chance.randrange(1, 3))]
         files = {f"{n}.json": json.dumps(each).encode() for n, each in enumerate(found)}
-        check(Reader().topology(Contents(files)))
+        check(TopologyLoader().topology(Contents(files)))
 
 
 @given(st.sampled_from(SAMPLES), st.data())
@@ -88,7 +88,11 @@ def test_any_damage_to_a_file_is_a_topology_or_faults(path: Path, data: st.DataO
     middle = data.draw(
         st.binary(max_size=6) | st.text("[]{}:,-&*!'\"\n ", max_size=6).map(str.encode)
     )
-    check(Reader().topology(Contents({"t.yaml": content[:at] + middle + content[at + length :]})))
+    check(
+        TopologyLoader().topology(
+            Contents({"t.yaml": content[:at] + middle + content[at + length :]})
+        )
+    )
 
 
 @given(st.lists(st.sampled_from(universe()), max_size=25))

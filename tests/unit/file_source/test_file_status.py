@@ -14,13 +14,13 @@ from netfw.drivers.reports import Heartbeat, RoleReport, StatusReport
 from netfw.drivers.router_values import HaRole
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable
-from netfw.messaging.file import FileSource
-from netfw.messaging.file.names import id_of
 from netfw.model.agent import Agent
 from netfw.model.common_fields import Status
 from netfw.model.ids import AgentId
 from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
+from netfw.state.file import FileSource
+from netfw.state.file.name_resolution import id_of
 
 TEXT = """
 networks: [{name: n}]

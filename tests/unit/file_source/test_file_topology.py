@@ -9,11 +9,6 @@ from uuid import UUID
 import pytest
 
 from netfw.drivers.subscription import Service
-from netfw.messaging.file.names import id_of
-from netfw.messaging.file.place import Contents
-from netfw.messaging.file.reading import Reader
-from netfw.messaging.file.topology import Topology
-from netfw.messaging.reach import Assignment
 from netfw.model.agent import Agent
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
@@ -23,6 +18,11 @@ from netfw.model.security_group import SecurityGroupRule
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.subnet import Subnet
 from netfw.model.trunk import Trunk
+from netfw.state.dependencies import Assignment
+from netfw.state.file.file_reader import Contents
+from netfw.state.file.load import TopologyLoader
+from netfw.state.file.name_resolution import id_of
+from netfw.state.file.topology import Topology
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ subnets:
 
 def topology(*texts: str) -> Topology:
     files = {f"{number}.yaml": text.encode() for number, text in enumerate(texts)}
-    return Reader().topology(Contents(files))
+    return TopologyLoader().topology(Contents(files))
 
 
 def good(*texts: str) -> Topology:
@@ -392,7 +392,7 @@ def test_what_looks_like_a_mistake_is_told_and_taken() -> None:
 
 
 def test_reading_again_reads_only_what_changed() -> None:
-    reader = Reader()
+    reader = TopologyLoader()
     before = reader.topology(Contents({"a.yaml": BLUE.encode()}))
     after = reader.topology(
         Contents({"a.yaml": BLUE.encode(), "b.yaml": b"networks: [{name: red}]"})

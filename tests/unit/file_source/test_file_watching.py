@@ -15,14 +15,14 @@ import pytest
 from netfw.drivers.agent_requests import EnsureDhcpPort, FindPorts, ReleaseDhcpPort
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, ConfigError, CursorLost, NotFound, NotSupported
-from netfw.messaging.file import FileSource
-from netfw.messaging.file.names import id_of
-from netfw.messaging.file.place import look, read
-from netfw.messaging.file.watched import Watched
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
+from netfw.state.file import FileSource
+from netfw.state.file.file_reader import read, stat_files
+from netfw.state.file.name_resolution import id_of
+from netfw.state.file.watcher import TopologyWatcher
 from netfw.testing.lab.waiting import until
 
 HERE = Subscription("h1", {Service.L2})
@@ -150,7 +150,7 @@ def test_a_good_file_is_in_force_again(
 
 def test_a_file_is_read_only_after_it_stayed_the_same_for_a_while(path: Path) -> None:
     fake = FakeTime()
-    watched = Watched(str(path), settle=1.0, clock=fake.clock, sleep=lambda _: None)
+    watched = TopologyWatcher(str(path), settle=1.0, clock=fake.clock, sleep=lambda _: None)
     assert watched.settled().topology.faults == ()
     half = "networks: [{name: n}]\n"  # good YAML, and without it every port would go
     with path.open("w") as file:
@@ -174,23 +174,23 @@ def test_a_first_reading_waits_for_the_writer_too(path: Path) -> None:
         with path.open("a") as file:
             file.write("# more\n")
 
-    watched = Watched(str(path), settle=1.0, sleep=write_on)
+    watched = TopologyWatcher(str(path), settle=1.0, sleep=write_on)
     assert [fault.problem for fault in watched.settled().topology.faults] == ["is being written"]
 
 
 def test_a_directory_that_is_being_filled_is_not_taken_at_first(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("networks: [{name: n}]")
-    watched = Watched(
+    watched = TopologyWatcher(
         str(tmp_path), settle=1.0, sleep=lambda _: replace(tmp_path / "b.yaml", "ports: []")
     )
     assert [fault.problem for fault in watched.settled().topology.faults] == ["is being written"]
 
 
 def test_a_file_that_changed_between_look_and_read_is_not_taken(path: Path) -> None:
-    seen = look(str(path))
+    seen = stat_files(str(path))
     path.write_text(TWO)
     assert read(seen).torn
-    assert not read(look(str(path))).torn
+    assert not read(stat_files(str(path))).torn
 
 
 def test_names_that_are_no_unicode_and_paths_that_are_none_are_no_harm(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_a_source_needs_a_path() -> None:
 
 
 def test_looking_costs_next_to_nothing(path: Path) -> None:
-    watched = Watched(str(path), settle=0, sleep=lambda _: None)
+    watched = TopologyWatcher(str(path), settle=0, sleep=lambda _: None)
     watched.settled()
     began = time.process_time()
     for _ in range(1000):

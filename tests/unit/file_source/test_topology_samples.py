@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from netfw.errors import InvalidInput
-from netfw.messaging.file import read_topology, render_topology
 from netfw.model.agent import Agent
 from netfw.model.network import Network
 from netfw.model.port import Port
+from netfw.state.file import read_topology, render_topology
 from tests import ROOT
 
 SAMPLES = sorted((ROOT / "samples/topologies").glob("*.yaml"))

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from netfw.drivers.subscription import Service
-from netfw.messaging.journal import Journal
-from netfw.messaging.reach import Root
 from netfw.model.resource import ref
+from netfw.state.change_log import ChangeLog
+from netfw.state.dependencies import AgentRoot
 from netfw.testing.conformance import state_scene as scene
 
-A, B = Root(Service.L2, "a"), Root(Service.L2, "b")
+A, B = AgentRoot(Service.L2, "a"), AgentRoot(Service.L2, "b")
 NET, QOS = ref(scene.NET), ref(scene.QOS)
 
 
 def test_a_commit_that_concerns_two_roots_is_told_once():
-    journal = Journal(10)
+    journal = ChangeLog(10)
     journal.append({A: {NET}, B: {QOS}})
     journal.append({B: {NET}})
     assert list(journal.since(0, (A, B))) == [(1, {NET, QOS}), (2, {NET})]
@@ -25,7 +25,7 @@ def test_a_commit_that_concerns_two_roots_is_told_once():
 
 @pytest.mark.parametrize("retention", [1, 3, 50])
 def test_it_forgets_the_oldest_first(retention):
-    journal = Journal(retention)
+    journal = ChangeLog(retention)
     for number in range(1, 41):
         journal.append({A: {NET}} if number % 3 else {})
         assert journal.oldest == max(0, number - retention)
@@ -35,7 +35,7 @@ def test_it_forgets_the_oldest_first(retention):
 
 
 def test_what_it_forgot_is_gone_at_once():
-    journal = Journal(10)
+    journal = ChangeLog(10)
     journal.append({A: {NET}})
     journal.forget()
     assert (journal.oldest, journal.seq) == (1, 1)
@@ -45,4 +45,4 @@ def test_what_it_forgot_is_gone_at_once():
 
 def test_a_journal_that_remembers_nothing_is_refused():
     with pytest.raises(ValueError, match="at least one commit"):
-        Journal(0)
+        ChangeLog(0)

@@ -21,11 +21,11 @@ from netfw.drivers.reports import Heartbeat, RoleReport, StatusReport
 from netfw.drivers.router_values import HaRole
 from netfw.drivers.subscription import Service
 from netfw.errors import Conflict, CursorLost, NotFound, NotSupported
-from netfw.messaging.memory import MemorySource
 from netfw.model.address import eui64
 from netfw.model.common_fields import Status
 from netfw.model.resource import ref
 from netfw.model.subnet import Ipv6Mode
+from netfw.state.memory_source import MemorySource
 from netfw.testing.conformance import state_scene as scene
 
 

@@ -8,19 +8,19 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.subscription import Service, Subscription
-from netfw.messaging.graph import Reach
-from netfw.messaging.reach import (
+from netfw.model.resource import Kind, ref
+from netfw.model.trunk import SubPort, Trunk
+from netfw.state.dependencies import (
     DISTRIBUTED_OWNER,
+    AgentRoot,
     Assignment,
-    Facet,
-    Node,
-    Root,
+    ResourceRole,
+    Role,
     edges,
     reachable,
     roots,
 )
-from netfw.model.resource import Kind, ref
-from netfw.model.trunk import SubPort, Trunk
+from netfw.state.reachability import ReachabilityIndex
 from netfw.testing.conformance import state_scene as scene
 from netfw.testing.conformance.state_history import key, universe
 
@@ -108,7 +108,7 @@ def test_there_are_no_cycles():
 
 
 def test_the_graph_reaches_what_the_rules_say_whatever_comes_and_goes():
-    chance, graph, world = random.Random(3), Reach(), {}
+    chance, graph, world = random.Random(3), ReachabilityIndex(), {}
     interest = Subscription("a", set(Service))
     for _ in range(2000):
         item = chance.choice(universe())
@@ -129,9 +129,9 @@ def test_the_graph_reaches_what_the_rules_say_whatever_comes_and_goes():
 
 
 def test_a_flip_and_what_it_leads_to_are_told():
-    graph = Reach()
-    root, home = Root(Service.L2, "a"), Node(ref(scene.WEB_HERE), Facet.HOME)
-    network = Node(ref(scene.NET), Facet.SEEN)
+    graph = ReachabilityIndex()
+    root, home = AgentRoot(Service.L2, "a"), ResourceRole(ref(scene.WEB_HERE), Role.HOME)
+    network = ResourceRole(ref(scene.NET), Role.SEEN)
     assert graph.change((), [(home, network)]) == {}
     assert graph.change((), [(root, home)]) == {root: {home.ref, network.ref}}
     assert graph.change([(root, home)], ()) == {root: {home.ref, network.ref}}
@@ -139,4 +139,4 @@ def test_a_flip_and_what_it_leads_to_are_told():
 
 def test_an_assignment_is_its_own_key():
     one = Assignment(Service.DHCP, "a", ref(scene.NET))
-    assert edges(one) == {(Root(Service.DHCP, "a"), Node(ref(scene.NET), Facet.SERVED))}
+    assert edges(one) == {(AgentRoot(Service.DHCP, "a"), ResourceRole(ref(scene.NET), Role.SERVED))}

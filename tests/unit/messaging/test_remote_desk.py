@@ -32,13 +32,13 @@ from netfw.drivers.state_source import Cursor, Delta
 from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Caller, Message
 from netfw.errors import BackendUnavailable, RequestError
-from netfw.messaging.memory import MemorySource
-from netfw.messaging.reach import Root, reachable
-from netfw.messaging.remote import Desk, RemoteSource
-from netfw.messaging.remote.codecs import DIALOGUES
-from netfw.messaging.remote.hints import hint_for, hint_topic
 from netfw.model import Mac
 from netfw.model.resource import ref
+from netfw.state.dependencies import AgentRoot, reachable
+from netfw.state.memory_source import MemorySource
+from netfw.state.rpc import RemoteSource, StateRpcServer
+from netfw.state.rpc.codecs import DIALOGUES
+from netfw.state.rpc.notifications import hint_for, hint_topic
 from netfw.testing.conformance import state_scene as scene
 from netfw.testing.conformance.state_play import up
 from netfw.testing.conformance.state_world import Follower
@@ -56,7 +56,7 @@ def wire() -> Iterator[Wire]:
 
 
 def offered(wire: Wire, source: MemorySource, budget: int = 256 * 1024) -> RemoteSource:
-    Desk(source, wire.transport(), budget=budget).open()
+    StateRpcServer(source, wire.transport(), budget=budget).open()
     return RemoteSource(wire.transport(), timeout=5)
 
 
@@ -137,7 +137,7 @@ def test_a_snapshot_goes_on_with_another_process_of_the_server(wire: Wire) -> No
     agent = Follower(source, scene.L2_HERE)
     agent.step()
     agent.step()
-    Desk(memory, wire.transport(), budget=1_000).open()
+    StateRpcServer(memory, wire.transport(), budget=1_000).open()
     assert agent.catch_up() == reachable(memory.items(), scene.L2_HERE)
     assert wire.calls["snapshot"] < 20
 
@@ -152,7 +152,7 @@ def test_a_server_that_comes_back_with_another_history_is_read_from_the_beginnin
 
     def restarted(message: Message, caller: Caller) -> Message:
         if wire.calls["snapshot"] == 3:
-            Desk(new, wire.transport(), budget=1_000).open()
+            StateRpcServer(new, wire.transport(), budget=1_000).open()
         return handler(message, caller)
 
     wire.serve("server", restarted)
@@ -229,7 +229,7 @@ def test_of_the_hints_of_several_servers_one_is_passed_on(wire: Wire) -> None:
     source.watch(scene.L2_HERE, lambda: hints.append(None))
     _settled(wire)
     hints.clear()
-    root, everywhere = Root(Service.L2, scene.HERE), Root(Service.L2, "")
+    root, everywhere = AgentRoot(Service.L2, scene.HERE), AgentRoot(Service.L2, "")
     for cursor in (Cursor("e", 5), Cursor("e", 5), Cursor("e", 4), Cursor("e", 6)):
         wire.publish(hint_for(root, cursor))
         wire.publish(hint_for(everywhere, cursor))
@@ -246,8 +246,8 @@ def test_of_the_hints_of_several_servers_one_is_passed_on(wire: Wire) -> None:
 
 
 def test_topics_of_hints_are_short_and_those_of_two_hosts_differ() -> None:
-    assert hint_topic(Root(Service.L2, "compute-7")) == "l2.compute-7"
-    long = [Root(Service.POPULATION, "h" * 200 + end) for end in "ab"]
+    assert hint_topic(AgentRoot(Service.L2, "compute-7")) == "l2.compute-7"
+    long = [AgentRoot(Service.POPULATION, "h" * 200 + end) for end in "ab"]
     assert len({hint_topic(each) for each in long}) == 2
     assert max(len(hint_topic(each)) for each in long) <= 100
 
@@ -268,7 +268,9 @@ class Announcer(MemorySource):
 def test_hints_go_to_whom_a_commit_concerns_whoever_listens(wire: Wire) -> None:
     source = Announcer(scene.WEB_HERE)
     offered(wire, source).changes(scene.L2_HERE, next(source.snapshot(scene.L2_HERE)).cursor)
-    source.tell(Cursor("e", 1), frozenset({Root(Service.L2, "a"), Root(Service.DHCP, "b")}))
+    source.tell(
+        Cursor("e", 1), frozenset({AgentRoot(Service.L2, "a"), AgentRoot(Service.DHCP, "b")})
+    )
     assert wire.hints == {"l2.a": 1, "dhcp.b": 1}
     source.tell(Cursor("e", 2), None)
     assert {"l2.", "dhcp.", "l3.", "population."} <= wire.hints.keys()
@@ -280,7 +282,7 @@ def test_hints_go_to_whom_a_commit_concerns_whoever_listens(wire: Wire) -> None:
 @pytest.mark.spec("RPC-06")
 def test_whose_credentials_are_those_of_a_host_speaks_for_that_host_alone(wire: Wire) -> None:
     memory = MemorySource(*CLOUD)
-    Desk(memory, wire.transport()).open()
+    StateRpcServer(memory, wire.transport()).open()
     here = RemoteSource(wire.transport(Caller("agent", host=scene.HERE)), timeout=5)
     next(here.snapshot(scene.L2_HERE))
     here.report([Heartbeat(agent=evolve(scene.AGENT_THERE, host=scene.HERE))])

@@ -16,12 +16,12 @@ from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Caller, Handler, Message
 from netfw.errors import BackendBroken, InvalidInput, NetfwError, NotSupported
-from netfw.messaging.memory import MemorySource
-from netfw.messaging.remote import Desk, RemoteSource
-from netfw.messaging.remote.tolerance import Understanding
 from netfw.model import QosPolicy
 from netfw.model.resource import Kind, ref
 from netfw.model.wire import render
+from netfw.state.memory_source import MemorySource
+from netfw.state.rpc import RemoteSource, StateRpcServer
+from netfw.state.rpc.compat import PeerCompatibility
 from netfw.testing.conformance import state_scene as scene
 from netfw.testing.fakes.transport import Wire
 
@@ -48,7 +48,7 @@ def wire() -> Iterator[Wire]:
 
 def served(wire: Wire, source: MemorySource, alter: Callable[[Message], Message]) -> RemoteSource:
     """*source* behind a server whose answers are altered, as another release would say them."""
-    desk = Desk(source, wire.transport())
+    desk = StateRpcServer(source, wire.transport())
 
     def handler(message: Message, caller: Caller) -> Message:
         return alter(desk.handle(message, caller))
@@ -119,7 +119,7 @@ def test_what_has_a_value_of_a_later_release_is_skipped_and_said_once(
 
 def test_a_rule_of_a_policy_that_is_of_an_unknown_kind_is_left_out() -> None:
     body: dict[str, Any] = {**render(QosPolicy(id=scene.QOS.id)), "rules": [{"type": "silence"}]}
-    found: Any = Understanding("the server").resource("policy", body)
+    found: Any = PeerCompatibility("the server").resource("policy", body)
     assert found.rules == ()
 
 
@@ -140,12 +140,12 @@ def test_another_major_version_is_refused_by_both_sides(wire: Wire) -> None:
     source = served(wire, MemorySource(), lambda message: evolve(message, version="2.0"))
     with pytest.raises(NotSupported, match=r"server speaks version 2\.0 .* this side version 1\."):
         next(source.snapshot(scene.L2_HERE))
-    desk = Desk(MemorySource(), wire.transport())
+    desk = StateRpcServer(MemorySource(), wire.transport())
     with pytest.raises(NotSupported, match=r"agent of somebody speaks version 2\.3"):
         desk.handle(Message(topic="server", method="changes", version="2.3"), SOMEBODY)
 
 
-def told(desk: Desk, method: str, **content: Any) -> dict[str, Any]:
+def told(desk: StateRpcServer, method: str, **content: Any) -> dict[str, Any]:
     message = Message(
         topic="server", method=method, version="1.9", body=json.dumps(content).encode()
     )
@@ -158,7 +158,7 @@ def test_a_newer_agent_reports_more_and_the_server_hears_what_it_knows(
     wire: Wire, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = Listening()
-    desk = Desk(source, wire.transport())
+    desk = StateRpcServer(source, wire.transport())
     agent = {**render(scene.AGENT_THERE), "temperature": 40}
     agent["configurations"] = {**agent["configurations"], "holograms": True}
     heartbeat = {"type": "heartbeat", "agent": agent, "counts": {"devices": 1}, "pulse": 70}
@@ -175,7 +175,7 @@ def test_a_newer_agent_reports_more_and_the_server_hears_what_it_knows(
 @pytest.mark.spec("RPC-05")
 def test_a_report_that_nobody_understands_costs_no_other(wire: Wire) -> None:
     source = Listening()
-    desk = Desk(source, wire.transport())
+    desk = StateRpcServer(source, wire.transport())
     counts: dict[str, Any] = {"devices": 1, "x" * 1000: 1, "large": 10**4000, "text": "1"}
     counts |= {f"n{number}": number for number in range(1000)}
     heartbeat = {"type": "heartbeat", "agent": render(scene.AGENT_THERE), "counts": counts}
@@ -192,7 +192,7 @@ def test_a_report_that_nobody_understands_costs_no_other(wire: Wire) -> None:
 
 @pytest.mark.spec("RPC-05")
 def test_what_a_newer_agent_asks_that_is_not_known_is_refused_clearly(wire: Wire) -> None:
-    desk = Desk(MemorySource(scene.WEB_HERE), wire.transport())
+    desk = StateRpcServer(MemorySource(scene.WEB_HERE), wire.transport())
     with pytest.raises(NotSupported, match="ensure_hologram"):
         told(desk, "ask", request="ensure_hologram", about={})
     with pytest.raises(NotSupported, match="whisper"):
@@ -219,7 +219,7 @@ def test_a_request_that_no_release_knows_is_not_supported(wire: Wire) -> None:
 
 
 def test_what_is_no_message_is_refused_and_breaks_nothing(wire: Wire) -> None:
-    desk: Handler = Desk(MemorySource(), wire.transport()).handle
+    desk: Handler = StateRpcServer(MemorySource(), wire.transport()).handle
     nonsense: list[Any] = [None, 3, [], {}, "x", {"host": 3}, [[]], {"type": "status"}]
     for method in ("snapshot", "changes", "report", "ask"):
         for key in ("interest", "since", "after", "reports", "request", "about"):

@@ -8,7 +8,6 @@ from uuid import UUID
 import pytest
 
 from netfw.drivers.subscription import Service, Subscription
-from netfw.messaging.reach import DELIVERED, Assignment, Item, Node, Source, edges, reachable, roots
 from netfw.model import (
     AddressGroup,
     Agent,
@@ -33,6 +32,16 @@ from netfw.model import (
 )
 from netfw.model.resource import Kind, Ref, ref
 from netfw.server.db.topics import readers, topic, topics
+from netfw.state.dependencies import (
+    DELIVERED,
+    Assignment,
+    Item,
+    ResourceRole,
+    Source,
+    edges,
+    reachable,
+    roots,
+)
 
 
 def uid(number: int) -> UUID:
@@ -99,7 +108,7 @@ SITE: tuple[Item, ...] = (
 
 def followed(interest: Subscription) -> set[str]:
     """The topics that *interest* leads to."""
-    out: dict[Source, set[Node]] = {}
+    out: dict[Source, set[ResourceRole]] = {}
     for item in SITE:
         for source, node in edges(item):
             out.setdefault(source, set()).add(node)

@@ -1,0 +1,254 @@
+"""Which resources concern an agent: rules, as edges of a graph.
+
+Every resource contributes edges, by looking at itself alone.  An agent's interest is a set of
+roots; what is delivered to it is what can be reached from them.  A resource can be reached in
+several *facets*: the port that is bound to a host brings its network and its groups with it, the
+port that is merely a member of a group brings nothing.  Facets make the graph free of cycles::
+
+    Root(L2)  -> port HOME    -> network SEEN -> subnets, segments, QoS policy, distributed legs
+                              -> group SEEN   -> rules -> group MEMBERS -> ports SEEN
+                                                       -> address group
+                              -> QoS policy, trunk -> its ports SEEN
+    Root(POPULATION) -> network PEERS -> ports SEEN
+    Root(DHCP) -> network SERVED -> subnets, ports SERVED
+    Root(L3)  -> subnet ROUTED -> distributed router HOME
+              -> router HOME  -> port LEG -> network SEEN, subnet AROUND -> ports SEEN
+                              -> floating IP HOME -> port forwardings, port SEEN, QoS policy
+
+Nothing here remembers anything: a store that keeps rows follows the same edges by its own means.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, assert_never
+from uuid import UUID
+
+from attrs import frozen
+
+from netfw.drivers.subscription import Service, Subscription
+from netfw.model.agent import Agent
+from netfw.model.floating_ip import FloatingIp, PortForwarding
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.qos import QosPolicy
+from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.router import Router
+from netfw.model.security_group import AddressGroup, SecurityGroup, SecurityGroupRule
+from netfw.model.segment import Segment
+from netfw.model.subnet import Subnet
+from netfw.model.trunk import Trunk
+
+EVERYWHERE: Final = ""
+"""The host of roots that every agent of a service shares."""
+ROUTER_OWNERS: Final = ("network:router_", "network:ha_router_")
+DISTRIBUTED_OWNER: Final = "network:router_interface_distributed"
+
+
+class Role(enum.StrEnum):
+    """As what a resource is reached."""
+
+    HOME = "home"
+    """This host makes it work, and reports on it."""
+    SERVED = "served"
+    """This host serves it DHCP, and reports on it."""
+    LEG = "leg"
+    """A port of a router that is here."""
+    SEEN = "seen"
+    """It must be known."""
+    MEMBERS = "members"
+    PEERS = "peers"
+    ROUTED = "routed"
+    AROUND = "around"
+
+
+DELIVERED: Final = frozenset({Role.HOME, Role.SERVED, Role.LEG, Role.SEEN})
+"""Reached as one of these, a resource is delivered; the others only lead to more."""
+REPORTED: Final = frozenset({Role.HOME, Role.SERVED})
+
+
+@frozen
+class AgentRoot:
+    """What one service of one host begins with."""
+
+    service: Service
+    host: str
+
+
+@frozen(cache_hash=True)
+class ResourceRole:
+    """A resource in one facet."""
+
+    ref: Ref
+    facet: Role
+
+
+@frozen
+class Assignment:
+    """A network or router that somebody scheduled to a host's service."""
+
+    service: Service
+    host: str
+    ref: Ref
+
+
+Source = AgentRoot | ResourceRole
+Edge = tuple[Source, ResourceRole]
+Item = Resource | Assignment
+"""Whatever contributes edges."""
+
+
+def roots(interest: Subscription) -> frozenset[AgentRoot]:
+    """Where everything begins that concerns *interest*."""
+    return frozenset(
+        AgentRoot(service, host)
+        for service in interest.services
+        for host in (interest.host, EVERYWHERE)
+    )
+
+
+def reachable(items: Iterable[Item], interest: Subscription) -> Mapping[Ref, Resource]:
+    """All that concerns *interest*, from scratch: the definition that sources are held to."""
+    resources: dict[Ref, Resource] = {}
+    out: dict[Source, list[ResourceRole]] = {}
+    for item in items:
+        if not isinstance(item, Assignment):
+            resources[ref(item)] = item
+        for source, node in edges(item):
+            out.setdefault(source, []).append(node)
+    queue: deque[Source] = deque(roots(interest))
+    reached: set[ResourceRole] = set()
+    while queue:
+        new = [node for node in out.get(queue.popleft(), ()) if node not in reached]
+        reached.update(new)
+        queue.extend(new)
+    found = {node.ref for node in reached if node.facet in DELIVERED}
+    return {key: resource for key, resource in resources.items() if key in found}
+
+
+def edges(item: Item) -> frozenset[Edge]:
+    """What *item* says about who needs whom."""
+    return frozenset(each_edge(item))
+
+
+def each_edge(item: Item) -> Iterator[Edge]:
+    """The same, one after the other; some perhaps twice."""
+    if isinstance(item, Assignment):
+        facet = Role.SERVED if item.service is Service.DHCP else Role.HOME
+        return iter(((AgentRoot(item.service, item.host), ResourceRole(item.ref, facet)),))
+    return _edges(item)
+
+
+def _edges(item: Resource) -> Iterator[Edge]:
+    match item:
+        case Port():
+            yield from _port_edges(item)
+        case Network():
+            yield from _policies(ResourceRole(ref(item), Role.SEEN), item.qos_policy_id)
+        case Segment() | Subnet():
+            network = Ref(Kind.NETWORK, item.network_id)
+            yield ResourceRole(network, Role.SEEN), ResourceRole(ref(item), Role.SEEN)
+            yield ResourceRole(network, Role.SERVED), ResourceRole(ref(item), Role.SEEN)
+        case Trunk():
+            yield from _trunk_edges(item)
+        case SecurityGroupRule():
+            yield from _rule_edges(item)
+        case Router():
+            gateway = item.gateway
+            policy = None if gateway is None else gateway.qos_policy_id
+            yield from _policies(ResourceRole(ref(item), Role.HOME), policy)
+        case FloatingIp():
+            yield from _floating_ip_edges(item)
+        case PortForwarding():
+            floating = Ref(Kind.FLOATING_IP, item.floating_ip_id)
+            yield ResourceRole(floating, Role.HOME), ResourceRole(ref(item), Role.SEEN)
+        case Agent():
+            if item.configurations.content().get("tunneling_ip"):
+                yield AgentRoot(Service.L2, EVERYWHERE), ResourceRole(ref(item), Role.SEEN)
+        case SecurityGroup() | AddressGroup() | QosPolicy():
+            pass  # others refer to them, they to nobody
+        case _:
+            assert_never(item)
+
+
+def _port_edges(port: Port) -> Iterator[Edge]:
+    network, itself = Ref(Kind.NETWORK, port.network_id), ref(port)
+    home, seen = ResourceRole(itself, Role.HOME), ResourceRole(itself, Role.SEEN)
+    yield home, ResourceRole(network, Role.SEEN)
+    yield from _policies(home, port.qos_policy_id, port.qos_network_policy_id)
+    for group in (Ref(Kind.SECURITY_GROUP, id) for id in port.security_groups):
+        yield home, ResourceRole(group, Role.SEEN)
+        yield ResourceRole(group, Role.MEMBERS), seen
+    yield ResourceRole(network, Role.SERVED), ResourceRole(itself, Role.SERVED)
+    for subnet in _subnets(port):
+        yield ResourceRole(subnet, Role.AROUND), seen
+    if port.device_owner.startswith(ROUTER_OWNERS):
+        yield from _leg_edges(port)
+    if port.binding.host:
+        yield AgentRoot(Service.L2, port.binding.host), home
+        yield from _bound_edges(port, ResourceRole(network, Role.PEERS), seen)
+
+
+def _bound_edges(port: Port, peers: ResourceRole, seen: ResourceRole) -> Iterator[Edge]:
+    host = port.binding.host
+    yield AgentRoot(Service.POPULATION, host), peers
+    yield peers, seen
+    if not port.device_owner.startswith(ROUTER_OWNERS):
+        for subnet in _subnets(port):
+            yield AgentRoot(Service.L3, host), ResourceRole(subnet, Role.ROUTED)
+
+
+def _leg_edges(port: Port) -> Iterator[Edge]:
+    try:
+        router = ResourceRole(Ref(Kind.ROUTER, UUID(port.device_id)), Role.HOME)
+    except ValueError:
+        return  # it is about to become a router's
+    network = ResourceRole(Ref(Kind.NETWORK, port.network_id), Role.SEEN)
+    leg = ResourceRole(ref(port), Role.LEG)
+    yield router, leg
+    yield leg, network
+    if port.device_owner == DISTRIBUTED_OWNER:
+        yield network, ResourceRole(ref(port), Role.SEEN)
+        for subnet in _subnets(port):
+            yield ResourceRole(subnet, Role.ROUTED), router
+            yield leg, ResourceRole(subnet, Role.AROUND)
+
+
+def _trunk_edges(trunk: Trunk) -> Iterator[Edge]:
+    parent = Ref(Kind.PORT, trunk.port_id)
+    yield ResourceRole(parent, Role.HOME), ResourceRole(ref(trunk), Role.HOME)
+    yield ResourceRole(ref(trunk), Role.SEEN), ResourceRole(parent, Role.SEEN)
+    for child in (Ref(Kind.PORT, sub.port_id) for sub in trunk.sub_ports):
+        yield ResourceRole(child, Role.HOME), ResourceRole(ref(trunk), Role.SEEN)
+        yield ResourceRole(ref(trunk), Role.HOME), ResourceRole(child, Role.SEEN)
+
+
+def _rule_edges(rule: SecurityGroupRule) -> Iterator[Edge]:
+    seen = ResourceRole(ref(rule), Role.SEEN)
+    yield ResourceRole(Ref(Kind.SECURITY_GROUP, rule.security_group_id), Role.SEEN), seen
+    if rule.remote_group_id is not None:
+        yield seen, ResourceRole(Ref(Kind.SECURITY_GROUP, rule.remote_group_id), Role.MEMBERS)
+    if rule.remote_address_group_id is not None:
+        yield seen, ResourceRole(Ref(Kind.ADDRESS_GROUP, rule.remote_address_group_id), Role.SEEN)
+
+
+def _floating_ip_edges(floating: FloatingIp) -> Iterator[Edge]:
+    if floating.router_id is None:
+        return
+    home = ResourceRole(ref(floating), Role.HOME)
+    yield ResourceRole(Ref(Kind.ROUTER, floating.router_id), Role.HOME), home
+    yield from _policies(home, floating.qos_policy_id)
+    if floating.port_id is not None:
+        yield home, ResourceRole(Ref(Kind.PORT, floating.port_id), Role.SEEN)
+
+
+def _policies(node: ResourceRole, *ids: UUID | None) -> Iterator[Edge]:
+    for id in ids:
+        if id is not None:
+            yield node, ResourceRole(Ref(Kind.QOS_POLICY, id), Role.SEEN)
+
+
+def _subnets(port: Port) -> frozenset[Ref]:
+    return frozenset(Ref(Kind.SUBNET, fixed.subnet_id) for fixed in port.fixed_ips)

@@ -1,0 +1,106 @@
+"""What follows where a file says nothing.  Pure: bodies in, bodies completed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+from netfw.model.address import IpAddress, Mac
+from netfw.model.binding import VifType
+from netfw.model.ids import NetworkId
+from netfw.model.network import Network
+from netfw.model.segment import NetworkType
+from netfw.model.subnet import Subnet
+from netfw.model.wire.codec import describe
+from netfw.model.wire.scalars import ADDRESS, CIDR
+from netfw.state.file.name_resolution import Body, Found
+
+UNDERLAY_MTU: Final = 1500
+OVERHEAD: Final[Mapping[str, int]] = {
+    NetworkType.VXLAN: 50,
+    NetworkType.GRE: 42,
+    NetworkType.GENEVE: 58,
+}
+"""Of a tunnel over IPv4; IPv6 takes more."""
+IPV6_OVERHEAD: Final = 20
+
+Subnets = Mapping[NetworkId, tuple[Subnet, ...]]
+
+
+def complete_network(body: Body, over_ipv6: bool) -> None:
+    """The MTU that is left inside the tunnel."""
+    kind = body.get("provider:network_type")
+    if "mtu" not in body and isinstance(kind, str) and kind in OVERHEAD:
+        body["mtu"] = UNDERLAY_MTU - OVERHEAD[kind] - (IPV6_OVERHEAD if over_ipv6 else 0)
+
+
+def complete_subnet(body: Body) -> None:
+    """The gateway is the first address, as in the API; ``null`` says that there is none."""
+    if "gateway_ip" in body:
+        return
+    try:
+        block = CIDR.parse(body.get("cidr"))
+    except ValueError:
+        return
+    if block.num_addresses > 2:
+        body["gateway_ip"] = str(block[1])
+
+
+def complete_policy(body: Body, id: UUID) -> None:
+    """Ids for the rules of a QoS policy: there is one of each type and direction."""
+    rules = body.get("rules")
+    for rule in rules if isinstance(rules, list) else ():
+        if isinstance(rule, dict):
+            name = f"{rule.get('type')} {rule.get('direction')}"
+            rule.setdefault("id", str(uuid5(id, name)))
+
+
+def complete_port(
+    body: Body, id: UUID, networks: Mapping[NetworkId, Network], subnets: Subnets
+) -> Iterator[Found]:
+    """A MAC address, the subnets of its addresses, and what it inherits from its network."""
+    body.setdefault("mac_address", mac_of(id))
+    if body.get("binding:host_id"):
+        body.setdefault("binding:vif_type", VifType.OVS.value)
+    home = _network_id(body)
+    if (network := networks.get(home)) is not None:
+        body.setdefault("port_security_enabled", network.port_security)
+        if network.qos_policy_id is not None:
+            body.setdefault("qos_network_policy_id", str(network.qos_policy_id))
+    fixed = body.get("fixed_ips")
+    if isinstance(fixed, list):
+        for position, raw in enumerate(fixed):
+            fixed[position] = said = {"ip_address": raw} if isinstance(raw, str) else raw
+            if isinstance(said, dict) and "subnet_id" not in said:
+                problem = _place(said, subnets.get(home, ()))
+                if problem:
+                    yield f"fixed_ips[{position}]", problem
+
+
+def mac_of(id: UUID) -> Mac:
+    """A MAC address of a port's own: of 40 bits, so that two hardly ever have the same."""
+    return Mac("fa:" + ":".join(f"{byte:02x}" for byte in id.bytes[-5:]))
+
+
+def _network_id(body: Body) -> NetworkId:
+    try:
+        return NetworkId(UUID(str(body.get("network_id"))))
+    except ValueError:
+        return NetworkId(UUID(int=0))
+
+
+def _place(said: dict[str, Any], subnets: tuple[Subnet, ...]) -> str:
+    """Find the subnet of an address; say what is wrong if there is none."""
+    try:
+        address: IpAddress = ADDRESS.parse(said.get("ip_address"))
+    except ValueError:
+        said["subnet_id"] = str(UUID(int=0))  # the address is refused when it is read
+        return "" if "ip_address" in said else f"has no address: {describe(said)}"
+    around = [subnet for subnet in subnets if address in subnet.cidr]
+    if not around:
+        said["subnet_id"] = str(UUID(int=0))
+        known = ", ".join(str(subnet.cidr) for subnet in subnets) or "none"
+        return f"no subnet of the network contains {address}; it has {known}"
+    said["subnet_id"] = str(max(around, key=lambda subnet: subnet.cidr.prefixlen).id)
+    return ""

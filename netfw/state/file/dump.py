@@ -1,0 +1,34 @@
+"""Items as a topology file says them.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from netfw.drivers.subscription import Service
+from netfw.model.resource import Kind, kind_of
+from netfw.model.wire import render
+from netfw.state.dependencies import Assignment, Item
+from netfw.state.file.schema import ASSIGNMENTS, SECTIONS
+
+_NAMES: dict[Kind, str] = {kind: name for name, kind in SECTIONS.items()}
+
+
+def render_topology(items: Iterable[Item]) -> dict[str, list[dict[str, Any]]]:
+    """*items* as the content of a file, in full: for programs that write one, JSON or YAML."""
+    document: dict[str, list[dict[str, Any]]] = {}
+    for item in items:
+        if isinstance(item, Assignment):
+            document.setdefault(ASSIGNMENTS, []).append(_assignment(item))
+        else:
+            document.setdefault(_NAMES[kind_of(item)], []).append(render(item))
+    return document
+
+
+def _assignment(assignment: Assignment) -> dict[str, Any]:
+    target = "network_id" if assignment.service is Service.DHCP else "router_id"
+    return {
+        "service": assignment.service.value,
+        "host": assignment.host,
+        target: str(assignment.ref.id),
+    }

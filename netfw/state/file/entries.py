@@ -1,0 +1,233 @@
+"""Entries: the bodies of all files, each with its id and where it stands.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from uuid import UUID
+
+from attrs import define, field
+
+from netfw.errors import nearest
+from netfw.model.resource import Kind, Ref
+from netfw.model.text_validation import quote
+from netfw.model.wire.codec import describe, join
+from netfw.model.wire.resource_codecs import CODECS
+from netfw.state.file.diagnostics import Diagnostic, advised
+from netfw.state.file.name_resolution import (
+    Body,
+    Index,
+    as_id,
+    id_by_content,
+    id_of,
+    rename,
+    resolve,
+)
+from netfw.state.file.schema import (
+    ASSIGNMENT_REFERENCES,
+    ASSIGNMENTS,
+    HOSTS,
+    KNOWN,
+    PROJECT,
+    REFERENCES,
+    SECTIONS,
+    SHORT,
+    Reference,
+)
+
+
+@define(kw_only=True)
+class Entry:
+    """One body of a file."""
+
+    file: str
+    path: str
+    kind: Kind | None
+    """``None``: it is no resource, but an assignment."""
+    body: Body
+    id: UUID | None = None
+    said: dict[str, str] = field(factory=dict)
+    """By the API's name, the one that stands in the file."""
+
+    def fault(self, path: str, problem: str) -> Diagnostic:
+        """What is wrong at *path* of the body, as the file calls it."""
+        for name, short in self.said.items():
+            if path == name or path.startswith((f"{name}.", f"{name}[")):
+                path = short + path[len(name) :]
+        return Diagnostic(file=self.file, path=join(self.path, path), problem=advised(problem))
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        return ASSIGNMENT_REFERENCES if self.kind is None else REFERENCES.get(self.kind, ())
+
+
+@define(kw_only=True)
+class Gathered:
+    """All entries of all files, with ids in place of names."""
+
+    entries: dict[Ref, Entry] = field(factory=dict)
+    assignments: list[Entry] = field(factory=list)
+    hosts: dict[str, Entry] = field(factory=dict)
+    faults: list[Diagnostic] = field(factory=list)
+    cautions: list[Diagnostic] = field(factory=list)
+    """References to ids that are in no file."""
+    index: Index = field(factory=Index)
+
+
+def gather(documents: Mapping[str, object]) -> Gathered:
+    """What all *documents*, by file, say together; one thing twice is a fault, in two files too."""
+    found = Gathered()
+    for file, value in documents.items():
+        for entry in _entries_of(file, value, found):
+            if entry.kind is None:
+                found.assignments.append(entry)
+            else:
+                _identify(entry, entry.kind, found)
+    for entry in (*found.entries.values(), *found.assignments):
+        for reference in entry.references:
+            for each in resolve(entry.body, reference, found.index):
+                if each.target is None:
+                    found.faults.append(entry.fault(each.path, each.problem))
+                elif each.target not in found.index.refs:
+                    problem = f"there is no {each.target} in the file"
+                    found.cautions.append(entry.fault(each.path, problem))
+    return found
+
+
+def _entries_of(file: str, value: object, found: Gathered) -> Iterator[Entry]:
+    if not isinstance(value, dict):
+        found.faults.append(Diagnostic(file=file, problem=f"is not an object: {describe(value)}"))
+        return
+    for key in value:
+        if key not in KNOWN:
+            near = nearest(key, KNOWN) if isinstance(key, str) and len(key) < 64 else ""
+            found.faults.append(
+                Diagnostic(file=file, path=_step(key), problem=f"there is no such section{near}")
+            )
+    project = value.get(PROJECT)
+    if project is not None and not isinstance(project, str):
+        problem = advised(f"not text: {describe(project)}")
+        found.faults.append(Diagnostic(file=file, path=PROJECT, problem=problem))
+        project = None
+    for name, kind in (*SECTIONS.items(), (ASSIGNMENTS, None)):
+        for entry in _section(file, name, kind, value, found):
+            _own(entry, project)
+            yield entry
+            yield from _rules(entry, project, found)
+    _hosts(file, value, found)
+
+
+def _section(
+    file: str, name: str, kind: Kind | None, value: Mapping[str, Any], found: Gathered
+) -> Iterator[Entry]:
+    listed = value.get(name, [])
+    if not isinstance(listed, list):
+        empty = (
+            "is empty; write [] for none" if listed is None else f"not a list: {describe(listed)}"
+        )
+        found.faults.append(Diagnostic(file=file, path=name, problem=empty))
+        return
+    for position, raw in enumerate(listed):
+        yield from _entry(file, f"{name}[{position}]", kind, raw, found)
+
+
+def _entry(
+    file: str, path: str, kind: Kind | None, raw: object, found: Gathered
+) -> Iterator[Entry]:
+    if not isinstance(raw, dict):
+        problem = f"not an object: {describe(raw)}"
+        found.faults.append(Diagnostic(file=file, path=path, problem=problem))
+        return
+    entry = Entry(file=file, path=path, kind=kind, body=_copy(raw))
+    for short, name in SHORT.get(kind, {}).items() if kind else ():
+        if short in entry.body and name not in entry.body:
+            entry.body[name] = entry.body.pop(short)
+            entry.said[name] = short
+    for reference in entry.references:
+        entry.said.update(rename(entry.body, reference))
+    yield entry
+
+
+def _rules(entry: Entry, project: object, found: Gathered) -> Iterator[Entry]:
+    """The rules that stand in a security group; they are resources of their own."""
+    if entry.kind is not Kind.SECURITY_GROUP or "rules" not in entry.body:
+        return
+    rules, group = entry.body.pop("rules"), entry.body.get("id") or entry.body.get("name")
+    if not isinstance(rules, list):
+        found.faults.append(entry.fault("rules", f"not a list: {describe(rules)}"))
+        return
+    for position, raw in enumerate(rules):
+        path = join(entry.path, f"rules[{position}]")
+        for rule in _entry(entry.file, path, Kind.SECURITY_GROUP_RULE, raw, found):
+            if "security_group_id" in rule.body:
+                found.faults.append(rule.fault("security_group_id", "is that of the group"))
+            rule.body["security_group_id"] = _group_id(group)
+            _own(rule, project)
+            yield rule
+
+
+def _group_id(group: object) -> str | None:
+    if not isinstance(group, str):
+        return None
+    return str(as_id(group) or id_of(Kind.SECURITY_GROUP, group))
+
+
+def _hosts(file: str, value: Mapping[str, Any], found: Gathered) -> None:
+    hosts = value.get(HOSTS, {})
+    if not isinstance(hosts, dict):
+        found.faults.append(
+            Diagnostic(file=file, path=HOSTS, problem=f"not an object: {describe(hosts)}")
+        )
+        return
+    for name, raw in hosts.items():
+        for entry in _entry(file, join(HOSTS, _step(name)), None, raw, found):
+            if name in found.hosts:
+                other = found.hosts[name]
+                found.faults.append(entry.fault("", f"is in {other.file} too"))
+            found.hosts[name] = entry
+
+
+def _identify(entry: Entry, kind: Kind, found: Gathered) -> None:
+    body, name = entry.body, entry.body.get("name")
+    given = body.get("id")
+    named = "name" in CODECS[kind].names
+    if given is None and named and isinstance(name, str) and name:
+        given = name
+    if isinstance(given, str) and given:
+        id = as_id(given) or id_of(kind, given)
+        if named and as_id(given) is None:
+            body.setdefault("name", given)
+    elif given is not None:
+        found.faults.append(entry.fault("id", f"neither an id nor a name: {describe(given)}"))
+        return
+    elif named and name not in (None, ""):
+        found.faults.append(entry.fault("name", f"not text: {describe(name)}"))
+        return
+    elif named and kind is not Kind.SEGMENT:
+        found.faults.append(entry.fault("", "has neither a name nor an id"))
+        return
+    else:
+        id = id_by_content(kind, body)
+    body["id"], entry.id = str(id), id
+    found.index.add(kind, id, given, name)
+    other = found.entries.setdefault(Ref(kind, id), entry)
+    if other is not entry:
+        place = other.path if other.file == entry.file else f"{other.file}: {other.path}"
+        found.faults.append(entry.fault("", f"is the same as {place}"))
+
+
+def _own(entry: Entry, project: object) -> None:
+    owned = entry.kind is not None and PROJECT in CODECS[entry.kind].names
+    if project is not None and owned and "tenant_id" not in entry.body:
+        entry.body.setdefault(PROJECT, project)
+
+
+def _copy(value: Any) -> Any:
+    """A value of our own: aliases of YAML share theirs."""
+    if isinstance(value, dict):
+        return {key: _copy(inner) for key, inner in value.items()}
+    return [_copy(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _step(key: object) -> str:
+    return key if isinstance(key, str) and key.isidentifier() else quote(str(key))

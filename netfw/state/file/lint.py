@@ -1,0 +1,67 @@
+"""What looks like a mistake in a topology and may be meant: told, and taken.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+
+from netfw.errors import nearest
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref, Resource
+from netfw.model.subnet import Subnet
+from netfw.state.file.diagnostics import Diagnostic
+from netfw.state.file.entries import Entry, Gathered
+
+Resources = Mapping[Ref, Resource]
+
+
+def cautions(gathered: Gathered, resources: Resources) -> tuple[Diagnostic, ...]:
+    """Everything that a person would want to hear of."""
+    found = [
+        *gathered.cautions,
+        *_unknown_hosts(gathered, resources),
+        *_misplaced(gathered, resources),
+        *_repeated(gathered, resources),
+    ]
+    return tuple(found)
+
+
+def _ports(gathered: Gathered, resources: Resources) -> Iterator[tuple[Entry, Port]]:
+    for key, entry in gathered.entries.items():
+        port = resources.get(key)
+        if isinstance(port, Port):
+            yield entry, port
+
+
+def _unknown_hosts(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
+    known = gathered.hosts
+    named = [
+        (entry, "binding:host_id", port.binding.host) for entry, port in _ports(gathered, resources)
+    ]
+    named += [(entry, "host", entry.body["host"]) for entry in gathered.assignments]
+    for entry, path, host in named:
+        if known and host and host not in known:
+            yield entry.fault(path, f"{host} is not among the hosts{nearest(host, known)}")
+
+
+def _misplaced(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
+    for entry, port in _ports(gathered, resources):
+        for position, fixed in enumerate(port.fixed_ips):
+            subnet = resources.get(Ref(Kind.SUBNET, fixed.subnet_id))
+            if not isinstance(subnet, Subnet):
+                continue
+            path = f"fixed_ips[{position}]"
+            if subnet.network_id != port.network_id:
+                yield entry.fault(path, "its subnet is of another network")
+            if fixed.address not in subnet.cidr:
+                yield entry.fault(path, f"{fixed.address} is not within {subnet.cidr}")
+
+
+def _repeated(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
+    seen: dict[Hashable, Entry] = {}
+    for entry, port in _ports(gathered, resources):
+        claims: list[tuple[str, Hashable]] = [("mac_address", port.mac)]
+        claims += [(f"fixed_ips[{n}]", each.address) for n, each in enumerate(port.fixed_ips)]
+        for path, claim in claims:
+            other = seen.setdefault((port.network_id, claim), entry)
+            if other is not entry:
+                yield entry.fault(path, f"{claim} is that of {other.path} too")

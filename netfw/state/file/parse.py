@@ -1,0 +1,142 @@
+"""Bytes of a file as plain values: dict, list, str, int, bool and None.  Pure.
+
+YAML is read event by event and built here, for three reasons.  Nothing but plain values can come
+out of it.  What is large, deep or full of aliases is refused before it is built.  And scalars are
+those of YAML 1.2's core, so that ``12:34:56:00:00:01`` is a MAC address and no number, and ``no`` a
+word; what is neither null, true, false nor a whole number is text.
+
+A key that is there twice is a fault in YAML and in JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+from attrs import frozen
+
+from netfw.model.text_validation import quote
+from netfw.state.file.diagnostics import Diagnostic
+from netfw.state.file.safe_yaml import Lines, Refused, build
+
+SIZE: Final = 16 * 2**20
+"""Bytes of one file."""
+VALUES: Final = 1_000_000
+"""Of one file, with every alias written out."""
+DEPTH: Final = 32
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+@frozen(kw_only=True)
+class Parsed:
+    """What a file says, or why nothing can be said about it."""
+
+    value: object = None
+    faults: tuple[Diagnostic, ...] = ()
+
+
+def parse(name: str, data: bytes) -> Parsed:
+    """The value that *data* says; JSON if the *name* ends so, else YAML."""
+    text, problem = _decode(data)
+    if problem:
+        return _refused(name, problem)
+    try:
+        if name.endswith(".json"):
+            return Parsed(value=_from_json(text))
+        built = build(text, values=VALUES, depth=DEPTH)
+    except Refused as exc:
+        return Parsed(
+            faults=(Diagnostic(file=name, path=exc.path, line=exc.line, problem=str(exc)),)
+        )
+    faults = (
+        Diagnostic(file=name, path=path, line=line, problem=problem)
+        for path, line, problem in built.faults
+    )
+    return Parsed(value=built.value, faults=tuple(faults))
+
+
+def lines_of(data: bytes) -> Lines:
+    """The line of every path in *data*, as far as it can be read; for the sake of messages."""
+    text, problem = _decode(data)
+    lines: dict[str, int] = {}
+    if not problem:
+        try:
+            build(text, values=VALUES, depth=DEPTH, lines=lines)
+        except Refused:
+            return lines
+    return lines
+
+
+def line_at(lines: Lines, path: str) -> int | None:
+    """The line of *path*, or of the nearest thing around it that has one."""
+    while path:
+        if path in lines:
+            return lines[path]
+        path = re.sub(r"(\.[^.\[]*|\[[^.\[]*|^[^.\[]*)$", "", path)
+    return None
+
+
+def _decode(data: bytes) -> tuple[str, str]:
+    if len(data) > SIZE:
+        return "", f"is larger than {SIZE // 2**20} MiB"
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        return "", f"is not UTF-8 (byte {exc.start})"
+    if not text.strip():
+        return "", "is empty; it is taken for half-written (write {} to state nothing)"
+    return text, ""
+
+
+def _from_json(text: str) -> object:
+    try:
+        value: object = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+    except Refused:
+        raise
+    except json.JSONDecodeError as exc:
+        raise Refused(f"is no JSON: {exc.msg}", line=exc.lineno) from exc
+    except RecursionError as exc:
+        raise Refused(f"is nested more than {DEPTH} deep") from exc
+    except ValueError as exc:  # a number of thousands of digits
+        raise Refused(f"is no JSON: {exc}") from exc
+    _limit(value)
+    return value
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for key, inner in pairs:
+        if key in value:
+            raise Refused(f"the key {quote(key)} is twice in one object")
+        value[key] = inner
+    return value
+
+
+def _no_number(word: str) -> NoReturn:
+    raise Refused(f"{word} is no number that JSON has")
+
+
+def _limit(value: object) -> None:
+    """Refuse what is nested too deep, without going as deep, and what is no Unicode text."""
+    level, depth = [value], 0
+    while level:
+        if depth > DEPTH:
+            raise Refused(f"is nested more than {DEPTH} deep")
+        for each in level:
+            if isinstance(each, str) and not each.isascii() and _HALF.search(each):
+                raise Refused(f"{quote(each)} has half a character (a lone surrogate)")
+        level = [inner for outer in level for inner in _within(outer)]
+        depth += 1
+
+
+def _within(value: object) -> list[object]:
+    if isinstance(value, Mapping):
+        return [*value, *value.values()]
+    return value if isinstance(value, list) else []
+
+
+def _refused(name: str, problem: str) -> Parsed:
+    return Parsed(faults=(Diagnostic(file=name, problem=problem),))

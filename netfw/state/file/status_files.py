@@ -1,0 +1,163 @@
+"""Status files: what agents reported, one file for each service of each host.
+
+A file is replaced as a whole, so that a reader never sees half of one, and has one line for each
+resource: people read it, scripts load it as JSON, and one new report costs one line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+from netfw.drivers.reports import Heartbeat, Report, RoleReport, StatusReport
+from netfw.drivers.subscription import Service
+from netfw.model.resource import Ref, Resource
+from netfw.state.dependencies import AgentRoot
+
+FORMAT: Final = 1
+MODE: Final = 0o644
+
+Resources = Mapping[Ref, Resource]
+Serves = Callable[[AgentRoot, Ref], bool]
+Said = tuple[Ref, type[Report]]
+
+
+@frozen
+class StatusEntry:
+    """What was said of one resource, and how it stands in the file."""
+
+    report: StatusReport | RoleReport
+    at: str
+    wanted: int
+    text: str
+
+
+@define
+class ServiceStatus:
+    """What one service of one host said."""
+
+    lines: dict[Said, StatusEntry] = field(factory=dict)
+    dirty: bool = True
+
+
+class StatusFiles:
+    """The newest reports, ready to be written.  Not thread-safe: its owner locks."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._pages: dict[AgentRoot, ServiceStatus] = {}
+        self._agents: dict[str, dict[str, dict[str, Any]]] = {}
+
+    def open(self, root: AgentRoot) -> None:
+        """From now on *root* has a file."""
+        if root.service is not Service.POPULATION:
+            self._pages.setdefault(root, ServiceStatus())
+
+    def hear(self, report: Report, resource: Resource | None) -> None:
+        """Put down a report that counts, and of what it is."""
+        if isinstance(report, Heartbeat):
+            self._hear_heartbeat(report)
+            return
+        root = AgentRoot(report.service, report.host)
+        self.open(root)
+        if resource is not None:
+            page = self._pages[root]
+            page.lines[report.ref, type(report)] = _line(report, now(), resource)
+            page.dirty = True
+
+    def look_over(self, resources: Resources, serves: Serves) -> None:
+        """Drop what is gone or has moved, and mark what was said of a former revision."""
+        for root, page in self._pages.items():
+            page.dirty = True
+            for said, line in tuple(page.lines.items()):
+                resource = resources.get(said[0])
+                if resource is None or not serves(root, said[0]):
+                    del page.lines[said]
+                elif resource.revision != line.wanted:
+                    page.lines[said] = _line(line.report, line.at, resource)
+
+    def write(self, source: Mapping[str, Any]) -> None:
+        """Write every file of which something changed; *source* is what to say of the source.
+
+        :raises OSError: a file can not be written; the next call tries again.
+        """
+        for root, page in self._pages.items():
+            if page.dirty:
+                replace(self.path(root), self._text(root, page, source))
+                page.dirty = False
+
+    def path(self, root: AgentRoot) -> str:
+        """Where the file of *root* is."""
+        return f"{self._prefix}.{root.host}.{root.service}.json"
+
+    def _hear_heartbeat(self, beat: Heartbeat) -> None:
+        agent = beat.agent
+        self._agents.setdefault(agent.host, {})[agent.binary] = {
+            "agent_type": agent.agent_type,
+            "heartbeat_at": now(),
+            "configurations": agent.configurations.content(),
+            "counts": dict(beat.counts),
+        }
+        for root, page in self._pages.items():
+            if root.host == agent.host:
+                page.dirty = True
+
+    def _text(self, root: AgentRoot, page: ServiceStatus, source: Mapping[str, Any]) -> str:
+        head = {
+            "format": FORMAT,
+            "host": root.host,
+            "service": root.service.value,
+            "written_at": now(),
+            "source": source,
+            "agents": self._agents.get(root.host, {}),
+        }
+        return "".join(_pieces(json.dumps(head, indent=2), page))
+
+
+def _pieces(head: str, page: ServiceStatus) -> Iterator[str]:
+    yield head.removesuffix("\n}")
+    yield ',\n  "resources": ['
+    yield ",".join(f"\n    {line.text}" for line in page.lines.values())
+    yield "\n  ]\n}\n"
+
+
+def _line(report: StatusReport | RoleReport, at: str, resource: Resource) -> StatusEntry:
+    body: dict[str, Any] = {
+        "kind": report.ref.kind.value,
+        "id": str(report.ref.id),
+        "name": getattr(resource, "name", ""),
+    }
+    if isinstance(report, StatusReport):
+        body |= {"status": report.status.value, "reason": report.reason}
+    else:
+        body |= {"role": report.role.value}
+    body |= {"revision": report.revision, "wanted_revision": resource.revision, "at": at}
+    return StatusEntry(report, at, resource.revision, json.dumps(body))
+
+
+def now() -> str:
+    """The time, as the API writes it."""
+    return datetime.now(UTC).replace(tzinfo=None, microsecond=0).isoformat() + "Z"
+
+
+def replace(path: str, text: str) -> None:
+    """Put *text* in place of the file at *path*, whole or not at all.
+
+    :raises OSError: it can not be written.
+    """
+    directory, name = os.path.split(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{name[:64]}.", dir=directory or ".")
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), MODE)
+            file.write(text)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,241 @@
+"""Topology: what all files together say, as values.  Pure.
+
+Either everything is right, or nothing is taken and every fault is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from attrs import define, evolve, field, frozen
+
+from netfw.drivers.subscription import Service
+from netfw.errors import InvalidInput
+from netfw.model.agent import Agent
+from netfw.model.ids import AgentId, NetworkId, SegmentId
+from netfw.model.json_document import JsonDocument
+from netfw.model.network import Network
+from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.segment import Provider, Segment
+from netfw.model.subnet import Subnet
+from netfw.model.text_validation import check_host
+from netfw.model.wire import parse
+from netfw.model.wire.codec import Faulty
+from netfw.model.wire.object_codec import ObjectCodec
+from netfw.state.dependencies import Assignment, Item
+from netfw.state.file.defaults import (
+    complete_network,
+    complete_policy,
+    complete_port,
+    complete_subnet,
+)
+from netfw.state.file.diagnostics import Diagnostic
+from netfw.state.file.entries import Entry, Gathered, gather
+from netfw.state.file.lint import cautions
+from netfw.state.file.name_resolution import id_by_content, id_of
+from netfw.state.file.schema import STATED_ASSIGNMENT, STATED_HOST, StatedHost
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+AGENT_TYPE: Final = "Open vSwitch agent"
+AGENT_BINARY: Final = "netfw-ovs-agent"
+
+
+@frozen(kw_only=True)
+class Topology:
+    """What files say: items, or faults; and what looks like a mistake but may be meant."""
+
+    items: tuple[Item, ...] = ()
+    faults: tuple[Diagnostic, ...] = ()
+    cautions: tuple[Diagnostic, ...] = ()
+
+
+Known = dict[Ref, tuple[Mapping[str, Any], Resource]]
+"""Bodies that were read before, with what they said: reading them again is saved."""
+
+
+def build_topology(documents: Mapping[str, object], known: Known | None = None) -> Topology:
+    """What *documents*, by file name, say together.
+
+    *known* remembers from one call to the next, and is changed here.
+    """
+    gathered = gather(documents)
+    build = _Build(gathered, {} if known is None else known)
+    build.run()
+    if build.faults:
+        return Topology(faults=tuple(build.faults))
+    resources = tuple(build.resources.values())
+    found = cautions(gathered, build.resources)
+    return Topology(items=(*resources, *build.assignments), cautions=found)
+
+
+@define
+class _Build:
+    gathered: Gathered
+    known: Known
+    faults: list[Diagnostic] = field(init=False)
+    resources: dict[Ref, Resource] = field(factory=dict)
+    assignments: list[Assignment] = field(factory=list)
+
+    @faults.default
+    def _found_before(self) -> list[Diagnostic]:
+        return list(self.gathered.faults)
+
+    def run(self) -> None:
+        hosts = self._hosts()
+        over_ipv6 = any(host.local_ip and host.local_ip.version == 6 for host in hosts.values())
+        self._read(Kind.SUBNET)
+        subnets = _by_network(self._of(Subnet))
+        for entry in self._entries(Kind.NETWORK):
+            complete_network(entry.body, over_ipv6)
+        self._read(Kind.NETWORK)
+        networks = {network.id: network for network in self._of(Network)}
+        for entry in self._entries(Kind.PORT):
+            if entry.id is not None:
+                found = complete_port(entry.body, entry.id, networks, subnets)
+                self.faults += [entry.fault(path, problem) for path, problem in found]
+        for kind in Kind:
+            if kind not in (Kind.SUBNET, Kind.NETWORK):
+                self._read(kind)
+        self._complete_networks(networks.values(), subnets)
+        self._agents(hosts)
+        self._assign()
+        self._forget()
+
+    def _entries(self, kind: Kind) -> list[Entry]:
+        return [entry for entry in self.gathered.entries.values() if entry.kind is kind]
+
+    def _of(self, kind: type[R]) -> list[R]:
+        return [each for each in self.resources.values() if isinstance(each, kind)]
+
+    def _read(self, kind: Kind) -> None:
+        for entry in self._entries(kind):
+            if entry.id is None:
+                continue
+            if kind is Kind.SUBNET:
+                complete_subnet(entry.body)
+            elif kind is Kind.QOS_POLICY:
+                complete_policy(entry.body, entry.id)
+            self._read_entry(Ref(kind, entry.id), entry)
+
+    def _read_entry(self, key: Ref, entry: Entry) -> None:
+        before = self.known.get(key)
+        if before is not None and before[0] == entry.body:
+            self.resources[key] = before[1]
+            return
+        try:
+            resource = parse(key.kind, entry.body)
+        except InvalidInput as exc:
+            self.faults += [
+                entry.fault("" if path == key.kind else path, text)
+                for path, text in exc.faults.items()
+            ]
+            return
+        self.known[key] = entry.body, resource
+        self.resources[key] = resource
+
+    def _hosts(self) -> dict[str, StatedHost]:
+        hosts: dict[str, StatedHost] = {}
+        for name, entry in self.gathered.hosts.items():
+            try:
+                check_host(name)
+            except ValueError as exc:
+                self.faults.append(entry.fault("", str(exc)))
+                continue
+            host = self._parse(STATED_HOST, entry)
+            if host is not None:
+                hosts[name] = host
+        return hosts
+
+    def _parse(self, shape: ObjectCodec[T], entry: Entry) -> T | None:
+        try:
+            return shape.parse(entry.body)
+        except ValueError as exc:
+            found = Faulty.within("", exc)
+            self.faults += [entry.fault(path, text) for path, text in found.items()]
+            return None
+
+    def _complete_networks(
+        self, networks: Iterable[Network], subnets: Mapping[NetworkId, tuple[Subnet, ...]]
+    ) -> None:
+        """A network's list of segments says what the segments themselves say; so with subnets."""
+        segments = _by_network(self._of(Segment))
+        for network in networks:
+            stated = tuple(segment.provider for segment in segments.get(network.id, ()))
+            if stated and network.segments and set(stated) != set(network.segments):
+                entry = self.gathered.entries[ref(network)]
+                self.faults.append(entry.fault("", "contradicts the segments that are its own"))
+            for provider in () if stated else network.segments:
+                segment = _segment(network.id, provider)
+                self.resources[ref(segment)] = segment
+            own = (subnet.id for subnet in subnets.get(network.id, ()))
+            self.resources[ref(network)] = evolve(
+                network,
+                segments=network.segments or stated,
+                subnet_ids=network.subnet_ids or frozenset(own),
+            )
+
+    def _agents(self, hosts: Mapping[str, StatedHost]) -> None:
+        used = {provider.network_type for net in self._of(Network) for provider in net.segments}
+        tunnels = sorted(kind for kind in used if kind.is_tunnel)
+        for name, host in hosts.items():
+            said = tunnels if host.tunnel_types is None else host.tunnel_types
+            facts: dict[str, object] = {"tunnel_types": [str(kind) for kind in said]}
+            facts["bridge_mappings"] = dict(host.bridge_mappings)
+            if host.local_ip is not None:
+                facts["tunneling_ip"] = str(host.local_ip)
+            agent = _agent(name, host, facts)
+            if ref(agent) in self.resources:
+                entry = self.gathered.hosts[name]
+                self.faults.append(entry.fault("", "is among the agents too"))
+            self.resources[ref(agent)] = agent
+
+    def _assign(self) -> None:
+        for entry in self.gathered.assignments:
+            said = self._parse(STATED_ASSIGNMENT, entry)
+            if said is None:
+                continue
+            if said.service is Service.DHCP and said.network_id is not None:
+                target = Ref(Kind.NETWORK, said.network_id)
+            elif said.router_id is not None:
+                target = Ref(Kind.ROUTER, said.router_id)
+            assignment = Assignment(said.service, said.host, target)
+            if assignment in self.assignments:
+                self.faults.append(entry.fault("", "is there twice"))
+            self.assignments.append(assignment)
+
+    def _forget(self) -> None:
+        for key in self.known.keys() - self.resources.keys():
+            del self.known[key]
+
+
+def _by_network(parts: Iterable[Any]) -> dict[NetworkId, tuple[Any, ...]]:
+    found: dict[NetworkId, tuple[Any, ...]] = {}
+    for part in parts:
+        found[part.network_id] = (*found.get(part.network_id, ()), part)
+    return found
+
+
+def _segment(network: NetworkId, provider: Provider) -> Segment:
+    said = {
+        "type": provider.network_type,
+        "physical": provider.physical_network,
+        "number": provider.segmentation_id,
+    }
+    id = SegmentId(id_by_content(Kind.SEGMENT, said, str(network)))
+    return Segment(id=id, network_id=network, provider=provider)
+
+
+def _agent(name: str, host: StatedHost, facts: Mapping[str, object]) -> Agent:
+    return Agent(
+        id=AgentId(id_of(Kind.AGENT, name)),
+        agent_type=AGENT_TYPE,
+        binary=AGENT_BINARY,
+        host=name,
+        alive=True,
+        description=host.description,
+        availability_zone=host.availability_zone,
+        configurations=JsonDocument(facts),
+    )

@@ -1,0 +1,219 @@
+"""MemorySource: the embedding program itself says what its hosts should be.
+
+It is also the reference for every other source: one suite holds for all of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeVar, cast
+
+from netfw.drivers.agent_requests import (
+    EnsureDhcpPort,
+    FindPorts,
+    ReleaseDhcpPort,
+    Request,
+    ResolveDevices,
+)
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.reports import Heartbeat, Report, StatusReport
+from netfw.drivers.router_values import HaRole
+from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
+from netfw.drivers.subscription import Service, Subscription
+from netfw.errors import NotSupported
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.state.agent_requests import dhcp_port, find_ports, released_dhcp_port
+from netfw.state.dependencies import AgentRoot, Assignment, Item, roots
+from netfw.state.status_cache import StatusCache
+from netfw.state.store import Key, Store
+
+R = TypeVar("R")
+Listener = Callable[[Report], None]
+"""Hears a report that says something new, in the thread that reports; it does not raise."""
+
+
+class MemorySource(StateSource):
+    """Desired state in memory, for any number of hosts and agents.
+
+    ``put``, ``remove`` and ``commit`` are one commit each.  Resources may come in any order and
+    refer to what is not there yet; networks and routers are scheduled to hosts by putting an
+    :class:`~netfw.state.dependencies.Assignment`.  Who numbers revisions himself gives each change a
+    higher one; a changed resource that has none gets one here, above *start*.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    def __init__(
+        self, *items: Item, page: int = 500, retention: int = 10_000, start: int = 0
+    ) -> None:
+        self._page = page
+        self._lock = threading.Lock()
+        self._hinting = threading.RLock()
+        self._store = Store(retention, start)
+        self._book = StatusCache(self._store)
+        self._watches: dict[object, tuple[frozenset[AgentRoot], Hint]] = {}
+        self._listeners: dict[object, Listener] = {}
+        self._store.commit(items, ())
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls()
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("memory")
+
+    # What the embedding program does.
+
+    def put(self, *items: Item) -> None:
+        """Make these be, in place of what they were."""
+        self.commit(put=items)
+
+    def remove(self, *keys: Key) -> None:
+        """Make these be no more."""
+        self.commit(remove=keys)
+
+    def commit(self, put: Sequence[Item] = (), remove: Sequence[Key] = ()) -> None:
+        """Put and remove at once: no agent sees one without the other."""
+        with self._lock:
+            concerned = self._commit(put, remove)
+        self._hint(concerned)
+
+    def resources(self) -> Mapping[Ref, Resource]:
+        """All there is, as it is stored, with revisions."""
+        with self._lock:
+            return dict(self._store.resources)
+
+    def resource(self, target: Ref) -> Resource | None:
+        """One of them, if it is there."""
+        with self._lock:
+            return self._store.resources.get(target)
+
+    def items(self) -> tuple[Item, ...]:
+        """All there is, with the assignments."""
+        with self._lock:
+            return self._store.items
+
+    def restore(self, *items: Item) -> None:
+        """Begin a new history with *items*: every agent takes a snapshot."""
+        with self._lock:
+            self._store.restore(items)
+            self._book = StatusCache(self._store)
+        self._hint(None)
+
+    def forget_history(self) -> None:
+        """Forget what changed until now: agents that have not heard of it take a snapshot."""
+        with self._lock:
+            self._store.forget()
+
+    def status(self, target: Ref, service: Service = Service.L2) -> StatusReport | None:
+        """What the host that has *target* in its care said last; ``None``: nothing yet."""
+        with self._lock:
+            return self._book.status(target, service)
+
+    def serves(self, root: AgentRoot, target: Ref) -> bool:
+        """Whether the service of a host has *target* in its care, and may report on it."""
+        with self._lock:
+            return self._store.serves(root, target)
+
+    def roles(self, router: Ref) -> Mapping[str, HaRole]:
+        """By host, the roles of a highly available router."""
+        with self._lock:
+            return self._book.roles(router)
+
+    def heartbeats(self) -> tuple[Heartbeat, ...]:
+        """The last one of each agent."""
+        with self._lock:
+            return self._book.heartbeats
+
+    def listen(self, listener: Listener) -> Stop:
+        """Hand every report that says something new to *listener*, until stopped."""
+        token = object()
+        with self._lock:
+            self._listeners[token] = listener
+
+        def stop() -> None:
+            with self._lock:
+                self._listeners.pop(token, None)
+
+        return stop
+
+    # What agents do.
+
+    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
+        with self._lock:
+            cursor, refs = self._store.cursor, self._store.reached(roots(interest))
+        for start in range(0, max(1, len(refs)), self._page):
+            end = start + self._page
+            with self._lock:
+                put = self._store.present(refs[start:end])
+            yield Delta(put=put, cursor=cursor, more=end < len(refs))
+
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
+        with self._lock:
+            return self._store.changes(roots(interest), since, self._page)
+
+    def report(self, reports: Sequence[Report]) -> None:
+        with self._lock:
+            news = self._book.hear(reports)
+            listeners = tuple(self._listeners.values())
+        for report in news:
+            for listener in listeners:
+                listener(report)
+
+    def ask(self, request: Request[R]) -> R:
+        with self._lock:
+            answer, concerned = self._answer(request)
+        self._hint(concerned)
+        return cast(R, answer)
+
+    def watch(self, interest: Subscription, hint: Hint) -> Stop:
+        token = object()
+        with self._hinting:
+            self._watches[token] = (roots(interest), hint)
+
+        def stop() -> None:
+            with self._hinting:
+                self._watches.pop(token, None)
+
+        return stop
+
+    def close(self) -> None:
+        with self._hinting:
+            self._watches.clear()
+
+    def _commit(self, put: Sequence[Item], remove: Sequence[Key]) -> frozenset[AgentRoot]:
+        concerned = self._store.commit(put, remove)
+        self._book.forget(
+            key for key in remove if isinstance(key, Ref) and key not in self._store.resources
+        )
+        return concerned
+
+    def _hint(self, concerned: frozenset[AgentRoot] | None) -> None:
+        """Hint to whom it concerns; ``None``: everybody.  The commit is readable by now."""
+        with self._hinting:
+            for begin, hint in tuple(self._watches.values()):
+                if concerned is None or begin & concerned:
+                    hint()
+
+    def _answer(self, request: Request[Any]) -> tuple[object, frozenset[AgentRoot]]:
+        resources = self._store.resources
+        match request:
+            case FindPorts():
+                return find_ports(request, resources.values()), frozenset()
+            case ResolveDevices():
+                found = (resources.get(Ref(Kind.PORT, id)) for id in request.ports)
+                return tuple(port for port in found if isinstance(port, Port)), frozenset()
+            case EnsureDhcpPort():
+                port = dhcp_port(request, resources.values())
+                concerned = self._commit((port,), ())
+                return resources[ref(port)], concerned
+            case ReleaseDhcpPort():
+                gone = released_dhcp_port(request, resources.values())
+                return None, self._commit((), () if gone is None else (ref(gone),))
+            case _:
+                raise NotSupported(f"a source in memory does not answer {type(request).__name__}")
+
+
+__all__ = ["Assignment", "MemorySource"]

@@ -1,0 +1,176 @@
+"""Store: resources in memory, with their history and whom each change concerns.
+
+Sources that hold everything in memory are a thin shell around it.  Not thread-safe: its owner
+locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from uuid import uuid4
+
+from attrs import evolve
+
+from netfw.drivers.state_source import Cursor, Delta
+from netfw.errors import CursorLost
+from netfw.model.agent import Agent
+from netfw.model.resource import Ref, Resource, ref
+from netfw.state.change_log import ChangeLog
+from netfw.state.dependencies import DELIVERED, REPORTED, AgentRoot, Assignment, Edge, Item, edges
+from netfw.state.reachability import ReachabilityIndex
+
+Key = Ref | Assignment
+"""What an item is kept under; an assignment is its own key."""
+
+
+class Store:
+    """What there is, and what changed for whom.  Commits are numbered from *start*."""
+
+    def __init__(self, retention: int, start: int = 0) -> None:
+        self._retention, self._start = retention, start
+        self._begin()
+
+    def _begin(self) -> None:
+        self._epoch = uuid4().hex
+        self._resources: dict[Ref, Resource] = {}
+        self._assignments: set[Assignment] = set()
+        self._reach = ReachabilityIndex()
+        self._journal = ChangeLog(self._retention, self._start)
+
+    @property
+    def resources(self) -> Mapping[Ref, Resource]:
+        return self._resources
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        return (*self._resources.values(), *self._assignments)
+
+    @property
+    def cursor(self) -> Cursor:
+        """Now."""
+        return Cursor(self._epoch, self._journal.seq)
+
+    def restore(self, items: Iterable[Item]) -> None:
+        """Begin a new history with *items*: nobody can tell what changed from the old one."""
+        self._begin()
+        self.commit(items, ())
+
+    def forget(self) -> None:
+        """Remember nothing of the past; what there is stays."""
+        self._journal.forget()
+
+    def commit(self, put: Iterable[Item], remove: Iterable[Key]) -> frozenset[AgentRoot]:
+        """Make all of it so at once; return whom it concerns.
+
+        What is put as it is already, or removed and not there, is no change.
+        """
+        changed = self._changes(put, remove)
+        if not changed:
+            return frozenset()
+        removed: list[Edge] = []
+        added: list[Edge] = []
+        for key, item in changed.items():
+            old = self._get(key)
+            before = frozenset[Edge]() if old is None else edges(old)
+            after = frozenset[Edge]() if item is None else edges(item)
+            removed += before - after
+            added += after - before
+            self._set(key, item)
+        touched = {root: set(refs) for root, refs in self._reach.change(removed, added).items()}
+        for key in changed:
+            if isinstance(key, Ref):
+                for root in self._reach.concerned(key):
+                    touched.setdefault(root, set()).add(key)
+        self._journal.append(touched)
+        return frozenset(touched)
+
+    def reached(self, roots: Iterable[AgentRoot]) -> list[Ref]:
+        """What can be reached from *roots* and exists."""
+        found = set[Ref]().union(*(self._reach.reached(root) for root in roots))
+        return [key for key in found if key in self._resources]
+
+    def present(self, refs: Iterable[Ref]) -> tuple[Resource, ...]:
+        """Those of *refs* that exist, as they are now."""
+        return tuple(self._resources[key] for key in refs if key in self._resources)
+
+    def changes(self, roots: frozenset[AgentRoot], since: Cursor, page: int) -> Delta:
+        """What changed for *roots*: whole commits, at least one, no more than fill a page.
+
+        :raises CursorLost: it can not tell.
+        """
+        self._check(since)
+        refs: set[Ref] = set()
+        news = self._journal.since(since.seq, roots)
+        seq, more = self._journal.seq, False
+        for number, touched in news:
+            refs |= touched
+            if len(refs) >= page and next(news, None) is not None:
+                seq, more = number, True
+                break
+        wanted = [key for key in refs if self._concerns(key, roots)]
+        return Delta(
+            put=self.present(wanted),
+            drop=frozenset(refs).difference(wanted),
+            cursor=Cursor(self._epoch, seq),
+            more=more,
+        )
+
+    def serves(self, root: AgentRoot, target: Ref) -> bool:
+        """Whether the service of a host has *target* in its care, rather than only knows of it."""
+        return self._reach.reaches(root, target, REPORTED)
+
+    def _concerns(self, key: Ref, roots: Iterable[AgentRoot]) -> bool:
+        return key in self._resources and any(
+            self._reach.reaches(root, key, DELIVERED) for root in roots
+        )
+
+    def _check(self, since: Cursor) -> None:
+        if since.epoch != self._epoch:
+            raise CursorLost("the store was restored; take a snapshot")
+        if not self._journal.oldest <= since.seq <= self._journal.seq:
+            raise CursorLost(
+                f"change {since.seq} is not within {self._journal.oldest} to {self._journal.seq}, "
+                "which is all that is remembered; take a snapshot"
+            )
+
+    def _changes(self, put: Iterable[Item], remove: Iterable[Key]) -> dict[Key, Item | None]:
+        changed: dict[Key, Item | None] = {}
+        for key in remove:
+            if self._get(key) is not None:
+                changed[key] = None
+        for item in put:
+            if isinstance(item, Assignment):
+                changed[item] = item
+            else:
+                changed[ref(item)] = _numbered(
+                    item, self._get_resource(item), self._journal.seq + 1
+                )
+        return {key: item for key, item in changed.items() if item != self._get(key)}
+
+    def _get_resource(self, resource: Resource) -> Resource | None:
+        return self._resources.get(ref(resource))
+
+    def _get(self, key: Key) -> Item | None:
+        if isinstance(key, Assignment):
+            return key if key in self._assignments else None
+        return self._resources.get(key)
+
+    def _set(self, key: Key, item: Item | None) -> None:
+        if isinstance(key, Assignment):
+            (self._assignments.discard if item is None else self._assignments.add)(key)
+        elif item is None:
+            del self._resources[key]
+        elif not isinstance(item, Assignment):
+            self._resources[key] = item
+
+
+def _numbered(new: Resource, old: Resource | None, seq: int) -> Resource:
+    """*new* with a revision above that of *old*, or *old* where nothing but times differs."""
+    if old is None:
+        return new if new.revision else evolve(new, revision=seq)
+    if new.revision > old.revision:
+        return new
+    same = evolve(new, revision=old.revision)
+    if isinstance(same, Agent) and isinstance(old, Agent):
+        same = evolve(same, heartbeat_at=old.heartbeat_at)
+    return old if same == old else evolve(new, revision=max(seq, old.revision + 1))
