@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.figure import Figure, ratio
 from benchmarks.firewall_rig import DEFAULT_RULES, GROUP, port, rule
 from benchmarks.l2_rig import run_alone, seconds
-from netfw.agents.l2.filters import filtered
+from netfw.agents.l2.desired_firewall import filtered
 from netfw.drivers.firewall import FirewallDriver, Member, Rules
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.drivers.registry.loader import create

@@ -14,9 +14,9 @@ from ipaddress import IPv4Address
 from typing import Any
 from uuid import UUID
 
-from netfw.agents.l2.agent import L2Agent, L2Settings
-from netfw.agents.loop import Loop, Timing
-from netfw.agents.thread import running
+from netfw.agents.common.embed import run_in_thread
+from netfw.agents.common.loop import Intervals, Loop
+from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHost
@@ -146,10 +146,10 @@ def firewall_rig(plugged: range, elsewhere: range = range(0)) -> Iterator[Firewa
         spent = _timed(firewall)
         ports = [*(port(n, host.name) for n in plugged), *(port(n, ELSEWHERE) for n in elsewhere)]
         source = MemorySource(NETWORK, GROUP, *DEFAULT_RULES, *ports)
-        agent = L2Agent(L2Settings(host=host.name), switch, firewall=firewall)
-        quiet = Timing(report=0, audit=0, pull=0)
+        agent = L2Agent(L2AgentConfig(host=host.name), switch, firewall=firewall)
+        quiet = Intervals(report=0, audit=0, pull=0)
         loop = Loop(source, agent, lambda: quiet)
-        host.call(stack.enter_context, running(loop))  # its thread is made in the host
+        host.call(stack.enter_context, run_in_thread(loop))  # its thread is made in the host
         rig = FirewallRig(host, loop, source, spent)
         rig.await_ports(len(plugged))
         yield rig

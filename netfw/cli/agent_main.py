@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import frozen
 
-from netfw.agents.loop import Timing
-from netfw.agents.work import Work
+from netfw.agents.common.agent import HostAgent
+from netfw.agents.common.loop import Intervals
 from netfw.cli.agent_run import run_loop
 from netfw.cli.config_arguments import add_file_arguments, file_arguments
 from netfw.cli.process import Orders, run
@@ -37,10 +37,10 @@ class Parts(Protocol):
     source: StateSource
 
     @property
-    def agent(self) -> Work[Any]:
+    def agent(self) -> HostAgent[Any]:
         """Its work."""
 
-    def timing(self) -> Timing:
+    def timing(self) -> Intervals:
         """How often things are done, as the options say now."""
 
     def status_path(self) -> Path:

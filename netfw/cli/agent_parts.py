@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from netfw.agents.agenda import Pauses
-from netfw.agents.loop import Timing
+from netfw.agents.common.loop import Intervals
+from netfw.agents.common.retry_queue import RetryBackoff
 from netfw.cli.driver_conf import Kinds, make
 from netfw.conf.agent import GROUP
 from netfw.drivers.registry.local_host import LocalHost
@@ -36,18 +36,20 @@ def source_of(conf: ConfigOpts, host: LocalHost, stack: ExitStack) -> StateSourc
     return source
 
 
-def timing_of(conf: ConfigOpts, poll: float = 0.0, *, longest: float | None = None) -> Timing:
+def timing_of(conf: ConfigOpts, poll: float = 0.0, *, longest: float | None = None) -> Intervals:
     """How often things are done, as the options say now; the host is looked at every *poll*.
 
     What failed is tried again after *longest* seconds at most; ``None``: as an option says.
     """
     options = conf.agent
-    return Timing(
+    return Intervals(
         report=options.report_interval,
         audit=options.audit_interval,
         pull=options.refresh_interval,
         poll=poll,
-        pauses=Pauses(options.retry_pause, options.retry_pause_max if longest is None else longest),
+        pauses=RetryBackoff(
+            options.retry_pause, options.retry_pause_max if longest is None else longest
+        ),
     )
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from netfw.agents.loop import Loop, Timing
-from netfw.agents.status import AgentStatus, StatusFile
-from netfw.agents.thread import running
-from netfw.agents.work import Work
+from netfw.agents.common.agent import HostAgent
+from netfw.agents.common.embed import run_in_thread
+from netfw.agents.common.loop import Intervals, Loop
+from netfw.agents.common.status import AgentStatus, StatusFile
 from netfw.cli.process import Orders
 from netfw.drivers.state_source import StateSource
 
@@ -21,8 +21,8 @@ PATIENCE = 2.0
 
 def run_loop(
     source: StateSource,
-    work: Work[Any],
-    timing: Callable[[], Timing],
+    work: HostAgent[Any],
+    timing: Callable[[], Intervals],
     *,
     status: Path,
     orders: Orders,
@@ -52,7 +52,7 @@ def run_loop(
 
 
 def _become_ready(loop: Loop[Any], within: float, let_go: Callable[[], None]) -> int:
-    with running(loop):
+    with run_in_thread(loop):
         if loop.wait_for(lambda status: status.ready, within):
             return 0
         obstacles = tuple(_obstacles(loop.status))

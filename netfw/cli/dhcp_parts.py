@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from netfw.agents.dhcp.agent import DhcpAgent, DhcpSettings
-from netfw.agents.dhcp.metadata import MetadataRules
-from netfw.agents.loop import Timing
+from netfw.agents.common.loop import Intervals
+from netfw.agents.dhcp.agent import DhcpAgent, DhcpAgentConfig
+from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.cli.agent_parts import SOURCE_KINDS, source_of, status_path_of, timing_of
 from netfw.cli.driver_conf import Kinds, driver_options, groups_of, make, values
 from netfw.conf import core
@@ -90,7 +90,7 @@ class DhcpParts:
             f"DHCP driver {self.dhcp.describe().name}, metadata driver {metadata}"
         )
 
-    def timing(self) -> Timing:
+    def timing(self) -> Intervals:
         """How often things are done, as the options say now."""
         return timing_of(self._conf, longest=self._conf.agent.resync_interval)
 
@@ -98,15 +98,15 @@ class DhcpParts:
         """Where monitors look."""
         return status_path_of(self._conf, PROGRAM)
 
-    def _settings(self) -> DhcpSettings:
+    def _settings(self) -> DhcpAgentConfig:
         options = self._conf.agent
         driver = values(self._conf, DhcpDriver, options.dhcp_driver)
-        rules = MetadataRules(
+        rules = MetadataPolicy(
             force=options.force_metadata,
             isolated=options.enable_isolated_metadata,
             network=options.enable_metadata_network,
         )
-        return DhcpSettings(
+        return DhcpAgentConfig(
             host=self._conf.host,
             threads=options.num_sync_threads,
             gateways=Capability.GATEWAY_ADDRESSES in self.interface.describe().capabilities,

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from netfw.agents.l2.agent import L2Agent, L2Settings
-from netfw.agents.loop import Timing
+from netfw.agents.common.loop import Intervals
+from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.cli.agent_parts import SOURCE_KINDS, source_of, status_path_of, timing_of
 from netfw.cli.driver_conf import Kinds, driver_options, groups_of, make, names, values
 from netfw.conf import core, l2_agent
@@ -98,7 +98,7 @@ class L2Parts:
             f"extensions {extensions}"
         )
 
-    def timing(self) -> Timing:
+    def timing(self) -> Intervals:
         """How often things are done, as the options say now."""
         options = self._conf.agent
         told = Capability.WATCH in self.switch.describe().capabilities
@@ -118,10 +118,10 @@ class L2Parts:
             stack.callback(made[-1].close)
         return made
 
-    def _settings(self) -> L2Settings:
+    def _settings(self) -> L2AgentConfig:
         options = self._conf.agent
         switch = values(self._conf, SwitchDriver, options.switch_driver)
-        return L2Settings(
+        return L2AgentConfig(
             host=self._conf.host,
             population=options.l2_population,
             arp_responder=bool(switch.get("arp_responder")),

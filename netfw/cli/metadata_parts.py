@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Self
 
 from attrs import evolve
 
-from netfw.agents.loop import Timing
+from netfw.agents.common.loop import Intervals
 from netfw.agents.metadata.agent import MetadataAgent
-from netfw.agents.metadata.announce import Identity, MetadataSettings, socket_mode
-from netfw.agents.metadata.directory import Directory, Keeping
-from netfw.agents.metadata.door import Door
-from netfw.agents.metadata.liveness import Liveness
-from netfw.agents.metadata.relay import MOST_BODY, Policy, Relay
-from netfw.agents.metadata.upstream import Service, TlsTrust, Upstream
+from netfw.agents.metadata.health_file import HealthProbe
+from netfw.agents.metadata.instance_cache import CachePolicy, InstanceCache
+from netfw.agents.metadata.proxy_app import MOST_BODY, MetadataProxyApp, Policy
+from netfw.agents.metadata.state_report import MetadataSettings, RunAs, socket_mode
+from netfw.agents.metadata.unix_listener import UnixListener
+from netfw.agents.metadata.upstream_pool import TlsTrust, UpstreamConfig, UpstreamPool
 from netfw.cli.agent_parts import SOURCE_KINDS, source_of, status_path_of, timing_of
 from netfw.cli.driver_conf import driver_options, groups_of
 from netfw.conf import core, metadata_agent
@@ -67,18 +67,20 @@ class MetadataParts:
         with ExitStack() as stack:
             self.host = stack.enter_context(LocalHost())
             self.source = source_of(conf, self.host, stack)
-            self._liveness = Liveness(
+            self._liveness = HealthProbe(
                 _liveness_path(conf), settings.socket, lambda: conf[GROUP].liveness_interval
             )
-            self._relay = Relay(
-                Directory(self.source.ask, _keeping(conf)),
+            self._relay = MetadataProxyApp(
+                InstanceCache(self.source.ask, _keeping(conf)),
                 _policy(conf),
                 share=max(1, settings.workers // 2),
                 probe=self._liveness.word,
                 alive=self._liveness.note,
             )
             stack.callback(self._forget_service)
-            door = Door(self._relay, settings.socket, mode=settings.mode, settings=_http(settings))
+            door = UnixListener(
+                self._relay, settings.socket, mode=settings.mode, settings=_http(settings)
+            )
             stack.callback(door.close)
             stack.callback(self._liveness.close)
             self.agent = MetadataAgent(settings, self._relay, door, self._liveness)
@@ -97,7 +99,7 @@ class MetadataParts:
             f"{settings.socket}, metadata service {_service(self._conf)}"
         )
 
-    def timing(self) -> Timing:
+    def timing(self) -> Intervals:
         """How often things are done, as the options say now."""
         return timing_of(self._conf, LOOK_EVERY)
 
@@ -124,7 +126,7 @@ class MetadataParts:
 
 def _settings(conf: ConfigOpts) -> MetadataSettings:
     options = conf[GROUP]
-    agent = Identity(user=os.geteuid(), group=os.getegid())
+    agent = RunAs(user=os.geteuid(), group=os.getegid())
     proxy = _proxy(options.metadata_proxy_user, options.metadata_proxy_group, agent)
     return MetadataSettings(
         host=conf.host,
@@ -138,7 +140,7 @@ def _settings(conf: ConfigOpts) -> MetadataSettings:
     )
 
 
-def _proxy(user: str, group: str, agent: Identity) -> Identity:
+def _proxy(user: str, group: str, agent: RunAs) -> RunAs:
     """Who proxies run as; those of whom nothing is said, as the *agent*.
 
     :raises ConfigError: the machine does not know him.
@@ -147,7 +149,7 @@ def _proxy(user: str, group: str, agent: Identity) -> Identity:
     try:
         if user:
             entry = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
-            found = Identity(user=entry.pw_uid, group=entry.pw_gid)
+            found = RunAs(user=entry.pw_uid, group=entry.pw_gid)
         if group:
             number = int(group) if group.isdecimal() else grp.getgrnam(group).gr_gid
             found = evolve(found, group=number)
@@ -171,11 +173,11 @@ def _http(settings: MetadataSettings) -> HttpSettings:
 
 def _policy(conf: ConfigOpts) -> Policy:
     options = conf[GROUP]
-    upstream = Upstream(_service(conf), spare=options.metadata_workers)
+    upstream = UpstreamPool(_service(conf), spare=options.metadata_workers)
     return Policy(upstream, options.metadata_proxy_shared_secret)
 
 
-def _service(conf: ConfigOpts) -> Service:
+def _service(conf: ConfigOpts) -> UpstreamConfig:
     options = conf[GROUP]
     trust = TlsTrust(
         authorities=options.auth_ca_cert,
@@ -183,7 +185,7 @@ def _service(conf: ConfigOpts) -> Service:
         key=options.nova_client_priv_key,
         insecure=options.nova_metadata_insecure,
     )
-    return Service(
+    return UpstreamConfig(
         host=options.nova_metadata_host,
         port=options.nova_metadata_port,
         tls=trust if options.nova_metadata_protocol == "https" else None,
@@ -191,9 +193,9 @@ def _service(conf: ConfigOpts) -> Service:
     )
 
 
-def _keeping(conf: ConfigOpts) -> Keeping:
+def _keeping(conf: ConfigOpts) -> CachePolicy:
     options = conf[GROUP]
-    return Keeping(
+    return CachePolicy(
         found=options.metadata_cache_seconds,
         none=options.metadata_cache_negative_seconds,
         most=options.metadata_cache_size,

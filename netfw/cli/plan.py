@@ -16,8 +16,8 @@ from netfw.errors import ConfigError, NotFound, NotSupported
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
+    from netfw.agents.common.dry_run import DriverUpdate
     from netfw.agents.l2.agent import L2Agent
-    from netfw.agents.part import Part
     from netfw.conf.loader import Groups
     from netfw.drivers.reconciler import Reconciler
     from netfw.drivers.state_source import StateSource
@@ -76,7 +76,7 @@ def _l2_plans(files: Sequence[str]) -> dict[str, Plan]:
 
 
 def _dhcp_plans(files: Sequence[str]) -> dict[str, Plan]:
-    from netfw.agents.replica import Replica
+    from netfw.agents.common.replica import Replica
     from netfw.cli.dhcp_parts import PROGRAM, DhcpParts, dhcp_groups
 
     with DhcpParts(_conf(PROGRAM, files, dhcp_groups(files))) as parts:
@@ -105,7 +105,7 @@ def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
     :raises BackendUnavailable: source or switch do not answer.
     :raises NotSupported: a driver can not say what it would do.
     """
-    from netfw.agents.replica import Replica
+    from netfw.agents.common.replica import Replica
 
     replica = Replica(source, agent.interest)
     agent.begin()
@@ -118,7 +118,7 @@ def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
     return {switch.name: _plan(held), **plans}
 
 
-def plans_in_turn(parts: Iterable[Part]) -> dict[str, Plan]:
+def plans_in_turn(parts: Iterable[DriverUpdate]) -> dict[str, Plan]:
     """What each driver would do, where what one does makes room for what the next one does.
 
     :raises BackendUnavailable: a machine does not answer.
@@ -152,7 +152,7 @@ def on_hold(update: Update[Any, Any], keys: frozenset[Hashable]) -> Update[Any, 
     return evolve(update, put=put)
 
 
-def _plan(part: Part) -> Plan:
+def _plan(part: DriverUpdate) -> Plan:
     from netfw.drivers.base import Capability
 
     info = part.driver.describe()

@@ -8,9 +8,9 @@ It wires two ports that somebody plugs, shows what becomes of them, and leaves t
 import sys
 from uuid import UUID
 
-from netfw.agents.l2.agent import L2Agent, L2Settings
-from netfw.agents.loop import Loop
-from netfw.agents.thread import running
+from netfw.agents.common.embed import run_in_thread
+from netfw.agents.common.loop import Loop
+from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.reports import StatusReport
@@ -41,8 +41,8 @@ def main(remote: str) -> None:
     with LocalHost() as host:
         options = {"ovsdb_connection": remote, "datapath_type": "netdev"}
         switch = create(SwitchDriver, "openvswitch", options, host)
-        agent = L2Agent(L2Settings(host=HOST), switch)
-        with running(Loop(source, agent)) as loop:
+        agent = L2Agent(L2AgentConfig(host=HOST), switch)
+        with run_in_thread(Loop(source, agent)) as loop:
             loop.wait_for(lambda status: status.counts.get("ports") == 1, timeout=30)
             source.put(port(2))  # the controller makes up its mind: one more
             loop.wait_for(lambda status: status.counts.get("ports") == 2, timeout=30)

@@ -13,17 +13,17 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from attrs import frozen
 
-from netfw.agents.dhcp.announce import DhcpSettings, announce, check
-from netfw.agents.dhcp.crew import Crew
-from netfw.agents.dhcp.desired import Desired, View
-from netfw.agents.dhcp.ledger import Ledger
-from netfw.agents.dhcp.metadata import MetadataRules
-from netfw.agents.dhcp.orders import Order
-from netfw.agents.dhcp.serving import Serving
-from netfw.agents.dhcp.statuses import Statuses
-from netfw.agents.part import Part
-from netfw.agents.replica import Change
-from netfw.agents.work import Passed, Task, Work
+from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, HostAgent
+from netfw.agents.common.dry_run import DriverUpdate
+from netfw.agents.common.replica import ReplicaDelta
+from netfw.agents.common.worker_pool import KeyedWorkerPool
+from netfw.agents.dhcp.desired import Desired, DhcpHostContext
+from netfw.agents.dhcp.executor import JobExecutor
+from netfw.agents.dhcp.job_tracker import JobTracker
+from netfw.agents.dhcp.jobs import Job
+from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
+from netfw.agents.dhcp.state_report import DhcpAgentConfig, check, make_state_report
+from netfw.agents.dhcp.status_reports import DhcpStatusReporter
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey
 from netfw.drivers.events import Event, KeysChanged, ProcessDied, Sink
 from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
@@ -39,25 +39,25 @@ LOG = logging.getLogger(__name__)
 
 
 @frozen
-class Leftovers:
+class Garbage:
     """What this host holds and nobody wants; removing it is tried again like anything else."""
 
     def __str__(self) -> str:
         return "what was left behind"
 
 
-LEFTOVERS = Leftovers()
-AgentKey = DhcpKey | Leftovers
+LEFTOVERS = Garbage()
+AgentKey = DhcpKey | Garbage
 """What the DHCP agent retries, each on its own."""
 
 
 @frozen
-class Finished(Event):
+class JobFinished(Event):
     """Something that was ordered was carried out."""
 
 
-class DhcpAgent(Work[AgentKey]):
-    """The work of a DHCP agent, for :class:`~netfw.agents.loop.Loop`.
+class DhcpAgent(HostAgent[AgentKey]):
+    """The work of a DHCP agent, for :class:`~netfw.agents.common.loop.Loop`.
 
     The drivers are used, and closed by whoever made them after :meth:`close`.
 
@@ -66,7 +66,7 @@ class DhcpAgent(Work[AgentKey]):
 
     def __init__(
         self,
-        settings: DhcpSettings,
+        settings: DhcpAgentConfig,
         source: StateSource,
         driver: DhcpDriver,
         *,
@@ -75,21 +75,21 @@ class DhcpAgent(Work[AgentKey]):
         check(settings, None if metadata is None else metadata.describe())
         self.binary = settings.binary
         self._settings, self._driver = settings, driver
-        self._view = View(
+        self._view = DhcpHostContext(
             host=settings.host, gateways=settings.gateways, metadata=settings.metadata
         )
-        self._serving = Serving(settings.host, source, driver, metadata)
+        self._serving = JobExecutor(settings.host, source, driver, metadata)
         self._desired = Desired(self._view, self._serving.answers)
-        self._ledger = Ledger()
-        self._statuses = Statuses(settings.host)
+        self._ledger = JobTracker()
+        self._statuses = DhcpStatusReporter(settings.host)
         self._sink: Sink = lambda event: None
-        self._crew: Crew[NetworkId, Order, Outcome[DhcpKey]] = Crew(
+        self._crew: KeyedWorkerPool[NetworkId, Job, Outcome[DhcpKey]] = KeyedWorkerPool(
             settings.threads,
             self._serving.carry_out,
-            Order.then,
-            lambda: self._sink(Finished("something was carried out")),
+            Job.then,
+            lambda: self._sink(JobFinished("something was carried out")),
         )
-        self._leads = settings.metadata != MetadataRules()
+        self._leads = settings.metadata != MetadataPolicy()
         self._sweep_is_due = self._reread_is_due = False
         self._finish_by: float | None = None
         self._faults: Mapping[str, str] = {}
@@ -105,7 +105,7 @@ class DhcpAgent(Work[AgentKey]):
     def begin(self) -> None:
         self._faults = self._serving.faults(with_metadata=self._leads)
 
-    def apply_delta(self, change: Change) -> frozenset[AgentKey]:
+    def apply_delta(self, change: ReplicaDelta) -> frozenset[AgentKey]:
         former = self._desired
         if change.complete:
             self._desired = Desired(self._view, self._serving.answers)
@@ -134,9 +134,9 @@ class DhcpAgent(Work[AgentKey]):
         self._collect()
         return self._ledger.news | stirred | ({LEFTOVERS} if self._sweep_is_due else frozenset())
 
-    def converge(self, task: Task[AgentKey]) -> Passed[AgentKey]:
+    def converge(self, task: ConvergeRequest[AgentKey]) -> ConvergeResult[AgentKey]:
         self._collect()
-        self._ledger.retry(key for key in task.keys if not isinstance(key, Leftovers))
+        self._ledger.retry(key for key in task.keys if not isinstance(key, Garbage))
         if task.complete:
             self.begin()  # what the host lacked may have come
             self._ledger.request(self._desired.all_keys(), routine=True)
@@ -149,7 +149,7 @@ class DhcpAgent(Work[AgentKey]):
             self._collect()
         return self._passed(task.keys | ordered, swept)
 
-    def everything(self) -> Iterator[Part]:
+    def everything(self) -> Iterator[DriverUpdate]:
         """All that is wanted of each driver, for a dry run: nothing is asked of the source."""
         return self._serving.everything(self._desired.networks, self._desired.ports)
 
@@ -160,7 +160,9 @@ class DhcpAgent(Work[AgentKey]):
         self._statuses.say_again()
 
     def heartbeat(self, *, start: bool) -> Heartbeat:
-        return announce(self._settings, self._driver.describe(), self.counts(), start=start)
+        return make_state_report(
+            self._settings, self._driver.describe(), self.counts(), start=start
+        )
 
     def counts(self) -> Mapping[str, int]:
         wishes = self._desired.networks
@@ -210,7 +212,7 @@ class DhcpAgent(Work[AgentKey]):
         late = BackendUnavailable("it can not be removed beside a network that takes long")
         return Outcome(failed={LEFTOVERS: late})
 
-    def _give(self, orders: Iterable[Order]) -> frozenset[DhcpKey]:
+    def _give(self, orders: Iterable[Job]) -> frozenset[DhcpKey]:
         """Have *orders* carried out, and wait a moment for them; their keys."""
         given = tuple(orders)
         for order in given:
@@ -222,17 +224,19 @@ class DhcpAgent(Work[AgentKey]):
         for report in self._crew.collect():
             self._ledger.take(report.order, report.result)
 
-    def _passed(self, keys: Iterable[AgentKey], swept: Outcome[AgentKey]) -> Passed[AgentKey]:
+    def _passed(
+        self, keys: Iterable[AgentKey], swept: Outcome[AgentKey]
+    ) -> ConvergeResult[AgentKey]:
         settled = self._ledger.take_settled()
         self._statuses.settle(settled)
-        open = (key for key in keys if not isinstance(key, Leftovers) and self._ledger.is_open(key))
+        open = (key for key in keys if not isinstance(key, Garbage) and self._ledger.is_open(key))
         waiting: dict[AgentKey, str] = dict.fromkeys(open, "being served")
         waiting |= swept.waiting
         waiting |= {key: why for key, why in settled.waiting.items()}  # noqa: C416 - wider keys
         failed: dict[AgentKey, NetfwError] = dict(swept.failed)
         failed |= {key: error for key, error in settled.failed.items()}  # noqa: C416
         done = swept.done | settled.done
-        return Passed(outcome=Outcome(done, failed, waiting), counts=settled.counts)
+        return ConvergeResult(outcome=Outcome(done, failed, waiting), counts=settled.counts)
 
     def _concerned(self, keys: Iterable[Hashable]) -> frozenset[DhcpKey]:
         """What is to be looked at, of what drivers speak of."""
@@ -252,4 +256,4 @@ class DhcpAgent(Work[AgentKey]):
         return key.port in self._desired.ports or self._ledger.is_served(key)
 
 
-__all__ = ["DhcpAgent", "DhcpSettings", "Leftovers"]
+__all__ = ["DhcpAgent", "DhcpAgentConfig", "Garbage"]

@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from attrs import evolve, field, frozen
 
-from netfw.agents.dhcp.book import Book, is_special
-from netfw.agents.dhcp.metadata import MetadataRules, proxying
-from netfw.agents.dhcp.orders import Wish, on_subnets
+from netfw.agents.dhcp.jobs import NetworkSpec, on_subnets
+from netfw.agents.dhcp.metadata_proxy import MetadataPolicy, proxying
+from netfw.agents.dhcp.resource_index import DhcpResourceIndex, is_special
 from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.dhcp import DhcpKey, DhcpPort, ServerPort
 from netfw.drivers.keys import NetworkKey, PortKey
@@ -22,13 +22,13 @@ from netfw.state.agent_requests import DHCP_OWNER, RESERVED_DHCP_DEVICE
 
 
 @frozen(kw_only=True)
-class View:
+class DhcpHostContext:
     """From where the wanted state is looked at."""
 
     host: str
     gateways: bool = False
     """The host's fabric routes: serve from the gateways' addresses."""
-    metadata: MetadataRules = field(factory=MetadataRules)
+    metadata: MetadataPolicy = field(factory=MetadataPolicy)
 
 
 class Desired:
@@ -41,12 +41,12 @@ class Desired:
     """
 
     def __init__(
-        self, view: View, answers: Mapping[NetworkId, ServerPort] = MappingProxyType({})
+        self, view: DhcpHostContext, answers: Mapping[NetworkId, ServerPort] = MappingProxyType({})
     ) -> None:
         self._view = view
         self._answers = answers
-        self._book = Book()
-        self._wishes: dict[NetworkId, Wish] = {}
+        self._book = DhcpResourceIndex()
+        self._wishes: dict[NetworkId, NetworkSpec] = {}
         self._ports: dict[PortId, DhcpPort] = {}
         self._changed: set[DhcpKey] = set()
         self._touched: set[PortId] = set()
@@ -79,7 +79,7 @@ class Desired:
         return touched
 
     @property
-    def networks(self) -> Mapping[NetworkId, Wish]:
+    def networks(self) -> Mapping[NetworkId, NetworkSpec]:
         """The networks that are to be served."""
         return self._wishes
 
@@ -111,7 +111,7 @@ class Desired:
         toggled = (wish is None) != (former is None)
         return self._book.ports(id) if toggled else frozenset()
 
-    def _is_answer(self, wish: Wish | None, former: Wish | None) -> bool:
+    def _is_answer(self, wish: NetworkSpec | None, former: NetworkSpec | None) -> bool:
         """Whether all that is new is that the source speaks of a port that it was asked for."""
         if wish is None or former is None or wish.own is None or former.own is not None:
             return False
@@ -129,7 +129,7 @@ class Desired:
         if value != former:
             self._changed.add(PortKey(id))
 
-    def _wish(self, id: NetworkId) -> Wish | None:
+    def _wish(self, id: NetworkId) -> NetworkSpec | None:
         network, subnets = self._book.network(id), self._book.subnets(id)
         served = [subnet for subnet in subnets if subnet.enable_dhcp]
         if network is None or not network.admin_up or not served:
@@ -138,7 +138,7 @@ class Desired:
         needed = () if self._view.gateways else (subnet.id for subnet in served)
         request = EnsureDhcpPort(network=id, host=self._view.host, subnets=frozenset(needed))
         own = next((port for port in special if _answers(port, request)), None)
-        wish = Wish(
+        wish = NetworkSpec(
             request=request,
             subnets=subnets,
             mtu=network.mtu,

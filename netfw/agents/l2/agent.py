@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from netfw.agents.l2.announce import (
-    L2Settings,
-    announce,
+from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, Counts, HostAgent
+from netfw.agents.common.dry_run import DriverUpdate
+from netfw.agents.common.replica import ReplicaDelta
+from netfw.agents.l2.convergence import ConvergencePass, DesiredState, L2Key
+from netfw.agents.l2.desired_firewall import DesiredFirewall
+from netfw.agents.l2.desired_switch import DesiredSwitch
+from netfw.agents.l2.extensions import ExtensionPortKey, ExtensionPortsChanged, PortExtensions
+from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
+from netfw.agents.l2.firewall_migration import RetiredFirewalls
+from netfw.agents.l2.host_context import L2HostContext
+from netfw.agents.l2.operator_warnings import collect_warnings
+from netfw.agents.l2.state_report import (
+    L2AgentConfig,
     check,
     check_addresses,
     check_tunnels,
+    make_state_report,
 )
-from netfw.agents.l2.cautions import caution
-from netfw.agents.l2.contributions import Contributions, PartKey, PartsChanged
-from netfw.agents.l2.desired import Desired
-from netfw.agents.l2.filters import Filters
-from netfw.agents.l2.passing import L2Key, Passing, Wanted
-from netfw.agents.l2.retired import Retired
-from netfw.agents.l2.statuses import Statuses
-from netfw.agents.l2.support import supported
-from netfw.agents.l2.view import View
-from netfw.agents.part import Part
-from netfw.agents.replica import Change
-from netfw.agents.work import Counts, Passed, Task, Work
+from netfw.agents.l2.status_reports import L2StatusReporter
 from netfw.drivers.base import Capability
 from netfw.drivers.events import Event, KeysChanged, Sink
 from netfw.drivers.firewall import FirewallDriver
@@ -43,8 +43,8 @@ from netfw.model.ids import PortId
 from netfw.plan import Outcome, Update
 
 
-class L2Agent(Work[L2Key]):
-    """The work of an L2 agent, for :class:`~netfw.agents.loop.Loop`.
+class L2Agent(HostAgent[L2Key]):
+    """The work of an L2 agent, for :class:`~netfw.agents.common.loop.Loop`.
 
     The drivers are used, and closed by whoever made them.  Those in *retired* filtered this host
     before: once its ports are wired, they are to hold nothing.  By *is_local* the agent makes sure
@@ -55,7 +55,7 @@ class L2Agent(Work[L2Key]):
 
     def __init__(
         self,
-        settings: L2Settings,
+        settings: L2AgentConfig,
         switch: SwitchDriver,
         *,
         firewall: FirewallDriver | None = None,
@@ -67,12 +67,12 @@ class L2Agent(Work[L2Key]):
         self.binary = settings.binary
         self._settings = settings
         self._switch, self._firewall = switch, firewall
-        self._contributions = Contributions(extensions)
+        self._contributions = PortExtensions(extensions)
         self._is_local = is_local
-        self._statuses = Statuses()
-        self._passing = Passing(switch, firewall)
-        self._retired = Retired(retired)
-        self._wanted: Wanted | None = None
+        self._statuses = L2StatusReporter()
+        self._passing = ConvergencePass(switch, firewall)
+        self._retired = RetiredFirewalls(retired)
+        self._wanted: DesiredState | None = None
         self._unsettled: set[PortId] = set()
         self._held: set[PortId] = set()
 
@@ -88,7 +88,7 @@ class L2Agent(Work[L2Key]):
         self._contributions.watch(sink)
 
     def begin(self) -> None:
-        view = View(
+        view = L2HostContext(
             host=self._settings.host,
             facts=self._switch.facts(),
             population=self._settings.population,
@@ -103,10 +103,10 @@ class L2Agent(Work[L2Key]):
             base = self._contributions.begin(self._switch)
         except NotSupported as exc:
             raise ConfigError(f"an extension can not work on this switch: {exc}") from exc
-        filters = None if self._firewall is None else Filters()
-        self._wanted = Wanted(Desired(view), filters, self._contributions, base)
+        filters = None if self._firewall is None else DesiredFirewall()
+        self._wanted = DesiredState(DesiredSwitch(view), filters, self._contributions, base)
 
-    def apply_delta(self, change: Change) -> frozenset[L2Key]:
+    def apply_delta(self, change: ReplicaDelta) -> frozenset[L2Key]:
         wanted = self._ready()
         if change.complete:
             wanted.begin_anew()
@@ -126,7 +126,7 @@ class L2Agent(Work[L2Key]):
         wanted, keys = self._ready(), set[L2Key]()
         for event in events:
             match event:
-                case PartsChanged():
+                case ExtensionPortsChanged():
                     keys |= self._contributions.parts(event.owner, event.ports)
                 case KeysChanged():
                     keys |= event.keys  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ class L2Agent(Work[L2Key]):
         self._unsettled.update(ports)
         return self._news() | keys
 
-    def converge(self, task: Task[L2Key]) -> Passed[L2Key]:
+    def converge(self, task: ConvergeRequest[L2Key]) -> ConvergeResult[L2Key]:
         wanted = self._ready()
         if task.complete:
             self._statuses.touch(wanted.desired.ports())
@@ -149,22 +149,22 @@ class L2Agent(Work[L2Key]):
         if task.complete and not ports.failed:
             self._retired.remove()
         self._unsettled -= {key.port for key in (*ports.done, *ports.failed, *ports.waiting)}
-        return Passed(outcome=outcome, counts=counts)
+        return ConvergeResult(outcome=outcome, counts=counts)
 
-    def everything(self) -> Iterator[Part]:
+    def everything(self) -> Iterator[DriverUpdate]:
         """All that is wanted of each driver, for a dry run."""
         wanted = self._ready()
         wanted.contribute_all()
         values = wanted.switch_values(wanted.switch_keys())
-        yield Part("switch", self._switch, Update(put=values, complete=True))
+        yield DriverUpdate("switch", self._switch, Update(put=values, complete=True))
         filtering = self._firewall_can(Capability.FILTERING)  # one that does nothing plans nothing
         if self._firewall is not None and wanted.filters is not None and filtering:
             filters = wanted.filters.values
-            found = supported(filters, filters, self._firewall.describe())
+            found = restrict_to_capabilities(filters, filters, self._firewall.describe())
             update: Update[Any, Any] = Update(put=found.values, complete=True)
-            yield Part("firewall", self._firewall, update, found.refused)
+            yield DriverUpdate("firewall", self._firewall, update, found.refused)
         for name, driver in self._retired.left.items():
-            yield Part(f"retired firewall {name}", driver, Update(complete=True))
+            yield DriverUpdate(f"retired firewall {name}", driver, Update(complete=True))
 
     def reports(self) -> Sequence[Report]:
         return self._statuses.take(self._ready().desired, frozenset(self._unsettled))
@@ -173,7 +173,7 @@ class L2Agent(Work[L2Key]):
         self._statuses.say_again(self._ready().desired.ports())
 
     def heartbeat(self, *, start: bool) -> Heartbeat:
-        return announce(
+        return make_state_report(
             self._settings,
             self._ready().desired.view,
             extensions=self._contributions.owners,
@@ -196,9 +196,9 @@ class L2Agent(Work[L2Key]):
         if self._wanted is None:
             return {}
         firewall = None if self._firewall is None else self._firewall.describe()
-        return caution(self._wanted.desired, firewall) | self._retired.cautions()
+        return collect_warnings(self._wanted.desired, firewall) | self._retired.cautions()
 
-    def _ready(self) -> Wanted:
+    def _ready(self) -> DesiredState:
         assert self._wanted is not None, "begin comes first"
         return self._wanted
 
@@ -214,7 +214,10 @@ class L2Agent(Work[L2Key]):
         return keys
 
     def _count(
-        self, ports: Outcome[PortKey], admissions: Mapping[PortKey, Admission], task: Task[L2Key]
+        self,
+        ports: Outcome[PortKey],
+        admissions: Mapping[PortKey, Admission],
+        task: ConvergeRequest[L2Key],
     ) -> Counts:
         there = {key.port for key in ports.done if key in admissions}
         gone = {key.port for key in ports.done if key not in admissions} & self._held
@@ -238,4 +241,4 @@ def _ports(outcome: Outcome[L2Key]) -> Outcome[PortKey]:
     )
 
 
-__all__ = ["L2Agent", "L2Settings", "PartKey"]
+__all__ = ["L2Agent", "L2AgentConfig", "ExtensionPortKey"]

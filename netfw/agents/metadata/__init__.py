@@ -14,5 +14,5 @@ router, a request came.  That is one port, or nothing is passed on.
 ``door``, ``liveness``
     the socket that it is served at, and the proof that it is
 ``agent``
-    the work for :class:`~netfw.agents.loop.Loop`
+    the work for :class:`~netfw.agents.common.loop.Loop`
 """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from netfw.agents.metadata.announce import MetadataSettings, announce
-from netfw.agents.metadata.door import Door
-from netfw.agents.metadata.liveness import Liveness
-from netfw.agents.metadata.relay import Relay
-from netfw.agents.replica import Change
-from netfw.agents.work import Counts, Passed, Task, Work
+from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, Counts, HostAgent
+from netfw.agents.common.replica import ReplicaDelta
+from netfw.agents.metadata.health_file import HealthProbe
+from netfw.agents.metadata.proxy_app import MetadataProxyApp
+from netfw.agents.metadata.state_report import MetadataSettings, announce
+from netfw.agents.metadata.unix_listener import UnixListener
 from netfw.drivers.events import Event, Sink
 from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.subscription import Service, Subscription
@@ -21,15 +21,19 @@ NO_SECRET = (
 )
 
 
-class MetadataAgent(Work[str]):
-    """The work of a metadata agent, for :class:`~netfw.agents.loop.Loop`.
+class MetadataAgent(HostAgent[str]):
+    """The work of a metadata agent, for :class:`~netfw.agents.common.loop.Loop`.
 
     Nothing here follows from resources: the one thing to keep as it should be is the socket.  What
     it is made of is closed by whoever made it.
     """
 
     def __init__(
-        self, settings: MetadataSettings, relay: Relay, door: Door, liveness: Liveness
+        self,
+        settings: MetadataSettings,
+        relay: MetadataProxyApp,
+        door: UnixListener,
+        liveness: HealthProbe,
     ) -> None:
         self.binary = settings.binary
         self.settings = settings
@@ -47,7 +51,7 @@ class MetadataAgent(Work[str]):
         self._door.open()
         self._liveness.start()
 
-    def apply_delta(self, change: Change) -> frozenset[str]:
+    def apply_delta(self, change: ReplicaDelta) -> frozenset[str]:
         self._relay.directory.believe()
         return frozenset()
 
@@ -57,11 +61,11 @@ class MetadataAgent(Work[str]):
     def handle_events(self, events: Sequence[Event]) -> frozenset[str]:
         return frozenset()
 
-    def converge(self, task: Task[str]) -> Passed[str]:
+    def converge(self, task: ConvergeRequest[str]) -> ConvergeResult[str]:
         mended = not self._door.is_bound
         self._door.open()
         counts = Counts(updated=1) if mended else Counts()
-        return Passed(outcome=Outcome(done=task.keys), counts=counts)
+        return ConvergeResult(outcome=Outcome(done=task.keys), counts=counts)
 
     def reports(self) -> Sequence[Report]:
         return ()

@@ -10,10 +10,10 @@ from uuid import UUID
 
 import pytest
 
-from netfw.agents.dhcp.agent import DhcpAgent, DhcpSettings
-from netfw.agents.loop import Loop
-from netfw.agents.status import AgentStatus
-from netfw.agents.thread import running
+from netfw.agents.common.embed import run_in_thread
+from netfw.agents.common.loop import Loop
+from netfw.agents.common.status import AgentStatus
+from netfw.agents.dhcp.agent import DhcpAgent, DhcpAgentConfig
 from netfw.drivers.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.ids import NetworkId, PortId, SubnetId
@@ -58,9 +58,9 @@ def cost_of_one_more(driver: DnsmasqDhcpDriver, many: int) -> float:
     """CPU seconds from the source to the report, at best."""
     assigned = Assignment(Service.DHCP, "here", ref(NETWORK))
     source = MemorySource(NETWORK, SUBNET, assigned, *map(port, range(10, 10 + many)))
-    agent = DhcpAgent(DhcpSettings(host="here"), source, driver)
+    agent = DhcpAgent(DhcpAgentConfig(host="here"), source, driver)
     costs = []
-    with running(Loop(source, agent)) as loop:
+    with run_in_thread(Loop(source, agent)) as loop:
         assert loop.wait_for(lambda status: status.ready, 60)
         for number in range(10 + many, 10 + many + TRIES):
             began = time.process_time()

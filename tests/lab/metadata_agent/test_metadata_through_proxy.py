@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.agents.metadata.outgoing import signature
+from netfw.agents.metadata.headers import signature
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create

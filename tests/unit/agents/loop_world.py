@@ -2,9 +2,9 @@
 
 import threading
 
-from netfw.agents.agenda import Pauses
-from netfw.agents.l2.agent import L2Agent, L2Settings
-from netfw.agents.loop import Loop, Timing
+from netfw.agents.common.loop import Intervals, Loop
+from netfw.agents.common.retry_queue import RetryBackoff
+from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.errors import BackendUnavailable
 from netfw.state.memory_source import MemorySource
 from netfw.testing.fakes.switch import FakeSwitch
@@ -63,13 +63,13 @@ class World:
         self.said = []
         self.published = []
         self.source.listen(self.said.append)
-        self.timing = timing or Timing(report=0, audit=0, pull=0, pauses=Pauses(1.0, 8.0))
+        self.timing = timing or Intervals(report=0, audit=0, pull=0, pauses=RetryBackoff(1.0, 8.0))
         self.begin(firewall, extensions, **settings)
 
     def begin(self, firewall=None, extensions=(), retired=(), **settings):
         self.machine.sinks.clear()
         self.work = L2Agent(
-            L2Settings(host=HERE, **settings), self.switch,
+            L2AgentConfig(host=HERE, **settings), self.switch,
             firewall=firewall, retired=retired, extensions=extensions,
         )  # fmt: skip
         self.loop = Loop(

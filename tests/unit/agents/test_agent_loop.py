@@ -6,11 +6,11 @@ import time
 import pytest
 from attrs import evolve
 
-from netfw.agents.agenda import Agenda, Pauses
-from netfw.agents.loop import Loop, Timing
-from netfw.agents.status import AgentStatus, StatusFile
-from netfw.agents.thread import running
-from netfw.agents.work import Counts
+from netfw.agents.common.agent import Counts
+from netfw.agents.common.embed import run_in_thread
+from netfw.agents.common.loop import Intervals, Loop
+from netfw.agents.common.retry_queue import RetryBackoff, RetryQueue
+from netfw.agents.common.status import AgentStatus, StatusFile
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.errors import BackendUnavailable, ConfigError, Conflict, DriverCrashed
@@ -241,7 +241,7 @@ def test_late_doubled_and_empty_hints_are_harmless(world):
 
 
 def test_a_lost_hint_costs_time_and_nothing_else():
-    world = World(*ALL, timing=Timing(report=0, audit=0, pull=30))
+    world = World(*ALL, timing=Intervals(report=0, audit=0, pull=30))
     world.switch.plug(ONE.id, quiet=True)
     world.turn()
     world.source._watches.clear()
@@ -341,7 +341,7 @@ def test_a_resync_finds_what_no_feed_announced(world):
 
 @pytest.mark.spec("L2-45", "DHCP-08")
 def test_an_agent_that_was_believed_dead_compares_everything():
-    world = World(*ALL, timing=Timing(report=30, audit=0, pull=0))
+    world = World(*ALL, timing=Intervals(report=30, audit=0, pull=0))
     world.switch.plug(ONE.id, quiet=True)
     world.turn()
     world.machine.held.pop(PortKey(ONE.id))
@@ -416,7 +416,7 @@ def test_garbage_is_removed_although_the_switch_was_away_when_there_was_nothing_
 
 
 def test_an_audit_reads_the_machine_once_in_a_while():
-    world = World(*ALL, timing=Timing(report=0, audit=600, pull=0))
+    world = World(*ALL, timing=Intervals(report=0, audit=600, pull=0))
     world.switch.plug(ONE.id, quiet=True)
     world.turn()
     world.machine.held.pop(PortKey(ONE.id))
@@ -428,14 +428,14 @@ def test_an_audit_reads_the_machine_once_in_a_while():
 
 
 def test_heartbeats_come_in_time_and_only_the_first_says_start():
-    world = World(timing=Timing(report=30, audit=0, pull=0))
+    world = World(timing=Intervals(report=30, audit=0, pull=0))
     for _ in range(3):
         world.turn(30)
     assert [beat.start for beat in world.said] == [True, False, False]
 
 
 def test_the_first_heartbeat_that_is_heard_says_start():
-    world = World(timing=Timing(report=30, audit=0, pull=0))
+    world = World(timing=Intervals(report=30, audit=0, pull=0))
     world.source.away = True
     world.turn()
     world.source.away = False
@@ -444,7 +444,7 @@ def test_the_first_heartbeat_that_is_heard_says_start():
 
 
 def test_polling_finds_what_no_event_announced():
-    world = World(*ALL, timing=Timing(report=0, audit=0, pull=0, poll=2))
+    world = World(*ALL, timing=Intervals(report=0, audit=0, pull=0, poll=2))
     world.turn()
     world.switch.plug(ONE.id, quiet=True)
     world.turn(2)
@@ -478,10 +478,10 @@ def test_a_source_that_can_not_be_watched_is_tried_again(error):
         return watch(interest, hint)
 
     world.source.watch = fails_twice
-    timing = Timing(report=0, audit=0, pull=0, pauses=Pauses(0.01, 0.02))
+    timing = Intervals(report=0, audit=0, pull=0, pauses=RetryBackoff(0.01, 0.02))
     loop = Loop(world.source, world.work, lambda: timing)
     world.switch.plug(ONE.id, quiet=True)
-    with running(loop):
+    with run_in_thread(loop):
         assert loop.wait_for(lambda status: status.ready and not status.troubles, 10)
         assert len(tries) == 3
         world.source.put(evolve(ONE, binding=Binding(host=THERE)))
@@ -493,7 +493,7 @@ def test_a_configuration_that_the_host_contradicts_ends_the_loop(world):
         raise ConfigError("bridge br-ex does not exist: ovs-vsctl add-br br-ex")
 
     world.switch.facts = facts
-    with pytest.raises(ConfigError, match="add-br"), running(world.loop):
+    with pytest.raises(ConfigError, match="add-br"), run_in_thread(world.loop):
         pass
 
 
@@ -512,8 +512,8 @@ def test_a_defect_in_learning_begins_anew(world):
 def test_the_loop_runs_in_a_thread_until_it_is_stopped(tmp_path):
     world = World(*ALL)
     path = tmp_path / "status" / "agent.json"
-    loop = Loop(world.source, world.work, Timing, publish=StatusFile(path))
-    with running(loop):
+    loop = Loop(world.source, world.work, Intervals, publish=StatusFile(path))
+    with run_in_thread(loop):
         assert loop.wait_for(lambda status: status.ready, 10)
         world.switch.plug(ONE.id)
         assert loop.wait_for(lambda status: status.total.added == 1, 10)
@@ -571,7 +571,7 @@ def test_the_status_is_written_once_a_second_at_most_but_ready_at_once(world):
 
 
 def test_an_agenda_keeps_since_when_something_differs():
-    agenda = Agenda(Pauses(1, 60))
+    agenda = RetryQueue(RetryBackoff(1, 60))
     agenda.add(["a"], 10)
     agenda.record(Outcome(failed={"a": Conflict("no")}), 11)
     agenda.add(["a"], 20)
@@ -581,7 +581,7 @@ def test_an_agenda_keeps_since_when_something_differs():
 
 
 def test_pauses_do_not_grow_beyond_the_longest():
-    assert [Pauses(1, 60).after(n) for n in (1, 2, 7, 10_000)] == [1, 2, 60, 60]
+    assert [RetryBackoff(1, 60).after(n) for n in (1, 2, 7, 10_000)] == [1, 2, 60, 60]
 
 
 def test_every_failure_is_an_error_of_ours(world):

@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.agents.l2.agent import L2Agent, L2Settings
-from netfw.agents.loop import Loop
-from netfw.agents.thread import running
-from netfw.agents.work import Counts
+from netfw.agents.common.agent import Counts
+from netfw.agents.common.embed import run_in_thread
+from netfw.agents.common.loop import Loop
+from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.drivers.firewall import Member
 from netfw.drivers.keys import GroupKey
 from netfw.drivers.switch_values import Endpoint, FloodKey, ForwardingKey
@@ -89,8 +89,8 @@ def test_faults_of_the_topology_are_troubles_of_the_agent_which_stays_ready(tmp_
     good = {"networks": [{"name": "n", "network_type": "local"}]}
     path.write_text(json.dumps(good))
     source = FileSource(path, poll=0.05)
-    agent = L2Agent(L2Settings(host=HERE), FakeSwitch(FACTS))
-    with closing(source), running(Loop(source, agent)) as loop:
+    agent = L2Agent(L2AgentConfig(host=HERE), FakeSwitch(FACTS))
+    with closing(source), run_in_thread(Loop(source, agent)) as loop:
         assert loop.wait_for(lambda status: status.ready and not status.troubles, 10)
         path.write_text(json.dumps({"network": []}))
         assert loop.wait_for(lambda status: bool(status.troubles), 10)

@@ -6,8 +6,8 @@ from ipaddress import ip_network
 import pytest
 from attrs import evolve
 
-from netfw.agents.l2.agent import L2Agent, L2Settings
-from netfw.agents.loop import Timing
+from netfw.agents.common.loop import Intervals
+from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.events import FeedLost, KeysChanged
@@ -351,7 +351,7 @@ def test_what_one_agent_announces_is_what_others_tunnel_to():
     other.switch.host_facts = SwitchFacts(
         endpoints=frozenset({Endpoint(next(iter(FACTS.endpoints)).type, _prefix(ONE)[0])})
     )
-    other.work._settings = L2Settings(host=THERE)
+    other.work._settings = L2AgentConfig(host=THERE)
     other.turn()
     assert other.machine.held.keys() == FACTS.endpoints
 
@@ -379,7 +379,7 @@ class Plain(FakeSwitch):
 )
 def test_impossible_settings_are_refused_with_a_sentence(settings, switch, sentence):
     with pytest.raises(ConfigError, match=sentence):
-        L2Agent(L2Settings(host=HERE, **settings), switch())
+        L2Agent(L2AgentConfig(host=HERE, **settings), switch())
 
 
 @pytest.mark.spec("L2-01")
@@ -387,7 +387,7 @@ def test_distributed_routing_over_tunnels_needs_population():
     class Distributed(FakeSwitch):
         CAPABILITIES = (*FakeSwitch.CAPABILITIES, Capability.DISTRIBUTED)
 
-    agent = L2Agent(L2Settings(host=HERE, distributed=True), Distributed(FACTS))
+    agent = L2Agent(L2AgentConfig(host=HERE, distributed=True), Distributed(FACTS))
     with pytest.raises(ConfigError, match="set l2_population = true"):
         agent.begin()
 
@@ -442,7 +442,7 @@ def test_one_port_costs_the_same_among_ten_and_a_thousand():
 
 def _calls_of_one_more(number):
     ports = [evolve(ONE, id=uuid(10_000 + n)) for n in range(number)]
-    world = World(NET, SEGMENT, *ports, timing=Timing(report=0, audit=0, pull=0))
+    world = World(NET, SEGMENT, *ports, timing=Intervals(report=0, audit=0, pull=0))
     for each in ports:
         world.switch.plug(each.id, quiet=True)
     world.turn()

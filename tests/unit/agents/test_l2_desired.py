@@ -5,8 +5,8 @@ from ipaddress import ip_address, ip_network
 import pytest
 from attrs import evolve
 
-from netfw.agents.l2.desired import Desired
-from netfw.agents.l2.view import View
+from netfw.agents.l2.desired_switch import DesiredSwitch
+from netfw.agents.l2.host_context import L2HostContext
 from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.switch_values import (
@@ -51,7 +51,7 @@ END = Endpoint(VXLAN, ip_address("192.0.2.2"))
 
 
 def desired(*resources, plugged=(PORT,), facts=FACTS, **options):
-    made = Desired(View(host=HERE, facts=facts, **options))
+    made = DesiredSwitch(L2HostContext(host=HERE, facts=facts, **options))
     made.learn(resources)
     for each in plugged:
         made.plug(each.id, DEVICE)
@@ -82,7 +82,7 @@ def test_a_plugged_port_is_wired_and_brings_its_network():
 
 
 def test_the_order_of_arrival_does_not_matter():
-    late = Desired(View(host=HERE, facts=FACTS))
+    late = DesiredSwitch(L2HostContext(host=HERE, facts=FACTS))
     late.plug(PORT.id, DEVICE)
     for resource in (PORT, SEGMENT, NET):
         late.learn([resource])

@@ -5,8 +5,8 @@ from ipaddress import ip_network
 import pytest
 from attrs import evolve
 
-from netfw.agents.l2.agent import L2Agent, L2Settings
-from netfw.agents.l2.wiring import sources
+from netfw.agents.l2.agent import L2Agent, L2AgentConfig
+from netfw.agents.l2.port_wiring import sources
 from netfw.drivers.base import Capability
 from netfw.drivers.events import FeedLost
 from netfw.drivers.firewall import Member, Rules
@@ -263,8 +263,8 @@ def test_a_firewall_inside_the_switch_needs_a_switch_that_lets_it():
         CAPABILITIES = (Capability.PLAN,)
 
     with pytest.raises(ConfigError, match="choose another firewall_driver"):
-        L2Agent(L2Settings(host=HERE), Closed(), firewall=firewall(Capability.IN_SWITCH))
-    L2Agent(L2Settings(host=HERE), Closed(), firewall=firewall())
+        L2Agent(L2AgentConfig(host=HERE), Closed(), firewall=firewall(Capability.IN_SWITCH))
+    L2Agent(L2AgentConfig(host=HERE), Closed(), firewall=firewall())
 
 
 # Drivers that are not used any more.

@@ -6,9 +6,9 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.agents.l2.desired import Desired
-from netfw.agents.l2.filters import Filters
-from netfw.agents.l2.view import View
+from netfw.agents.l2.desired_firewall import DesiredFirewall
+from netfw.agents.l2.desired_switch import DesiredSwitch
+from netfw.agents.l2.host_context import L2HostContext
 from netfw.drivers.switch_values import SwitchDevice
 from netfw.model.ids import (
     AddressGroupId,
@@ -100,7 +100,7 @@ steps = st.one_of(
     st.tuples(st.just("plug"), st.tuples(st.integers(1, 4), devices)),
 )
 views = st.builds(
-    lambda population, responder, guard, filtered: View(
+    lambda population, responder, guard, filtered: L2HostContext(
         host=HERE, facts=FACTS, population=population, arp_responder=responder, guard=guard,
         filtered=filtered,
     ),
@@ -112,7 +112,7 @@ class World:
     """Both parts of the wanted state, joined as the agent joins them, and what it was told."""
 
     def __init__(self, view):
-        self.desired, self.filters = Desired(view), Filters()
+        self.desired, self.filters = DesiredSwitch(view), DesiredFirewall()
         self.resources, self.devices = {}, {}
         self.told, self.told_filters, self.shown = {}, {}, {}
 

@@ -4,10 +4,10 @@ import time
 from ipaddress import ip_address
 from uuid import UUID
 
-from netfw.agents.agenda import Pauses
-from netfw.agents.dhcp.agent import DhcpAgent, DhcpSettings
-from netfw.agents.dhcp.metadata import MetadataRules
-from netfw.agents.loop import Loop, Timing
+from netfw.agents.common.loop import Intervals, Loop
+from netfw.agents.common.retry_queue import RetryBackoff
+from netfw.agents.dhcp.agent import DhcpAgent, DhcpAgentConfig
+from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.drivers.subscription import Service
 from netfw.errors import BackendUnavailable
 from netfw.model.binding import Binding
@@ -103,16 +103,16 @@ class World:
         self.metadata = FakeMetadata(self.dhcp)
         self.machine = self.dhcp.machine
         self.clock = FakeClock()
-        self.settings = {"metadata": rules or MetadataRules(), "patience": 5.0, **settings}
+        self.settings = {"metadata": rules or MetadataPolicy(), "patience": 5.0, **settings}
         self.begin()
 
     def begin(self):
         """Start an agent, where one was killed before."""
         for machine in (self.machine, self.metadata.machine):
             machine.sinks.clear()
-        settings = DhcpSettings(host=HERE, **self.settings)
+        settings = DhcpAgentConfig(host=HERE, **self.settings)
         self.agent = DhcpAgent(settings, self.source, self.dhcp, metadata=self.metadata)
-        timing = Timing(report=0, audit=0, pull=0, pauses=Pauses(1.0, 8.0))
+        timing = Intervals(report=0, audit=0, pull=0, pauses=RetryBackoff(1.0, 8.0))
         self.loop = Loop(self.source, self.agent, lambda: timing, clock=self.clock)
         self.agent.watch(self.loop._inbox.event)
         self.source.watch(self.agent.interest, self.loop.hint)

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.agents.dhcp.agent import DhcpAgent, DhcpSettings
-from netfw.agents.dhcp.metadata import MetadataRules
+from netfw.agents.dhcp.agent import DhcpAgent, DhcpAgentConfig
+from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.drivers.agent_requests import EnsureDhcpPort, ReleaseDhcpPort
 from netfw.drivers.events import FeedLost, KeysChanged, ProcessDied
 from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
@@ -35,7 +35,7 @@ from tests.unit.agents_dhcp.dhcp_world import (
 )  # fmt: skip
 
 ONE, TWO, THREE = port(11, NET), port(12, NET), port(11, OTHER)
-ISOLATED = MetadataRules(isolated=True)
+ISOLATED = MetadataPolicy(isolated=True)
 
 
 def world(*more, **kwargs):
@@ -451,7 +451,7 @@ def test_the_proxy_of_a_metadata_network_is_its_routers():
     door = leg(1, NET, on=inside)
     router = RouterKey(RouterId(UUID(door.device_id)))
     cloud = (NET, inside, assigned(NET), door)
-    found = World(*cloud, rules=MetadataRules(network=True))
+    found = World(*cloud, rules=MetadataPolicy(network=True))
     found.ready()
     assert set(proxies(found)) == {router}
     found.agent.close()
@@ -481,7 +481,7 @@ def test_one_router_has_one_metadata_network():
         for of in (NET, OTHER)
         for each in (of, inside(of), assigned(of), leg(1, of, 9, on=inside(of)))
     ]
-    found = World(*items, rules=MetadataRules(network=True))
+    found = World(*items, rules=MetadataPolicy(network=True))
     status = found.until(lambda status: status.degraded)
     (reason,) = status.degraded.values()
     assert "one metadata network only" in reason
@@ -497,7 +497,7 @@ def test_one_router_has_one_metadata_network():
 def test_without_a_metadata_driver_nothing_that_needs_one_is_taken():
     found = World()
     with pytest.raises(ConfigError, match="metadata_driver"):
-        DhcpAgent(DhcpSettings(host=HERE, metadata=ISOLATED), found.source, FakeDhcp())
+        DhcpAgent(DhcpAgentConfig(host=HERE, metadata=ISOLATED), found.source, FakeDhcp())
 
 
 def test_a_lost_feed_is_a_complete_pass():

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from netfw.agents.dhcp.crew import Crew
+from netfw.agents.common.worker_pool import KeyedWorkerPool
 
 
 class Yard:
@@ -16,7 +16,9 @@ class Yard:
         self.lock = threading.Lock()
         self.go = threading.Semaphore(0)
         self.news = threading.Event()
-        self.crew = Crew(size, self.work, lambda older, newer: older + newer, self.news.set)
+        self.crew = KeyedWorkerPool(
+            size, self.work, lambda older, newer: older + newer, self.news.set
+        )
 
     def work(self, order):
         with self.lock:

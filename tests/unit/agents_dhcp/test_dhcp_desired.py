@@ -8,8 +8,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.agents.dhcp.desired import Desired, View
-from netfw.agents.dhcp.metadata import MetadataRules
+from netfw.agents.dhcp.desired import Desired, DhcpHostContext
+from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import RouterId
@@ -29,11 +29,11 @@ from tests.unit.agents_dhcp.dhcp_world import (
 )
 
 ONE, TWO = port(11, NET), port(12, NET)
-VIEW = View(host=HERE)
+VIEW = DhcpHostContext(host=HERE)
 
 
 def desired(*resources, **view):
-    found = Desired(View(host=HERE, **view))
+    found = Desired(DhcpHostContext(host=HERE, **view))
     found.learn(resources)
     return found
 
@@ -126,7 +126,7 @@ def test_one_more_port_concerns_itself_alone():
 
 
 FORCED, ISOLATED, META = (
-    MetadataRules(force=True), MetadataRules(isolated=True), MetadataRules(network=True),
+    MetadataPolicy(force=True), MetadataPolicy(isolated=True), MetadataPolicy(network=True),
 )  # fmt: skip
 LINK_LOCAL = subnet(NET, cidr="169.254.0.0/16", gateway="169.254.0.1")
 
@@ -139,7 +139,7 @@ def lead(rules, *resources):
 @pytest.mark.spec("DHCP-60")
 def test_a_proxy_is_forced_or_serves_who_has_no_router():
     gateway, aside = leg(1, NET), leg(5, NET)
-    assert lead(MetadataRules(), SUBNET) is None
+    assert lead(MetadataPolicy(), SUBNET) is None
     assert lead(FORCED, SUBNET, gateway).key == NetworkKey(NET.id)
     assert lead(FORCED, SUBNET, gateway).subnets == {SUBNET.id}
     assert lead(ISOLATED, SUBNET).subnets == {SUBNET.id}
@@ -182,9 +182,9 @@ resources = networks | subnets | ports
 steps = st.tuples(st.lists(resources, max_size=4), st.lists(resources.map(ref), max_size=2))
 
 
-@given(st.lists(steps, max_size=12), st.sampled_from([ISOLATED, FORCED, META, MetadataRules()]))
+@given(st.lists(steps, max_size=12), st.sampled_from([ISOLATED, FORCED, META, MetadataPolicy()]))
 def test_a_history_ends_where_its_end_begins(history, rules):
-    view = View(host=HERE, metadata=rules)
+    view = DhcpHostContext(host=HERE, metadata=rules)
     lived, known, told = Desired(view), {}, {}
     for put, drop in [([NET, SUBNET, OTHER, OTHER_SUBNET], []), *history]:
         new = {ref(each): each for each in put}

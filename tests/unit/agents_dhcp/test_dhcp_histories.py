@@ -7,7 +7,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.agents.dhcp.metadata import MetadataRules
+from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.subscription import Service
 from netfw.model.common_fields import Status
@@ -100,7 +100,7 @@ def let_all_go(world):
 @given(st.lists(steps, max_size=14))
 def test_the_machine_ends_as_it_should_be(history):
     begin = (NET, SUBNET, assigned(NET), OTHER, OTHER_SUBNET, port(11, NET))
-    world = World(*begin, rules=MetadataRules(isolated=True), patience=0.0)
+    world = World(*begin, rules=MetadataPolicy(isolated=True), patience=0.0)
     world.turn()
     for step in history:
         play(world, step)
@@ -109,7 +109,7 @@ def test_the_machine_ends_as_it_should_be(history):
     world.machine.crashing.clear()
     world.source.away = False
     world.ready(pace=10.0)
-    wanted = World(*world.source.items(), rules=MetadataRules(isolated=True))
+    wanted = World(*world.source.items(), rules=MetadataPolicy(isolated=True))
     wanted.ready()
     assert world.machine.held == wanted.machine.held
     assert world.metadata.machine.held == wanted.metadata.machine.held

@@ -3,8 +3,8 @@
 import pytest
 from attrs import evolve
 
-from netfw.agents.dhcp.desired import Desired, View, dhcp_port
-from netfw.agents.dhcp.orders import Farewell, Order
+from netfw.agents.dhcp.desired import Desired, DhcpHostContext, dhcp_port
+from netfw.agents.dhcp.jobs import Job, RemoveNetwork
 from netfw.drivers.keys import NetworkKey, PortKey
 from tests.unit.agents_dhcp.dhcp_world import NET, SUBNET, port
 
@@ -15,7 +15,7 @@ A, B = PortKey(ONE.id), PortKey(TWO.id)
 def order(serial, wish=None, put=(), drop=()):
     values = {PortKey(each.id): dhcp_port(each) for each in put}
     keys = {*values, *drop} | ({NetworkKey(NET.id)} if wish is not None else set())
-    return Order(
+    return Job(
         network=NET.id, wish=wish, put=values, drop=frozenset(drop),
         serials=dict.fromkeys(keys, serial),
     )  # fmt: skip
@@ -36,10 +36,10 @@ def test_of_each_key_the_newer_word_counts_and_the_rest_stays():
 
 
 def test_a_network_that_is_left_and_taken_up_again_is_as_it_was_last_wanted():
-    desired = Desired(View(host="here"))
+    desired = Desired(DhcpHostContext(host="here"))
     desired.learn([NET, SUBNET])
     wish = desired.networks[NET.id]
-    joined = order(1, wish=Farewell(), drop=[A]).then(order(2, wish=wish, put=[ONE]))
+    joined = order(1, wish=RemoveNetwork(), drop=[A]).then(order(2, wish=wish, put=[ONE]))
     assert (joined.wish, set(joined.put), joined.drop) == (wish, {A}, frozenset())
     assert joined.then(order(3, put=[TWO])).wish == wish
-    assert joined.then(order(4, wish=Farewell())).wish == Farewell()
+    assert joined.then(order(4, wish=RemoveNetwork())).wish == RemoveNetwork()

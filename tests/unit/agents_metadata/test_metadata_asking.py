@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.agents.metadata.announce import Identity, MetadataSettings, announce, socket_mode
-from netfw.agents.metadata.asking import asked
-from netfw.agents.metadata.outgoing import Instance, outgoing, returning, signature
+from netfw.agents.metadata.headers import Instance, request_headers, response_headers, signature
+from netfw.agents.metadata.request_origin import parse_origin
+from netfw.agents.metadata.state_report import MetadataSettings, RunAs, announce, socket_mode
 from netfw.drivers.agent_requests import FindPorts
 from netfw.errors import ConfigError
 from netfw.http.http_error import HttpError
@@ -46,9 +46,9 @@ X-Original-URL X-HTTP-Method-Override
 def test_the_proxy_says_address_and_network_or_router(text: str, address: str) -> None:
     said = {"X-Forwarded-For": text}
     on_network = FindPorts(address=ip_address(address), network=NetworkId(ID))
-    assert asked({**said, **NET}) == on_network
+    assert parse_origin({**said, **NET}) == on_network
     behind_router = FindPorts(address=ip_address(address), router=RouterId(ID))
-    assert asked({**said, **ROUTER}) == behind_router
+    assert parse_origin({**said, **ROUTER}) == behind_router
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_the_proxy_says_address_and_network_or_router(text: str, address: str) -
 )
 def test_a_request_that_says_too_little_or_two_things_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(HttpError) as refused:
-        asked(headers)
+        parse_origin(headers)
     assert refused.value.status == 400
     assert len(str(refused.value)) < 120
 
@@ -81,7 +81,7 @@ def test_a_request_that_says_too_little_or_two_things_is_refused(headers: dict[s
 def test_a_guest_can_not_speak_for_the_agent() -> None:
     forged = dict.fromkeys(FORGED.split(), "forged")
     harmless = {"Accept": "a", "User-Agent": "b", "X-Aws-Ec2-Metadata-Token": "c"}
-    assert outgoing({**forged, **harmless}, ME, INSTANCE, "secret") == (
+    assert request_headers({**forged, **harmless}, ME, INSTANCE, "secret") == (
         *harmless.items(),
         ("X-Forwarded-For", "10.0.0.7"),
         ("X-Instance-ID", "i-1"),
@@ -102,8 +102,8 @@ def test_what_is_for_the_neighbour_goes_no_further() -> None:
         "Expect": "100-continue",
         "Accept": "a",
     }
-    assert outgoing(said, ME, INSTANCE, "")[0] == ("Accept", "a")
-    assert len(outgoing(said, ME, INSTANCE, "")) == 5
+    assert request_headers(said, ME, INSTANCE, "")[0] == ("Accept", "a")
+    assert len(request_headers(said, ME, INSTANCE, "")) == 5
     answer = (
         ("Content-Type", "text/plain"),
         ("Connection", "x-hop"),
@@ -116,7 +116,7 @@ def test_what_is_for_the_neighbour_goes_no_further() -> None:
         ("X-Folded", "a\r\n b"),
         ("Bad Name", "x"),
     )
-    assert returning(answer) == (
+    assert response_headers(answer) == (
         ("Content-Type", "text/plain"),
         ("Set-Cookie", "a"),
         ("Set-Cookie", "b"),
@@ -145,7 +145,7 @@ def test_only_what_can_stand_in_a_header_is_named(id: str, project: str, can: bo
     assert Instance(id, project).nameable is can
 
 
-ROOT, AGENT = Identity(user=0, group=0), Identity(user=10, group=20)
+ROOT, AGENT = RunAs(user=0, group=0), RunAs(user=10, group=20)
 
 
 @pytest.mark.parametrize(
@@ -158,13 +158,11 @@ ROOT, AGENT = Identity(user=0, group=0), Identity(user=10, group=20)
         ("660", ROOT, 0o660),
         ("deduce", AGENT, 0o644),
         ("deduce", ROOT, 0o644),
-        ("deduce", Identity(user=11, group=20), 0o664),
-        ("deduce", Identity(user=11, group=21), 0o666),
+        ("deduce", RunAs(user=11, group=20), 0o664),
+        ("deduce", RunAs(user=11, group=21), 0o666),
     ],
 )
-def test_the_mode_of_the_socket_is_a_word_or_a_number(
-    word: str, proxy: Identity, mode: int
-) -> None:
+def test_the_mode_of_the_socket_is_a_word_or_a_number(word: str, proxy: RunAs, mode: int) -> None:
     assert socket_mode(word, AGENT, proxy) == mode
 
 
@@ -203,6 +201,6 @@ def test_no_spelling_of_a_claim_passes(name: str, upper: list[bool], under: list
         "_" if letter == "-" and dashed else letter.upper() if shouted else letter
         for letter, shouted, dashed in zip(name, upper, under, strict=False)
     ]
-    said = outgoing({"".join(letters): "forged"}, ME, INSTANCE, "secret")
+    said = request_headers({"".join(letters): "forged"}, ME, INSTANCE, "secret")
     assert "forged" not in [value for _, value in said]
     assert len(said) == 4

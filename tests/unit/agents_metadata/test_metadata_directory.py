@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from netfw.agents.metadata.directory import Directory, Keeping
-from netfw.agents.metadata.outgoing import Instance
+from netfw.agents.metadata.headers import Instance
+from netfw.agents.metadata.instance_cache import CachePolicy, InstanceCache
 from netfw.drivers.agent_requests import FindPorts
 from netfw.errors import BackendUnavailable, NotFound, NotSupported
 from netfw.http.http_error import HttpError
@@ -49,7 +49,7 @@ class Source:
         return self.now
 
 
-def status(directory: Directory, of: FindPorts | None = None) -> int:
+def status(directory: InstanceCache, of: FindPorts | None = None) -> int:
     try:
         directory.find(of or request())
     except HttpError as refusal:
@@ -59,7 +59,7 @@ def status(directory: Directory, of: FindPorts | None = None) -> int:
 
 def test_an_answer_is_remembered_for_its_time_and_no_longer() -> None:
     source = Source(lambda _: (port(),))
-    directory = Directory(source, Keeping(found=5, none=1), source.clock)
+    directory = InstanceCache(source, CachePolicy(found=5, none=1), source.clock)
     for source.now in (0.0, 4.9):
         assert directory.find(request()) == Instance("i-1", "p")
     assert len(source.asked) == 1
@@ -76,7 +76,7 @@ def test_an_answer_is_remembered_for_its_time_and_no_longer() -> None:
 )
 def test_none_or_several_are_nobody_and_that_is_forgotten_sooner(ports: tuple[Port, ...]) -> None:
     source = Source(lambda _: ports)
-    directory = Directory(source, Keeping(found=5, none=1), source.clock)
+    directory = InstanceCache(source, CachePolicy(found=5, none=1), source.clock)
     for source.now in (0.0, 0.9):
         assert status(directory) == 404
     assert len(source.asked) == 1
@@ -87,7 +87,7 @@ def test_none_or_several_are_nobody_and_that_is_forgotten_sooner(ports: tuple[Po
 
 def test_without_keeping_the_source_is_asked_each_time() -> None:
     source = Source(lambda _: (port(),))
-    directory = Directory(source, Keeping(found=0, none=0), source.clock)
+    directory = InstanceCache(source, CachePolicy(found=0, none=0), source.clock)
     for _ in range(3):
         assert status(directory) == 200
     assert (len(source.asked), len(directory)) == (3, 0)
@@ -95,7 +95,7 @@ def test_without_keeping_the_source_is_asked_each_time() -> None:
 
 def test_no_more_is_remembered_than_may_be() -> None:
     source = Source(lambda _: (port(),))
-    directory = Directory(source, Keeping(most=3), source.clock)
+    directory = InstanceCache(source, CachePolicy(most=3), source.clock)
     for number in (1, 2, 3, 4):
         directory.find(request(number))
     assert len(directory) == 3
@@ -114,7 +114,7 @@ def test_a_hundred_who_ask_at_once_ask_once() -> None:
         return (port(),)
 
     source = Source(slowly)
-    directory = Directory(source, Keeping(found=0))
+    directory = InstanceCache(source, CachePolicy(found=0))
 
     def boot(_: int) -> Instance:
         together.wait(10)
@@ -138,7 +138,7 @@ def fails(error: Exception) -> Callable[[FindPorts], tuple[Port, ...]]:
 
 def test_a_network_that_is_gone_is_nobody() -> None:
     source = Source(fails(NotFound("there is no network")))
-    directory = Directory(source, clock=source.clock)
+    directory = InstanceCache(source, clock=source.clock)
     assert status(directory) == 404
     assert directory.trouble == ""
 
@@ -146,7 +146,7 @@ def test_a_network_that_is_gone_is_nobody() -> None:
 @pytest.mark.parametrize("error", [BackendUnavailable("no answer"), NotSupported("not that")])
 def test_a_source_that_can_not_say_is_503_and_told_until_it_can(error: Exception) -> None:
     source = Source(fails(error))
-    directory = Directory(source, Keeping(none=1), source.clock)
+    directory = InstanceCache(source, CachePolicy(none=1), source.clock)
     assert (status(directory), directory.trouble) == (503, str(error))
     assert status(directory) == 503
     assert len(source.asked) == 1
@@ -157,7 +157,7 @@ def test_a_source_that_can_not_say_is_503_and_told_until_it_can(error: Exception
 
 def test_while_the_source_is_away_one_waits_for_it_and_the_others_do_not() -> None:
     source = Source(fails(BackendUnavailable("no answer")))
-    directory = Directory(source, clock=source.clock)
+    directory = InstanceCache(source, clock=source.clock)
     assert status(directory) == 503
     begun, release = threading.Event(), threading.Event()
 
@@ -178,7 +178,7 @@ def test_while_the_source_is_away_one_waits_for_it_and_the_others_do_not() -> No
 
 def test_a_defect_reaches_whoever_waits_and_leaves_nothing_behind() -> None:
     source = Source(fails(ZeroDivisionError()))
-    directory = Directory(source, clock=source.clock)
+    directory = InstanceCache(source, clock=source.clock)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             directory.find(request())

@@ -13,7 +13,7 @@ import pytest
 from attrs import evolve
 
 from netfw import request_id
-from netfw.agents.replica import Replica
+from netfw.agents.common.replica import Replica
 from netfw.drivers import agent_requests
 from netfw.drivers.agent_requests import (
     EnabledServices,

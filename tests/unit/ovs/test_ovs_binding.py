@@ -8,8 +8,8 @@ from ipaddress import ip_address
 import pytest
 from attrs import evolve
 
-from netfw.agents.l2.announce import L2Settings, announce
-from netfw.agents.l2.view import View
+from netfw.agents.l2.host_context import L2HostContext
+from netfw.agents.l2.state_report import L2AgentConfig, make_state_report
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.mechanism import Binding, Bound, Refused
 from netfw.drivers.switch_values import Endpoint, SwitchFacts
@@ -45,9 +45,9 @@ GENEVE = Provider(network_type=NetworkType.GENEVE, segmentation_id=5)
 
 def agent(facts: SwitchFacts = FACTS, firewall: DriverInfo | None = None) -> Agent:
     """The agent, as its report says."""
-    report = announce(
-        L2Settings(host=scene.HOST),
-        View(host=scene.HOST, facts=facts),
+    report = make_state_report(
+        L2AgentConfig(host=scene.HOST),
+        L2HostContext(host=scene.HOST, facts=facts),
         extensions=(),
         firewall=firewall,
         counts={},

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from netfw.agents.agenda import Pauses
-from netfw.agents.replica import Change
-from netfw.agents.work import Task
+from netfw.agents.common.agent import ConvergeRequest
+from netfw.agents.common.replica import ReplicaDelta
+from netfw.agents.common.retry_queue import RetryBackoff
 from netfw.cli.dhcp_agent import main
 from netfw.cli.dhcp_parts import PROGRAM, DhcpParts, dhcp_groups
 from netfw.conf.loader import load_config, refuse_misspelt
@@ -46,7 +46,7 @@ def test_drivers_are_chosen_by_name_and_bring_their_options(tmp_path):
             "host here, source file, interface driver null, DHCP driver dnsmasq, "
             "metadata driver haproxy"
         )
-        assert parts.timing().pauses == Pauses(1.0, 3.0)
+        assert parts.timing().pauses == RetryBackoff(1.0, 3.0)
         assert parts.status_path() == tmp_path / "status" / "netfw-dhcp-agent.json"
         beat = parts.agent.heartbeat(start=True)
         said = beat.agent.configurations.content()
@@ -130,7 +130,7 @@ def test_in_a_fabric_that_routes_the_gateways_addresses_are_served_from(tmp_path
     install("[netfw.interface_drivers]\nrouted = a_vendor_module:Routed\n", ROUTED)
     network, *rest = a_network(1)
     with DhcpParts(conf_of(tmp_path, "interface_driver = routed")) as parts:
-        parts.agent.apply_delta(Change(put=(network, *rest), complete=True))
+        parts.agent.apply_delta(ReplicaDelta(put=(network, *rest), complete=True))
         dhcp, *_ = parts.agent.everything()
         wanted = dhcp.update.put[NetworkKey(network.id)]
         assert wanted.server.addresses == (ip_interface("10.0.0.1/24"),)
@@ -150,9 +150,9 @@ def test_as_many_networks_are_worked_on_at_once_as_the_operator_says(tmp_path, i
             resources += a_network(number, fixed_ips=(address,))
         gate = threading.Event()
         parts.dhcp.gates = {NetworkId(UUID(int=number)): gate for number in range(1, 6)}
-        keys = parts.agent.apply_delta(Change(put=tuple(resources), complete=True))
+        keys = parts.agent.apply_delta(ReplicaDelta(put=tuple(resources), complete=True))
         others = set(threading.enumerate())
-        parts.agent.converge(Task(keys=keys))
+        parts.agent.converge(ConvergeRequest(keys=keys))
         new = set(threading.enumerate()) - others
         crew = [each for each in new if each.name.startswith("netfw-crew-")]
         gate.set()

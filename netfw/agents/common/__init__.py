@@ -1,0 +1,1 @@
+"""The parts that every agent shares: loop, retry queue, replica, worker pool."""

@@ -1,0 +1,50 @@
+"""The state report of an agent, whichever it is.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+from uuid import NAMESPACE_DNS, uuid5
+
+from netfw.drivers.reports import Heartbeat
+from netfw.model.agent import Agent
+from netfw.model.ids import AgentId
+from netfw.model.json_document import JsonDocument
+
+
+class AgentIdentity(Protocol):
+    """What every agent's settings say."""
+
+    @property
+    def host(self) -> str:
+        """Where it is."""
+
+    @property
+    def binary(self) -> str:
+        """The name of its program."""
+
+    @property
+    def agent_type(self) -> str:
+        """What people call it."""
+
+
+def make_heartbeat(
+    agent: AgentIdentity,
+    configurations: Mapping[str, object],
+    counts: Mapping[str, int],
+    *,
+    start: bool,
+    topic: str = "",
+    availability_zone: str | None = None,
+) -> Heartbeat:
+    """What *agent* says of itself; its id is the same whenever it says so from the same host."""
+    known = Agent(
+        id=AgentId(uuid5(NAMESPACE_DNS, f"{agent.binary}.{agent.host}")),
+        agent_type=agent.agent_type,
+        binary=agent.binary,
+        host=agent.host,
+        topic=topic,
+        availability_zone=availability_zone,
+        configurations=JsonDocument(configurations),
+    )
+    return Heartbeat(agent=known, counts=dict(counts), start=start)

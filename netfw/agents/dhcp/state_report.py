@@ -1,0 +1,69 @@
+"""What the DHCP agent says of itself and of its host.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from netfw.agents.common.heartbeat import make_heartbeat
+from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.reports import Heartbeat
+from netfw.errors import ConfigError
+
+
+@frozen(kw_only=True)
+class DhcpAgentConfig:
+    """What the operator decides about the DHCP agent of a host."""
+
+    host: str
+    threads: int = 4
+    """Networks that are worked on at the same time."""
+    patience: float = 0.1
+    """Seconds that a pass waits for what it ordered; what takes longer is told of later."""
+    pause: float = 1.0
+    """Seconds for which nothing is begun, so that what was left behind is removed alone."""
+    gateways: bool = False
+    """The host's fabric routes: serve from the gateways' addresses."""
+    metadata: MetadataPolicy = field(factory=MetadataPolicy)
+    availability_zone: str | None = None
+    lease_duration: int | None = None
+    """Seconds, as the driver gives them; only told."""
+    binary: str = "netfw-dhcp-agent"
+    agent_type: str = "DHCP agent"
+
+
+def check(settings: DhcpAgentConfig, metadata: DriverInfo | None) -> None:
+    """Refuse what can not be.
+
+    :raises ConfigError: a sentence that says what to change.
+    """
+    if metadata is None and settings.metadata != MetadataPolicy():
+        raise ConfigError(
+            "force_metadata, enable_isolated_metadata and enable_metadata_network need a "
+            "metadata_driver: name one, or set them all to false"
+        )
+
+
+def make_state_report(
+    settings: DhcpAgentConfig, driver: DriverInfo, counts: Mapping[str, int], *, start: bool
+) -> Heartbeat:
+    """The agent's state report, with the keys that servers and operators know."""
+    configurations: dict[str, object] = {
+        "dhcp_driver": driver.name,
+        "dhcp_lease_duration": settings.lease_duration,
+        "notifies_port_ready": True,
+        "force_metadata": settings.metadata.force,
+        "enable_isolated_metadata": settings.metadata.isolated,
+        "enable_metadata_network": settings.metadata.network,
+        **counts,
+    }
+    return make_heartbeat(
+        settings,
+        configurations,
+        counts,
+        start=start,
+        topic="dhcp_agent",
+        availability_zone=settings.availability_zone,
+    )

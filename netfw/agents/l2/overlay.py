@@ -1,0 +1,230 @@
+"""What is on other hosts, and how to get there: tunnels, flooding, forwarding.  Pure.
+
+Without population every peer is reached by a meshed tunnel.  With it, what is wanted follows
+from the ports of others: a tunnel exists while something is sent through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from ipaddress import IPv4Address
+from typing import TypeVar
+
+from netfw.agents.l2.host_context import L2HostContext
+from netfw.drivers.switch_values import (
+    Endpoint,
+    Flood,
+    FloodKey,
+    Forwarding,
+    ForwardingKey,
+    SwitchKey,
+    SwitchValue,
+    Tunnel,
+)
+from netfw.model.address import IpAddress, as_address
+from netfw.model.agent import Agent
+from netfw.model.ids import AgentId, NetworkId, PortId
+from netfw.model.port import Port
+from netfw.model.segment import NetworkType
+
+DISTRIBUTED_LEG = "network:router_interface_distributed"
+MOVING_LEG = "network:ha_router_replicated_interface"
+"""Its MAC is wherever the active router is: peers flood to it, and learn nothing fixed."""
+
+_BROADCAST = IPv4Address("255.255.255.255")
+
+K = TypeVar("K")
+V = TypeVar("V")
+Put = Callable[[SwitchKey, SwitchValue | None], None]
+
+
+def endpoints_of(agent: Agent, view: L2HostContext) -> frozenset[Endpoint]:
+    """The far ends that *agent* offers and this host can use; none for its own."""
+    content = agent.configurations.content()
+    address, names = _address(content.get("tunneling_ip")), content.get("tunnel_types")
+    if address is None or not isinstance(names, list | tuple) or agent.host == view.host:
+        return frozenset()
+    usable = set()
+    for type in {type for type in NetworkType if type in names}:
+        own = view.own(type)
+        if own is not None and own.address != address and own.address.version == address.version:
+            usable.add(Endpoint(type, address))
+    return frozenset(usable)
+
+
+def _address(said: object) -> IpAddress | None:
+    """What a peer says of its address, if that can be the address of another host."""
+    try:
+        address = as_address(str(said))
+    except ValueError:
+        return None
+    nobody = address.is_unspecified or address.is_loopback
+    many = address.is_multicast or address == _BROADCAST
+    return None if nobody or many else address
+
+
+class OverlayPeers:
+    """Keeps the wanted tunnels, floods and forwardings current; each change costs itself."""
+
+    def __init__(self, view: L2HostContext, put: Put) -> None:
+        self._view, self._put = view, put
+        self._agents: dict[AgentId, Agent] = {}
+        self._own: dict[AgentId, IpAddress] = {}
+        self._offers: dict[Endpoint, set[AgentId]] = {}
+        self._by_host: dict[str, dict[Endpoint, set[AgentId]]] = {}
+        self._here: dict[NetworkId, NetworkType] = {}
+        self._there: dict[NetworkId, dict[str, set[PortId]]] = {}
+        self._networks_on: dict[str, set[NetworkId]] = {}
+        self._ports: dict[PortId, Port] = {}
+        self._macs: dict[ForwardingKey, set[PortId]] = {}
+        self._floods: dict[tuple[NetworkId, str], FloodKey] = {}
+        self._flooders: dict[FloodKey, set[str]] = {}
+        self._users: dict[Endpoint, set[FloodKey]] = {}
+
+    def agent(self, id: AgentId, agent: Agent | None) -> None:
+        """An agent is as it is now, or gone."""
+        former = self._agents.pop(id, None)
+        self._own.pop(id, None)
+        if agent is not None:
+            self._agents[id] = agent
+            address = _address(agent.configurations.content().get("tunneling_ip"))
+            if agent.host == self._view.host and address is not None:
+                self._own[id] = address
+        before = frozenset[Endpoint]() if former is None else endpoints_of(former, self._view)
+        after = frozenset[Endpoint]() if agent is None else endpoints_of(agent, self._view)
+        if former is not None:
+            for endpoint in before:
+                _discard(self._offers, endpoint, id)
+                _discard(self._by_host[former.host], endpoint, id)
+        if agent is not None:
+            for endpoint in after:
+                self._offers.setdefault(endpoint, set()).add(id)
+                self._by_host.setdefault(agent.host, {}).setdefault(endpoint, set()).add(id)
+        for endpoint in before | after:
+            self._tunnel(endpoint)
+        for host in {each.host for each in (former, agent) if each is not None}:
+            self._host(host)
+
+    def own_addresses(self) -> frozenset[IpAddress]:
+        """Where other hosts are told to reach this one."""
+        return frozenset(self._own.values())
+
+    def port(self, id: PortId, port: Port | None) -> None:
+        """A port of another host is as it is now; gone, or of this host: ``None``."""
+        if not self._view.population:
+            return
+        former = self._ports.pop(id, None)
+        if former is not None:
+            self._forget(former)
+        if port is not None:
+            self._ports[id] = port
+            host, network = port.binding.host, port.network_id
+            self._there.setdefault(network, {}).setdefault(host, set()).add(id)
+            self._networks_on.setdefault(host, set()).add(network)
+            if port.device_owner != MOVING_LEG:
+                self._macs.setdefault(_key(port), set()).add(id)
+        for each in (former, port):
+            if each is not None:
+                self._flood(each.network_id, each.binding.host)
+                self._forward(_key(each))
+
+    def network(self, id: NetworkId, type: NetworkType | None) -> None:
+        """A network that is here is tunnelled by this type, or not at all."""
+        if not self._view.population or self._here.get(id) is type:
+            return
+        if type is None:
+            del self._here[id]
+        else:
+            self._here[id] = type
+        for host, ports in self._there.get(id, {}).items():
+            self._flood(id, host)
+            self._forward_all(ports)
+
+    def _forget(self, port: Port) -> None:
+        host, network = port.binding.host, port.network_id
+        hosts = self._there[network]
+        _discard(hosts, host, port.id)
+        if host not in hosts:
+            _discard(self._networks_on, host, network)
+        if not hosts:
+            del self._there[network]
+        _discard(self._macs, _key(port), port.id)
+
+    def _host(self, host: str) -> None:
+        for network in self._networks_on.get(host, ()):
+            self._flood(network, host)
+            self._forward_all(self._there[network][host])
+
+    def _endpoint(self, host: str, network: NetworkId) -> Endpoint | None:
+        """Where *host* is reached for *network*; of several ends, the one said last."""
+        type = self._here.get(network)
+        offers = self._by_host.get(host, {})
+        ends = [end for end in offers if end.type is type]
+        return max(ends, key=lambda end: self._newest(offers[end]), default=None)
+
+    def _newest(self, ids: Iterable[AgentId]) -> tuple[int, AgentId]:
+        return max((self._agents[id].revision, id) for id in ids)
+
+    def _flood(self, network: NetworkId, host: str) -> None:
+        endpoint = None
+        if host in self._there.get(network, {}):
+            endpoint = self._endpoint(host, network)
+        wanted = None if endpoint is None else FloodKey(network, endpoint)
+        former = self._floods.pop((network, host), None)
+        if wanted is not None:
+            self._floods[network, host] = wanted
+            self._flooders.setdefault(wanted, set()).add(host)
+            self._users.setdefault(wanted.endpoint, set()).add(wanted)
+        if former is not None and former != wanted:
+            _discard(self._flooders, former, host)
+            if former not in self._flooders:
+                _discard(self._users, former.endpoint, former)
+        for key in {former, wanted} - {None}:
+            assert key is not None
+            self._put(key, Flood() if key in self._flooders else None)
+            self._tunnel(key.endpoint)
+
+    def _forward_all(self, ports: Iterable[PortId]) -> None:
+        for key in {_key(self._ports[id]) for id in ports}:
+            self._forward(key)
+
+    def _forward(self, key: ForwardingKey) -> None:
+        value = None
+        for id in sorted(self._macs.get(key, ())):
+            port = self._ports[id]
+            endpoint = self._endpoint(port.binding.host, key.network)
+            if endpoint is not None:
+                addresses = {fixed.address for fixed in port.fixed_ips}
+                answered = frozenset(addresses) if self._view.arp_responder else frozenset()
+                value = Forwarding(endpoint, answered)
+                break
+        self._put(key, value)
+
+    def _tunnel(self, endpoint: Endpoint) -> None:
+        offers = self._offers.get(endpoint)
+        if not offers or (self._view.population and endpoint not in self._users):
+            self._put(endpoint, None)
+            return
+        host = self._agents[self._newest(offers)[1]].host
+        self._put(endpoint, Tunnel(host, mesh=not self._view.population))
+
+
+def reachable_port(port: Port, view: L2HostContext) -> Port | None:
+    """*port*, if it is on another host and can be sent to."""
+    host = port.binding.host
+    if not host or host == view.host or not port.admin_up or port.device_owner == DISTRIBUTED_LEG:
+        return None
+    return port
+
+
+def _key(port: Port) -> ForwardingKey:
+    return ForwardingKey(port.network_id, port.mac)
+
+
+def _discard(index: dict[K, set[V]], key: K, value: V) -> None:
+    """Take *value* out of the set under *key*, and an empty set out of *index*."""
+    members = index.get(key)
+    if members is not None:
+        members.discard(value)
+        if not members:
+            del index[key]

@@ -1,0 +1,123 @@
+"""How one port is to be wired, and why not.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
+
+from attrs import frozen
+
+from netfw.agents.l2.host_context import L2HostContext
+from netfw.drivers.allowed_source import AllowedSource
+from netfw.drivers.switch_values import Admission, Wiring
+from netfw.model.address import IpAddress, IpNetwork, link_local
+from netfw.model.binding import VifType
+from netfw.model.ids import SegmentId, SubnetId
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.segment import Segment
+from netfw.model.subnet import Subnet
+
+SERVICE_OWNER = "network:"
+"""What the owners of ports begin with that netfw itself made; they are trusted."""
+
+
+@frozen
+class WiringDecision:
+    """How a port is to be wired."""
+
+    wiring: Wiring
+    reason: str = ""
+    """Why it is dead."""
+    fault: bool = False
+    """It is dead because something is wrong, not because somebody wants it so."""
+
+
+def decide_wiring(
+    port: Port,
+    network: Network | None,
+    segments: Iterable[Segment],
+    subnets: Mapping[SubnetId, Subnet],
+    view: L2HostContext,
+) -> WiringDecision:
+    """How *port*, which is bound to this host and plugged, is to be wired.
+
+    *segments* are those of its network that this host reaches, or all when it reaches none.
+    """
+    every = tuple(segments)
+    reachable = tuple(filter(view.reaches, every))
+    reason = _closed(port, network)
+    fault = not reason and not reachable
+    if fault:
+        ways = " or ".join(map(view.unreachable_reason, every)) or "it has none"
+        reason = f"no segment of network {port.network_id} reaches this host: {ways}"
+    wiring = Wiring(
+        network=port.network_id,
+        mac=port.mac,
+        addresses=frozenset(fixed.address for fixed in port.fixed_ips),
+        admission=Admission.DEAD if reason else Admission.LIVE,
+        segment=_segment(port, reachable, subnets),
+        guard=sources(port) if view.guard and not is_trusted(port) else None,
+        filtered=view.filtered and not is_trusted(port),
+        open=has_other_macs(port),
+    )
+    return WiringDecision(wiring, reason, fault)
+
+
+def _closed(port: Port, network: Network | None) -> str:
+    """Why the port is not to be admitted; empty: it is."""
+    if network is None:
+        return f"its network {port.network_id} is not known"
+    if not port.admin_up:
+        return "it is administratively down"
+    if not network.admin_up:
+        return "its network is administratively down"
+    if port.binding.vif_type == VifType.BINDING_FAILED:
+        return "its binding failed"
+    return ""
+
+
+def _segment(
+    port: Port, reachable: tuple[Segment, ...], subnets: Mapping[SubnetId, Subnet]
+) -> SegmentId | None:
+    """The one of several segments that the port is on: its subnet's, else the first."""
+    if len(reachable) < 2:
+        return None
+    by_id = {segment.id for segment in reachable}
+    for fixed in port.fixed_ips:
+        subnet = subnets.get(fixed.subnet_id)
+        if subnet is not None and subnet.segment_id in by_id:
+            return subnet.segment_id
+    return reachable[0].id
+
+
+def is_trusted(port: Port) -> bool:
+    """Whether nobody guards or filters the port."""
+    return not port.port_security or port.device_owner.startswith(SERVICE_OWNER)
+
+
+def has_other_macs(port: Port) -> bool:
+    """Whether other MAC addresses than its own may be behind the port."""
+    if port.device_owner.startswith(SERVICE_OWNER):
+        return False
+    pairs = port.allowed_address_pairs
+    return not port.port_security or any(pair.mac not in (None, port.mac) for pair in pairs)
+
+
+def sources(port: Port) -> frozenset[AllowedSource]:
+    """What the port may send as: its addresses, its allowed pairs, and what each MAC implies."""
+    own = {AllowedSource(port.mac, host_prefix(fixed.address)) for fixed in port.fixed_ips}
+    pairs = {
+        AllowedSource(pair.mac or port.mac, pair.prefix) for pair in port.allowed_address_pairs
+    }
+    macs = {port.mac, *(source.mac for source in pairs)}
+    return frozenset(
+        own | pairs | {AllowedSource(mac, host_prefix(link_local(mac))) for mac in macs}
+    )
+
+
+def host_prefix(address: IpAddress) -> IpNetwork:
+    """The prefix that holds *address* and no other."""
+    if isinstance(address, IPv4Address):
+        return IPv4Network((int(address), 32))
+    return IPv6Network((int(address), 128))

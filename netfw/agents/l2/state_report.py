@@ -1,0 +1,119 @@
+"""What the L2 agent says of itself and of its host.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attrs import frozen
+
+from netfw.agents.common.heartbeat import make_heartbeat
+from netfw.agents.l2.host_context import L2HostContext
+from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.reports import Heartbeat
+from netfw.errors import ConfigError
+from netfw.model.address import IpAddress
+
+RESOURCE_VERSIONS: Mapping[str, int] = {}
+
+
+@frozen(kw_only=True)
+class L2AgentConfig:
+    """What the operator decides about the L2 agent of a host."""
+
+    host: str
+    population: bool = False
+    arp_responder: bool = False
+    distributed: bool = False
+    guard: bool = True
+    """Have the switch guard ports against spoofing, where the firewall does not."""
+    binary: str = "netfw-ovs-agent"
+    agent_type: str = "Open vSwitch agent"
+
+
+def check(settings: L2AgentConfig, switch: DriverInfo, firewall: DriverInfo | None = None) -> None:
+    """Refuse what can not be.
+
+    :raises ConfigError: a sentence that says what to change.
+    """
+    if settings.arp_responder and not settings.population:
+        raise ConfigError(
+            "arp_responder needs l2_population, from which it knows the addresses: "
+            "set l2_population = true, or arp_responder = false"
+        )
+    if settings.population and Capability.POPULATION not in switch.capabilities:
+        raise ConfigError(
+            f"the switch driver {switch.name!r} takes no forwarding entries: "
+            "set l2_population = false"
+        )
+    if settings.distributed and Capability.DISTRIBUTED not in switch.capabilities:
+        raise ConfigError(
+            f"the switch driver {switch.name!r} has no part in distributed routing: "
+            "set enable_distributed_routing = false"
+        )
+    if (
+        firewall is not None
+        and Capability.IN_SWITCH in firewall.capabilities
+        and Capability.IN_SWITCH not in switch.capabilities
+    ):
+        raise ConfigError(
+            f"the firewall driver {firewall.name!r} filters inside the switch, and the switch "
+            f"driver {switch.name!r} does not let it: choose another firewall_driver"
+        )
+
+
+def check_tunnels(settings: L2AgentConfig, view: L2HostContext) -> None:
+    """Refuse what can not be on this host.
+
+    :raises ConfigError: a sentence that says what to change.
+    """
+    if settings.distributed and view.facts.endpoints and not settings.population:
+        raise ConfigError(
+            "distributed routing over tunnels needs l2_population: set l2_population = true, "
+            "or leave tunnel_types empty"
+        )
+
+
+def check_addresses(view: L2HostContext, is_local: Callable[[IpAddress], bool]) -> None:
+    """Refuse to send tunnels from an address that nobody could answer to.
+
+    :raises ConfigError: a sentence that says what to change.
+    """
+    for address in {endpoint.address for endpoint in view.facts.endpoints}:
+        if not is_local(address):
+            raise ConfigError(
+                f"local_ip: no interface of this host has {address}: set it to an address of this "
+                "host, or start the agent when the interface is up"
+            )
+
+
+def make_state_report(
+    settings: L2AgentConfig,
+    view: L2HostContext,
+    *,
+    extensions: tuple[str, ...],
+    firewall: DriverInfo | None,
+    counts: Mapping[str, int],
+    start: bool,
+) -> Heartbeat:
+    """The agent's state report, with the keys that servers and operators know."""
+    facts = view.facts
+    addresses = sorted({str(endpoint.address) for endpoint in facts.endpoints})
+    hybrid = firewall is not None and Capability.HYBRID_PLUG in firewall.capabilities
+    configurations: dict[str, object] = {
+        "bridge_mappings": {name: facts.mappings.get(name, "") for name in facts.physical_networks},
+        "tunnel_types": sorted(endpoint.type for endpoint in facts.endpoints),
+        "tunneling_ip": addresses[0] if addresses else None,
+        "l2_population": settings.population,
+        "arp_responder_enabled": settings.arp_responder,
+        "enable_distributed_routing": settings.distributed,
+        "in_distributed_mode": settings.distributed,
+        "extensions": list(extensions),
+        "datapath_type": facts.datapath_type,
+        "integration_bridge": facts.bridge,
+        "ovs_capabilities": sorted(facts.features),
+        "vhostuser_socket_dir": facts.vhostuser_socket_dir,
+        "ovs_hybrid_plug": hybrid,
+        "resource_versions": dict(RESOURCE_VERSIONS),
+        "devices": counts.get("devices", 0),
+    }
+    return make_heartbeat(settings, configurations, counts, start=start)

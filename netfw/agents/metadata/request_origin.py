@@ -1,0 +1,58 @@
+"""Who asks, as the proxy of his network says.  Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID
+
+from netfw.drivers.agent_requests import FindPorts
+from netfw.http.http_error import HttpError, malformed
+from netfw.model.address import IpAddress
+from netfw.model.ids import NetworkId, RouterId
+
+FROM: Final = "X-Forwarded-For"
+NETWORK: Final = "X-Neutron-Network-Id"
+ROUTER: Final = "X-Neutron-Router-Id"
+
+_ID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_ADDRESS = re.compile(r"[0-9A-Fa-f.:]{2,45}")
+
+
+def parse_origin(headers: Mapping[str, str]) -> FindPorts:
+    """What to ask for the port that a request came from; names of *headers* are in title case.
+
+    :raises Refusal: the proxy says too little, or two things.
+    """
+    network, router = headers.get(NETWORK), headers.get(ROUTER)
+    if (network is None) == (router is None):
+        raise malformed(f"a request has {NETWORK} or {ROUTER}, not both and not neither")
+    address = _address(headers.get(FROM, ""))
+    if network is not None:
+        return FindPorts(address=address, network=NetworkId(_id(NETWORK, network)))
+    assert router is not None
+    return FindPorts(address=address, router=RouterId(_id(ROUTER, router)))
+
+
+def _id(name: str, text: str) -> UUID:
+    if not _ID.fullmatch(text):
+        raise malformed(f"{name} is no id")
+    return UUID(text)
+
+
+def _address(text: str) -> IpAddress:
+    """One address: who wrote a second one in front of it can not be told from the proxy."""
+    if not _ADDRESS.fullmatch(text):
+        raise _no_address()
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError as exc:
+        raise _no_address() from exc
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
+
+
+def _no_address() -> HttpError:
+    return malformed(f"{FROM} is not one address")
