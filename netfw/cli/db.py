@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         conf = load_config(PROGRAM, file_arguments(arguments), dict(options.list_opts())).conf
         try:
-            from netfw.server.db.configured import configured
+            from netfw.server.db.factory import configured
         except ModuleNotFoundError as exc:
             raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
         database = configured(conf)

@@ -32,8 +32,8 @@ from netfw.drivers.type_driver import TypeDriver
 from netfw.errors import BackendError, ConfigError, NotSupported, nearest
 from netfw.model.segment import NetworkType
 from netfw.server.db import migration
-from netfw.server.db.configured import configured, retention
-from netfw.server.db.database import View
+from netfw.server.db.database import ReadSnapshot
+from netfw.server.db.factory import configured, retention
 from netfw.server.db.outbox import Backlog, OutboxRows
 from netfw.server.plugin.assembly import Core, Drivers, assemble, offer
 from netfw.server.plugin.documents import DocumentsPlugin
@@ -199,7 +199,7 @@ class ServerParts:
         :raises BackendError: the database does not answer.
         """
 
-        def look(view: View) -> tuple[list[float], int, list[Backlog]]:
+        def look(view: ReadSnapshot) -> tuple[list[float], int, list[Backlog]]:
             backlogs = list(OutboxRows(view.connection).backlogs().values())
             silences = list(view.heartbeats.silent_for().values())
             return silences, view.journal.cursor().seq, backlogs

@@ -9,7 +9,7 @@ from uuid import uuid4
 from attrs import frozen
 
 from netfw.server.db import Database, migration
-from netfw.server.db.schema import HEAD
+from netfw.server.db.schema.tables import HEAD
 from netfw.testing.lab.databases import PrivateMariadb, PrivatePostgres
 
 BACKENDS = ("sqlite", "postgresql", "mariadb")

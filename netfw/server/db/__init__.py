@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from netfw.server.db.database import Database, Transaction, View
-from netfw.server.db.engine import Limits
-from netfw.server.db.resources import Row
+from netfw.server.db.database import Database, ReadSnapshot, Transaction
+from netfw.server.db.engine.engines import Limits
+from netfw.server.db.resources.rows import Row
 
-__all__ = ["Database", "Limits", "Row", "Transaction", "View"]
+__all__ = ["Database", "Limits", "Row", "Transaction", "ReadSnapshot"]

@@ -13,23 +13,23 @@ from attrs import field, frozen
 from sqlalchemy import Connection, Engine
 
 from netfw.errors import BackendUnavailable, ConfigError, Conflict
-from netfw.server.db.addresses import Addresses
-from netfw.server.db.allocations import Allocations
-from netfw.server.db.assignments import Assignments
-from netfw.server.db.defaults import DefaultGroups
-from netfw.server.db.delivery import Topics
-from netfw.server.db.engine import Limits, reading_engine, writing_engine
-from netfw.server.db.failure import FAILURES, Overtaken, Trouble, translated, trouble
-from netfw.server.db.heartbeats import Heartbeats
-from netfw.server.db.interests import Interests
-from netfw.server.db.journal import Journal, JournalReader
+from netfw.server.db.agents.assignments import Assignments
+from netfw.server.db.agents.heartbeats import Heartbeats
+from netfw.server.db.agents.status_reports import Statuses
+from netfw.server.db.allocation.addresses import Addresses
+from netfw.server.db.allocation.free_ranges import Ranges
+from netfw.server.db.allocation.quotas import Quotas
+from netfw.server.db.allocation.segments import SegmentIdStore
+from netfw.server.db.engine.engines import Limits, reading_engine, writing_engine
+from netfw.server.db.engine.errors import FAILURES, ErrorKind, RetryTransaction, translated, trouble
+from netfw.server.db.engine.url import database_url
+from netfw.server.db.journal.head_poller import JournalHeadPoller
+from netfw.server.db.journal.journal import Journal, JournalReader
 from netfw.server.db.outbox import Outbox
-from netfw.server.db.pulse import Pulse
-from netfw.server.db.quotas import Quotas
-from netfw.server.db.ranges import Ranges
-from netfw.server.db.resources import Resources, Rows
-from netfw.server.db.statuses import Statuses
-from netfw.server.db.url import database_url
+from netfw.server.db.resources.default_security_groups import DefaultGroups
+from netfw.server.db.resources.rows import Resources, Rows
+from netfw.server.db.subscriptions.subscriptions import Subscriptions
+from netfw.server.db.subscriptions.topic_contents import Topics
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -42,7 +42,7 @@ ATTEMPTS_WITHOUT_ANSWER = 2
 
 
 @frozen
-class View:
+class ReadSnapshot:
     """One moment of the database."""
 
     connection: Connection = field(repr=False)
@@ -74,9 +74,9 @@ class Transaction:
     connection: Connection = field(repr=False)
     resources: Resources
     assignments: Assignments
-    interests: Interests
+    interests: Subscriptions
     addresses: Addresses
-    allocations: Allocations
+    allocations: SegmentIdStore
     quotas: Quotas
     default_groups: DefaultGroups
     heartbeats: Heartbeats
@@ -87,14 +87,14 @@ class Transaction:
     @classmethod
     def on(cls, connection: Connection) -> Self:
         journal, ranges = Journal(connection), Ranges(connection)
-        interests = Interests(connection, Rows(connection))
+        interests = Subscriptions(connection, Rows(connection))
         return cls(
             connection,
             Resources(connection, journal, interests.change),
             Assignments(connection, journal, interests.change),
             interests,
             Addresses(ranges),
-            Allocations(ranges),
+            SegmentIdStore(ranges),
             Quotas(connection),
             DefaultGroups(connection),
             Heartbeats(connection),
@@ -171,7 +171,7 @@ class Database:
         finally:
             self._writers.release()
 
-    def read(self, work: Callable[[View], T]) -> T:
+    def read(self, work: Callable[[ReadSnapshot], T]) -> T:
         """Do *work*, which sees one moment and waits for nobody.
 
         :raises BackendUnavailable: the database does not answer.
@@ -179,13 +179,13 @@ class Database:
 
         def once() -> T:
             with self._reading.connect() as connection:
-                return work(View.on(connection))
+                return work(ReadSnapshot.on(connection))
 
         return self._repeated(once)
 
-    def pulse(self) -> Pulse:
+    def pulse(self) -> JournalHeadPoller:
         """For whoever wants to know again and again what the newest commit is."""
-        return Pulse(self._reading)
+        return JournalHeadPoller(self._reading)
 
     def on_commit(self, bell: Callable[[], None]) -> None:
         """Call *bell* after each commit of this process that the journal tells, in its thread.
@@ -207,7 +207,7 @@ class Database:
             try:
                 connection.commit()
             except FAILURES as exc:
-                if trouble(exc) is Trouble.AWAY:
+                if trouble(exc) is ErrorKind.AWAY:
                     text = "the database went away during a commit, which is perhaps done"
                     raise BackendUnavailable(text) from exc
                 raise
@@ -220,15 +220,15 @@ class Database:
         for attempt in range(1, self._attempts + 1):
             try:
                 return once()
-            except Overtaken as exc:
+            except RetryTransaction as exc:
                 if attempt == self._attempts:
                     raise Conflict(f"others were faster {attempt} times: {exc}") from exc
             except FAILURES as exc:
                 found = trouble(exc)
-                unanswered += found is Trouble.AWAY
+                unanswered += found is ErrorKind.AWAY
                 late = time.monotonic() - began > self._patience
                 last = attempt == self._attempts or unanswered == ATTEMPTS_WITHOUT_ANSWER
-                if late or last or found not in (Trouble.AGAIN, Trouble.AWAY):
+                if late or last or found not in (ErrorKind.AGAIN, ErrorKind.AWAY):
                     raise translated(exc) from exc
                 LOG.debug("transaction is tried again: %s", found.value)
             time.sleep(_pause(attempt))

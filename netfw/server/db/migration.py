@@ -15,8 +15,8 @@ from sqlalchemy import Connection, inspect
 
 from netfw.errors import BackendBroken, InvalidInput
 from netfw.server.db.database import Database
-from netfw.server.db.failure import FAILURES, translated
-from netfw.server.db.schema import HEAD
+from netfw.server.db.engine.errors import FAILURES, translated
+from netfw.server.db.schema.tables import HEAD
 
 if TYPE_CHECKING:
     from alembic.config import Config

@@ -26,10 +26,10 @@ from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.segment import Segment
 from netfw.model.wire import parse, render
-from netfw.server.db.failure import Overtaken
-from netfw.server.db.heartbeats import Now
-from netfw.server.db.resources import AT_ONCE
-from netfw.server.db.schema import OUTBOX, OUTBOX_LANES
+from netfw.server.db.agents.heartbeats import Now
+from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.resources.rows import AT_ONCE
+from netfw.server.db.schema.tables import OUTBOX, OUTBOX_LANES
 
 LONGEST_ERROR: Final = 2000
 
@@ -297,7 +297,7 @@ class Outbox(OutboxRows):
                 insert(OUTBOX_LANES).values(driver=lane.driver, lane=lane.name, **row)
             )
         except IntegrityError as exc:
-            raise Overtaken("another process works on the lane") from exc
+            raise RetryTransaction("another process works on the lane") from exc
 
     def _set(self, lane: Lane, **values: Any) -> None:
         self._connection.execute(update(OUTBOX_LANES).where(*_same(lane)).values(values))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from netfw.errors import NotFound
-from netfw.server.db.database import View
+from netfw.server.db.database import ReadSnapshot
 from netfw.server.plugin.backbone import SERVER, Backbone
 from netfw.server.plugin.serving import ServingAgents
 from netfw.server.plugin.suspicion import Suspicion
@@ -27,7 +27,7 @@ class Abandonment:
         if not dead:
             return ()
 
-        def served(view: View) -> set[UUID]:
+        def served(view: ReadSnapshot) -> set[UUID]:
             return {id for host in dead for id in self._serving.at(view, host)}
 
         return tuple(sorted(self._backbone.read(served)))

@@ -18,8 +18,8 @@ from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
 from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
+from netfw.server.db.agents.heartbeats import AgentHeartbeat
 from netfw.server.db.database import Transaction
-from netfw.server.db.heartbeats import Pulse
 from netfw.server.plugin.backbone import SERVER, Backbone
 from netfw.server.plugin.unit import Unit
 
@@ -69,10 +69,10 @@ class AgentReports:
             within=self.backbone.settings.agent_down_time,
         )
 
-    def _is_news(self, pulse: Pulse | None, heartbeat: Heartbeat, said: str) -> bool:
+    def _is_news(self, pulse: AgentHeartbeat | None, heartbeat: Heartbeat, said: str) -> bool:
         return heartbeat.start or pulse is None or pulse.said != said or self._silent(pulse)
 
-    def _silent(self, pulse: Pulse) -> bool:
+    def _silent(self, pulse: AgentHeartbeat) -> bool:
         return pulse.silence > self.backbone.settings.agent_down_time
 
     def _learn(self, unit: Unit, heartbeat: Heartbeat, said: str) -> bool:

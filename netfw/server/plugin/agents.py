@@ -14,8 +14,8 @@ from netfw.drivers.subscription import Service
 from netfw.errors import InvalidInput, NotSupported
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind
-from netfw.server.db.assignments import AssignmentRows
-from netfw.server.db.heartbeats import Pulse
+from netfw.server.db.agents.assignments import AssignmentRows
+from netfw.server.db.agents.heartbeats import AgentHeartbeat
 from netfw.server.plugin.keeper import Moment, StoredKeeper
 from netfw.server.plugin.settings import Settings
 from netfw.server.plugin.unit import Unit
@@ -104,7 +104,7 @@ class AgentKeeper(StoredKeeper[Agent]):
         return {**rest, "id": tuple(sorted(ids))}
 
     @staticmethod
-    def _pulses(moment: Moment, ids: Sequence[UUID]) -> Mapping[UUID, Pulse]:
+    def _pulses(moment: Moment, ids: Sequence[UUID]) -> Mapping[UUID, AgentHeartbeat]:
         return moment.heartbeats.pulses(ids if len(ids) < MANY else None)
 
 
@@ -120,11 +120,11 @@ def _flag(value: object) -> bool:
     return known
 
 
-def _alive(pulse: Pulse | None, settings: Settings) -> bool:
+def _alive(pulse: AgentHeartbeat | None, settings: Settings) -> bool:
     return pulse is not None and pulse.silence <= settings.agent_down_time
 
 
-def _with_pulse(agent: Agent, pulse: Pulse | None, settings: Settings) -> Agent:
+def _with_pulse(agent: Agent, pulse: AgentHeartbeat | None, settings: Settings) -> Agent:
     if pulse is None:
         return evolve(agent, alive=False)
     return evolve(

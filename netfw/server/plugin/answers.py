@@ -28,8 +28,8 @@ from netfw.model.ids import NetworkId, PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
+from netfw.server.db.allocation.host_macs import HostMacs
 from netfw.server.db.database import Transaction
-from netfw.server.db.host_macs import HostMacs
 from netfw.server.plugin.backbone import SERVER, Backbone
 from netfw.server.plugin.keeper import Moment, StoredKeeper
 from netfw.server.plugin.unit import Unit

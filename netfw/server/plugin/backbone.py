@@ -16,7 +16,7 @@ from netfw.drivers.reports import Report
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.agent import Agent
 from netfw.model.resource import Ref
-from netfw.server.db.database import Database, Transaction, View
+from netfw.server.db.database import Database, ReadSnapshot, Transaction
 from netfw.server.plugin.keeper import Keeper
 from netfw.server.plugin.settings import Settings
 from netfw.server.plugin.unit import Unit
@@ -106,7 +106,7 @@ class Backbone:
             then()
         return result
 
-    def read(self, work: Callable[[View], T]) -> T:
+    def read(self, work: Callable[[ReadSnapshot], T]) -> T:
         """Do *work*, which sees one moment."""
         return self.database.read(work)
 

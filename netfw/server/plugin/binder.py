@@ -20,7 +20,7 @@ from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, ref
 from netfw.model.segment import Provider, Segment
-from netfw.server.db.hosts import Heard, agents_on
+from netfw.server.db.agents.by_host import AgentWithAge, agents_on
 from netfw.server.plugin.binding import bind
 from netfw.server.plugin.mechanisms import Mechanisms
 from netfw.server.plugin.segment_types import SegmentTypes
@@ -191,7 +191,7 @@ def _fits(provider: Provider, wants: Provider) -> bool:
     )
 
 
-def _agent(heard: Heard, longest: float) -> Agent:
+def _agent(heard: AgentWithAge, longest: float) -> Agent:
     alive = heard.silence is not None and heard.silence <= longest
     when = None if heard.at is None else datetime.fromtimestamp(heard.at, UTC)
     return evolve(heard.agent, alive=alive, heartbeat_at=when)

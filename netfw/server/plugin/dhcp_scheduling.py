@@ -16,8 +16,8 @@ from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref
 from netfw.model.subnet import Subnet
-from netfw.server.db.assignments import AssignmentRows
-from netfw.server.db.database import View
+from netfw.server.db.agents.assignments import AssignmentRows
+from netfw.server.db.database import ReadSnapshot
 from netfw.server.plugin.abandonment import Abandonment, changed
 from netfw.server.plugin.agents import DHCP_AGENT
 from netfw.server.plugin.backbone import Backbone
@@ -111,7 +111,7 @@ class DhcpScheduler:
         wanted = self.backbone.settings.allow_automatic_dhcp_failover
         return self.abandonment.found() if wanted else ()
 
-    def _withdrawn_from(self, view: View) -> tuple[UUID, ...]:
+    def _withdrawn_from(self, view: ReadSnapshot) -> tuple[UUID, ...]:
         """The networks of agents that are switched off."""
         off = sorted(self.serving.switched_off(view))
         return tuple(id for host in off for id in self.serving.at(view, host))

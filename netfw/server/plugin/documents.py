@@ -12,7 +12,7 @@ from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import ConfigError, NotFound, Outdated
-from netfw.server.db.documents import COLUMNS, Documents
+from netfw.server.db.resources.vendor_resources import COLUMNS, VendorResources
 from netfw.server.plugin.backbone import Backbone
 from netfw.server.plugin.keeper import Keeper, Moment
 from netfw.server.plugin.keeping import KeepingPlugin
@@ -116,8 +116,8 @@ class DocumentKeeper(Keeper):
         for project, count in Counter(str(body["project_id"]) for body in bodies).items():
             unit.tx.quotas.use(project, self.name, each * count, limit)
 
-    def _in(self, moment: Moment) -> Documents:
-        return Documents(moment.connection, self.name)
+    def _in(self, moment: Moment) -> VendorResources:
+        return VendorResources(moment.connection, self.name)
 
 
 class DocumentsPlugin(KeepingPlugin, ServicePlugin):

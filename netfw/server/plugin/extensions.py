@@ -18,7 +18,7 @@ from netfw.errors import ConfigError, InvalidInput
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
 from netfw.model.wire import CODECS, Json
-from netfw.server.db.kinds import stored
+from netfw.server.db.schema.resource_tables import stored
 from netfw.server.plugin.unit import Unit
 
 LOG = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from netfw.drivers.reports import Report, StatusReport
 from netfw.drivers.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
-from netfw.server.db.resources import Row
+from netfw.server.db.resources.rows import Row
 from netfw.server.plugin.backbone import SERVER, Backbone
 from netfw.server.plugin.unit import Unit
 from netfw.state.dependencies import Assignment

@@ -14,8 +14,8 @@ from uuid import UUID
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import NotFound, NotSupported, Outdated
 from netfw.model.resource import Kind, Resource
-from netfw.server.db.database import Transaction, View
-from netfw.server.db.resources import Row
+from netfw.server.db.database import ReadSnapshot, Transaction
+from netfw.server.db.resources.rows import Row
 from netfw.server.plugin.tags import TAG_ACTIONS, retagged
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Resource)
 
-Moment = View | Transaction
+Moment = ReadSnapshot | Transaction
 """Where rows are read: one moment of the database, or the transaction of a request."""
 Act = Callable[["Unit", R, Body], Body]
 """A member action on a resource that was found and locked."""

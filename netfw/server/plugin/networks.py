@@ -16,7 +16,7 @@ from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.text_validation import counted
 from netfw.model.wire import Json, parse, render
-from netfw.server.db.resources import Row
+from netfw.server.db.resources.rows import Row
 from netfw.server.plugin.agents import DHCP_AGENT
 from netfw.server.plugin.extensions import Extensions
 from netfw.server.plugin.keeper import Moment, StoredKeeper

@@ -19,7 +19,7 @@ from netfw.model.port import FixedIp, IpAllocation, Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.wire import parse, render
 from netfw.model.wire.common import DHCP_OPTION, FIXED_IP
-from netfw.server.db.failure import Duplicate, Overtaken
+from netfw.server.db.engine.errors import Duplicate, RetryTransaction
 from netfw.server.plugin.addressing import (
     Applicant,
     Taking,
@@ -86,7 +86,7 @@ class PortKeeper(StoredKeeper[Port]):
         try:
             return unit.insert(*ports)
         except Duplicate as exc:  # addresses are ours, and given MACs were looked up
-            raise Overtaken(f"a MAC or an address was taken meanwhile: {exc}") from exc
+            raise RetryTransaction(f"a MAC or an address was taken meanwhile: {exc}") from exc
 
     def _draft(self, body: Body, mac: Mac, fixed_ips: Sequence[FixedIp]) -> Port:
         """The port without its filters, and not bound yet."""
@@ -135,7 +135,7 @@ class PortKeeper(StoredKeeper[Port]):
         try:
             return unit.update(before, port)
         except Duplicate as exc:
-            raise Overtaken(f"a MAC or an address was taken meanwhile: {exc}") from exc
+            raise RetryTransaction(f"a MAC or an address was taken meanwhile: {exc}") from exc
 
     def _simply_changed(self, unit: Unit, before: Port, body: Body) -> Port:
         """*before* with what needs no other rows, and as yet without filters."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, NotFound, nearest
-from netfw.server.db.quotas import UNLIMITED, Usage
+from netfw.server.db.allocation.quotas import UNLIMITED, Usage
 from netfw.server.plugin.keeper import Keeper, Moment
 from netfw.server.plugin.listing import chosen
 from netfw.server.plugin.unit import Unit

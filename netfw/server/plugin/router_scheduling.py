@@ -16,8 +16,8 @@ from netfw.model.ids import RouterId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
-from netfw.server.db.assignments import AssignmentRows
-from netfw.server.db.database import View
+from netfw.server.db.agents.assignments import AssignmentRows
+from netfw.server.db.database import ReadSnapshot
 from netfw.server.plugin.abandonment import Abandonment, changed
 from netfw.server.plugin.agents import L3_AGENT
 from netfw.server.plugin.backbone import Backbone
@@ -105,7 +105,7 @@ class RouterScheduler:
             return ()
         return self.schedule(unit, router)
 
-    def _waiting(self, view: View) -> tuple[UUID, ...]:
+    def _waiting(self, view: ReadSnapshot) -> tuple[UUID, ...]:
         """The routers that lead somewhere, and have fewer agents than they could."""
         rows = view.resources.find(Kind.ROUTER, Query())
         served = AssignmentRows(view.connection).at(Service.L3)
@@ -123,7 +123,7 @@ class RouterScheduler:
         return tuple(sorted(self._leading(view, lacking)))
 
     @staticmethod
-    def _leading(view: View, ids: list[UUID]) -> set[UUID]:
+    def _leading(view: ReadSnapshot, ids: list[UUID]) -> set[UUID]:
         """Those of *ids* that lead somewhere."""
         found: set[UUID] = set()
         if not ids:

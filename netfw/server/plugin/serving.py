@@ -12,7 +12,7 @@ from netfw.drivers.query import Query
 from netfw.drivers.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind, Ref
-from netfw.server.db.assignments import AssignmentRows
+from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.plugin.agents import SERVICES, agents
 from netfw.server.plugin.keeper import Moment
 from netfw.server.plugin.scheduling import Candidate, candidates, choose

@@ -21,8 +21,8 @@ from netfw.model.common_fields import Status
 from netfw.model.ids import PortId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
-from netfw.server.db.hosts import agents_on
-from netfw.server.db.resources import Row
+from netfw.server.db.agents.by_host import agents_on
+from netfw.server.db.resources.rows import Row
 from netfw.server.plugin.agents import DHCP_AGENT
 from netfw.server.plugin.backbone import SERVER, Backbone
 from netfw.server.plugin.port_rules import is_trusted

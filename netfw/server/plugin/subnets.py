@@ -18,7 +18,7 @@ from netfw.model.resource import Kind
 from netfw.model.subnet import Subnet
 from netfw.model.text_validation import counted
 from netfw.model.wire import parse, render
-from netfw.server.db.resources import Row
+from netfw.server.db.resources.rows import Row
 from netfw.server.plugin.addressing import ROUTER_OWNERS
 from netfw.server.plugin.extensions import Extensions
 from netfw.server.plugin.keeper import Moment, StoredKeeper

@@ -19,8 +19,8 @@ from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
 from netfw.model.wire import render
+from netfw.server.db.allocation.quotas import UNLIMITED
 from netfw.server.db.database import Transaction
-from netfw.server.db.quotas import UNLIMITED
 
 if TYPE_CHECKING:
     from netfw.server.plugin.backbone import Backbone

@@ -13,9 +13,9 @@ from netfw.drivers.change import Change
 from netfw.model.ids import PortId
 from netfw.model.resource import Kind, Ref
 from netfw.model.subnet import Subnet
-from netfw.server.db.assignments import AssignmentRows
-from netfw.server.db.database import View
-from netfw.server.db.statuses import waiting_ports
+from netfw.server.db.agents.assignments import AssignmentRows
+from netfw.server.db.agents.status_reports import waiting_ports
+from netfw.server.db.database import ReadSnapshot
 from netfw.server.plugin.abandonment import changed
 from netfw.server.plugin.dhcp_scheduling import DhcpScheduler
 from netfw.server.plugin.statuses import PortStatuses
@@ -52,7 +52,7 @@ class WaitingPorts:
         waiting = self.dhcp.backbone.read(lambda view: waiting_ports(view.connection, lost))
         return sum(map(self._mended, sorted(waiting)))
 
-    def _left(self, view: View) -> set[UUID]:
+    def _left(self, view: ReadSnapshot) -> set[UUID]:
         """The networks that nobody serves, and those of agents that were switched off."""
         serving = self.dhcp.serving
         nobody = AssignmentRows(view.connection).unserved(1)

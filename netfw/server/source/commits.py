@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from netfw.drivers.state_source import Cursor
 from netfw.errors import BackendError, Conflict
-from netfw.server.db import Database, Transaction, View
-from netfw.server.db.journal import Retention
+from netfw.server.db import Database, ReadSnapshot, Transaction
+from netfw.server.db.journal.journal import Retention
 
 LOG = logging.getLogger(__name__)
 
@@ -152,7 +152,7 @@ class CommitWatch:
         return transaction.journal.forget(self._retention)
 
 
-def _news(view: View, seen: Cursor | None) -> tuple[Cursor, frozenset[str] | None]:
+def _news(view: ReadSnapshot, seen: Cursor | None) -> tuple[Cursor, frozenset[str] | None]:
     head = view.journal.head()
     if seen is None or head.epoch != seen.epoch or not head.oldest <= seen.seq <= head.seq:
         return head.cursor, None

@@ -16,8 +16,8 @@ from netfw.drivers.subscription import Subscription
 from netfw.errors import ConfigError
 from netfw.model.resource import Ref
 from netfw.server.db import Database
-from netfw.server.db.resources import value
-from netfw.server.db.topics import readers, source
+from netfw.server.db.journal.topics import readers, source
+from netfw.server.db.resources.rows import value
 from netfw.server.source import reading
 from netfw.server.source.commits import CommitWatch
 from netfw.state.dependencies import AgentRoot

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 
 from netfw.drivers.state_source import Cursor
 from netfw.model.resource import Ref
-from netfw.server.db import View
-from netfw.server.db.delivery import Following
-from netfw.server.db.resources import value
-from netfw.server.db.topics import topics
+from netfw.server.db import ReadSnapshot
+from netfw.server.db.journal.topics import topics
+from netfw.server.db.resources.rows import value
+from netfw.server.db.subscriptions.topic_contents import TopicSubscription
 from netfw.state.rpc.protocols import EncodedDelta, position
 
 
-def part(view: View, readers: Sequence[str], after: Ref | None, size: int) -> EncodedDelta:
+def part(view: ReadSnapshot, readers: Sequence[str], after: Ref | None, size: int) -> EncodedDelta:
     """So many of the resources that concern *readers*, in order, behind *after*."""
     cursor = view.journal.cursor()
     followed = [each.topic for each in view.topics.of(readers) if each.ended is None]
@@ -28,7 +28,7 @@ def part(view: View, readers: Sequence[str], after: Ref | None, size: int) -> En
     return EncodedDelta(put=put, cursor=cursor, more=len(concerning) > size)
 
 
-def changes(view: View, readers: Sequence[str], since: Cursor, size: int) -> EncodedDelta:
+def changes(view: ReadSnapshot, readers: Sequence[str], since: Cursor, size: int) -> EncodedDelta:
     """What changed for *readers*: whole commits, about so many entries of the journal.
 
     :raises CursorLost: the journal can not tell.
@@ -59,11 +59,11 @@ def changes(view: View, readers: Sequence[str], since: Cursor, size: int) -> Enc
     )
 
 
-def _began(followed: Iterable[Following], after: int, until: int) -> list[str]:
+def _began(followed: Iterable[TopicSubscription], after: int, until: int) -> list[str]:
     """Topics that are followed since then: all that they bring came, however old it is."""
     return [each.topic for each in followed if each.ended is None and after < each.since <= until]
 
 
-def _ended(followed: Iterable[Following], after: int, until: int) -> list[str]:
+def _ended(followed: Iterable[TopicSubscription], after: int, until: int) -> list[str]:
     """Topics that ended: what they brought perhaps goes."""
     return [each.topic for each in followed if after < (each.ended or 0) <= until]

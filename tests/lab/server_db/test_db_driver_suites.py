@@ -20,10 +20,10 @@ from netfw.model.ids import SubnetId
 from netfw.model.segment import NetworkType, Provider
 from netfw.model.subnet import Subnet
 from netfw.server.db import Database, Limits, Transaction
-from netfw.server.db.addresses import Addresses
-from netfw.server.db.allocations import Allocations
-from netfw.server.db.failure import FAILURES, Overtaken, Trouble, trouble
-from netfw.server.db.schema import FREE, OFFERS, POOLS
+from netfw.server.db.allocation.addresses import Addresses
+from netfw.server.db.allocation.segments import SegmentIdStore
+from netfw.server.db.engine.errors import FAILURES, ErrorKind, RetryTransaction, trouble
+from netfw.server.db.schema.tables import FREE, OFFERS, POOLS
 from netfw.testing.conformance.ipam import IpamDriverConformance
 from netfw.testing.conformance.type_driver import TypeDriverConformance
 
@@ -55,10 +55,10 @@ class Books:
                 yield tx
                 tx.prepare_commit()
                 connection.commit()
-        except Overtaken as exc:
+        except RetryTransaction as exc:
             raise Conflict(str(exc)) from exc
         except FAILURES as exc:
-            if trouble(exc) not in (Trouble.AGAIN, Trouble.AWAY):
+            if trouble(exc) not in (ErrorKind.AGAIN, ErrorKind.AWAY):
                 raise
             raise Conflict(str(exc)) from exc
         finally:
@@ -86,7 +86,7 @@ class SegmentBooks(Books):
             tx.allocations.define(driver.network_type(), driver.ranges())
 
     @contextmanager
-    def transaction(self) -> Iterator[Allocations]:
+    def transaction(self) -> Iterator[SegmentIdStore]:
         with self.opened() as tx:
             yield tx.allocations
 

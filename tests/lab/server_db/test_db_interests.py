@@ -27,8 +27,8 @@ from netfw.model import (
     SecurityGroupRuleId,
 )
 from netfw.model.resource import Kind, Ref, Resource, ref
-from netfw.server.db import Database, Transaction, View
-from netfw.server.db.topics import readers
+from netfw.server.db import Database, ReadSnapshot, Transaction
+from netfw.server.db.journal.topics import readers
 from netfw.state.dependencies import Assignment, Item, reachable
 from tests.lab.db_samples import group, network, port, subnet, uid
 
@@ -229,7 +229,7 @@ def test_what_is_old_comes_with_the_router_that_is_assigned(database: Database) 
     database.transaction(lambda tx: tx.assignments.add(router))
     names = sorted(readers(Subscription("h3", {Service.L3})))
 
-    def look(view: View) -> set[Ref]:
+    def look(view: ReadSnapshot) -> set[Ref]:
         return set(view.topics.under(each.topic for each in view.topics.of(names)))
 
     assert database.read(look) == items.keys()

@@ -14,7 +14,7 @@ from netfw.drivers.state_source import Cursor
 from netfw.errors import CursorLost
 from netfw.model.resource import Kind, Ref, ref
 from netfw.server.db import Database, Transaction
-from netfw.server.db.journal import Journal, Retention
+from netfw.server.db.journal.journal import Journal, Retention
 from tests.lab.db_samples import group, network, port, store, subnet, uid
 from tests.lab.db_worker import make_ports
 

@@ -15,7 +15,7 @@ from netfw.errors import InvalidInput, NotFound
 from netfw.model import Binding, JsonDocument, NetworkType, Provider, Segment, SegmentId, Status
 from netfw.model.resource import Kind
 from netfw.server.db import Database, Transaction
-from netfw.server.db.selection import selection
+from netfw.server.db.resources.query_builder import selection
 from tests.lab.db_samples import group, network, port, store, subnet, uid
 
 FILTERS = {

@@ -12,19 +12,19 @@ from sqlalchemy import func, select
 from netfw.drivers.type_driver import Pool, Range
 from netfw.model import AllocationPool, NetworkType
 from netfw.server.db import Database, Transaction
-from netfw.server.db.ranges import Ranges
-from netfw.server.db.schema import FREE
-from netfw.server.db.spans import Span
+from netfw.server.db.allocation.free_ranges import Ranges
+from netfw.server.db.allocation.intervals import Interval
+from netfw.server.db.schema.tables import FREE
 from tests.lab.db_samples import network, store, subnet
 
 
 def wander(tx: Transaction, seed: int) -> None:
     """Random steps on a pool, and on a set that says what should come of them."""
     chance, ranges = random.Random(seed), Ranges(tx.connection)
-    offers = [Span(3, 9), Span(14, 20)]
+    offers = [Interval(3, 9), Interval(14, 20)]
     offered = {*range(3, 10), *range(14, 21)}
     taken: set[int] = set()
-    ranges.define("x", Span(0, 24), offers)
+    ranges.define("x", Interval(0, 24), offers)
     for _ in range(60):
         number = chance.randrange(25)
         step = chance.choice(["take", "take", "any", "any", "back", "back", "define"])
@@ -41,9 +41,9 @@ def wander(tx: Transaction, seed: int) -> None:
             taken.discard(number)
         else:
             first = chance.randrange(20)
-            offers = [Span(first, chance.randrange(first, 24))]
+            offers = [Interval(first, chance.randrange(first, 24))]
             offered = set(range(offers[0].first, offers[0].last + 1))
-            ranges.define("x", Span(0, 24), offers)
+            ranges.define("x", Interval(0, 24), offers)
         rows = tx.connection.execute(select(FREE).order_by(FREE.c.first)).all()
         spans = [(int(row.first, 16), int(row.last, 16), bool(row.offered)) for row in rows]
         for one, next in pairwise(spans):

@@ -14,7 +14,7 @@ import pytest
 from netfw.cli.db import main
 from netfw.errors import BackendUnavailable, Conflict
 from netfw.server.db import Database, Limits, Transaction, migration
-from netfw.server.db.quotas import UNLIMITED, Usage
+from netfw.server.db.allocation.quotas import UNLIMITED, Usage
 from tests.lab.database_place import Place, Places
 from tests.lab.db_samples import network, store
 from tests.lab.db_worker import at_once, use_quota

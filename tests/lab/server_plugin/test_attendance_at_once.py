@@ -14,7 +14,7 @@ import pytest
 from netfw.drivers.subscription import Service
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.resource import Kind
-from netfw.server.db.assignments import AssignmentRows
+from netfw.server.db.agents.assignments import AssignmentRows
 from tests.lab.db_worker import CONTEXT, at_once
 from tests.lab.server_plugin.attendance_worker import (
     ask_for_ports,

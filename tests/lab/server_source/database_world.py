@@ -24,10 +24,10 @@ from netfw.model import Agent, FloatingIp, Mac, Network, Port
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.server.db import Database, Transaction
-from netfw.server.db.failure import Overtaken
-from netfw.server.db.journal import Retention
-from netfw.server.db.kinds import PORT_ADDRESSES, PORT_GROUPS, STORED
-from netfw.server.db.schema import ASSIGNMENTS
+from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.journal.journal import Retention
+from netfw.server.db.schema.resource_tables import PORT_ADDRESSES, PORT_GROUPS, STORED
+from netfw.server.db.schema.tables import ASSIGNMENTS
 from netfw.state.agent_requests import dhcp_port
 from netfw.state.dependencies import Assignment, Item
 
@@ -144,7 +144,7 @@ def _put(tx: Transaction, new: Resource) -> None:
         try:
             tx.resources.insert(new)
         except Conflict as exc:
-            raise Overtaken("another thread put the same") from exc
+            raise RetryTransaction("another thread put the same") from exc
     elif evolve(new, revision=old.revision) != old:
         tx.resources.update(old, new)
 

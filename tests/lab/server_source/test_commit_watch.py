@@ -16,8 +16,8 @@ from netfw.errors import CursorLost
 from netfw.model import Binding, Direction, SecurityGroupRule, SecurityGroupRuleId
 from netfw.model.resource import ref
 from netfw.server.db import Database
-from netfw.server.db.journal import Head, Journal, Retention
-from netfw.server.db.topics import readers
+from netfw.server.db.journal.journal import Head, Journal, Retention
+from netfw.server.db.journal.topics import readers
 from netfw.server.source import CommitWatch, DatabaseSource
 from netfw.state.dependencies import AgentRoot, reachable
 from tests.lab.database_place import Places

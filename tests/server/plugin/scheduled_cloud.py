@@ -10,7 +10,7 @@ from netfw.model.ids import RouterId
 from netfw.model.resource import Kind
 from netfw.model.router import Router
 from netfw.server.db import Database
-from netfw.server.db.assignments import AssignmentRows
+from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.plugin.assembly import Drivers, assemble
 from netfw.server.plugin.keeper import StoredKeeper
 from netfw.server.plugin.ml2 import Ml2Plugin

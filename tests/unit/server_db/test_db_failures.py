@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, Program
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from netfw.errors import BackendBroken, BackendUnavailable
-from netfw.server.db.failure import Trouble, translated, trouble
+from netfw.server.db.engine.errors import ErrorKind, translated, trouble
 
 
 def sqlite(code: int, text: str) -> sqlite3.OperationalError:
@@ -25,59 +25,62 @@ def wrapped(original: Exception, kind: type[DBAPIError] = OperationalError) -> D
 
 
 ERRORS = {
-    "SQLite busy": (wrapped(sqlite(sqlite3.SQLITE_BUSY, "locked")), Trouble.AGAIN),
+    "SQLite busy": (wrapped(sqlite(sqlite3.SQLITE_BUSY, "locked")), ErrorKind.AGAIN),
     "SQLite busy, old snapshot": (
         wrapped(sqlite(sqlite3.SQLITE_BUSY_SNAPSHOT, "x")),
-        Trouble.AGAIN,
+        ErrorKind.AGAIN,
     ),
-    "SQLite busy, while connecting": (sqlite(sqlite3.SQLITE_BUSY, "locked"), Trouble.AGAIN),
-    "SQLite no such file": (wrapped(sqlite(sqlite3.SQLITE_CANTOPEN, "x")), Trouble.AWAY),
-    "SQLite disk full": (wrapped(sqlite(sqlite3.SQLITE_FULL, "x")), Trouble.AWAY),
+    "SQLite busy, while connecting": (sqlite(sqlite3.SQLITE_BUSY, "locked"), ErrorKind.AGAIN),
+    "SQLite no such file": (wrapped(sqlite(sqlite3.SQLITE_CANTOPEN, "x")), ErrorKind.AWAY),
+    "SQLite disk full": (wrapped(sqlite(sqlite3.SQLITE_FULL, "x")), ErrorKind.AWAY),
     "SQLite unique": (
         wrapped(sqlite3.IntegrityError("UNIQUE constraint failed: a.b"), IntegrityError),
-        Trouble.DUPLICATE,
+        ErrorKind.DUPLICATE,
     ),
     "SQLite reference": (
         wrapped(sqlite3.IntegrityError("FOREIGN KEY constraint failed"), IntegrityError),
-        Trouble.REFERENCE,
+        ErrorKind.REFERENCE,
     ),
-    "PostgreSQL deadlock": (wrapped(psycopg.errors.DeadlockDetected()), Trouble.AGAIN),
-    "PostgreSQL serialization": (wrapped(psycopg.errors.SerializationFailure()), Trouble.AGAIN),
-    "PostgreSQL lock timeout": (wrapped(psycopg.errors.LockNotAvailable()), Trouble.AGAIN),
-    "PostgreSQL shutting down": (wrapped(psycopg.errors.AdminShutdown()), Trouble.AWAY),
-    "PostgreSQL too many": (wrapped(psycopg.errors.TooManyConnections()), Trouble.AWAY),
-    "PostgreSQL refuses to connect": (wrapped(psycopg.OperationalError("refused")), Trouble.AWAY),
+    "PostgreSQL deadlock": (wrapped(psycopg.errors.DeadlockDetected()), ErrorKind.AGAIN),
+    "PostgreSQL serialization": (wrapped(psycopg.errors.SerializationFailure()), ErrorKind.AGAIN),
+    "PostgreSQL lock timeout": (wrapped(psycopg.errors.LockNotAvailable()), ErrorKind.AGAIN),
+    "PostgreSQL shutting down": (wrapped(psycopg.errors.AdminShutdown()), ErrorKind.AWAY),
+    "PostgreSQL too many": (wrapped(psycopg.errors.TooManyConnections()), ErrorKind.AWAY),
+    "PostgreSQL refuses to connect": (wrapped(psycopg.OperationalError("refused")), ErrorKind.AWAY),
     "PostgreSQL unique": (
         wrapped(psycopg.errors.UniqueViolation(), IntegrityError),
-        Trouble.DUPLICATE,
+        ErrorKind.DUPLICATE,
     ),
     "PostgreSQL reference": (
         wrapped(psycopg.errors.ForeignKeyViolation(), IntegrityError),
-        Trouble.REFERENCE,
+        ErrorKind.REFERENCE,
     ),
-    "PostgreSQL syntax": (wrapped(psycopg.errors.SyntaxError(), ProgrammingError), Trouble.BROKEN),
-    "MariaDB deadlock": (wrapped(pymysql.OperationalError(1213, "x")), Trouble.AGAIN),
-    "MariaDB lock timeout": (wrapped(pymysql.OperationalError(1205, "x")), Trouble.AGAIN),
-    "MariaDB lost": (wrapped(pymysql.OperationalError(2013, "x")), Trouble.AWAY),
-    "MariaDB refuses to connect": (wrapped(pymysql.OperationalError(2003, "x")), Trouble.AWAY),
+    "PostgreSQL syntax": (
+        wrapped(psycopg.errors.SyntaxError(), ProgrammingError),
+        ErrorKind.BROKEN,
+    ),
+    "MariaDB deadlock": (wrapped(pymysql.OperationalError(1213, "x")), ErrorKind.AGAIN),
+    "MariaDB lock timeout": (wrapped(pymysql.OperationalError(1205, "x")), ErrorKind.AGAIN),
+    "MariaDB lost": (wrapped(pymysql.OperationalError(2013, "x")), ErrorKind.AWAY),
+    "MariaDB refuses to connect": (wrapped(pymysql.OperationalError(2003, "x")), ErrorKind.AWAY),
     "MariaDB unique": (
         wrapped(pymysql.IntegrityError(1062, "x"), IntegrityError),
-        Trouble.DUPLICATE,
+        ErrorKind.DUPLICATE,
     ),
     "MariaDB reference": (
         wrapped(pymysql.IntegrityError(1452, "x"), IntegrityError),
-        Trouble.REFERENCE,
+        ErrorKind.REFERENCE,
     ),
     "MariaDB syntax": (
         wrapped(pymysql.ProgrammingError(1064, "x"), ProgrammingError),
-        Trouble.BROKEN,
+        ErrorKind.BROKEN,
     ),
-    "no connection is free": (PoolTimeout(), Trouble.AWAY),
+    "no connection is free": (PoolTimeout(), ErrorKind.AWAY),
 }
 
 
 @pytest.mark.parametrize(("error", "meaning"), ERRORS.values(), ids=ERRORS.keys())
-def test_an_error_is_known_by_its_code(error: DBAPIError, meaning: Trouble) -> None:
+def test_an_error_is_known_by_its_code(error: DBAPIError, meaning: ErrorKind) -> None:
     assert trouble(error) is meaning
 
 

@@ -7,20 +7,20 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.server.db.spans import Free, Span, divided, joined, without
+from netfw.server.db.allocation.intervals import Free, Interval, divided, joined, without
 
 SPANS = st.lists(
-    st.tuples(st.integers(0, 40), st.integers(0, 6)).map(lambda p: Span(p[0], p[0] + p[1])),
+    st.tuples(st.integers(0, 40), st.integers(0, 6)).map(lambda p: Interval(p[0], p[0] + p[1])),
     max_size=6,
 )
 
 
-def numbers(spans: list[Span]) -> set[int]:
+def numbers(spans: list[Interval]) -> set[int]:
     return {number for span in spans for number in range(span.first, span.last + 1)}
 
 
 @given(SPANS)
-def test_joined_spans_are_the_same_numbers_and_do_not_touch(spans: list[Span]) -> None:
+def test_joined_spans_are_the_same_numbers_and_do_not_touch(spans: list[Interval]) -> None:
     result = list(joined(spans))
     assert numbers(result) == numbers(spans)
     assert all(one.last + 1 < two.first for one, two in pairwise(result))
@@ -28,7 +28,7 @@ def test_joined_spans_are_the_same_numbers_and_do_not_touch(spans: list[Span]) -
 
 @given(SPANS, SPANS)
 def test_what_is_divided_by_offers_is_offered_exactly_there(
-    spans: list[Span], offers: list[Span]
+    spans: list[Interval], offers: list[Interval]
 ) -> None:
     result = divided(spans, offers)
     assert numbers([each.span for each in result]) == numbers(spans)
@@ -41,7 +41,7 @@ def test_what_is_divided_by_offers_is_offered_exactly_there(
 def test_taking_a_number_leaves_all_others(
     first: int, more: int, offered: bool, data: st.DataObject
 ) -> None:
-    free = Free(Span(first, first + more), offered)
+    free = Free(Interval(first, first + more), offered)
     number = data.draw(st.integers(first, first + more))
     left = without(free, number)
     assert numbers([each.span for each in left]) == numbers([free.span]) - {number}

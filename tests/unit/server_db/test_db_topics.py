@@ -31,7 +31,7 @@ from netfw.model import (
     Trunk,
 )
 from netfw.model.resource import Kind, Ref, ref
-from netfw.server.db.topics import readers, topic, topics
+from netfw.server.db.journal.topics import readers, topic, topics
 from netfw.state.dependencies import (
     DELIVERED,
     Assignment,

@@ -8,7 +8,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 from alembic import op
 
-from netfw.server.db.columns import TABLE_OPTIONS, document, number, text, word
+from netfw.server.db.schema.columns import TABLE_OPTIONS, document, number, text, word
 
 revision = "0001"
 down_revision = None

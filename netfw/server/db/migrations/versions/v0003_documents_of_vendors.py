@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from netfw.server.db.columns import TABLE_OPTIONS, document, number, text, word
+from netfw.server.db.schema.columns import TABLE_OPTIONS, document, number, text, word
 
 revision = "0003"
 down_revision = "0002"

@@ -16,17 +16,17 @@ from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.query import Query
 from netfw.model.resource import Kind, Resource
-from netfw.server.db.failure import Overtaken
-from netfw.server.db.prepared import Prepared
-from netfw.server.db.resources import AT_ONCE, Rows
-from netfw.server.db.schema import INTERESTS
-from netfw.server.db.topics import Said, Way, is_root, said, source
+from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.engine.prepared import Prepared
+from netfw.server.db.journal.topics import TopicEdge, TopicLinks, is_root, source, topic_links
+from netfw.server.db.resources.rows import AT_ONCE, Rows
+from netfw.server.db.schema.tables import INTERESTS
 from netfw.state.dependencies import DISTRIBUTED_OWNER, ResourceRole, Role
 
 Key = tuple[str, str]
 """A reader and a topic."""
 
-THEIRS: Final = Prepared(
+SELECT_SUBSCRIPTIONS_FOR_UPDATE: Final = Prepared(
     select(INTERESTS)
     .where(
         INTERESTS.c.reader.in_(bindparam("readers", expanding=True)),
@@ -34,7 +34,7 @@ THEIRS: Final = Prepared(
     )
     .with_for_update()
 )
-COUNTED: Final = Prepared(
+UPDATE_SUBSCRIPTION: Final = Prepared(
     update(INTERESTS)
     .where(INTERESTS.c.reader == bindparam("of_reader"), INTERESTS.c.topic == bindparam("of_topic"))
     .values(uses=bindparam("new_uses"), since=bindparam("new_since"), ended=bindparam("new_ended"))
@@ -42,7 +42,7 @@ COUNTED: Final = Prepared(
 
 
 @mutable
-class Held:
+class RefCount:
     """A row as it was read, and as it will be."""
 
     uses: int
@@ -52,16 +52,16 @@ class Held:
     former: int
 
 
-class Interests:
+class Subscriptions:
     """The topics of readers, in a transaction: changes are collected, and written at its end."""
 
     def __init__(self, connection: Connection, rows: Rows) -> None:
         self._connection, self._rows = connection, rows
-        self._added: set[Way] = set()
-        self._removed: set[Way] = set()
-        self._held: dict[Key, Held] = {}
+        self._added: set[TopicEdge] = set()
+        self._removed: set[TopicEdge] = set()
+        self._held: dict[Key, RefCount] = {}
 
-    def change(self, before: Said, after: Said) -> None:
+    def change(self, before: TopicLinks, after: TopicLinks) -> None:
         """Have whoever is concerned follow what *after* leads to, instead of *before*."""
         _move(after.ways - before.ways, self._removed, self._added)
         _move(before.ways - after.ways, self._added, self._removed)
@@ -107,32 +107,34 @@ class Interests:
                 new.append(_row("", reader, name) | _count("", held.uses, since, ended))
         self._held.clear()
         if counted:
-            COUNTED.count_many(self._connection, counted)
+            UPDATE_SUBSCRIPTION.count_many(self._connection, counted)
         if new:
             try:
                 self._connection.execute(insert(INTERESTS), new)
             except IntegrityError as exc:
-                raise Overtaken("another transaction has a reader follow the same") from exc
+                raise RetryTransaction("another transaction has a reader follow the same") from exc
 
-    def _enter(self, reader: str, node: str, waiting: set[Way], lingering: set[Way]) -> None:
+    def _enter(
+        self, reader: str, node: str, waiting: set[TopicEdge], lingering: set[TopicEdge]
+    ) -> None:
         held = self._get((reader, node))
         held.uses += 1
         if held.uses == 1:
             for onward in (self._out(node) - waiting) | _from(node, lingering):
                 self._enter(reader, onward.node, waiting, lingering)
 
-    def _leave(self, reader: str, node: str, lingering: set[Way]) -> None:
+    def _leave(self, reader: str, node: str, lingering: set[TopicEdge]) -> None:
         held = self._get((reader, node))
         held.uses -= 1
         if held.uses == 0:
             for onward in self._out(node) | _from(node, lingering):
                 self._leave(reader, onward.node, lingering)
 
-    def _out(self, node: str) -> set[Way]:
+    def _out(self, node: str) -> set[TopicEdge]:
         """The ways that lead on from *node*, as what is stored now says them."""
         found = source(node)
         items = self._contributors(found) if isinstance(found, ResourceRole) else ()
-        return {way for item in items for way in _from(node, said(item).ways)}
+        return {way for item in items for way in _from(node, topic_links(item).ways)}
 
     def _contributors(self, node: ResourceRole) -> Iterator[Resource]:
         id, find = node.ref.id, self._find
@@ -165,40 +167,40 @@ class Interests:
             sorted(key[0] for key, held in self._held.items() if key[1] == name and held.uses)
         )
 
-    def _load(self, ways: Iterable[Way]) -> None:
+    def _load(self, ways: Iterable[TopicEdge]) -> None:
         """What the readers of roots follow of what the ways lead to, in one statement."""
         direct = [way for way in ways if is_root(way.source)]
         readers = sorted({way.source for way in direct})
         names = sorted({way.node for way in direct})
         for at in range(0, len(names), AT_ONCE):
             values = {"readers": readers, "topics": names[at : at + AT_ONCE]}
-            for row in THEIRS.all(self._connection, values):
+            for row in SELECT_SUBSCRIPTIONS_FOR_UPDATE.all(self._connection, values):
                 self._keep(row)
         for way in direct:
             if (way.source, way.node) not in self._held:
-                self._held[way.source, way.node] = Held(0, 0, None, False, 0)
+                self._held[way.source, way.node] = RefCount(0, 0, None, False, 0)
 
-    def _get(self, key: Key) -> Held:
+    def _get(self, key: Key) -> RefCount:
         if key not in self._held:
             same = INTERESTS.c.reader == key[0], INTERESTS.c.topic == key[1]
             row = self._connection.execute(select(INTERESTS).where(*same).with_for_update()).first()
             if row is None:
-                self._held[key] = Held(0, 0, None, False, 0)
+                self._held[key] = RefCount(0, 0, None, False, 0)
             else:
                 self._keep(row)
         return self._held[key]
 
     def _keep(self, row: Any) -> None:
-        held = Held(row.uses, row.since, row.ended, True, row.uses)
+        held = RefCount(row.uses, row.since, row.ended, True, row.uses)
         self._held.setdefault((row.reader, row.topic), held)
 
 
-def _order(way: Way) -> tuple[str, str]:
+def _order(way: TopicEdge) -> tuple[str, str]:
     """All transactions come to the rows in one order, so that they seldom lock each other out."""
     return way.source, way.node
 
 
-def _move(ways: Iterable[Way], undone: set[Way], done: set[Way]) -> None:
+def _move(ways: Iterable[TopicEdge], undone: set[TopicEdge], done: set[TopicEdge]) -> None:
     """Count *ways* as done, unless that takes back what was done the other way round."""
     for way in ways:
         if way in undone:
@@ -207,7 +209,7 @@ def _move(ways: Iterable[Way], undone: set[Way], done: set[Way]) -> None:
             done.add(way)
 
 
-def _from(node: str, ways: Iterable[Way]) -> set[Way]:
+def _from(node: str, ways: Iterable[TopicEdge]) -> set[TopicEdge]:
     return {way for way in ways if way.source == node}
 
 

@@ -42,7 +42,7 @@ OWN: Final[Mapping[Kind, tuple[Role, ...]]] = MappingProxyType(
 """As what others refer to a resource of that kind, so that it is a topic of its own."""
 
 
-class Way(NamedTuple):
+class TopicEdge(NamedTuple):
     """That *item* leads from one topic to another: whoever follows the first follows the second."""
 
     item: str
@@ -50,15 +50,15 @@ class Way(NamedTuple):
     node: str
 
 
-class Said(NamedTuple):
+class TopicLinks(NamedTuple):
     """What a resource says, or an assignment."""
 
     topics: frozenset[str]
     """Under which a change of it is noted."""
-    ways: frozenset[Way]
+    ways: frozenset[TopicEdge]
 
 
-NOTHING: Final = Said(frozenset(), frozenset())
+NOTHING: Final = TopicLinks(frozenset(), frozenset())
 
 
 def topic(source: Source) -> str:
@@ -73,15 +73,15 @@ def is_root(name: str) -> bool:
     return "@" in name
 
 
-def said(item: Item | None) -> Said:
+def topic_links(item: Item | None) -> TopicLinks:
     """What *item* says; nothing says nothing."""
     if item is None:
         return NOTHING
     found = tuple(each_edge(item))
     if isinstance(item, Assignment):
-        return Said(frozenset(), _ways(str(item), None, found))
+        return TopicLinks(frozenset(), _ways(str(item), None, found))
     itself = ref(item)
-    return Said(frozenset(_topics(itself, found)), _ways(str(itself), itself, found))
+    return TopicLinks(frozenset(_topics(itself, found)), _ways(str(itself), itself, found))
 
 
 def topics(resource: Resource) -> frozenset[str]:
@@ -97,9 +97,9 @@ def _topics(itself: Ref, found: Iterable[Edge]) -> Iterator[str]:
             yield topic(source)
 
 
-def _ways(name: str, itself: Ref | None, found: Sequence[Edge]) -> frozenset[Way]:
+def _ways(name: str, itself: Ref | None, found: Sequence[Edge]) -> frozenset[TopicEdge]:
     return frozenset(
-        Way(name, topic(before), topic(node)) for before, node in _followed(itself, found)
+        TopicEdge(name, topic(before), topic(node)) for before, node in _followed(itself, found)
     )
 
 

@@ -17,10 +17,10 @@ from netfw.drivers.reports import StatusReport
 from netfw.drivers.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
-from netfw.server.db.failure import Overtaken
-from netfw.server.db.kinds import PORTS, stored
-from netfw.server.db.resources import AT_ONCE, Row
-from netfw.server.db.schema import REPORTS
+from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.resources.rows import AT_ONCE, Row
+from netfw.server.db.schema.resource_tables import PORTS, stored
+from netfw.server.db.schema.tables import REPORTS
 
 REASON_LENGTH = 1000
 
@@ -32,7 +32,7 @@ _SAME: Final = (
 OF_RESOURCES: Final = select(REPORTS).where(
     REPORTS.c.resource_id.in_(bindparam("ids", expanding=True))
 )
-AGAIN: Final = (
+UPDATE_REPORT: Final = (
     update(REPORTS)
     .where(*_SAME)
     .values(
@@ -41,9 +41,11 @@ AGAIN: Final = (
         reason=bindparam("new_reason"),
     )
 )
-FIRST: Final = insert(REPORTS)
-GONE: Final = delete(REPORTS).where(REPORTS.c.resource_id.in_(bindparam("ids", expanding=True)))
-GONE_OF: Final = GONE.where(REPORTS.c.service == bindparam("of_service"))
+INSERT_REPORT: Final = insert(REPORTS)
+DELETE_REPORTS: Final = delete(REPORTS).where(
+    REPORTS.c.resource_id.in_(bindparam("ids", expanding=True))
+)
+DELETE_SERVICE_REPORTS: Final = DELETE_REPORTS.where(REPORTS.c.service == bindparam("of_service"))
 
 WIRED: Final = (
     select(PORTS.c.network_id, PORTS.c.id)
@@ -110,21 +112,23 @@ class Statuses:
         ]
         first = [_row(report) for key, report in newest.items() if key not in held]
         if again:
-            self._connection.execute(AGAIN, again)
+            self._connection.execute(UPDATE_REPORT, again)
         if first:
             try:
-                self._connection.execute(FIRST, first)
+                self._connection.execute(INSERT_REPORT, first)
             except IntegrityError as exc:
-                raise Overtaken("another transaction heard of the same") from exc
+                raise RetryTransaction("another transaction heard of the same") from exc
         return len(again) + len(first)
 
     def forget(self, refs: Iterable[Ref], service: Service | None = None) -> None:
         """Forget what was said of resources that are gone, or are somewhere else now."""
         for part in _parts(sorted({str(each.id) for each in refs})):
             if service is None:
-                self._connection.execute(GONE, {"ids": part})
+                self._connection.execute(DELETE_REPORTS, {"ids": part})
             else:
-                self._connection.execute(GONE_OF, {"ids": part, "of_service": service.value})
+                self._connection.execute(
+                    DELETE_SERVICE_REPORTS, {"ids": part, "of_service": service.value}
+                )
 
     def set(self, rows: Mapping[UUID, Row], statuses: Mapping[UUID, Status]) -> None:
         """Write new statuses of resources of one kind, which this transaction locked as *rows*."""

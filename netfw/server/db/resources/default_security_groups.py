@@ -9,9 +9,9 @@ from sqlalchemy import Connection, bindparam, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from netfw.model.ids import SecurityGroupId
-from netfw.server.db.failure import Overtaken
-from netfw.server.db.prepared import Prepared
-from netfw.server.db.schema import DEFAULT_GROUPS
+from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.engine.prepared import Prepared
+from netfw.server.db.schema.tables import DEFAULT_GROUPS
 
 OF_PROJECT: Final = Prepared(
     select(DEFAULT_GROUPS.c.security_group_id).where(
@@ -40,4 +40,4 @@ class DefaultGroups:
         try:
             self._connection.execute(insert(DEFAULT_GROUPS).values(row))
         except IntegrityError as exc:
-            raise Overtaken(f"project {project!r} has a default group already") from exc
+            raise RetryTransaction(f"project {project!r} has a default group already") from exc

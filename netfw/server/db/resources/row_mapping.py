@@ -11,13 +11,13 @@ import orjson
 from sqlalchemy import Table
 
 from netfw.model.resource import Kind
-from netfw.server.db.kinds import COMMON, TAGS, Field, Stored, stored
+from netfw.server.db.schema.resource_tables import COMMON, TAGS, ColumnMapping, TableMapping, stored
 
 Json = Mapping[str, Any]
 
 
 @cache
-def _fields(kind: Kind) -> tuple[tuple[str, Field], ...]:
+def _fields(kind: Kind) -> tuple[tuple[str, ColumnMapping], ...]:
     """The columns of a kind that say its attributes."""
     return tuple((each.column, each) for each in (*COMMON, *stored(kind).fields))
 
@@ -27,7 +27,7 @@ def _names(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in table.columns)
 
 
-def columns(how: Stored, body: Json, extra: Json) -> dict[str, Any]:
+def columns(how: TableMapping, body: Json, extra: Json) -> dict[str, Any]:
     """The row of the resource *body*, with what extension drivers added."""
     values = {name: each.value(body) for name, each in _fields(how.kind)}
     text = orjson.dumps(body).decode()
@@ -39,7 +39,7 @@ def _extra(content: Json) -> str:
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False) if content else "{}"
 
 
-def related(how: Stored, bodies: Iterable[Json]) -> dict[Table, list[dict[str, Any]]]:
+def related(how: TableMapping, bodies: Iterable[Json]) -> dict[Table, list[dict[str, Any]]]:
     """The rows in other tables that *bodies* say."""
     found: dict[Table, list[dict[str, Any]]] = {}
     for body in bodies:
@@ -53,7 +53,7 @@ def related(how: Stored, bodies: Iterable[Json]) -> dict[Table, list[dict[str, A
     return found
 
 
-def unique(how: Stored) -> str:
+def unique(how: TableMapping) -> str:
     """By what a resource is the only one of its kind, in words."""
     uniques = {
         Kind.PORT: "id, MAC address or fixed IP",

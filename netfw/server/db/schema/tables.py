@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import Boolean, Column, ForeignKey, Index, Table, UniqueConstraint
 
-from netfw.server.db.columns import (
+from netfw.server.db.schema.columns import (
     DIGEST_LENGTH,
     NUMBER_LENGTH,
     TABLE_OPTIONS,
@@ -16,7 +16,7 @@ from netfw.server.db.columns import (
     text,
     word,
 )
-from netfw.server.db.kinds import METADATA
+from netfw.server.db.schema.resource_tables import METADATA
 
 POOLS: Final = Table(
     "pools",

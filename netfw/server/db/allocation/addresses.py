@@ -7,10 +7,10 @@ from typing import Final
 from netfw.model.address import IpAddress, IpNetwork
 from netfw.model.ids import SubnetId
 from netfw.model.subnet import Subnet
-from netfw.server.db.ranges import Ranges
-from netfw.server.db.spans import Span
+from netfw.server.db.allocation.free_ranges import Ranges
+from netfw.server.db.allocation.intervals import Interval
 
-EVERYTHING: Final = Span(0, 2**128 - 1)
+EVERYTHING: Final = Interval(0, 2**128 - 1)
 
 
 class Addresses:
@@ -25,8 +25,8 @@ class Addresses:
         To be called when a subnet is made and when its pools change.  Returns whether they do.
         """
         block = subnet.cidr
-        whole = Span(int(block.network_address), int(block.broadcast_address))
-        pools = (Span(int(pool.start), int(pool.end)) for pool in subnet.allocation_pools)
+        whole = Interval(int(block.network_address), int(block.broadcast_address))
+        pools = (Interval(int(pool.start), int(pool.end)) for pool in subnet.allocation_pools)
         return self._ranges.define(_pool(subnet.id), whole, pools)
 
     def drop(self, subnet: SubnetId) -> None:

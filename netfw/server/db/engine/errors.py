@@ -20,7 +20,7 @@ _MISSING = frozenset({"42P01", "3F000", 1146})
 _DUPLICATES = frozenset({"23505", 1062})
 
 
-class Overtaken(NetfwError):
+class RetryTransaction(NetfwError):
     """Another transaction was faster; the whole of this one is tried again."""
 
     retryable = True
@@ -30,7 +30,7 @@ class Duplicate(Conflict):
     """A row of the same key exists."""
 
 
-class Trouble(enum.Enum):
+class ErrorKind(enum.Enum):
     """What to do about an error of the database."""
 
     AGAIN = "another transaction was in the way; try again"
@@ -45,21 +45,21 @@ FAILURES: Final = (DBAPIError, DisconnectionError, PoolTimeout, sqlite3.Error)
 """What the database does; all else that SQLAlchemy raises is a fault of ours."""
 
 
-def trouble(error: Failure) -> Trouble:
+def trouble(error: Failure) -> ErrorKind:
     """What *error* means."""
     if isinstance(error, PoolTimeout | DisconnectionError):
-        return Trouble.AWAY
+        return ErrorKind.AWAY
     original = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(error, DBAPIError) and error.connection_invalidated:
-        return Trouble.AWAY
+        return ErrorKind.AWAY
     code = _code(original)
     if _waits(code, original):
-        return Trouble.AGAIN
+        return ErrorKind.AGAIN
     if _away(code, original):
-        return Trouble.AWAY
+        return ErrorKind.AWAY
     if isinstance(error, IntegrityError):
-        return Trouble.DUPLICATE if _duplicate(code, original) else Trouble.REFERENCE
-    return Trouble.BROKEN
+        return ErrorKind.DUPLICATE if _duplicate(code, original) else ErrorKind.REFERENCE
+    return ErrorKind.BROKEN
 
 
 def translated(error: Failure) -> BackendError:
@@ -68,7 +68,7 @@ def translated(error: Failure) -> BackendError:
     if _code(original) in _MISSING or "no such table" in str(original):
         return BackendBroken("the database lacks a table: run `netfw-db upgrade`, then start again")
     reason = _first_line(original)
-    if trouble(error) in (Trouble.AWAY, Trouble.AGAIN):
+    if trouble(error) in (ErrorKind.AWAY, ErrorKind.AGAIN):
         return BackendUnavailable(f"the database does not answer: {reason}")
     return BackendBroken(f"the database refused: {reason}")
 

@@ -16,7 +16,14 @@ from sqlalchemy.types import TypeEngine
 
 from netfw.errors import NotSupported
 from netfw.model.resource import Kind
-from netfw.server.db.columns import ADDRESS_LENGTH, TABLE_OPTIONS, document, number, text, word
+from netfw.server.db.schema.columns import (
+    ADDRESS_LENGTH,
+    TABLE_OPTIONS,
+    document,
+    number,
+    text,
+    word,
+)
 
 METADATA: Final = MetaData(
     naming_convention={
@@ -29,7 +36,7 @@ METADATA: Final = MetaData(
 
 
 @frozen(kw_only=True)
-class Field:
+class ColumnMapping:
     """An attribute of the API that has a column."""
 
     attribute: str
@@ -73,12 +80,12 @@ class Relation:
 
 
 @frozen(kw_only=True)
-class Stored:
+class TableMapping:
     """How one kind is stored."""
 
     kind: Kind
     table: Table
-    fields: tuple[Field, ...]
+    fields: tuple[ColumnMapping, ...]
     relations: tuple[Relation, ...] = ()
     columns: Mapping[str, Column[Any]] = field(init=False)
     """By the attribute of the API."""
@@ -97,24 +104,24 @@ def _field(
     *path: str,
     refers: str | None = None,
     index: bool = False,
-) -> Field:
+) -> ColumnMapping:
     where = path or (attribute,)
-    return Field(attribute=attribute, path=where, type=type, refers=refers, indexed=index)
+    return ColumnMapping(attribute=attribute, path=where, type=type, refers=refers, indexed=index)
 
 
-def _text(attribute: str, *path: str, index: bool = False) -> Field:
+def _text(attribute: str, *path: str, index: bool = False) -> ColumnMapping:
     return _field(attribute, text(), *path, index=index)
 
 
-def _id(attribute: str, *path: str, refers: str | None = None, index: bool = True) -> Field:
+def _id(attribute: str, *path: str, refers: str | None = None, index: bool = True) -> ColumnMapping:
     return _field(attribute, word(), *path, refers=refers, index=index)
 
 
-def _flag(attribute: str) -> Field:
+def _flag(attribute: str) -> ColumnMapping:
     return _field(attribute, Boolean(create_constraint=False))
 
 
-def _number(attribute: str) -> Field:
+def _number(attribute: str) -> ColumnMapping:
     return _field(attribute, number())
 
 
@@ -128,7 +135,7 @@ COMMON: Final = (
 )
 
 
-def _table(name: str, fields: tuple[Field, ...], *constraints: UniqueConstraint) -> Table:
+def _table(name: str, fields: tuple[ColumnMapping, ...], *constraints: UniqueConstraint) -> Table:
     """Lists are of one project, in the order of ids, unless somebody asks for more."""
     indexed = [each for each in (*COMMON, *fields) if each.indexed]
     return Table(
@@ -270,14 +277,14 @@ def _groups(body: Mapping[str, Any]) -> frozenset[tuple[Any, ...]]:
     return frozenset((group,) for group in body["security_groups"])
 
 
-STORED: Final[Mapping[Kind, Stored]] = MappingProxyType(
+STORED: Final[Mapping[Kind, TableMapping]] = MappingProxyType(
     {
         stored.kind: stored
         for stored in (
-            Stored(kind=Kind.NETWORK, table=_table("networks", _NETWORK), fields=_NETWORK),
-            Stored(kind=Kind.SEGMENT, table=_table("segments", _SEGMENT), fields=_SEGMENT),
-            Stored(kind=Kind.SUBNET, table=_table("subnets", _SUBNET), fields=_SUBNET),
-            Stored(
+            TableMapping(kind=Kind.NETWORK, table=_table("networks", _NETWORK), fields=_NETWORK),
+            TableMapping(kind=Kind.SEGMENT, table=_table("segments", _SEGMENT), fields=_SEGMENT),
+            TableMapping(kind=Kind.SUBNET, table=_table("subnets", _SUBNET), fields=_SUBNET),
+            TableMapping(
                 kind=Kind.PORT,
                 table=PORTS,
                 fields=_PORT,
@@ -286,8 +293,8 @@ STORED: Final[Mapping[Kind, Stored]] = MappingProxyType(
                     Relation(table=PORT_GROUPS, rows=_groups),
                 ),
             ),
-            Stored(kind=Kind.ROUTER, table=_table("routers", _ROUTER), fields=_ROUTER),
-            Stored(
+            TableMapping(kind=Kind.ROUTER, table=_table("routers", _ROUTER), fields=_ROUTER),
+            TableMapping(
                 kind=Kind.FLOATING_IP,
                 table=_table(
                     "floating_ips",
@@ -296,22 +303,22 @@ STORED: Final[Mapping[Kind, Stored]] = MappingProxyType(
                 ),
                 fields=_FLOATING_IP,
             ),
-            Stored(
+            TableMapping(
                 kind=Kind.SECURITY_GROUP,
                 table=_table("security_groups", _SECURITY_GROUP),
                 fields=_SECURITY_GROUP,
             ),
-            Stored(
+            TableMapping(
                 kind=Kind.SECURITY_GROUP_RULE,
                 table=_table("security_group_rules", _SECURITY_GROUP_RULE),
                 fields=_SECURITY_GROUP_RULE,
             ),
-            Stored(
+            TableMapping(
                 kind=Kind.ADDRESS_GROUP,
                 table=_table("address_groups", _ADDRESS_GROUP),
                 fields=_ADDRESS_GROUP,
             ),
-            Stored(
+            TableMapping(
                 kind=Kind.AGENT,
                 table=_table("agents", _AGENT, UniqueConstraint("agent_type", "host")),
                 fields=_AGENT,
@@ -321,7 +328,7 @@ STORED: Final[Mapping[Kind, Stored]] = MappingProxyType(
 )
 
 
-def stored(kind: Kind) -> Stored:
+def stored(kind: Kind) -> TableMapping:
     """How *kind* is stored.
 
     :raises NotSupported: it is not.

@@ -14,12 +14,12 @@ from sqlalchemy.pool import PoolProxiedConnection
 
 from netfw.drivers.state_source import Cursor
 from netfw.errors import BackendBroken, BackendUnavailable
-from netfw.server.db.journal import MISSING
+from netfw.server.db.journal.journal import MISSING
 
 NEWEST: Final = "SELECT epoch, seq FROM journal_head"
 
 
-class Pulse:
+class JournalHeadPoller:
     """The place of the newest commit.  For one thread at a time."""
 
     def __init__(self, engine: Engine) -> None:

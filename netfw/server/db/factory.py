@@ -5,10 +5,10 @@ from __future__ import annotations
 from oslo_config.cfg import ConfigOpts
 
 from netfw.server.db.database import Database
-from netfw.server.db.engine import Limits
-from netfw.server.db.file import make_file
-from netfw.server.db.journal import Retention
-from netfw.server.db.url import default_url
+from netfw.server.db.engine.engines import Limits
+from netfw.server.db.engine.sqlite_file import make_file
+from netfw.server.db.engine.url import default_url
+from netfw.server.db.journal.journal import Retention
 
 
 def configured(conf: ConfigOpts) -> Database:

@@ -8,7 +8,7 @@ from attrs import frozen
 
 
 @frozen
-class Span:
+class Interval:
     """The numbers *first* to *last*."""
 
     first: int
@@ -25,29 +25,29 @@ class Span:
 class Free:
     """A span that is free, and whether it is for whoever wants any."""
 
-    span: Span
+    span: Interval
     offered: bool
 
 
 def without(free: Free, number: int) -> tuple[Free, ...]:
     """What is left of *free* when *number* is taken: none, one or two parts."""
     first, last = free.span.first, free.span.last
-    parts = (Span(first, number - 1), Span(number + 1, last))
+    parts = (Interval(first, number - 1), Interval(number + 1, last))
     return tuple(Free(part, free.offered) for part in parts if part.first <= part.last)
 
 
-def divided(spans: Iterable[Span], offers: Iterable[Span]) -> tuple[Free, ...]:
+def divided(spans: Iterable[Interval], offers: Iterable[Interval]) -> tuple[Free, ...]:
     """*spans*, cut where *offers* begin and end; parts that touch and are alike are one."""
     ordered = tuple(joined(offers))
     return tuple(part for span in joined(spans) for part in _cut(span, ordered))
 
 
-def joined(spans: Iterable[Span]) -> Iterator[Span]:
+def joined(spans: Iterable[Interval]) -> Iterator[Interval]:
     """The same numbers in as few spans as there can be, in order."""
-    current: Span | None = None
+    current: Interval | None = None
     for span in sorted(spans, key=lambda each: each.first):
         if current is not None and span.first <= current.last + 1:
-            current = Span(current.first, max(current.last, span.last))
+            current = Interval(current.first, max(current.last, span.last))
             continue
         if current is not None:
             yield current
@@ -56,15 +56,15 @@ def joined(spans: Iterable[Span]) -> Iterator[Span]:
         yield current
 
 
-def _cut(span: Span, offers: Iterable[Span]) -> Iterator[Free]:
+def _cut(span: Interval, offers: Iterable[Interval]) -> Iterator[Free]:
     at = span.first
     for offer in offers:
         first, last = max(offer.first, at), min(offer.last, span.last)
         if first > last:
             continue
         if at < first:
-            yield Free(Span(at, first - 1), False)
-        yield Free(Span(first, last), True)
+            yield Free(Interval(at, first - 1), False)
+        yield Free(Interval(first, last), True)
         at = last + 1
     if at <= span.last:
-        yield Free(Span(at, span.last), False)
+        yield Free(Interval(at, span.last), False)

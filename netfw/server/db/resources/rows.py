@@ -31,18 +31,18 @@ from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.subnet import Subnet
 from netfw.model.wire import parse, render
-from netfw.server.db.failure import Duplicate, Overtaken, Trouble, trouble
-from netfw.server.db.forms import columns, related, unique
-from netfw.server.db.journal import Journal
-from netfw.server.db.kinds import STORED, TAGS, Stored, stored
-from netfw.server.db.prepared import Prepared
-from netfw.server.db.selection import conditions, selection, sort_columns, visible
-from netfw.server.db.topics import NOTHING, Said, said
+from netfw.server.db.engine.errors import Duplicate, ErrorKind, RetryTransaction, trouble
+from netfw.server.db.engine.prepared import Prepared
+from netfw.server.db.journal.journal import Journal
+from netfw.server.db.journal.topics import NOTHING, TopicLinks, topic_links
+from netfw.server.db.resources.query_builder import conditions, selection, sort_columns, visible
+from netfw.server.db.resources.row_mapping import columns, related, unique
+from netfw.server.db.schema.resource_tables import STORED, TAGS, TableMapping, stored
 
 R = TypeVar("R", bound=Resource)
 
 Json = Mapping[str, Any]
-Noticed = Callable[[Said, Said], None]
+Noticed = Callable[[TopicLinks, TopicLinks], None]
 """Told of every change, with what was said before and what is after."""
 AT_ONCE = 500
 """So many ids in one statement: SQLite and others bound the number of values."""
@@ -272,7 +272,7 @@ class Resources(Rows):
         for each, body in zip(numbered, bodies, strict=True):
             target = ref(each)
             self.written[target] = body
-            now = said(each)
+            now = topic_links(each)
             self._journal.note(target, now.topics)
             self._noticed(NOTHING, now)
         return numbered
@@ -293,10 +293,10 @@ class Resources(Rows):
             del values["extra"]
         change = update(how.table).where(_as_read(how, old)).values(values)
         if self._write(lambda: self._connection.execute(change).rowcount, how) != 1:
-            raise Overtaken(f"{ref(after)} was changed or deleted meanwhile")
+            raise RetryTransaction(f"{ref(after)} was changed or deleted meanwhile")
         self._relate(how, old, new)
         self.written[ref(after)] = new
-        was, now = said(before), said(changed)
+        was, now = topic_links(before), topic_links(changed)
         self._journal.note(ref(after), was.topics | now.topics)
         self._noticed(was, now)
         return changed
@@ -317,14 +317,14 @@ class Resources(Rows):
         except IntegrityError as exc:
             raise Conflict(f"{target} is in use; remove what refers to it first") from exc
         if done != 1:
-            raise Overtaken(f"{target} was changed or deleted meanwhile")
+            raise RetryTransaction(f"{target} was changed or deleted meanwhile")
         if getattr(before, "tags", ()):
             self._connection.execute(delete(TAGS).where(TAGS.c.resource_id == str(target.id)))
-        was = said(before)
+        was = topic_links(before)
         self._journal.note(target, was.topics)
         self._noticed(was, NOTHING)
 
-    def _relate(self, how: Stored, old: Json, new: Json) -> None:
+    def _relate(self, how: TableMapping, old: Json, new: Json) -> None:
         before, after = related(how, [old]), related(how, [new])
         for table in (*(relation.table for relation in how.relations), TAGS):
             former, wanted = before.get(table, []), after.get(table, [])
@@ -335,21 +335,21 @@ class Resources(Rows):
             if fresh := [row for row in wanted if row not in former]:
                 self._insert(table, fresh, how)
 
-    def _insert(self, table: Table, rows: Sequence[Json], how: Stored) -> None:
+    def _insert(self, table: Table, rows: Sequence[Json], how: TableMapping) -> None:
         self._write(lambda: _new(table).count_many(self._connection, rows), how)
 
-    def _write(self, run: Callable[[], int], how: Stored) -> int:
+    def _write(self, run: Callable[[], int], how: TableMapping) -> int:
         try:
             return run()
         except IntegrityError as exc:
-            if trouble(exc) is Trouble.DUPLICATE:
+            if trouble(exc) is ErrorKind.DUPLICATE:
                 what = f"a {how.kind} with the same {unique(how)} exists"
                 raise Duplicate(what) from exc
             what = f"the {how.kind} refers to something that does not exist, or not any more"
             raise Conflict(what) from exc
 
 
-def _as_read(how: Stored, body: Json) -> ColumnElement[bool]:
+def _as_read(how: TableMapping, body: Json) -> ColumnElement[bool]:
     """That a row is still what was read: also its status, which has no revision."""
     columns = how.table.c
     same = and_(columns.id == body["id"], columns.revision_number == body["revision_number"])

@@ -23,8 +23,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from netfw.server.db.failure import Overtaken
-from netfw.server.db.schema import HEARTBEATS
+from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.schema.tables import HEARTBEATS
 
 
 class Now(FunctionElement[int]):
@@ -61,7 +61,7 @@ AS_BEFORE: Final = (
 
 
 @frozen(kw_only=True)
-class Pulse:
+class AgentHeartbeat:
     """What was last heard of an agent; times are those of the database."""
 
     at: datetime
@@ -98,7 +98,7 @@ class Heartbeats:
         try:
             self._connection.execute(insert(HEARTBEATS).values(row))
         except IntegrityError as exc:
-            raise Overtaken("another transaction heard of the agent first") from exc
+            raise RetryTransaction("another transaction heard of the agent first") from exc
 
     def as_before(
         self, agent: UUID, *, said: str, counts: Mapping[str, int], within: float
@@ -125,7 +125,7 @@ class Heartbeats:
         found = self._connection.execute(rows)
         return {UUID(id): _seconds(silence) for id, silence in found}
 
-    def pulses(self, agents: Iterable[UUID] | None = None) -> Mapping[UUID, Pulse]:
+    def pulses(self, agents: Iterable[UUID] | None = None) -> Mapping[UUID, AgentHeartbeat]:
         """What was last heard of each of *agents*, or each there is; never heard: not in it."""
         rows = _chosen(select(HEARTBEATS, (Now() - HEARTBEATS.c.at).label("silence")), agents)
         return {UUID(row.agent_id): _pulse(row) for row in self._connection.execute(rows)}
@@ -137,8 +137,8 @@ def _chosen(rows: Select[Any], agents: Iterable[UUID] | None) -> Select[Any]:
     return rows.where(HEARTBEATS.c.agent_id.in_([str(agent) for agent in agents]))
 
 
-def _pulse(row: Any) -> Pulse:
-    return Pulse(
+def _pulse(row: Any) -> AgentHeartbeat:
+    return AgentHeartbeat(
         at=_moment(row.at),
         silence=_seconds(row.silence),
         started=None if row.started is None else _moment(row.started),

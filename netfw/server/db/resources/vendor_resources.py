@@ -10,15 +10,15 @@ from uuid import UUID
 from sqlalchemy import Connection, delete, insert, select, update
 
 from netfw.errors import NotFound
-from netfw.server.db.failure import Overtaken
-from netfw.server.db.schema import DOCUMENTS
+from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.schema.tables import DOCUMENTS
 
 Json = Mapping[str, Any]
 COLUMNS = frozenset({"id", "project_id", "name", "parent_id"})
 """What the database itself can look for."""
 
 
-class Documents:
+class VendorResources:
     """The resources of one name, in one transaction or moment."""
 
     def __init__(self, connection: Connection, resource: str) -> None:
@@ -68,7 +68,7 @@ class Documents:
         same = DOCUMENTS.c.revision == before["revision_number"]
         change = update(DOCUMENTS).where(*self._key(before["id"]), same).values(_columns(after))
         if self._connection.execute(change).rowcount != 1:
-            raise Overtaken(f"{self._resource} {before['id']} was changed meanwhile")
+            raise RetryTransaction(f"{self._resource} {before['id']} was changed meanwhile")
 
     def delete(self, id: UUID) -> None:
         """Remove one."""

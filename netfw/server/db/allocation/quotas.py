@@ -20,9 +20,9 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from netfw.errors import OverQuota
-from netfw.server.db.failure import Overtaken
-from netfw.server.db.prepared import Prepared
-from netfw.server.db.schema import QUOTAS
+from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.engine.prepared import Prepared
+from netfw.server.db.schema.tables import QUOTAS
 
 UNLIMITED: Final = -1
 
@@ -33,8 +33,10 @@ _FEWER = (
     .where(QUOTAS.c.project_id == bindparam("project"), QUOTAS.c.resource == bindparam("of"))
     .values(used=QUOTAS.c.used + _COUNT)
 )
-FEWER: Final = Prepared(_FEWER)
-MORE: Final = Prepared(_FEWER.where(or_(_LIMIT < 0, QUOTAS.c.used + _COUNT <= _LIMIT)))
+UPDATE_USED: Final = Prepared(_FEWER)
+UPDATE_USED_WITHIN_LIMIT: Final = Prepared(
+    _FEWER.where(or_(_LIMIT < 0, QUOTAS.c.used + _COUNT <= _LIMIT))
+)
 
 
 @frozen
@@ -60,9 +62,9 @@ class Quotas:
         """
         values: dict[str, Any] = {"project": project, "of": resource, "count": count}
         if count > 0:
-            done = MORE.count(self._connection, {**values, "default": default})
+            done = UPDATE_USED_WITHIN_LIMIT.count(self._connection, {**values, "default": default})
         else:
-            done = FEWER.count(self._connection, values)
+            done = UPDATE_USED.count(self._connection, values)
         if done == 1:
             return
         usage = self.of_project(project).get(resource)
@@ -79,9 +81,9 @@ class Quotas:
     def grant(self, project: str, resource: str, count: int) -> None:
         """Count *count* more, whatever is allowed."""
         values = {"project": project, "of": resource, "count": count}
-        if FEWER.count(self._connection, values) == 0:
+        if UPDATE_USED.count(self._connection, values) == 0:
             self._begin(project, resource)
-            FEWER.count(self._connection, values)
+            UPDATE_USED.count(self._connection, values)
 
     def set_limit(self, project: str, resource: str, allowed: int | None) -> None:
         """Allow so many from now on; -1: any number; ``None``: the default."""
@@ -109,7 +111,7 @@ class Quotas:
         try:
             self._connection.execute(insert(QUOTAS).values(row))
         except IntegrityError as exc:
-            raise Overtaken("another transaction began to count the same") from exc
+            raise RetryTransaction("another transaction began to count the same") from exc
 
 
 def _of(project: str, resource: str) -> tuple[ColumnElement[bool], ...]:

@@ -10,11 +10,11 @@ from sqlalchemy import Connection, bindparam, select
 
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind
-from netfw.server.db.heartbeats import Now
-from netfw.server.db.kinds import STORED
-from netfw.server.db.prepared import Prepared
-from netfw.server.db.resources import value
-from netfw.server.db.schema import HEARTBEATS
+from netfw.server.db.agents.heartbeats import Now
+from netfw.server.db.engine.prepared import Prepared
+from netfw.server.db.resources.rows import value
+from netfw.server.db.schema.resource_tables import STORED
+from netfw.server.db.schema.tables import HEARTBEATS
 
 _AGENTS: Final = STORED[Kind.AGENT].table
 ON_HOSTS: Final = Prepared(
@@ -26,7 +26,7 @@ ON_HOSTS: Final = Prepared(
 
 
 @frozen(kw_only=True)
-class Heard:
+class AgentWithAge:
     """An agent as it is stored, and when it was last heard of by the clock of the database."""
 
     agent: Agent
@@ -36,14 +36,14 @@ class Heard:
     """Seconds since then."""
 
 
-def agents_on(connection: Connection, hosts: Iterable[str]) -> dict[str, list[Heard]]:
+def agents_on(connection: Connection, hosts: Iterable[str]) -> dict[str, list[AgentWithAge]]:
     """The agents of each of *hosts*."""
     wanted = sorted(set(hosts))
-    found: dict[str, list[Heard]] = {host: [] for host in wanted}
+    found: dict[str, list[AgentWithAge]] = {host: [] for host in wanted}
     for row in ON_HOSTS.all(connection, {"hosts": wanted}):
         heard = row.at is not None
         found[row.host].append(
-            Heard(
+            AgentWithAge(
                 agent=cast(Agent, value(Kind.AGENT, row.body)),
                 at=row.at / 1000 if heard else None,
                 silence=max(0.0, float(row.ago) / 1000) if heard else None,

@@ -6,8 +6,8 @@ from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from netfw.model.address import Mac
-from netfw.server.db.failure import Overtaken
-from netfw.server.db.schema import HOST_MACS
+from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.schema.tables import HOST_MACS
 
 
 class HostMacs:
@@ -31,4 +31,4 @@ class HostMacs:
         try:
             self._connection.execute(insert(HOST_MACS).values(host=host, mac=str(mac)))
         except IntegrityError as exc:
-            raise Overtaken(f"{mac} is taken, or {host} has a MAC address by now") from exc
+            raise RetryTransaction(f"{mac} is taken, or {host} has a MAC address by now") from exc

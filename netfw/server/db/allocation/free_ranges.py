@@ -13,11 +13,11 @@ from typing import Any, Final
 from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from netfw.server.db.columns import NUMBER_LENGTH
-from netfw.server.db.failure import Overtaken
-from netfw.server.db.prepared import Prepared
-from netfw.server.db.schema import FREE, OFFERS, POOLS
-from netfw.server.db.spans import Free, Span, divided, joined, without
+from netfw.server.db.allocation.intervals import Free, Interval, divided, joined, without
+from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.engine.prepared import Prepared
+from netfw.server.db.schema.columns import NUMBER_LENGTH
+from netfw.server.db.schema.tables import FREE, OFFERS, POOLS
 
 POOL: Final[BindParameter[str]] = bindparam("of_pool")
 NUMBER: Final[BindParameter[str]] = bindparam("number")
@@ -29,13 +29,17 @@ _EXACT = (
     FREE.c.first == bindparam("at_first"),
     FREE.c.last == bindparam("at_last"),
 )
-SOME: Final = Prepared(_ANY.with_for_update(skip_locked=True))
-SOME_IN_USE: Final = Prepared(_ANY.with_for_update())
-SOME_SEEN: Final = Prepared(_ANY)
-EVERY: Final = _RANGES.with_for_update()
-HOLDING: Final = Prepared(_BELOW)
-BEGINNING: Final = Prepared(_RANGES.where(FREE.c.first == NUMBER).with_for_update())
-BEFORE: Final = Prepared(_RANGES.where(FREE.c.last == NUMBER).with_for_update())
+SELECT_FREE_SKIP_LOCKED: Final = Prepared(_ANY.with_for_update(skip_locked=True))
+SELECT_FREE_FOR_UPDATE: Final = Prepared(_ANY.with_for_update())
+SELECT_FREE: Final = Prepared(_ANY)
+SELECT_ALL_FREE_FOR_UPDATE: Final = _RANGES.with_for_update()
+SELECT_FREE_AT_OR_BELOW: Final = Prepared(_BELOW)
+SELECT_FREE_STARTING_AT_FOR_UPDATE: Final = Prepared(
+    _RANGES.where(FREE.c.first == NUMBER).with_for_update()
+)
+SELECT_FREE_ENDING_AT_FOR_UPDATE: Final = Prepared(
+    _RANGES.where(FREE.c.last == NUMBER).with_for_update()
+)
 _BOUNDS = select(POOLS.c.lowest, POOLS.c.highest).where(POOLS.c.pool == POOL)
 BOUNDS: Final = Prepared(_BOUNDS)
 BOUNDS_HELD: Final = Prepared(_BOUNDS.with_for_update())
@@ -61,7 +65,7 @@ class Ranges:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def define(self, pool: str, whole: Span, offers: Iterable[Span]) -> bool:
+    def define(self, pool: str, whole: Interval, offers: Iterable[Interval]) -> bool:
         """Have *pool* be of the numbers *whole*, of which *offers* are for anybody.
 
         What is taken stays taken, within *offers* or not.  Numbers outside of *whole* are gone.
@@ -73,7 +77,7 @@ class Ranges:
             self._create(pool, whole)
             free = [whole]
         else:
-            former = Span(int(known.lowest, 16), int(known.highest, 16))
+            former = Interval(int(known.lowest, 16), int(known.highest, 16))
             if former == whole and self._offers(pool) == wanted:
                 return False
             free = [each.span for each in self._all(pool)]
@@ -102,7 +106,9 @@ class Ranges:
             found = self._holding(pool, number)
             if found is None:
                 return False
-            locked = self._one(BEGINNING, of_pool=pool, number=key(found.span.first))
+            locked = self._one(
+                SELECT_FREE_STARTING_AT_FOR_UPDATE, of_pool=pool, number=key(found.span.first)
+            )
             if locked is None or _free(locked) != found:
                 continue  # somebody took of it meanwhile: look again
             self._replace(pool, found, without(found, number))
@@ -117,7 +123,7 @@ class Ranges:
                 break
             first, last = free.span.first, free.span.last
             number = min(count - len(taken), last - first + 1)  # more than len() can say in IPv6
-            rest = Span(first + number, last)
+            rest = Interval(first + number, last)
             left = (Free(rest, True),) if rest.first <= rest.last else ()
             self._replace(pool, free, left)
             taken += range(first, first + number)
@@ -129,58 +135,65 @@ class Ranges:
         if whole is None or not whole.lowest <= key(number) <= whole.highest:
             return
         offered = self._one(OFFER, of_pool=pool, number=key(number)) is not None
-        left = self._neighbour(BEFORE, pool, number - 1, offered) if number else None
-        right = self._neighbour(BEGINNING, pool, number + 1, offered)
+        left = (
+            self._neighbour(SELECT_FREE_ENDING_AT_FOR_UPDATE, pool, number - 1, offered)
+            if number
+            else None
+        )
+        right = self._neighbour(SELECT_FREE_STARTING_AT_FOR_UPDATE, pool, number + 1, offered)
         if self._holding(pool, number) is not None:
             return
         first = number if left is None else left.span.first
         last = number if right is None else right.span.last
         if right is not None:
             self._delete(pool, right)
-        merged = Free(Span(first, last), offered)
+        merged = Free(Interval(first, last), offered)
         if left is None:
             self._insert(pool, (merged,))
         else:
             self._replace(pool, left, (merged,))
 
-    def _create(self, pool: str, whole: Span) -> None:
+    def _create(self, pool: str, whole: Interval) -> None:
         row = {"pool": pool, "lowest": key(whole.first), "highest": key(whole.last)}
         self._guarded(insert(POOLS).values(row))
 
-    def _forget(self, pool: str, former: Span, whole: Span) -> None:
+    def _forget(self, pool: str, former: Interval, whole: Interval) -> None:
         self._connection.execute(delete(FREE).where(FREE.c.pool == pool))
         self._connection.execute(delete(OFFERS).where(OFFERS.c.pool == pool))
         if former != whole:
             bounds = {"lowest": key(whole.first), "highest": key(whole.last)}
             self._connection.execute(update(POOLS).where(POOLS.c.pool == pool).values(bounds))
 
-    def _write(self, pool: str, free: tuple[Free, ...], offers: tuple[Span, ...]) -> None:
+    def _write(self, pool: str, free: tuple[Free, ...], offers: tuple[Interval, ...]) -> None:
         if offers:
             rows = [{"pool": pool, "first": key(o.first), "last": key(o.last)} for o in offers]
             self._guarded(insert(OFFERS), rows)
         self._insert(pool, free)
 
-    def _offers(self, pool: str) -> tuple[Span, ...]:
+    def _offers(self, pool: str) -> tuple[Interval, ...]:
         rows = self._connection.execute(ALL_OFFERS, {"of_pool": pool})
-        return tuple(Span(int(row.first, 16), int(row.last, 16)) for row in rows)
+        return tuple(Interval(int(row.first, 16), int(row.last, 16)) for row in rows)
 
     def _all(self, pool: str) -> list[Free]:
         """Everything that is free, so that it can be written anew; nobody takes of it meanwhile."""
-        return [_free(row) for row in self._connection.execute(EVERY, {"of_pool": pool})]
+        return [
+            _free(row)
+            for row in self._connection.execute(SELECT_ALL_FREE_FOR_UPDATE, {"of_pool": pool})
+        ]
 
     def _lowest(self, pool: str) -> Free | None:
         """A range that is offered, and ours until the end of the transaction."""
-        row = self._one(SOME, of_pool=pool)
+        row = self._one(SELECT_FREE_SKIP_LOCKED, of_pool=pool)
         while row is None:
             # All are in others' hands: they may leave something, or undo what they did.
-            row = self._one(SOME_IN_USE, of_pool=pool)
-            if row is None and self._one(SOME_SEEN, of_pool=pool) is None:
+            row = self._one(SELECT_FREE_FOR_UPDATE, of_pool=pool)
+            if row is None and self._one(SELECT_FREE, of_pool=pool) is None:
                 return None
         return _free(row)
 
     def _holding(self, pool: str, number: int) -> Free | None:
         """The range that *number* is in, as it is now; not locked."""
-        row = self._one(HOLDING, of_pool=pool, number=key(number))
+        row = self._one(SELECT_FREE_AT_OR_BELOW, of_pool=pool, number=key(number))
         return _free(row) if row is not None and row.last >= key(number) else None
 
     def _neighbour(self, rows: Prepared, pool: str, number: int, offered: bool) -> Free | None:
@@ -198,12 +211,12 @@ class Ranges:
             "new_last": key(new[0].span.last),
         }
         if REPLACE.count(self._connection, values) != 1:
-            raise Overtaken(f"a range of {pool} changed meanwhile")
+            raise RetryTransaction(f"a range of {pool} changed meanwhile")
         self._insert(pool, new[1:])
 
     def _delete(self, pool: str, old: Free) -> None:
         if REMOVE.count(self._connection, _exactly(pool, old)) != 1:
-            raise Overtaken(f"a range of {pool} changed meanwhile")
+            raise RetryTransaction(f"a range of {pool} changed meanwhile")
 
     def _insert(self, pool: str, new: tuple[Free, ...]) -> None:
         if new:
@@ -222,7 +235,7 @@ class Ranges:
         try:
             self._connection.execute(statement, rows)
         except IntegrityError as exc:
-            raise Overtaken("another transaction wrote the same range") from exc
+            raise RetryTransaction("another transaction wrote the same range") from exc
 
     def _one(self, rows: Prepared, **values: str) -> Any:
         return rows.first(self._connection, values)
@@ -237,18 +250,18 @@ def _exactly(pool: str, free: Free) -> dict[str, str]:
 
 
 def _free(row: Any) -> Free:
-    return Free(Span(int(row.first, 16), int(row.last, 16)), bool(row.offered))
+    return Free(Interval(int(row.first, 16), int(row.last, 16)), bool(row.offered))
 
 
-def _outside(whole: Span, former: Span) -> tuple[Span, ...]:
+def _outside(whole: Interval, former: Interval) -> tuple[Interval, ...]:
     """Numbers of *whole* that the pool did not have before."""
     parts = (
-        Span(whole.first, min(whole.last, former.first - 1)),
-        Span(max(whole.first, former.last + 1), whole.last),
+        Interval(whole.first, min(whole.last, former.first - 1)),
+        Interval(max(whole.first, former.last + 1), whole.last),
     )
     return tuple(part for part in parts if part.first <= part.last)
 
 
-def _within(spans: Iterable[Span], whole: Span) -> tuple[Span, ...]:
-    cut = (Span(max(each.first, whole.first), min(each.last, whole.last)) for each in spans)
+def _within(spans: Iterable[Interval], whole: Interval) -> tuple[Interval, ...]:
+    cut = (Interval(max(each.first, whole.first), min(each.last, whole.last)) for each in spans)
     return tuple(each for each in cut if each.first <= each.last)

@@ -11,12 +11,12 @@ from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.subscription import Service
 from netfw.model.resource import Kind, Ref
-from netfw.server.db.failure import Overtaken
-from netfw.server.db.journal import Journal
-from netfw.server.db.kinds import STORED
-from netfw.server.db.resources import AT_ONCE
-from netfw.server.db.schema import ASSIGNMENTS
-from netfw.server.db.topics import Said, said, topic
+from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.journal.journal import Journal
+from netfw.server.db.journal.topics import TopicLinks, topic, topic_links
+from netfw.server.db.resources.rows import AT_ONCE
+from netfw.server.db.schema.resource_tables import STORED
+from netfw.server.db.schema.tables import ASSIGNMENTS
 from netfw.state.dependencies import AgentRoot, Assignment
 
 AGENTS: Final = STORED[Kind.AGENT].table
@@ -106,7 +106,7 @@ class Assignments(AssignmentRows):
         self,
         connection: Connection,
         journal: Journal,
-        noticed: Callable[[Said, Said], None],
+        noticed: Callable[[TopicLinks, TopicLinks], None],
     ) -> None:
         super().__init__(connection)
         self._journal, self._noticed = journal, noticed
@@ -124,7 +124,7 @@ class Assignments(AssignmentRows):
         try:
             self._connection.execute(insert(ASSIGNMENTS).values(row))
         except IntegrityError as exc:
-            raise Overtaken(f"another transaction has {new.host} serve the same") from exc
+            raise RetryTransaction(f"another transaction has {new.host} serve the same") from exc
         self._tell(None, new)
 
     def remove(self, old: Assignment) -> None:
@@ -141,4 +141,4 @@ class Assignments(AssignmentRows):
         for each in (before, after):
             if each is not None:
                 self._journal.note(each.ref, [topic(AgentRoot(each.service, each.host))])
-        self._noticed(said(before), said(after))
+        self._noticed(topic_links(before), topic_links(after))

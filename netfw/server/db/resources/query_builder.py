@@ -29,7 +29,14 @@ from netfw.drivers.query import Query
 from netfw.errors import InvalidInput, nearest
 from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind
-from netfw.server.db.kinds import PORT_ADDRESSES, PORT_GROUPS, STORED, TAGS, Stored, stored
+from netfw.server.db.schema.resource_tables import (
+    PORT_ADDRESSES,
+    PORT_GROUPS,
+    STORED,
+    TAGS,
+    TableMapping,
+    stored,
+)
 
 Condition = ColumnElement[bool]
 Values = tuple[Value, ...]
@@ -133,7 +140,7 @@ def _after(
     return or_(*ways)
 
 
-def _condition(how: Stored, name: str, values: Values) -> Condition:
+def _condition(how: TableMapping, name: str, values: Values) -> Condition:
     special = _SPECIAL.get((how.kind, name)) or _SPECIAL.get((None, name))
     if special is not None:
         return special(how, values)
@@ -177,7 +184,7 @@ def _plain(column: ColumnElement[Any], value: Value | UUID) -> Any:
     return str(value)
 
 
-def _by_fixed_ips(how: Stored, values: Values) -> Condition:
+def _by_fixed_ips(how: TableMapping, values: Values) -> Condition:
     """``ip_address=...`` and ``subnet_id=...``: of one address of the port, both must hold."""
     wanted: dict[str, list[Value]] = {}
     for value in values:
@@ -204,21 +211,21 @@ def _pairs(value: Value) -> Iterable[tuple[str, Value]]:
     return ((name, rest),)
 
 
-def _by_groups(how: Stored, values: Values) -> Condition:
+def _by_groups(how: TableMapping, values: Values) -> Condition:
     rows = PORT_GROUPS.c
     found = select(rows.port_id).where(_any_of(rows.security_group_id, values))
     return how.table.c.id.in_(found)
 
 
-def _by_segment(name: str) -> Callable[[Stored, Values], Condition]:
-    def condition(how: Stored, values: Values) -> Condition:
+def _by_segment(name: str) -> Callable[[TableMapping, Values], Condition]:
+    def condition(how: TableMapping, values: Values) -> Condition:
         rows = STORED[Kind.SEGMENT].table.c
         return how.table.c.id.in_(select(rows.network_id).where(_any_of(rows[name], values)))
 
     return condition
 
 
-def _by_subnets(how: Stored, values: Values) -> Condition:
+def _by_subnets(how: TableMapping, values: Values) -> Condition:
     rows = STORED[Kind.SUBNET].table.c
     return how.table.c.id.in_(select(rows.network_id).where(_any_of(rows.id, values)))
 
@@ -227,20 +234,20 @@ def _tags(values: Values) -> list[str]:
     return [tag for value in values for tag in str(value).split(",")]
 
 
-def _has_tag(how: Stored, values: Iterable[str]) -> Condition:
+def _has_tag(how: TableMapping, values: Iterable[str]) -> Condition:
     found = select(TAGS.c.resource_id).where(TAGS.c.tag.in_(list(values)))
     return how.table.c.id.in_(found)
 
 
-def _all_tags(how: Stored, values: Values) -> Condition:
+def _all_tags(how: TableMapping, values: Values) -> Condition:
     return and_(*(_has_tag(how, [tag]) for tag in _tags(values)))
 
 
-def _any_tag(how: Stored, values: Values) -> Condition:
+def _any_tag(how: TableMapping, values: Values) -> Condition:
     return _has_tag(how, _tags(values))
 
 
-_SPECIAL: Mapping[tuple[Kind | None, str], Callable[[Stored, Values], Condition]] = {
+_SPECIAL: Mapping[tuple[Kind | None, str], Callable[[TableMapping, Values], Condition]] = {
     (Kind.PORT, "fixed_ips"): _by_fixed_ips,
     (Kind.PORT, "security_groups"): _by_groups,
     (Kind.NETWORK, "provider:network_type"): _by_segment("network_type"),

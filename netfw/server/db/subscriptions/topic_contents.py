@@ -14,10 +14,10 @@ from sqlalchemy import Column, ColumnElement, Connection, Select, bindparam, or_
 
 from netfw.drivers.subscription import Service
 from netfw.model.resource import Kind, Ref
-from netfw.server.db.kinds import PORT_ADDRESSES, PORT_GROUPS, STORED
-from netfw.server.db.resources import AT_ONCE, Row, Rows
-from netfw.server.db.schema import INTERESTS
-from netfw.server.db.topics import source
+from netfw.server.db.journal.topics import source
+from netfw.server.db.resources.rows import AT_ONCE, Row, Rows
+from netfw.server.db.schema.resource_tables import PORT_ADDRESSES, PORT_GROUPS, STORED
+from netfw.server.db.schema.tables import INTERESTS
 from netfw.state.dependencies import (
     DISTRIBUTED_OWNER,
     EVERYWHERE,
@@ -28,7 +28,7 @@ from netfw.state.dependencies import (
 
 
 @frozen
-class Following:
+class TopicSubscription:
     """A topic of a reader: since which commit, and until which, if it has ended."""
 
     topic: str
@@ -45,7 +45,7 @@ OF_ROUTERS: Final = or_(
 
 
 @frozen
-class Part:
+class ColumnLookup:
     """The resources of a kind that a topic brings: those that say its id in a column."""
 
     kind: Kind
@@ -72,32 +72,35 @@ class Members:
 
 
 _OF_A_NETWORK: Final = (
-    Part(Kind.NETWORK, "id"),
-    Part(Kind.SUBNET, "network_id"),
-    Part(Kind.SEGMENT, "network_id"),
+    ColumnLookup(Kind.NETWORK, "id"),
+    ColumnLookup(Kind.SUBNET, "network_id"),
+    ColumnLookup(Kind.SEGMENT, "network_id"),
 )
 
-PARTS: Final[Mapping[tuple[Kind, Role], tuple[Part | Members, ...]]] = MappingProxyType(
+PARTS: Final[Mapping[tuple[Kind, Role], tuple[ColumnLookup | Members, ...]]] = MappingProxyType(
     {
-        (Kind.NETWORK, Role.SEEN): (*_OF_A_NETWORK, Part(Kind.PORT, "network_id", DISTRIBUTED)),
-        (Kind.NETWORK, Role.SERVED): (*_OF_A_NETWORK, Part(Kind.PORT, "network_id")),
-        (Kind.NETWORK, Role.PEERS): (Part(Kind.PORT, "network_id", BOUND),),
+        (Kind.NETWORK, Role.SEEN): (
+            *_OF_A_NETWORK,
+            ColumnLookup(Kind.PORT, "network_id", DISTRIBUTED),
+        ),
+        (Kind.NETWORK, Role.SERVED): (*_OF_A_NETWORK, ColumnLookup(Kind.PORT, "network_id")),
+        (Kind.NETWORK, Role.PEERS): (ColumnLookup(Kind.PORT, "network_id", BOUND),),
         (Kind.SECURITY_GROUP, Role.SEEN): (
-            Part(Kind.SECURITY_GROUP, "id"),
-            Part(Kind.SECURITY_GROUP_RULE, "security_group_id"),
+            ColumnLookup(Kind.SECURITY_GROUP, "id"),
+            ColumnLookup(Kind.SECURITY_GROUP_RULE, "security_group_id"),
         ),
         (Kind.SECURITY_GROUP, Role.MEMBERS): (Members(PORT_GROUPS.c.security_group_id),),
-        (Kind.ADDRESS_GROUP, Role.SEEN): (Part(Kind.ADDRESS_GROUP, "id"),),
-        (Kind.PORT, Role.SEEN): (Part(Kind.PORT, "id"),),
+        (Kind.ADDRESS_GROUP, Role.SEEN): (ColumnLookup(Kind.ADDRESS_GROUP, "id"),),
+        (Kind.PORT, Role.SEEN): (ColumnLookup(Kind.PORT, "id"),),
         (Kind.SUBNET, Role.AROUND): (Members(PORT_ADDRESSES.c.subnet_id),),
         (Kind.ROUTER, Role.HOME): (
-            Part(Kind.ROUTER, "id"),
-            Part(Kind.PORT, "device_id", OF_ROUTERS),
-            Part(Kind.FLOATING_IP, "router_id"),
+            ColumnLookup(Kind.ROUTER, "id"),
+            ColumnLookup(Kind.PORT, "device_id", OF_ROUTERS),
+            ColumnLookup(Kind.FLOATING_IP, "router_id"),
         ),
     }
 )
-HERE: Final = Part(Kind.PORT, "binding_host_id")
+HERE: Final = ColumnLookup(Kind.PORT, "binding_host_id")
 """What the L2 service of a host begins with."""
 
 
@@ -123,11 +126,11 @@ class Topics:
     def __init__(self, connection: Connection, rows: Rows) -> None:
         self._connection, self._rows = connection, rows
 
-    def of(self, readers: Sequence[str]) -> tuple[Following, ...]:
+    def of(self, readers: Sequence[str]) -> tuple[TopicSubscription, ...]:
         """What *readers* follow, and lately followed; together they are one."""
-        best: dict[str, Following] = {}
+        best: dict[str, TopicSubscription] = {}
         for row in self._connection.execute(FOLLOWED, {"readers": list(readers)}):
-            new = Following(row.topic, row.since, row.ended)
+            new = TopicSubscription(row.topic, row.since, row.ended)
             best[row.topic] = _together(best.get(row.topic, new), new)
         return tuple(best.values())
 
@@ -154,7 +157,7 @@ class Topics:
         """What is delivered under *topics*, as it is now."""
         return {row.ref: row for row in self._rows.present(self.refs(topics))}
 
-    def _named(self, part: Part | Members, values: Sequence[str]) -> Iterator[Ref]:
+    def _named(self, part: ColumnLookup | Members, values: Sequence[str]) -> Iterator[Ref]:
         for at in range(0, len(values), AT_ONCE):
             for id in self._connection.execute(part.ids(values[at : at + AT_ONCE])).scalars():
                 yield Ref(part.kind, UUID(id))
@@ -165,7 +168,7 @@ class Topics:
                 yield Ref(Kind.AGENT, UUID(row.id))
 
 
-def _together(one: Following, two: Following) -> Following:
+def _together(one: TopicSubscription, two: TopicSubscription) -> TopicSubscription:
     """What holds for somebody who is both readers."""
     if one.ended is None and two.ended is None:
         return min(one, two, key=lambda each: each.since)

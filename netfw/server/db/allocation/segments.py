@@ -7,13 +7,13 @@ from typing import Final
 
 from netfw.drivers.type_driver import Pool, Range
 from netfw.model.segment import NetworkType
-from netfw.server.db.ranges import Ranges
-from netfw.server.db.spans import Span
+from netfw.server.db.allocation.free_ranges import Ranges
+from netfw.server.db.allocation.intervals import Interval
 
-EVERYTHING: Final = Span(0, 2**32 - 1)
+EVERYTHING: Final = Interval(0, 2**32 - 1)
 
 
-class Allocations:
+class SegmentIdStore:
     """An ``AllocationStore`` whose pools are free ranges."""
 
     def __init__(self, ranges: Ranges) -> None:
@@ -21,11 +21,11 @@ class Allocations:
 
     def define(self, type: NetworkType, ranges: Iterable[Range]) -> None:
         """Have the pools of *type* offer *ranges*, and no others.  What is taken stays so."""
-        offers: dict[str, list[Span]] = {
+        offers: dict[str, list[Interval]] = {
             name: [] for name in self._ranges.pools(f"segment/{type}/")
         }
         for each in ranges:
-            offers.setdefault(_name(each.pool), []).append(Span(each.first, each.last))
+            offers.setdefault(_name(each.pool), []).append(Interval(each.first, each.last))
         for name in sorted(offers):  # all processes lock them in one order
             self._ranges.define(name, EVERYTHING, offers[name])
 

@@ -30,8 +30,8 @@ from sqlalchemy import (
 from netfw.drivers.state_source import Cursor
 from netfw.errors import BackendBroken, CursorLost
 from netfw.model.resource import Kind, Ref
-from netfw.server.db.prepared import Prepared
-from netfw.server.db.schema import HEAD, INTERESTS, JOURNAL
+from netfw.server.db.engine.prepared import Prepared
+from netfw.server.db.schema.tables import HEAD, INTERESTS, JOURNAL
 
 MISSING = "the database has no journal: run `netfw-db upgrade`, then start again"
 DELETE_AT_ONCE = 5_000

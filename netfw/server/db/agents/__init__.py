@@ -1,0 +1,1 @@
+"""Rows about agents: heartbeats, assignments, status reports."""

@@ -1,0 +1,1 @@
+"""Allocation of addresses, segment ids, MACs and quotas."""

@@ -1,0 +1,1 @@
+"""SQLAlchemy engines, prepared statements, error translation."""

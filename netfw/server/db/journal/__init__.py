@@ -1,0 +1,1 @@
+"""The journal of changes, its topics and its head."""

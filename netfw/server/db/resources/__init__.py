@@ -1,0 +1,1 @@
+"""Rows of resources and queries over them."""

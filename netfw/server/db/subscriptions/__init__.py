@@ -1,0 +1,1 @@
+"""Which host reads which topics."""
