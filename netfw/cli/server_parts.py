@@ -31,13 +31,13 @@ from netfw.drivers.transport import Transport
 from netfw.drivers.type_driver import TypeDriver
 from netfw.errors import BackendError, ConfigError, NotSupported, nearest
 from netfw.model.segment import NetworkType
+from netfw.server.core.settings import Settings
+from netfw.server.core.vendor_resources import DocumentsPlugin
 from netfw.server.db import migration
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.factory import configured, retention
 from netfw.server.db.outbox import Backlog, OutboxRows
-from netfw.server.plugin.assembly import Core, Drivers, assemble, offer
-from netfw.server.plugin.documents import DocumentsPlugin
-from netfw.server.plugin.settings import Settings
+from netfw.server.ml2.builder import Core, Drivers, build_core, publish
 from netfw.server.source.commits import CommitWatch
 from netfw.server.source.database import DatabaseSource
 
@@ -136,7 +136,7 @@ class ServerParts:
             stack.callback(self.database.close)
             self.host = stack.enter_context(LocalHost())
             self.core = self._core(stack)
-            offer(self.core, self.host)
+            publish(self.core, self.host)
             self.plugin = self._made(CorePlugin, None, "core_plugin", stack)[0]
             self.host.add(self.plugin)
             self.services = self._made(ServicePlugin, None, "service_plugins", stack)
@@ -254,7 +254,7 @@ class ServerParts:
             notifiers=self._made(Notifier, None, "notifiers", stack),
         )
         limits = quota.limits(self.conf[quota.GROUP])
-        return assemble(self.database, drivers, settings_of(self.conf), limits)
+        return build_core(self.database, drivers, settings_of(self.conf), limits)
 
     def _made(self, kind: Kind[D], group: str | None, option: str, stack: ExitStack) -> list[D]:
         made: list[D] = []

@@ -9,12 +9,12 @@ from typing import Any
 from netfw.drivers.agent_requests import EnsureDhcpPort, EnsureHostMac
 from netfw.drivers.change import Change
 from netfw.model.ids import NetworkId, SubnetId
+from netfw.server.agents.rpc_handlers import AgentRpcHandlers
+from netfw.server.core.context import ServerContext
 from netfw.server.db import Database
-from netfw.server.plugin.answers import Answers
-from netfw.server.plugin.assembly import Core, Drivers, assemble
-from netfw.server.plugin.backbone import Backbone
-from netfw.server.plugin.ml2 import Ml2Plugin
-from netfw.server.plugin.outbox_delivery import Pace
+from netfw.server.ml2.builder import Core, Drivers, build_core
+from netfw.server.ml2.plugin import Ml2Plugin
+from netfw.server.outbox.worker import DeliveryConfig
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from tests.server.plugin.agent_samples import beat
 from tests.server.plugin.core_calls import settings, type_drivers
@@ -24,7 +24,7 @@ from tests.server.plugin.outbox_samples import Recorder, Scene
 def core_of(url: str, **options: Any) -> tuple[Core, Ml2Plugin]:
     """A core of a server process."""
     drivers = Drivers(ipam=InternalIpamDriver(), types=type_drivers())
-    core = assemble(Database(url), drivers, settings(**options))
+    core = build_core(Database(url), drivers, settings(**options))
     plugin = Ml2Plugin(core.backbone, core.keepers())
     core.backbone.start()
     return core, plugin
@@ -42,7 +42,7 @@ def hear_of_agents(url: str, seed: int) -> None:
 def ask_for_ports(url: str, network: NetworkId, subnet: SubnetId, seed: int) -> tuple[str, str]:
     """Ask for the DHCP port and the MAC address of one host."""
     core, _ = core_of(url)
-    answers = Answers(core.backbone)
+    answers = AgentRpcHandlers(core.backbone)
     asked = EnsureDhcpPort(network=network, host="h", subnets=frozenset({subnet}))
     port = answers.ensure_dhcp_port(asked)
     mac = answers.ensure_host_mac(EnsureHostMac("h"))
@@ -71,8 +71,8 @@ class Diary(Recorder):
 
 def scene_of(url: str, file: Path, seed: int, patience: float, lease: float) -> Scene:
     """A server process that delivers into a diary."""
-    backbone = Backbone(database=Database(url), ipam=InternalIpamDriver())
-    pace = Pace(poll=0.05, lease=lease, first_pause=0.05, longest_pause=0.2)
+    backbone = ServerContext(database=Database(url), ipam=InternalIpamDriver())
+    pace = DeliveryConfig(poll=0.05, lease=lease, first_pause=0.05, longest_pause=0.2)
     return Scene(backbone, Diary(file, seed, patience), pace=pace)
 
 

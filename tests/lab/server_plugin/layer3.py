@@ -7,12 +7,12 @@ from typing import Any, cast
 
 from netfw.drivers.query import Query, RequestContext
 from netfw.model.segment import NetworkType
+from netfw.server.core.settings import Settings
 from netfw.server.db import Database
-from netfw.server.plugin.assembly import Drivers, assemble
-from netfw.server.plugin.ml2 import Ml2Plugin
-from netfw.server.plugin.routers import RouterPlugin
-from netfw.server.plugin.security_groups import SecurityGroupsPlugin
-from netfw.server.plugin.settings import Settings
+from netfw.server.l3.routers import RouterPlugin
+from netfw.server.ml2.builder import Drivers, build_core
+from netfw.server.ml2.plugin import Ml2Plugin
+from netfw.server.security_groups.groups import SecurityGroupsPlugin
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from netfw_drivers.segments.local import LocalTypeDriver
 
@@ -34,7 +34,7 @@ class Layer3:
             types=(LocalTypeDriver.from_conf(_DEFAULTS, cast(Any, None)),),
         )
         settings = Settings(tenant_network_types=(NetworkType.LOCAL,), max_routes=5)
-        core = self.core = assemble(database, drivers, settings, quotas)
+        core = self.core = build_core(database, drivers, settings, quotas)
         self.backbone = core.backbone
         self.plugins = (
             Ml2Plugin(core.backbone, core.keepers()),

@@ -11,13 +11,13 @@ from typing import Any
 from netfw.drivers.query import RequestContext
 from netfw.errors import RequestError
 from netfw.server.db import Database
-from netfw.server.plugin.security_groups import default_group
+from netfw.server.security_groups.groups import default_group
 from tests.lab.server_plugin.layer3 import ANNA, Layer3
 
 WORKERS = 4
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    ["netfw.server.plugin.routers", "sqlalchemy.dialects.postgresql.psycopg", "pymysql"]
+    ["netfw.server.l3.routers", "sqlalchemy.dialects.postgresql.psycopg", "pymysql"]
 )
 _meeting: list[Any] = []
 

@@ -12,17 +12,17 @@ from netfw.errors import Conflict
 from netfw.model import NetworkId
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
+from netfw.server.core.context import ServerContext
 from netfw.server.db import Database
-from netfw.server.plugin import macs
-from netfw.server.plugin.backbone import Backbone
-from netfw.server.plugin.statuses import PortStatuses
+from netfw.server.l2 import port_macs
+from netfw.server.l2.port_status import PortStatuses
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from tests.server.plugin.port_world import ADMIN, World, addresses
 
 
 def world_on(database: Database) -> World:
     """The ports of a database."""
-    return World(Backbone(database=database, ipam=InternalIpamDriver()))
+    return World(ServerContext(database=database, ipam=InternalIpamDriver()))
 
 
 class FewMacs(random.Random):
@@ -37,7 +37,7 @@ def make_and_change(url: str, network: str, seed: int) -> list[tuple[str, list[s
 
     Those that stay: their MACs and addresses.
     """
-    macs.random = FewMacs()  # type: ignore[assignment]
+    port_macs.random = FewMacs()  # type: ignore[assignment]
     database, chance = Database(url, attempts=60), random.Random(seed)
     world, id = world_on(database), NetworkId(UUID(network))
     kept: list[Any] = []

@@ -9,9 +9,9 @@ import pytest
 
 from netfw.drivers.change import Change
 from netfw.model.resource import Kind
+from netfw.server.core.context import ServerContext
 from netfw.server.db import Database
-from netfw.server.plugin.backbone import Backbone
-from netfw.server.plugin.outbox_delivery import Pace
+from netfw.server.outbox.worker import DeliveryConfig
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from tests.server.plugin.outbox_samples import Recorder, Scene
 
@@ -20,7 +20,7 @@ from tests.server.plugin.outbox_samples import Recorder, Scene
 def test_a_slow_delivery_keeps_its_lane_and_a_stopped_process_gives_it_back(
     file_database: Database,
 ) -> None:
-    backbone = Backbone(database=file_database, ipam=InternalIpamDriver())
+    backbone = ServerContext(database=file_database, ipam=InternalIpamDriver())
     begun, may_end = threading.Event(), threading.Event()
 
     def slow(change: Change) -> None:
@@ -28,10 +28,10 @@ def test_a_slow_delivery_keeps_its_lane_and_a_stopped_process_gives_it_back(
         assert may_end.wait(20)
 
     driver = Recorder(does=slow)
-    first = Scene(backbone, driver, pace=Pace(poll=0.02, lease=3.0))
-    others = Backbone(database=backbone.database, ipam=backbone.ipam)
+    first = Scene(backbone, driver, pace=DeliveryConfig(poll=0.02, lease=3.0))
+    others = ServerContext(database=backbone.database, ipam=backbone.ipam)
     other = Recorder()
-    second = Scene(others, other, pace=Pace(poll=0.02, lease=60.0))
+    second = Scene(others, other, pace=DeliveryConfig(poll=0.02, lease=60.0))
     first.delivery.start()
     try:
         network = first.network()

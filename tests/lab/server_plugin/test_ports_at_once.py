@@ -8,7 +8,7 @@ from netfw.drivers.query import Query
 from netfw.errors import Conflict
 from netfw.model.resource import Kind
 from netfw.server.db import Database
-from netfw.server.plugin.statuses import PortStatuses
+from netfw.server.l2.port_status import PortStatuses
 from tests.lab.db_worker import at_once
 from tests.lab.server_plugin.port_worker import (
     make_and_change,

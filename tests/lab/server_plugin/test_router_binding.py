@@ -11,10 +11,10 @@ from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
 from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
+from netfw.server.agents.agents import L3_AGENT
+from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
-from netfw.server.plugin.agents import L3_AGENT
-from netfw.server.plugin.serving import ServingAgents
-from netfw.server.plugin.unit import Unit
+from netfw.server.scheduling.assignments import AgentAssignments
 from tests.lab.server_plugin.layer3 import ADMIN, Layer3
 
 pytestmark = pytest.mark.spec("API-06")
@@ -69,17 +69,17 @@ def test_ports_follow_a_router_that_gets_another_agent(core: Layer3) -> None:
     core.connect(router, subnet_id=subnet)
     assert hosts(core, router) == {"network:router_interface": ""}
     serving, target = (
-        ServingAgents(L3_AGENT, core.backbone.settings),
+        AgentAssignments(L3_AGENT, core.backbone.settings),
         Ref(Kind.ROUTER, UUID(router)),
     )
     core.backbone.run(ADMIN, lambda unit: serving.assign(unit, target, "one"))
     assert hosts(core, router) == {"network:router_interface": "one"}
 
-    def move(unit: Unit) -> None:
+    def move(unit: UnitOfWork) -> None:
         serving.relieve(unit, target, "one")
         serving.assign(unit, target, "two")
 
-    def move_on(unit: Unit) -> None:
+    def move_on(unit: UnitOfWork) -> None:
         serving.assign(unit, target, "three")
         serving.relieve(unit, target, "two")
 

@@ -19,7 +19,7 @@ from netfw.errors import (
     Outdated,
 )
 from netfw.server.db import Database
-from netfw.server.plugin.assembly import offer
+from netfw.server.ml2.builder import publish
 from tests.lab.server_plugin.layer3 import ADMIN, ANNA, BERT, Layer3
 
 pytestmark = pytest.mark.spec("API-06")
@@ -237,7 +237,7 @@ def test_service_plugins_are_loaded_by_name_within_a_server(
     with LocalHost() as host:
         with pytest.raises(ConfigError, match="within a netfw server only"):
             create(ServicePlugin, name, {}, host)
-        offer(core.core, host)
+        publish(core.core, host)
         plugin = create(ServicePlugin, name, {}, host)
         assert plugin.resource_names == resources
         assert plugin.describe().name == name

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from netfw.drivers.extension_driver import ExtensionDriver
+from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.quotas import QuotaHandler
 from netfw.server.db import Database
-from netfw.server.plugin.assembly import Drivers, assemble
-from netfw.server.plugin.keeping import KeepingPlugin
-from netfw.server.plugin.ml2 import Ml2Plugin
-from netfw.server.plugin.quotas import QuotaKeeper
-from netfw.server.plugin.security_groups import SecurityGroupsPlugin
+from netfw.server.ml2.builder import Drivers, build_core
+from netfw.server.ml2.plugin import Ml2Plugin
+from netfw.server.security_groups.groups import SecurityGroupsPlugin
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from netfw_drivers.null.mechanism import LoggerMechanismDriver
 from netfw_drivers.segments.tunnel import VxlanTypeDriver
@@ -22,7 +22,7 @@ from netfw_drivers.segments.tunnel import VxlanTypeDriver
 @contextmanager
 def kept(
     tables: Path, folder: Path, extensions: Sequence[ExtensionDriver] = ()
-) -> Iterator[list[KeepingPlugin]]:
+) -> Iterator[list[HandlerPlugin]]:
     """The core plugin, and that of groups, over tables of their own."""
     shutil.copy(tables, folder / "netfw.db")
     database = Database(f"sqlite:///{folder}/netfw.db")
@@ -33,10 +33,10 @@ def kept(
         extensions=extensions,
     )
     quotas = {"network": 100, "port": 5000, "subnet": 100, "security_group": 10}
-    core = assemble(database, drivers, quotas=quotas)
+    core = build_core(database, drivers, quotas=quotas)
     keepers = [each for each in core.keepers() if each.name != "quota"]
     there = core.attendance
-    keepers.append(QuotaKeeper(core.backbone.quotas))
+    keepers.append(QuotaHandler(core.backbone.quotas))
     plugins = [
         Ml2Plugin(core.backbone, keepers, [there.agents], there.answers),
         SecurityGroupsPlugin(core.backbone),

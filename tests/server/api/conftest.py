@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.db import Database, migration
-from netfw.server.plugin.keeping import KeepingPlugin
 from tests.server.api.api_plugins import kept
 from tests.server.api.api_world import Client, api
 
@@ -24,14 +24,14 @@ def api_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def plugins(api_tables: Path, tmp_path: Path) -> Iterator[list[KeepingPlugin]]:
+def plugins(api_tables: Path, tmp_path: Path) -> Iterator[list[HandlerPlugin]]:
     """Plugins of one test."""
     with kept(api_tables, tmp_path) as plugins:
         yield plugins
 
 
 @pytest.fixture
-def client(plugins: list[KeepingPlugin]) -> Client:
+def client(plugins: list[HandlerPlugin]) -> Client:
     """Alice, a member of a project of her own."""
     return api(plugins)
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from netfw.server.plugin.agent_reports import AgentReports
-from netfw.server.plugin.keeping import KeepingPlugin
+from netfw.server.agents.heartbeat_handler import HeartbeatHandler
+from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.api_world import Client
 from tests.server.plugin.agent_samples import beat, grow_old
 
 
 @pytest.fixture
-def admin(client: Client, plugins: list[KeepingPlugin]) -> Client:
+def admin(client: Client, plugins: list[HandlerPlugin]) -> Client:
     """An administrator of a cloud with two DHCP agents, one dead, and one of Open vSwitch."""
     backbone = plugins[0].backbone
-    AgentReports(backbone)(
+    HeartbeatHandler(backbone)(
         [beat("a", "DHCP agent", zone="east"), beat("b", "DHCP agent", zone="west"), beat("c")]
     )
     grow_old(backbone, "b", 100)

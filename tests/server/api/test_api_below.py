@@ -10,8 +10,8 @@ import pytest
 from netfw.drivers.reports import Heartbeat
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
-from netfw.server.plugin.keeping import KeepingPlugin
-from netfw.server.plugin.ml2 import Ml2Plugin
+from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.ml2.plugin import Ml2Plugin
 from tests.server.api.api_world import Client, api
 
 
@@ -35,7 +35,7 @@ def test_bindings_of_a_port_tell_how_it_is_bound(client: Client) -> None:
 
 @pytest.mark.spec("API-01", "API-06")
 def test_networks_are_given_to_dhcp_agents_and_taken_from_them(
-    plugins: list[KeepingPlugin],
+    plugins: list[HandlerPlugin],
 ) -> None:
     admin = api(plugins).as_("root/admin")
     agents = [

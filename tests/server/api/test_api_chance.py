@@ -9,8 +9,8 @@ import time
 import pytest
 
 from netfw.server.api.catalog import assemble
-from netfw.server.plugin.keeping import KeepingPlugin
-from netfw.server.plugin.routers import RouterPlugin
+from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.l3.routers import RouterPlugin
 from tests.server.api.api_chance import Chance
 from tests.server.api.api_world import api
 
@@ -21,7 +21,7 @@ SECONDS = float(os.environ.get("NETFW_API_SECONDS", "3600" if LONG else "1"))
 @pytest.mark.spec("API-13")
 @pytest.mark.timeout(SECONDS + 600)
 def test_no_request_is_answered_by_a_fault_of_the_server_and_nothing_grows(
-    plugins: list[KeepingPlugin], record_property: pytest.RecordProperty
+    plugins: list[HandlerPlugin], record_property: pytest.RecordProperty
 ) -> None:
     plugins.append(RouterPlugin(plugins[0].backbone))
     client = api(plugins)

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from netfw.errors import BackendUnavailable
-from netfw.server.plugin.keeping import KeepingPlugin
+from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.api_world import Client, api
 
 SOMEWHERE = str(uuid4())
@@ -54,7 +54,7 @@ def test_the_word_of_an_error_says_what_is_missing_taken_or_in_use(client: Clien
 
 @pytest.mark.spec("API-04")
 def test_a_database_that_does_not_answer_is_told_from_a_fault(
-    plugins: list[KeepingPlugin], monkeypatch: pytest.MonkeyPatch
+    plugins: list[HandlerPlugin], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(*_: Any) -> Any:
         raise BackendUnavailable("the database at secret.example does not answer")
@@ -69,7 +69,7 @@ def test_a_database_that_does_not_answer_is_told_from_a_fault(
 @pytest.mark.spec("API-04")
 @pytest.mark.parametrize("fault", [ZeroDivisionError, SystemExit, KeyboardInterrupt])
 def test_a_driver_that_breaks_or_exits_ends_its_request_and_nothing_else(
-    plugins: list[KeepingPlugin], monkeypatch: pytest.MonkeyPatch, fault: type[BaseException]
+    plugins: list[HandlerPlugin], monkeypatch: pytest.MonkeyPatch, fault: type[BaseException]
 ) -> None:
     def broken(*_: Any) -> Any:
         raise fault("of secret.example")

@@ -12,7 +12,7 @@ from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.model.resource import Kind
-from netfw.server.plugin.extensions import Extensions
+from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw_drivers.extensions.port_security import PortSecurityDriver
 from tests.server.api.api_plugins import kept
 from tests.server.api.api_world import Client, api
@@ -43,7 +43,7 @@ def extended(api_tables: Path, tmp_path: Path) -> Iterator[Client]:
     """Alice, before a server with two extension drivers."""
     drivers = (PortSecurityDriver(), Declares())
     with kept(api_tables, tmp_path, drivers) as plugins:
-        yield api(plugins, extending=Extensions(drivers).declared())
+        yield api(plugins, extending=ExtensionDrivers(drivers).declared())
 
 
 @pytest.mark.spec("ML2-06")

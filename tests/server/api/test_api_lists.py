@@ -10,7 +10,7 @@ import pytest
 from netfw.server.api.catalog import assemble
 from netfw.server.api.parsing import Bounds
 from netfw.server.api.questions import TAG_FILTERS
-from netfw.server.plugin.keeping import KeepingPlugin
+from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.api_world import Client, api
 
 A_VALUE = {"fixed_ips": "ip_address=192.0.2.1"}
@@ -133,7 +133,7 @@ def test_pages_lead_to_each_other_in_both_directions(client: Client) -> None:
     assert names_of(follow(client, back, "next")) == ["n6"]
 
 
-def test_an_operator_s_largest_page_is_never_exceeded(plugins: list[KeepingPlugin]) -> None:
+def test_an_operator_s_largest_page_is_never_exceeded(plugins: list[HandlerPlugin]) -> None:
     client = api(plugins, bounds=Bounds(page=2))
     client.post("networks", {"networks": [{"name": f"n{count}"} for count in range(3)]})
     page = client.get("networks", sort_key="name")
@@ -144,7 +144,7 @@ def test_an_operator_s_largest_page_is_never_exceeded(plugins: list[KeepingPlugi
 
 @pytest.mark.spec("API-05")
 def test_every_filter_and_order_that_is_declared_works(
-    client: Client, plugins: list[KeepingPlugin]
+    client: Client, plugins: list[HandlerPlugin]
 ) -> None:
     admin = client.as_("root/admin")
     kept = [name for plugin in plugins for name in plugin.resource_names]

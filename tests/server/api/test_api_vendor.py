@@ -21,7 +21,7 @@ from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import ConfigError, NotFound, NotSupported
 from netfw.server.api.catalog import assemble
-from netfw.server.plugin.keeping import KeepingPlugin
+from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.api_world import Client, api
 
 
@@ -165,7 +165,7 @@ PORT = "6f0e1b0c-5d3a-4c62-8f30-7a5a1c1d2e3f"
 
 
 @pytest.fixture
-def taps(plugins: list[KeepingPlugin]) -> tuple[Client, TapPlugin]:
+def taps(plugins: list[HandlerPlugin]) -> tuple[Client, TapPlugin]:
     plugin = TapPlugin()
     return api([*plugins, plugin], extensions=[TapExtension()]), plugin
 

@@ -16,8 +16,8 @@ from netfw.drivers.api_extension import (
 )
 from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.base import DriverInfo, Host
-from netfw.server.plugin.documents import DocumentsPlugin
-from netfw.server.plugin.keeping import KeepingPlugin
+from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.vendor_resources import DocumentsPlugin
 from tests.server.api.api_world import Client, api
 
 VIP = ResourceDeclaration(
@@ -58,7 +58,7 @@ class VipExtension(ApiExtension):
 
 
 @pytest.fixture
-def vips(plugins: list[KeepingPlugin]) -> Client:
+def vips(plugins: list[HandlerPlugin]) -> Client:
     """Alice, before a server that stores vips."""
     backbone = plugins[0].backbone
     backbone.count([VIP])

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from netfw.server.api.events import Event
-from netfw.server.plugin.keeping import KeepingPlugin
+from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.api_world import Client, api
 
 SOMEONE = str(uuid4())
@@ -196,7 +196,7 @@ def test_quotas_are_shown_changed_and_taken_back(client: Client) -> None:
 
 @pytest.mark.spec("API-03")
 def test_events_tell_what_is_about_to_be_done_and_what_was_done(
-    plugins: list[KeepingPlugin],
+    plugins: list[HandlerPlugin],
 ) -> None:
     heard: list[Event] = []
     client = api(plugins, subscribers=[heard.append, lambda event: 1 / 0])

@@ -11,7 +11,7 @@ from netfw.errors import Forbidden
 from netfw.server.api import catalog
 from netfw.server.api.declaration import Verb
 from netfw.server.api.policy.enforcement import RulesPolicy
-from netfw.server.plugin.extensions import Extensions
+from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw_drivers.extensions.dns import DnsDriver
 from netfw_drivers.extensions.port_security import PortSecurityDriver
 from netfw_drivers.extensions.qos import QosDriver
@@ -27,7 +27,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 @pytest.mark.spec("API-09", "ML2-06")
 def test_port_security_is_switched_off_only_by_who_owns_the_network() -> None:
     drivers = (PortSecurityDriver(), DnsDriver(), QosDriver())
-    declared = catalog.assemble({"network", "port"}, extending=Extensions(drivers).declared())
+    declared = catalog.assemble({"network", "port"}, extending=ExtensionDrivers(drivers).declared())
     policy = RulesPolicy(
         declared.resources, lambda _, ids: {id: NETWORKS[id] for id in ids if id in NETWORKS}
     )

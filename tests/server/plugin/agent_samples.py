@@ -12,13 +12,13 @@ from netfw.drivers.reports import Heartbeat
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
 from netfw.model.json_document import JsonDocument
-from netfw.server.plugin.backbone import Backbone
-from netfw.server.plugin.keeping import KeepingPlugin
+from netfw.server.core.context import ServerContext
+from netfw.server.core.handler_plugin import HandlerPlugin
 
 ADMIN = RequestContext(project_id="admin", admin=True)
 
 
-class Keeping(KeepingPlugin):
+class Keeping(HandlerPlugin):
     """Keepers, and nothing else."""
 
     @classmethod
@@ -44,7 +44,7 @@ def beat(
     return Heartbeat(agent=agent, counts=counts, start=start)
 
 
-def grow_old(backbone: Backbone, host: str, seconds: int) -> None:
+def grow_old(backbone: ServerContext, host: str, seconds: int) -> None:
     """Have the agents of *host* be silent for so long."""
     with backbone.database.writing.begin() as connection:
         connection.execute(

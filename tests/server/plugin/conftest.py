@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
+from netfw.server.core.context import ServerContext
 from netfw.server.db import Database, migration
-from netfw.server.plugin.backbone import Backbone
 from netfw_drivers.ipam.internal import InternalIpamDriver
 
 
@@ -40,6 +40,6 @@ def _without_waiting_for_the_disk(connection: sqlite3.Connection, _: object) -> 
 
 
 @pytest.fixture
-def backbone(database: Database) -> Backbone:
+def backbone(database: Database) -> ServerContext:
     """What plugins share; nobody keeps anything yet."""
-    return Backbone(database=database, ipam=InternalIpamDriver())
+    return ServerContext(database=database, ipam=InternalIpamDriver())

@@ -13,10 +13,10 @@ from netfw.drivers.mechanism import MechanismDriver
 from netfw.drivers.query import Query, RequestContext
 from netfw.drivers.type_driver import TypeDriver
 from netfw.model.segment import NetworkType
+from netfw.server.core.settings import Settings
 from netfw.server.db import Database
-from netfw.server.plugin.assembly import Drivers, assemble
-from netfw.server.plugin.ml2 import Ml2Plugin
-from netfw.server.plugin.settings import Settings
+from netfw.server.ml2.builder import Drivers, build_core
+from netfw.server.ml2.plugin import Ml2Plugin
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from netfw_drivers.null.mechanism import LoggerMechanismDriver
 from netfw_drivers.segments.flat import FlatTypeDriver
@@ -64,7 +64,7 @@ def core_plugin(
         mechanisms=mechanisms or (LoggerMechanismDriver(),),
         extensions=extensions,
     )
-    core = assemble(database, drivers, settings(*types, **other), quotas)
+    core = build_core(database, drivers, settings(*types, **other), quotas)
     plugin = Ml2Plugin(core.backbone, core.keepers())
     core.backbone.start()
     return plugin

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from netfw.drivers.query import RequestContext
-from netfw.server.plugin.backbone import Backbone
-from netfw.server.plugin.security_groups import SecurityGroupsPlugin
+from netfw.server.core.context import ServerContext
+from netfw.server.security_groups.groups import SecurityGroupsPlugin
 
 ANNA = RequestContext(project_id="anna")
 BERT = RequestContext(project_id="bert")
@@ -43,7 +43,7 @@ def rule(
     return dict(plugin.create(who, "security_group_rule", [rule_body(id, who, **said)])[0])
 
 
-def used(backbone: Backbone, project: str, resource: str) -> int:
+def used(backbone: ServerContext, project: str, resource: str) -> int:
     """How many are counted."""
     usages = backbone.read(lambda view: view.quotas.of_project(project))
     return usages[resource].used if resource in usages else 0

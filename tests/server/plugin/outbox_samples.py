@@ -17,13 +17,13 @@ from netfw.model.ids import NetworkId, PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind
-from netfw.server.plugin.backbone import SERVER, Backbone
-from netfw.server.plugin.outbox import OutboxWatch
-from netfw.server.plugin.outbox_delivery import Delivered, Delivery, Pace
-from netfw.server.plugin.outbox_targets import DriverTarget, NotifierTarget
-from netfw.server.plugin.unit import Unit
+from netfw.server.core.context import SERVER, ServerContext
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.outbox.recorder import OutboxRecorder
+from netfw.server.outbox.targets import DriverTarget, NotifierTarget
+from netfw.server.outbox.worker import Delivered, DeliveryConfig, OutboxWorkers
 
-QUICK = Pace(poll=0.05, lease=30.0, first_pause=0.0, longest_pause=0.0)
+QUICK = DeliveryConfig(poll=0.05, lease=30.0, first_pause=0.0, longest_pause=0.0)
 
 
 class Recorder(MechanismDriver):
@@ -97,17 +97,17 @@ class Scene:
 
     def __init__(
         self,
-        backbone: Backbone,
+        backbone: ServerContext,
         *drivers: MechanismDriver,
         notifiers: Sequence[Notifier] = (),
         delivered: Delivered = lambda unit, ports: None,
-        pace: Pace = QUICK,
+        pace: DeliveryConfig = QUICK,
     ) -> None:
         self.backbone = backbone
         targets = [DriverTarget(each) for each in drivers if each.delivers]
         targets += [NotifierTarget(each) for each in notifiers]  # type: ignore[misc]
-        self.delivery = Delivery(backbone, targets, delivered, pace)
-        self.outbox = OutboxWatch(drivers, notifiers, self.delivery.wake)
+        self.delivery = OutboxWorkers(backbone, targets, delivered, pace)
+        self.outbox = OutboxRecorder(drivers, notifiers, self.delivery.wake)
         backbone.watchers.append(self.outbox.watch)
 
     def network(self) -> NetworkId:
@@ -125,7 +125,7 @@ class Scene:
     def touch(self, kind: Kind, id: UUID, *more: UUID) -> None:
         """Change resources, in one transaction."""
 
-        def work(unit: Unit) -> None:
+        def work(unit: UnitOfWork) -> None:
             for each in (id, *more):
                 before: Any = unit.tx.resources.get(kind, each).resource()
                 unit.update(before, evolve(before, description=before.description + "x"))
@@ -140,5 +140,5 @@ class Scene:
         backlogs = self.backbone.database.transaction(lambda tx: tx.outbox.backlogs())
         return sum(each.waiting + each.failed for each in backlogs.values())
 
-    def _do(self, work: Callable[[Unit], Any]) -> None:
+    def _do(self, work: Callable[[UnitOfWork], Any]) -> None:
         self.backbone.run(SERVER, work)

@@ -27,15 +27,14 @@ from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.model.segment import NetworkType, Provider
+from netfw.server.binding.binder import LEVELS, Mechanisms, PortBinder
+from netfw.server.core.context import ServerContext
+from netfw.server.core.extension_drivers import ExtensionDrivers
+from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.db import Transaction
-from netfw.server.plugin.backbone import Backbone
-from netfw.server.plugin.binder import LEVELS, Binder
-from netfw.server.plugin.extensions import Extensions
-from netfw.server.plugin.keeping import KeepingPlugin
-from netfw.server.plugin.mechanisms import Mechanisms
-from netfw.server.plugin.ports import PortKeeper
-from netfw.server.plugin.security_groups import default_group
-from netfw.server.plugin.segment_types import SegmentTypes
+from netfw.server.l2.ports import PortHandler
+from netfw.server.security_groups.groups import default_group
 from netfw_drivers.ovs.mechanism import OvsMechanismDriver
 from netfw_drivers.segments.tunnel import VxlanTypeDriver
 from netfw_drivers.segments.vlan import VlanTypeDriver
@@ -45,7 +44,7 @@ OTHER = RequestContext(project_id="q", user="other")
 ADMIN = RequestContext(project_id="admin", user="admin", admin=True)
 
 
-class PortsPlugin(KeepingPlugin):
+class PortsPlugin(HandlerPlugin):
     """Ports alone."""
 
     @classmethod
@@ -60,22 +59,22 @@ class PortsPlugin(KeepingPlugin):
 class World:
     """A backbone whose ports have a keeper, and what tests need beside ports."""
 
-    backbone: Backbone
+    backbone: ServerContext
     drivers: Sequence[MechanismDriver] = field(factory=lambda: (OvsMechanismDriver(),))
     extensions: Sequence[Any] = ()
     plugin: PortsPlugin = field(init=False)
-    keeper: PortKeeper = field(init=False)
-    binder: Binder = field(init=False)
+    keeper: PortHandler = field(init=False)
+    binder: PortBinder = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         types = (
             configured(VxlanTypeDriver, vni_ranges=["1:1000"]),
             configured(VlanTypeDriver, network_vlan_ranges=["phys:100:200"]),
         )
-        numbered = SegmentTypes(types, self.backbone.settings)
+        numbered = TypeDrivers(types, self.backbone.settings)
         self.backbone.database.transaction(numbered.define)
-        self.binder = Binder(Mechanisms(self.drivers), numbered)
-        self.keeper = PortKeeper(self.binder, Extensions(self.extensions))
+        self.binder = PortBinder(Mechanisms(self.drivers), numbered)
+        self.keeper = PortHandler(self.binder, ExtensionDrivers(self.extensions))
         self.plugin = PortsPlugin(self.backbone, (self.keeper,))
 
     # What ports need.

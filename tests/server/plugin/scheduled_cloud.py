@@ -9,11 +9,11 @@ from netfw.drivers.subscription import Service
 from netfw.model.ids import RouterId
 from netfw.model.resource import Kind
 from netfw.model.router import Router
+from netfw.server.core.resource_handler import StoredResourceHandler
 from netfw.server.db import Database
 from netfw.server.db.agents.assignments import AssignmentRows
-from netfw.server.plugin.assembly import Drivers, assemble
-from netfw.server.plugin.keeper import StoredKeeper
-from netfw.server.plugin.ml2 import Ml2Plugin
+from netfw.server.ml2.builder import Drivers, build_core
+from netfw.server.ml2.plugin import Ml2Plugin
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from netfw_drivers.ovs.mechanism import OvsMechanismDriver
 from tests.server.plugin.agent_samples import beat
@@ -22,7 +22,7 @@ from tests.server.plugin.core_calls import ADMIN, Calls, settings, type_drivers
 DHCP, L3, OVS = "DHCP agent", "L3 agent", "Open vSwitch agent"
 
 
-class Routers(StoredKeeper[Router]):
+class Routers(StoredResourceHandler[Router]):
     """Routers without rules: what schedulers see of them is all that matters here."""
 
     name, kind, quota = "router", Kind.ROUTER, None
@@ -46,7 +46,7 @@ class Cloud:
             types=type_drivers(),
             mechanisms=(OvsMechanismDriver(),),
         )
-        core = assemble(database, drivers, settings(**{"failover_grace": 0.0, **options}))
+        core = build_core(database, drivers, settings(**{"failover_grace": 0.0, **options}))
         self.database, self.backbone = database, core.backbone
         self.calls = Calls(Ml2Plugin(core.backbone, (*core.keepers(), Routers())))
         self.backbone.start()

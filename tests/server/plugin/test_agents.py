@@ -14,20 +14,20 @@ from netfw.drivers.query import Query, RequestContext
 from netfw.drivers.reports import Heartbeat
 from netfw.errors import InvalidInput, NotFound, NotSupported
 from netfw.model.ids import AgentId
-from netfw.server.plugin.agent_reports import AgentReports
-from netfw.server.plugin.agents import AgentKeeper, agents
-from netfw.server.plugin.backbone import Backbone
+from netfw.server.agents.agents import AgentHandler, agents
+from netfw.server.agents.heartbeat_handler import HeartbeatHandler
+from netfw.server.core.context import ServerContext
 from tests.server.plugin.agent_samples import ADMIN, Keeping, beat, grow_old
 
 
 @pytest.fixture
-def plugin(backbone: Backbone) -> Keeping:
-    return Keeping(backbone, [AgentKeeper(backbone.settings)])
+def plugin(backbone: ServerContext) -> Keeping:
+    return Keeping(backbone, [AgentHandler(backbone.settings)])
 
 
 @pytest.fixture
-def hear(backbone: Backbone) -> AgentReports:
-    return AgentReports(backbone)
+def hear(backbone: ServerContext) -> HeartbeatHandler:
+    return HeartbeatHandler(backbone)
 
 
 def listed(plugin: Keeping, **filters: Any) -> list[Any]:
@@ -38,7 +38,7 @@ def listed(plugin: Keeping, **filters: Any) -> list[Any]:
 @pytest.mark.spec("RPC-03")
 @pytest.mark.spec("API-06")
 def test_an_agent_is_there_with_its_first_heartbeat_and_dead_when_it_is_silent(
-    backbone: Backbone, plugin: Keeping, hear: AgentReports
+    backbone: ServerContext, plugin: Keeping, hear: HeartbeatHandler
 ) -> None:
     hear([beat(start=True, counts={"devices": 3}), beat("b", "DHCP agent", zone="z")])
     one, two = sorted(listed(plugin), key=lambda each: each["host"])
@@ -64,7 +64,7 @@ def test_an_agent_is_there_with_its_first_heartbeat_and_dead_when_it_is_silent(
 
 @pytest.mark.spec("RPC-03")
 def test_what_was_said_before_changes_nothing_and_what_is_new_raises_the_revision(
-    backbone: Backbone, plugin: Keeping, hear: AgentReports
+    backbone: ServerContext, plugin: Keeping, hear: HeartbeatHandler
 ) -> None:
     hear([beat()])
     first, cursor = listed(plugin)[0], backbone.read(lambda view: view.journal.cursor())
@@ -91,7 +91,10 @@ def test_what_was_said_before_changes_nothing_and_what_is_new_raises_the_revisio
 
 @pytest.mark.spec("RPC-03")
 def test_who_waits_for_agents_is_told_when_one_can_be_counted_on(
-    backbone: Backbone, plugin: Keeping, hear: AgentReports, caplog: pytest.LogCaptureFixture
+    backbone: ServerContext,
+    plugin: Keeping,
+    hear: HeartbeatHandler,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     told: list[str] = []
     backbone.arrivals.append(lambda unit, agent: told.append(f"{agent.host} {agent.alive}"))
@@ -116,7 +119,7 @@ def test_who_waits_for_agents_is_told_when_one_can_be_counted_on(
 
 @pytest.mark.spec("RPC-03", "DHCP-08", "L2-45")
 def test_an_agent_that_is_back_is_told_so_unless_it_has_just_begun(
-    backbone: Backbone, hear: AgentReports
+    backbone: ServerContext, hear: HeartbeatHandler
 ) -> None:
     assert [hear([beat(start=True)]), hear([beat()])] == [False, False]
     grow_old(backbone, "a", 70)
@@ -130,7 +133,7 @@ def test_an_agent_that_is_back_is_told_so_unless_it_has_just_begun(
 
 @pytest.mark.spec("API-06")
 def test_people_switch_agents_off_describe_and_forget_them_and_make_none(
-    plugin: Keeping, hear: AgentReports
+    plugin: Keeping, hear: HeartbeatHandler
 ) -> None:
     hear([beat()])
     id = listed(plugin)[0]["id"]
@@ -151,7 +154,7 @@ def test_people_switch_agents_off_describe_and_forget_them_and_make_none(
     assert plugin.find(RequestContext(project_id="p"), "agent", Query()) == ()
 
 
-def test_an_id_is_of_the_agent_that_had_it_first(plugin: Keeping, hear: AgentReports) -> None:
+def test_an_id_is_of_the_agent_that_had_it_first(plugin: Keeping, hear: HeartbeatHandler) -> None:
     hear([beat("a")])
     stranger = evolve(beat("b").agent, id=beat("a").agent.id)
     hear([Heartbeat(agent=stranger)])

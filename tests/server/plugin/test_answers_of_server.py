@@ -22,8 +22,8 @@ from netfw.errors import Conflict, NotFound, NotSupported
 from netfw.model.address import as_address, derives
 from netfw.model.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.model.subnet import Ipv6Mode
-from netfw.server.plugin.answers import Answers
-from netfw.server.plugin.backbone import Backbone
+from netfw.server.agents.rpc_handlers import AgentRpcHandlers
+from netfw.server.core.context import ServerContext
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 from tests.server.plugin.core_calls import statements
 from tests.server.plugin.port_world import ADMIN, OTHER, World
@@ -33,7 +33,7 @@ class Agents(World):
     """What agents ask of a world."""
 
     def ask(self, request: Any) -> Any:
-        answers = Answers(self.backbone, lambda: ("router", "qos"))
+        answers = AgentRpcHandlers(self.backbone, lambda: ("router", "qos"))
         return answers.table()[type(request)](request)
 
     def dhcp(self, network: NetworkId, *subnets: SubnetId, host: str = "h1") -> Any:
@@ -41,7 +41,7 @@ class Agents(World):
 
 
 @pytest.fixture
-def world(backbone: Backbone) -> Agents:
+def world(backbone: ServerContext) -> Agents:
     return Agents(backbone)
 
 
@@ -102,7 +102,7 @@ def test_a_port_that_somebody_calls_that_of_dhcp_is_left_alone(world: Agents, de
 
 
 @pytest.mark.spec("RPC-04")
-def test_a_dhcp_port_needs_what_it_is_for_and_no_quota(backbone: Backbone) -> None:
+def test_a_dhcp_port_needs_what_it_is_for_and_no_quota(backbone: ServerContext) -> None:
     backbone.quotas = {"port": 0}
     world = Agents(backbone)
     network, other = world.network(), world.network()

@@ -11,14 +11,14 @@ import pytest
 from netfw.drivers.query import Query
 from netfw.errors import BackendUnavailable
 from netfw.model.resource import Kind
-from netfw.server.plugin.backbone import Backbone
+from netfw.server.core.context import ServerContext
 
 CLIENTS = 16
 
 
 @pytest.mark.spec("API-13")
 def test_while_another_process_writes_most_wait_the_others_are_refused_and_reading_goes_on(
-    backbone: Backbone,
+    backbone: ServerContext,
 ) -> None:
     database = backbone.database
     other = sqlite3.connect(database.writing.url.database or "", isolation_level=None)

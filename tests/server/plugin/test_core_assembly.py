@@ -21,11 +21,11 @@ from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import ConfigError, Conflict, InvalidInput, NotFound
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Resource
+from netfw.server.core.extension_drivers import ExtensionDrivers
+from netfw.server.core.vendor_resources import DocumentsPlugin
 from netfw.server.db import Database
-from netfw.server.plugin.assembly import Drivers, assemble, offer
-from netfw.server.plugin.documents import DocumentsPlugin
-from netfw.server.plugin.extensions import Extensions
-from netfw.server.plugin.ml2 import Ml2Plugin
+from netfw.server.ml2.builder import Drivers, build_core, publish
+from netfw.server.ml2.plugin import Ml2Plugin
 from netfw_drivers.extensions.dns import DnsDriver
 from netfw_drivers.extensions.port_security import PortSecurityDriver
 from netfw_drivers.extensions.qos import QosDriver
@@ -133,7 +133,7 @@ def test_a_request_passes_all_who_have_a_say_in_their_order(database: Database) 
         mechanisms=(mechanism,),
         extensions=(Painter(told),),
     )
-    core = assemble(database, drivers, core_settings())
+    core = build_core(database, drivers, core_settings())
     guard = Guard(core.backbone, ())
     guard.told = told
     core.add_service_plugins([guard])
@@ -199,8 +199,8 @@ def test_an_attribute_is_unknown_while_its_driver_is_not_loaded(database: Databa
     calls = Calls(core_plugin(database))
     with pytest.raises(InvalidInput, match=COLOUR):
         calls.network(**{COLOUR: "red"})
-    assert Extensions(()).declared() == {}
-    declared = Extensions((PortSecurityDriver(), DnsDriver())).declared()
+    assert ExtensionDrivers(()).declared() == {}
+    declared = ExtensionDrivers((PortSecurityDriver(), DnsDriver())).declared()
     names = {each.name for each in declared["dns"]["port"]}
     assert names == {"dns_name", "dns_domain", "dns_assignment"}
     assert {each.name for each in declared["port_security"]["network"]} == {"port_security_enabled"}
@@ -208,7 +208,7 @@ def test_an_attribute_is_unknown_while_its_driver_is_not_loaded(database: Databa
 
 def test_two_extension_drivers_do_not_declare_the_same(database: Database) -> None:
     with pytest.raises(ConfigError, match="painter and painter both declare vendor:colour"):
-        Extensions((Painter(), Painter()))
+        ExtensionDrivers((Painter(), Painter()))
 
 
 @pytest.mark.spec("ML2-06")
@@ -248,7 +248,7 @@ def test_a_plugin_outside_of_a_server_says_so(database: Database) -> None:
         create(CorePlugin, "ml2", {}, LocalHost())
     drivers = Drivers(ipam=InternalIpamDriver(), types=type_drivers())
     host = LocalHost()
-    offer(assemble(database, drivers), host)
+    publish(build_core(database, drivers), host)
     plugin = create(CorePlugin, "ml2", {}, host)
     assert {"network", "subnet", "port", "segment", "agent"} <= plugin.resource_names
     assert plugin.describe().name == "ml2"
@@ -266,4 +266,4 @@ def test_addresses_that_are_kept_elsewhere_are_refused_when_the_server_starts(
     database: Database,
 ) -> None:
     with pytest.raises(ConfigError, match="elsewhere keeps its books outside"):
-        assemble(database, Drivers(ipam=Elsewhere(), types=type_drivers()))
+        build_core(database, Drivers(ipam=Elsewhere(), types=type_drivers()))

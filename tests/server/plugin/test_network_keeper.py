@@ -23,10 +23,10 @@ from netfw.model.ids import FloatingIpId, NetworkId, RouterId
 from netfw.model.resource import Kind
 from netfw.model.router import ExternalGateway, Router
 from netfw.model.segment import NetworkType
+from netfw.server.core.settings import Settings
+from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.db import Database
-from netfw.server.plugin.routers import RouterPlugin
-from netfw.server.plugin.segment_types import SegmentTypes
-from netfw.server.plugin.settings import Settings
+from netfw.server.l3.routers import RouterPlugin
 from netfw_drivers.null.mechanism import LoggerMechanismDriver
 from netfw_drivers.segments.vlan import VlanTypeDriver
 from tests.server.plugin.core_calls import (
@@ -96,10 +96,10 @@ def test_external_networks_have_a_type_of_their_own_where_one_is_configured(
 @pytest.mark.spec("ML2-01")
 def test_a_server_without_the_types_that_networks_get_does_not_start() -> None:
     with pytest.raises(ConfigError, match="tenant_network_types: vxlan is not among type_drivers"):
-        SegmentTypes((), Settings())
+        TypeDrivers((), Settings())
     twice = (*type_drivers(), VlanTypeDriver({}))
     with pytest.raises(ConfigError, match="vlan and vlan are both for vlan"):
-        SegmentTypes(twice, Settings())
+        TypeDrivers(twice, Settings())
 
 
 @pytest.mark.spec("ML2-01")

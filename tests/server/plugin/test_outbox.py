@@ -15,8 +15,8 @@ from netfw.errors import BackendUnavailable, Conflict
 from netfw.model.common_fields import Status
 from netfw.model.port import Port
 from netfw.model.resource import Kind
-from netfw.server.plugin.backbone import SERVER, Backbone
-from netfw.server.plugin.outbox_delivery import Pace
+from netfw.server.core.context import SERVER, ServerContext
+from netfw.server.outbox.worker import DeliveryConfig
 from netfw_drivers.null.mechanism import L2PopulationMechanismDriver
 from netfw_drivers.ovs.mechanism import OvsMechanismDriver
 from tests.server.plugin.outbox_samples import QUICK, Gossip, Recorder, Scene, line
@@ -35,7 +35,7 @@ class Trouble:
 
 
 @pytest.mark.spec("ML2-03")
-def test_a_driver_is_told_in_order_of_the_newest_only(backbone: Backbone) -> None:
+def test_a_driver_is_told_in_order_of_the_newest_only(backbone: ServerContext) -> None:
     driver = Recorder()
     scene = Scene(backbone, driver)
     network = scene.network()
@@ -61,7 +61,7 @@ def test_a_driver_is_told_in_order_of_the_newest_only(backbone: Backbone) -> Non
 
 
 @pytest.mark.spec("ML2-03")
-def test_drivers_that_deliver_nothing_cost_nothing(backbone: Backbone) -> None:
+def test_drivers_that_deliver_nothing_cost_nothing(backbone: ServerContext) -> None:
     scene = Scene(backbone, OvsMechanismDriver(), L2PopulationMechanismDriver())
     assert not scene.outbox.needed
     statements: list[str] = []
@@ -78,7 +78,7 @@ def test_drivers_that_deliver_nothing_cost_nothing(backbone: Backbone) -> None:
 
 
 @pytest.mark.spec("ML2-03")
-def test_what_rolls_back_is_told_to_nobody(backbone: Backbone) -> None:
+def test_what_rolls_back_is_told_to_nobody(backbone: ServerContext) -> None:
     driver = Recorder()
     scene = Scene(backbone, driver)
 
@@ -93,10 +93,12 @@ def test_what_rolls_back_is_told_to_nobody(backbone: Backbone) -> None:
 
 
 @pytest.mark.spec("ML2-03")
-def test_what_can_not_be_delivered_now_is_tried_again_with_its_lane(backbone: Backbone) -> None:
+def test_what_can_not_be_delivered_now_is_tried_again_with_its_lane(
+    backbone: ServerContext,
+) -> None:
     driver = Recorder(does=Trouble(*[BackendUnavailable("the switch is off")] * 3))
     calm = Recorder("calm")
-    scene = Scene(backbone, driver, calm, pace=Pace(first_pause=0.05, longest_pause=0.1))
+    scene = Scene(backbone, driver, calm, pace=DeliveryConfig(first_pause=0.05, longest_pause=0.1))
     first = scene.network()
     scene.port(first)
     scene.delivery.drain()
@@ -121,7 +123,7 @@ def test_what_can_not_be_delivered_now_is_tried_again_with_its_lane(backbone: Ba
     "error", [Conflict("no such VLAN"), ZeroDivisionError("oops"), SystemExit("bye")]
 )
 def test_what_is_refused_for_good_is_kept_and_shown_and_holds_up_nobody(
-    backbone: Backbone, error: BaseException
+    backbone: ServerContext, error: BaseException
 ) -> None:
     driver = Recorder(does=Trouble(error, error, kind=Kind.PORT))
     scene = Scene(backbone, driver)
@@ -143,7 +145,7 @@ def test_what_is_refused_for_good_is_kept_and_shown_and_holds_up_nobody(
 
 
 @pytest.mark.spec("ML2-03")
-def test_a_person_has_it_tried_again_or_forgotten(backbone: Backbone) -> None:
+def test_a_person_has_it_tried_again_or_forgotten(backbone: ServerContext) -> None:
     driver = Recorder(does=Trouble(Conflict("no"), Conflict("no"), kind=Kind.NETWORK))
     scene = Scene(backbone, driver)
     scene.network()
@@ -159,7 +161,7 @@ def test_a_person_has_it_tried_again_or_forgotten(backbone: Backbone) -> None:
 
 
 @pytest.mark.spec("ML2-03")
-def test_what_needs_what_came_later_is_delivered_after_it(backbone: Backbone) -> None:
+def test_what_needs_what_came_later_is_delivered_after_it(backbone: ServerContext) -> None:
     known: set[Any] = set()
 
     def needs_the_other(change: Change) -> None:
@@ -180,7 +182,7 @@ def test_what_needs_what_came_later_is_delivered_after_it(backbone: Backbone) ->
 
 @pytest.mark.spec("ML2-03")
 def test_what_was_perhaps_delivered_is_taken_back_though_it_came_and_went(
-    backbone: Backbone,
+    backbone: ServerContext,
 ) -> None:
     """A process dies after it delivered and before it wrote that down."""
     driver = Recorder()
@@ -198,7 +200,7 @@ def test_what_was_perhaps_delivered_is_taken_back_though_it_came_and_went(
     with pytest.raises(Killed):
         dead.drain()
     scene.delete(Kind.NETWORK, network)
-    other = Scene(Backbone(database=backbone.database, ipam=backbone.ipam), driver)
+    other = Scene(ServerContext(database=backbone.database, ipam=backbone.ipam), driver)
     driver.does = None
     other.delivery.drain()
     assert driver.told == [], "the lane is the dead one's until its lease is over"
@@ -209,7 +211,7 @@ def test_what_was_perhaps_delivered_is_taken_back_though_it_came_and_went(
 
 
 @pytest.mark.spec("ML2-03")
-def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(backbone: Backbone) -> None:
+def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(backbone: ServerContext) -> None:
     guard, running, most = threading.Lock(), dict[Any, int](), [0]
 
     def slow(change: Change) -> None:
@@ -224,7 +226,7 @@ def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(backbone: Back
 
     driver = Recorder(does=slow)
     scene = Scene(backbone, driver)
-    others = Backbone(database=backbone.database, ipam=backbone.ipam)
+    others = ServerContext(database=backbone.database, ipam=backbone.ipam)
     second = Scene(others, driver)
     scene.delivery.start()
     second.delivery.start()
@@ -248,7 +250,7 @@ def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(backbone: Back
 
 
 @pytest.mark.spec("ML2-03")
-def test_a_driver_that_hangs_holds_up_no_other_and_not_the_end(backbone: Backbone) -> None:
+def test_a_driver_that_hangs_holds_up_no_other_and_not_the_end(backbone: ServerContext) -> None:
     released, gossip = threading.Event(), Gossip()
     driver = Recorder(does=lambda change: released.wait(60))
     scene = Scene(backbone, driver, notifiers=[gossip])
@@ -270,7 +272,7 @@ def test_a_driver_that_hangs_holds_up_no_other_and_not_the_end(backbone: Backbon
 
 @pytest.mark.spec("ML2-03")
 def test_who_hangs_holds_up_neither_others_nor_the_end_of_the_server(
-    backbone: Backbone, caplog: pytest.LogCaptureFixture
+    backbone: ServerContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     waiting, gossip = threading.Event(), Gossip()
     hanging, working = Recorder("hanging", lambda change: waiting.wait(20)), Recorder("working")
@@ -295,7 +297,7 @@ def test_who_hangs_holds_up_neither_others_nor_the_end_of_the_server(
 
 @pytest.mark.spec("ML2-03")
 @pytest.mark.spec("ML2-07")
-def test_a_port_waits_for_its_drivers(backbone: Backbone) -> None:
+def test_a_port_waits_for_its_drivers(backbone: ServerContext) -> None:
     driver = Recorder(does=Trouble(BackendUnavailable("off"), kind=Kind.PORT))
     delivered: list[Any] = []
     scene = Scene(backbone, driver, delivered=lambda unit, ports: delivered.extend(ports))
@@ -312,7 +314,7 @@ def test_a_port_waits_for_its_drivers(backbone: Backbone) -> None:
 
 
 @pytest.mark.spec("API-14")
-def test_a_notifier_hears_of_every_change_in_order_in_batches(backbone: Backbone) -> None:
+def test_a_notifier_hears_of_every_change_in_order_in_batches(backbone: ServerContext) -> None:
     gossip = Gossip()
     scene = Scene(backbone, notifiers=[gossip])
     network = scene.network()
@@ -326,7 +328,7 @@ def test_a_notifier_hears_of_every_change_in_order_in_batches(backbone: Backbone
 
 
 @pytest.mark.spec("API-14")
-def test_a_batch_is_kept_until_the_other_side_takes_it(backbone: Backbone) -> None:
+def test_a_batch_is_kept_until_the_other_side_takes_it(backbone: ServerContext) -> None:
     def fail(changes: Any) -> None:
         if troubles:
             raise troubles.pop(0)
@@ -347,7 +349,7 @@ def test_a_batch_is_kept_until_the_other_side_takes_it(backbone: Backbone) -> No
 
 @pytest.mark.spec("API-14")
 def test_a_notifier_hears_of_statuses_and_one_that_crashes_hears_of_all(
-    backbone: Backbone, caplog: pytest.LogCaptureFixture
+    backbone: ServerContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     gossip = Gossip()
     scene = Scene(backbone, notifiers=[gossip])

@@ -6,7 +6,7 @@ from attrs import fields_dict
 
 from netfw.conf import plugin, scheduling
 from netfw.model.segment import NetworkType
-from netfw.server.plugin.settings import Settings
+from netfw.server.core.settings import Settings
 from netfw_drivers.extensions.dns import DnsDriver
 from netfw_drivers.segments.mtu import GLOBAL_MTU, PHYSICAL_MTUS, TUNNEL_OPTIONS
 

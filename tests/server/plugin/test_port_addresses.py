@@ -17,8 +17,8 @@ from netfw.errors import (
 from netfw.model import AllocationPool, NetworkId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Ipv6Mode
-from netfw.server.plugin.addressing import Applicant, requests
-from netfw.server.plugin.backbone import Backbone
+from netfw.server.core.context import ServerContext
+from netfw.server.l2.port_addresses import AddressOwner, requests
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from tests.server.plugin.port_world import ADMIN, MEMBER, World, addresses
 
@@ -27,7 +27,7 @@ STATEFUL = {"ipv6_ra_mode": Ipv6Mode.STATEFUL, "ipv6_address_mode": Ipv6Mode.STA
 
 
 @pytest.fixture
-def world(backbone: Backbone) -> World:
+def world(backbone: ServerContext) -> World:
     return World(backbone)
 
 
@@ -239,7 +239,7 @@ class FromTheEnd(InternalIpamDriver):
         raise Conflict("none is left")
 
 
-def test_what_was_taken_ahead_and_not_wanted_goes_back(backbone: Backbone) -> None:
+def test_what_was_taken_ahead_and_not_wanted_goes_back(backbone: ServerContext) -> None:
     backbone.ipam = FromTheEnd()
     world = World(backbone)
     network = world.network()
@@ -266,5 +266,5 @@ def test_ports_are_found_by_their_addresses(world: World, network: NetworkId) ->
 
 
 def test_nothing_is_asked_for_where_nothing_is_wanted() -> None:
-    assert requests((), Applicant(mac="fa:16:3e:00:00:01"), None) == ()
-    assert requests((), Applicant(mac="fa:16:3e:00:00:01"), []) == ()
+    assert requests((), AddressOwner(mac="fa:16:3e:00:00:01"), None) == ()
+    assert requests((), AddressOwner(mac="fa:16:3e:00:00:01"), []) == ()

@@ -26,9 +26,9 @@ from netfw.model.binding import VifDetails
 from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType
-from netfw.server.plugin.backbone import Backbone
-from netfw.server.plugin.binding import FAILURE, MOST_LEVELS, bind
-from netfw.server.plugin.port_bindings import PortBindingKeeper
+from netfw.server.binding.algorithm import FAILURE, MOST_LEVELS, bind
+from netfw.server.binding.port_bindings import PortBindingHandler
+from netfw.server.core.context import ServerContext
 from netfw_drivers.ovs.mechanism import OvsMechanismDriver
 from tests.server.plugin.port_world import ADMIN, World, provider
 
@@ -70,7 +70,7 @@ def reasons(port: Mapping[str, Any]) -> list[str]:
 
 
 @pytest.fixture
-def world(backbone: Backbone) -> World:
+def world(backbone: ServerContext) -> World:
     return World(backbone)
 
 
@@ -93,7 +93,7 @@ def test_a_port_with_a_host_is_bound_in_the_answer(world: World, network: Networ
 
 @pytest.mark.spec("ML2-04")
 def test_where_no_driver_binds_all_their_reasons_can_be_read(
-    backbone: Backbone,
+    backbone: ServerContext,
 ) -> None:
     world = World(backbone, (refusing("first"), OvsMechanismDriver(), refusing("last")))
     port = world.create(world.network(), ADMIN, binding__host_id="h9")
@@ -133,7 +133,7 @@ def test_a_port_is_bound_anew_when_its_host_or_card_changes(
     assert (gone["binding:vif_type"], gone["binding:vif_details"]) == ("unbound", {})
 
 
-def test_a_profile_that_changes_is_looked_at_again(backbone: Backbone) -> None:
+def test_a_profile_that_changes_is_looked_at_again(backbone: ServerContext) -> None:
     seen: list[dict[str, Any]] = []
 
     def look(request: BindingRequest) -> Binding:
@@ -224,7 +224,9 @@ def handing_down(name: str = "fabric", physical: str = "phys") -> Answering:
 
 
 @pytest.mark.spec("ML2-04")
-def test_a_driver_hands_down_a_segment_that_lives_as_long_as_its_ports(backbone: Backbone) -> None:
+def test_a_driver_hands_down_a_segment_that_lives_as_long_as_its_ports(
+    backbone: ServerContext,
+) -> None:
     world = World(backbone, (handing_down(), OvsMechanismDriver()))
     network = world.network()
     world.host("h1", bridge_mappings={"phys": "br-phys"}, tunnel_types=[])
@@ -244,7 +246,7 @@ def test_a_driver_hands_down_a_segment_that_lives_as_long_as_its_ports(backbone:
     assert number == below.provider  # the number was given back
 
 
-def test_a_segment_that_nobody_took_below_is_given_back(backbone: Backbone) -> None:
+def test_a_segment_that_nobody_took_below_is_given_back(backbone: ServerContext) -> None:
     world = World(backbone, (handing_down(), refusing("lower"), binding("plain")))
     port = world.create(world.network(), ADMIN, binding__host_id="h1")
     assert port["binding:vif_type"] == "plain"
@@ -257,7 +259,7 @@ def test_a_segment_that_nobody_took_below_is_given_back(backbone: Backbone) -> N
     assert len(segments) == 1
 
 
-def test_what_can_not_be_had_below_is_a_reason(backbone: Backbone) -> None:
+def test_what_can_not_be_had_below_is_a_reason(backbone: ServerContext) -> None:
     world = World(backbone, (handing_down(physical="unknown"),))
     (reason,) = reasons(world.create(world.network(), ADMIN, binding__host_id="h1"))
     assert reason.startswith("fabric: its segment can not be had: ")
@@ -312,7 +314,7 @@ def test_a_driver_that_breaks_its_contract_is_passed_over(world: World, network:
     ids=", ".join,
 )
 def test_a_binding_that_can_not_be_is_a_refusal(
-    backbone: Backbone, answer: Mapping[str, Any]
+    backbone: ServerContext, answer: Mapping[str, Any]
 ) -> None:
     def rubbish(request: BindingRequest) -> Binding:
         return Bound(**{"segment": request.segments[0].id, **answer})
@@ -323,7 +325,7 @@ def test_a_binding_that_can_not_be_is_a_refusal(
     assert said.startswith("rubbish: it answered with ")
 
 
-def test_who_wants_no_segment_below_refuses(backbone: Backbone) -> None:
+def test_who_wants_no_segment_below_refuses(backbone: ServerContext) -> None:
     def rubbish(request: BindingRequest) -> Binding:
         return Partial(segment=request.segments[0].id, wants=cast(Any, "rubbish"))
 
@@ -354,7 +356,7 @@ def test_levels_have_an_end(world: World, network: NetworkId) -> None:
 @pytest.mark.spec("API-06")
 def test_bindings_are_shown_below_their_port(world: World, network: NetworkId) -> None:
     world.host("h1")
-    keeper = PortBindingKeeper()
+    keeper = PortBindingHandler()
     port = world.create(network, ADMIN, binding__host_id="h1", binding__profile={"a": "b"})
     find = Query(filters={"port_id": (port["id"],)})
     (shown,) = world.backbone.read(lambda view: keeper.find(view, ADMIN, find))

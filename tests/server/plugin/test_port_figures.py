@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import event
 
 from netfw.drivers.query import Query
-from netfw.server.plugin.backbone import Backbone
+from netfw.server.core.context import ServerContext
 from tests.server.plugin.port_world import ADMIN, MEMBER, World
 
 
 @pytest.fixture
-def world(backbone: Backbone) -> World:
+def world(backbone: ServerContext) -> World:
     return World(backbone)
 
 

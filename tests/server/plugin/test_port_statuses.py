@@ -21,15 +21,15 @@ from netfw.model.common_fields import Status
 from netfw.model.ids import AgentId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
+from netfw.server.core.context import ServerContext
 from netfw.server.db import Database, Transaction
-from netfw.server.plugin.backbone import Backbone
-from netfw.server.plugin.statuses import PortStatuses
+from netfw.server.l2.port_status import PortStatuses
 from netfw.state.dependencies import Assignment
 from tests.server.plugin.port_world import ADMIN, World
 
 
 @pytest.fixture
-def world(backbone: Backbone) -> World:
+def world(backbone: ServerContext) -> World:
     made = World(backbone)
     for host in ("h1", "h2"):
         made.host(host)

@@ -20,7 +20,7 @@ from netfw.errors import (
     Outdated,
 )
 from netfw.model import NetworkId
-from netfw.server.plugin.backbone import Backbone
+from netfw.server.core.context import ServerContext
 from netfw_drivers.extensions.port_security import PortSecurityDriver
 from tests.server.plugin.port_world import ADMIN, MEMBER, OTHER, World, addresses
 
@@ -36,7 +36,7 @@ RESERVED_OWNERS = (
 
 
 @pytest.fixture
-def world(backbone: Backbone) -> World:
+def world(backbone: ServerContext) -> World:
     return World(backbone)
 
 
@@ -114,7 +114,7 @@ def test_a_mac_is_unique_on_its_network_and_only_there(world: World, network: Ne
 
 
 def test_made_macs_begin_with_four_octets_where_the_operator_says_four(
-    backbone: Backbone,
+    backbone: ServerContext,
 ) -> None:
     backbone.settings = evolve(backbone.settings, base_mac="fa:16:3e:4f:00:00")
     world = World(backbone)
@@ -126,7 +126,7 @@ def test_a_made_mac_that_is_taken_is_made_again(
     world: World, network: NetworkId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = iter([1, 1, 1, 2])
-    monkeypatch.setattr("netfw.server.plugin.macs.random.getrandbits", lambda bits: next(said))
+    monkeypatch.setattr("netfw.server.l2.port_macs.random.getrandbits", lambda bits: next(said))
     first, second = world.create(network), world.create(network)
     assert first["mac_address"] == "fa:16:3e:00:00:01"
     assert second["mac_address"] == "fa:16:3e:00:00:02"
@@ -160,7 +160,7 @@ def test_ports_of_the_network_itself_are_in_no_group(world: World, network: Netw
     assert (port["security_groups"], port["port_security_enabled"]) == ([], False)
 
 
-def test_a_port_inherits_from_its_network_whether_it_is_filtered(backbone: Backbone) -> None:
+def test_a_port_inherits_from_its_network_whether_it_is_filtered(backbone: ServerContext) -> None:
     world = World(backbone, extensions=(PortSecurityDriver(),))
     unfiltered, filtered = world.network(port_security=False), world.network()
     port = world.create(unfiltered)
@@ -298,7 +298,7 @@ def test_a_change_meant_for_another_revision_is_refused(world: World, network: N
         world.plugin.delete(MEMBER, "port", port["id"], 1)
 
 
-def test_a_quota_counts_ports_made_and_deleted(backbone: Backbone) -> None:
+def test_a_quota_counts_ports_made_and_deleted(backbone: ServerContext) -> None:
     backbone.quotas = {"port": 3}
     world = World(backbone)
     network = world.network()

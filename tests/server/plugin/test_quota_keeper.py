@@ -10,19 +10,19 @@ import pytest
 from netfw.conf.quota import LIMITS, limits
 from netfw.drivers.query import Query, RequestContext
 from netfw.errors import Exhausted, InvalidInput, NotFound, NotSupported
-from netfw.server.plugin.agent_reports import AgentReports
-from netfw.server.plugin.backbone import Backbone
-from netfw.server.plugin.listing import chosen
-from netfw.server.plugin.quotas import QuotaKeeper
-from netfw.server.plugin.zones import ZoneKeeper
+from netfw.server.agents.availability_zones import ZoneHandler
+from netfw.server.agents.heartbeat_handler import HeartbeatHandler
+from netfw.server.core.context import ServerContext
+from netfw.server.core.memory_query import apply_query
+from netfw.server.core.quotas import QuotaHandler
 from tests.server.plugin.agent_samples import ADMIN, Keeping, beat, grow_old
 
 MEMBER = RequestContext(project_id="p")
 
 
 @pytest.fixture
-def plugin(backbone: Backbone) -> Keeping:
-    return Keeping(backbone, [QuotaKeeper(LIMITS), ZoneKeeper(backbone.settings)])
+def plugin(backbone: ServerContext) -> Keeping:
+    return Keeping(backbone, [QuotaHandler(LIMITS), ZoneHandler(backbone.settings)])
 
 
 @pytest.mark.spec("API-06")
@@ -47,7 +47,7 @@ def test_a_project_has_the_defaults_until_somebody_sets_others(plugin: Keeping) 
 
 
 @pytest.mark.spec("API-06")
-def test_limits_hold_and_what_is_used_can_be_seen(backbone: Backbone, plugin: Keeping) -> None:
+def test_limits_hold_and_what_is_used_can_be_seen(backbone: ServerContext, plugin: Keeping) -> None:
     plugin.update(ADMIN, "quota", "p", {"network": 2})
 
     def use(count: int) -> None:
@@ -85,8 +85,8 @@ def test_options_name_the_limits() -> None:
 
 
 @pytest.mark.spec("API-06")
-def test_zones_are_where_agents_say_they_are(backbone: Backbone, plugin: Keeping) -> None:
-    hear = AgentReports(backbone)
+def test_zones_are_where_agents_say_they_are(backbone: ServerContext, plugin: Keeping) -> None:
+    hear = HeartbeatHandler(backbone)
     hear([
         beat("a", "DHCP agent", zone="east"),
         beat("b", "DHCP agent", zone="west"),
@@ -109,7 +109,7 @@ def test_a_computed_list_is_filtered_sorted_and_paged() -> None:
     bodies = [{"id": id, "n": at % 2, "flag": at > 2} for at, id in enumerate(ids)]
 
     def shown(**query: Any) -> list[int]:
-        return [ids.index(body["id"]) for body in chosen(bodies, Query(**query))]
+        return [ids.index(body["id"]) for body in apply_query(bodies, Query(**query))]
 
     assert shown(filters={"n": (1, 7)}) == [1, 3]
     assert shown(filters={"flag": (True,)}) == [3, 4]

@@ -11,9 +11,9 @@ from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.ids import NetworkId, SubnetId
+from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.db import Database
-from netfw.server.plugin.answers import Answers
-from netfw.server.plugin.suspicion import Suspicion
+from netfw.server.scheduling.failure_detector import FailureDetector
 from netfw.server.source.commits import CommitWatch
 from netfw.server.source.database import DatabaseSource
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
@@ -70,7 +70,7 @@ def test_a_dead_agents_networks_go_to_others_with_the_addresses_of_its_port(make
         "network": NetworkId(UUID(network["id"])),
         "subnets": frozenset({SubnetId(UUID(subnet["id"]))}),
     }
-    answers = Answers(cloud.backbone)
+    answers = AgentRpcHandlers(cloud.backbone)
     port = answers.ensure_dhcp_port(EnsureDhcpPort(host="a", **asked))
     grow_old(cloud.backbone, "a", 80)
     assert cloud.rescheduling.mend() == 0, "there is nobody else"
@@ -249,7 +249,7 @@ def test_nothing_moves_when_all_agents_were_unheard_of_since_the_server_was_away
 @pytest.mark.spec("ML2-10")
 def test_who_was_seen_dead_for_long_enough_without_a_gap_is_dead() -> None:
     now = [0.0]
-    suspicion = Suspicion(40.0, 70.0, lambda: now[0])
+    suspicion = FailureDetector(40.0, 70.0, lambda: now[0])
 
     def look(at: float, *silent: str) -> set[str]:
         now[0] = at

@@ -13,13 +13,7 @@ from netfw.model.agent import Agent
 from netfw.model.ids import AgentId, RouterId
 from netfw.model.json_document import JsonDocument
 from netfw.model.router import Router
-from netfw.server.plugin.scheduling import (
-    Candidate,
-    candidates,
-    choose,
-    obstacle,
-    wanted_agents,
-)
+from netfw.server.scheduling.choice import Candidate, candidates, choose, obstacle, wanted_agents
 
 
 def offer(*texts: str) -> list[Candidate]:

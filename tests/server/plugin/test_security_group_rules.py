@@ -11,8 +11,8 @@ from sqlalchemy import event
 
 from netfw.drivers.query import Query
 from netfw.errors import Conflict, Exhausted, Forbidden, InvalidInput, NotFound
-from netfw.server.plugin.backbone import Backbone
-from netfw.server.plugin.security_groups import SecurityGroupsPlugin
+from netfw.server.core.context import ServerContext
+from netfw.server.security_groups.groups import SecurityGroupsPlugin
 from tests.server.plugin.group_calls import ADMIN, ANNA, BERT, group, rule, rule_body, used
 
 pytestmark = pytest.mark.spec("API-06")
@@ -21,7 +21,7 @@ NO_PORTS: dict[str, Any] = {"port_range_min": None, "port_range_max": None}
 
 
 @pytest.fixture
-def plugin(backbone: Backbone) -> SecurityGroupsPlugin:
+def plugin(backbone: ServerContext) -> SecurityGroupsPlugin:
     return SecurityGroupsPlugin(backbone)
 
 
@@ -178,7 +178,7 @@ def test_rules_that_differ_stand_beside_each_other(
 
 
 def test_several_rules_are_made_together_or_not_at_all(
-    backbone: Backbone, plugin: SecurityGroupsPlugin
+    backbone: ServerContext, plugin: SecurityGroupsPlugin
 ) -> None:
     one, two = group(plugin)["id"], group(plugin)["id"]
 
@@ -204,7 +204,7 @@ def test_several_rules_are_made_together_or_not_at_all(
 
 
 def test_a_further_rule_costs_the_same_in_a_large_group(
-    backbone: Backbone, plugin: SecurityGroupsPlugin
+    backbone: ServerContext, plugin: SecurityGroupsPlugin
 ) -> None:
     id = group(plugin)["id"]
     statements: list[str] = []
@@ -248,7 +248,7 @@ def test_a_group_that_is_shared_can_be_named_but_not_filled(plugin: SecurityGrou
 
 
 def test_rules_are_counted_for_their_project(
-    backbone: Backbone, plugin: SecurityGroupsPlugin
+    backbone: ServerContext, plugin: SecurityGroupsPlugin
 ) -> None:
     backbone.quotas = {"security_group_rule": 3}
     id = group(plugin)["id"]

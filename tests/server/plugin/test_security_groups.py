@@ -21,21 +21,21 @@ from netfw.errors import (
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId
 from netfw.model.network import Network
 from netfw.model.port import Port
-from netfw.server.plugin.backbone import Backbone
-from netfw.server.plugin.security_groups import SecurityGroupsPlugin, default_group
-from netfw.server.plugin.unit import Unit
+from netfw.server.core.context import ServerContext
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.security_groups.groups import SecurityGroupsPlugin, default_group
 from tests.server.plugin.group_calls import ADMIN, ANNA, BERT, group, rule, used
 
 
 @pytest.fixture
-def plugin(backbone: Backbone) -> SecurityGroupsPlugin:
+def plugin(backbone: ServerContext) -> SecurityGroupsPlugin:
     return SecurityGroupsPlugin(backbone)
 
 
-def port(backbone: Backbone, *groups: str, project: str = "anna") -> Port:
+def port(backbone: ServerContext, *groups: str, project: str = "anna") -> Port:
     """A port in *groups*."""
 
-    def work(unit: Unit) -> Port:
+    def work(unit: UnitOfWork) -> Port:
         (network,) = unit.insert(Network(id=NetworkId(uuid4()), project_id=project))
         (made,) = unit.insert(
             Port(
@@ -67,7 +67,7 @@ def lines(body: Mapping[str, Any]) -> set[tuple[Any, ...]]:
 @pytest.mark.spec("API-06")
 class TestTheDefaultGroup:
     def test_has_its_four_rules_and_is_made_once_by_whoever_asks_first(
-        self, backbone: Backbone, plugin: SecurityGroupsPlugin
+        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         first = backbone.run(ANNA, lambda unit: default_group(unit, "anna"))
         again = backbone.run(ANNA, lambda unit: default_group(unit, "anna"))
@@ -99,7 +99,7 @@ class TestTheDefaultGroup:
         assert everybody == {"anna", "bert", "root"}
 
     def test_counts_and_no_quota_stands_against_it(
-        self, backbone: Backbone, plugin: SecurityGroupsPlugin
+        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         backbone.quotas = {"security_group": 0, "security_group_rule": 0}
         assert list(groups_of(plugin)) == ["default"]
@@ -124,7 +124,7 @@ class TestTheDefaultGroup:
         assert (shown["name"], shown["description"]) == ("default", "d")
 
     def test_is_deleted_by_an_admin_only_and_comes_back(
-        self, backbone: Backbone, plugin: SecurityGroupsPlugin
+        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         first = groups_of(plugin)["default"]["id"]
         with pytest.raises(Conflict, match="default"):
@@ -169,7 +169,7 @@ class TestGroups:
             plugin.delete(BERT, "security_group", id)
 
     def test_change_their_state_only_while_no_port_is_in_them(
-        self, backbone: Backbone, plugin: SecurityGroupsPlugin
+        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         id = group(plugin, stateful=False)["id"]
         assert plugin.update(ANNA, "security_group", id, {"stateful": True})["stateful"] is True
@@ -179,7 +179,7 @@ class TestGroups:
         plugin.update(ANNA, "security_group", id, {"stateful": True, "name": "still"})
 
     def test_with_state_and_without_do_not_have_the_same_port(
-        self, backbone: Backbone, plugin: SecurityGroupsPlugin
+        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         with_state = [group(plugin)["id"] for _ in range(2)]
         without = group(plugin, stateful=False)["id"]
@@ -192,7 +192,7 @@ class TestGroups:
             backbone.run(ADMIN, lambda unit: unit.update(user, evolve(user, security_groups=both)))
 
     def test_are_not_made_when_their_rules_are_too_many(
-        self, backbone: Backbone, plugin: SecurityGroupsPlugin
+        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         backbone.quotas = {"security_group_rule": 3}
         group(plugin)
@@ -200,7 +200,7 @@ class TestGroups:
             group(plugin)
 
     def test_are_not_deleted_while_a_port_is_in_them(
-        self, backbone: Backbone, plugin: SecurityGroupsPlugin
+        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         id = group(plugin)["id"]
         user = port(backbone, id)
@@ -211,7 +211,7 @@ class TestGroups:
         assert set(groups_of(plugin)) == {"default"}
 
     def test_take_their_rules_and_those_that_name_them_with_them(
-        self, backbone: Backbone, plugin: SecurityGroupsPlugin
+        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         gone, other = group(plugin)["id"], group(plugin, name="other")["id"]
         rule(plugin, gone, remote_group_id=gone)
@@ -241,7 +241,7 @@ class TestGroups:
         assert plugin.show(ANNA, "security_group", id)["revision_number"] == 4
 
     def test_are_listed_with_their_rules_in_a_number_of_statements_that_does_not_grow(
-        self, backbone: Backbone, plugin: SecurityGroupsPlugin
+        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         statements: list[str] = []
         groups_of(plugin)

@@ -11,7 +11,7 @@ import pytest
 from netfw.drivers.query import Query
 from netfw.errors import Conflict, Exhausted, InvalidInput, NotFound
 from netfw.server.db import Database
-from netfw.server.plugin.subnet_rules import first_address, rest
+from netfw.server.l2.subnet_validation import first_address, rest
 from tests.server.plugin.core_calls import ADMIN, ALICE, BOB, Calls, core_plugin, statements
 
 pytestmark = pytest.mark.real

@@ -15,8 +15,8 @@ from netfw.errors import Conflict
 from netfw.model.common_fields import Status
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.resource import Kind, Ref
+from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.db import Database
-from netfw.server.plugin.answers import Answers
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
 from tests.server.plugin.agent_samples import grow_old
 from tests.server.plugin.core_calls import ADMIN, statements
@@ -181,7 +181,7 @@ def test_whoever_serves_next_has_the_port_of_whoever_served_before(
         "network": NetworkId(UUID(network["id"])),
         "subnets": frozenset({SubnetId(UUID(subnet["id"]))}),
     }
-    answers = Answers(cloud.backbone)
+    answers = AgentRpcHandlers(cloud.backbone)
     port = answers.ensure_dhcp_port(EnsureDhcpPort(host="d1", **asked))
     cloud.agents(DHCP, "d2")
     end(cloud)

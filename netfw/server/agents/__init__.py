@@ -1,0 +1,1 @@
+"""Agents as the server sees them: heartbeats, RPC handlers."""

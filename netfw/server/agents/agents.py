@@ -1,0 +1,140 @@
+"""AgentKeeper: the agents, and which of them can be counted on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final, cast
+from uuid import UUID
+
+from attrs import evolve
+
+from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.subscription import Service
+from netfw.errors import InvalidInput, NotSupported
+from netfw.model.agent import Agent
+from netfw.model.resource import Kind
+from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.settings import Settings
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.agents.assignments import AssignmentRows
+from netfw.server.db.agents.heartbeats import AgentHeartbeat
+
+DHCP_AGENT: Final = "DHCP agent"
+L3_AGENT: Final = "L3 agent"
+SERVICES: Final[Mapping[str, Service]] = {DHCP_AGENT: Service.DHCP, L3_AGENT: Service.L3}
+"""What an agent of a type can be given to serve."""
+
+
+def agents(moment: Moment, settings: Settings, **filters: str) -> tuple[Agent, ...]:
+    """The agents that *filters* choose (``host``, ``agent_type``), each with whether it is alive.
+
+    Two statements at most, however many there are.
+    """
+    query = Query(filters={name: (value,) for name, value in filters.items()})
+    found = [cast(Agent, row.resource()) for row in moment.resources.find(Kind.AGENT, query)]
+    if not found:
+        return ()
+    pulses = moment.heartbeats.pulses([agent.id for agent in found] if filters else None)
+    return tuple(_with_pulse(agent, pulses.get(agent.id), settings) for agent in found)
+
+
+class AgentHandler(StoredResourceHandler[Agent]):
+    """Agents make themselves known by heartbeats; people switch them off, describe and forget them.
+
+    Whether one is alive is judged by the clock of the database, when somebody asks.
+    """
+
+    name: ClassVar[str] = "agent"
+    kind: ClassVar[Kind] = Kind.AGENT
+    quota: ClassVar[str | None] = None
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Agent, ...]:
+        raise NotSupported("agents make themselves known: start one, and it is there")
+
+    def do_update(self, unit: UnitOfWork, before: Agent, body: Body) -> Agent:
+        admin_up = cast(bool, body.get("admin_state_up", before.admin_up))
+        description = cast(str | None, body.get("description", before.description)) or ""
+        after = unit.update(before, evolve(before, admin_up=admin_up, description=description))
+        if after.admin_up and not before.admin_up:
+            known = _with_pulse(
+                after, self._pulses(unit.tx, [after.id]).get(after.id), self._settings
+            )
+            for arrival in unit.backbone.arrivals if known.alive else ():
+                arrival(unit, known)
+        return after
+
+    def do_delete(self, unit: UnitOfWork, before: Agent) -> None:
+        """It may still be alive: then it is there again with its next heartbeat."""
+        service = SERVICES.get(before.agent_type)
+        if service is not None:
+            for each in AssignmentRows(unit.tx.connection).at(service, before.host):
+                unit.tx.assignments.remove(each)
+        unit.tx.heartbeats.forget(before.id)
+        unit.delete(before)
+
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+        if "alive" in query.filters:
+            query = evolve(query, filters=self._by_id(moment, query.filters))
+        return super().find(moment, requester, query)
+
+    def decorate(
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        pulses = self._pulses(moment, [UUID(body["id"]) for body in bodies])
+        for body in bodies:
+            pulse = pulses.get(UUID(body["id"]))
+            body["alive"] = _alive(pulse, self._settings)
+            if pulse is not None:
+                body["configurations"] = {**body["configurations"], **pulse.counts}
+                body["heartbeat_timestamp"] = _told(pulse.at)
+                body["started_at"] = _told(pulse.started)
+
+    def _by_id(self, moment: Moment, filters: Mapping[str, Any]) -> dict[str, Any]:
+        """*filters*, with the ids of those that are alive, or dead, instead of ``alive``."""
+        rest = {name: values for name, values in filters.items() if name != "alive"}
+        wanted = {_flag(value) for value in filters["alive"]}
+        pulses = moment.heartbeats.pulses()
+        ids = {str(id) for id, pulse in pulses.items() if _alive(pulse, self._settings) in wanted}
+        if "id" in rest:
+            ids &= set(map(str, rest["id"]))
+        return {**rest, "id": tuple(sorted(ids))}
+
+    @staticmethod
+    def _pulses(moment: Moment, ids: Sequence[UUID]) -> Mapping[UUID, AgentHeartbeat]:
+        return moment.heartbeats.pulses(ids if len(ids) < MANY else None)
+
+
+MANY: Final = 100
+"""From here on it is quicker to ask for all."""
+
+
+def _flag(value: object) -> bool:
+    flags = {"true": True, "false": False}
+    known = flags.get(str(value).lower())
+    if known is None:
+        raise InvalidInput({"alive": f"{value!r} is neither true nor false"})
+    return known
+
+
+def _alive(pulse: AgentHeartbeat | None, settings: Settings) -> bool:
+    return pulse is not None and pulse.silence <= settings.agent_down_time
+
+
+def _with_pulse(agent: Agent, pulse: AgentHeartbeat | None, settings: Settings) -> Agent:
+    if pulse is None:
+        return evolve(agent, alive=False)
+    return evolve(
+        agent,
+        alive=_alive(pulse, settings),
+        heartbeat_at=pulse.at,
+        started_at=pulse.started,
+    )
+
+
+def _told(moment: datetime | None) -> str | None:
+    """A time as clients know it of agents."""
+    return None if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")

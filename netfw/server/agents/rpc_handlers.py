@@ -1,0 +1,276 @@
+"""What the core plugin answers to agents."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final, cast
+from uuid import NAMESPACE_DNS, uuid5
+
+from attrs import frozen
+
+from netfw.drivers.agent_requests import (
+    EnabledServices,
+    EnsureDhcpPort,
+    EnsureGatewayPort,
+    EnsureHostMac,
+    FindPorts,
+    ReleaseDhcpPort,
+    Request,
+    ResolveDevices,
+    SetPrefix,
+)
+from netfw.drivers.query import Body, Query
+from netfw.drivers.subscription import Service
+from netfw.errors import Conflict, NotFound, NotSupported
+from netfw.model.address import Mac, derives, link_local_mac
+from netfw.model.ids import NetworkId, PortId
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref
+from netfw.server.core.context import SERVER, ServerContext
+from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.allocation.host_macs import HostMacs
+from netfw.server.db.database import Transaction
+from netfw.state.agent_requests import DHCP_OWNER, RESERVED_DHCP_DEVICE, dhcp_device_id
+from netfw.state.dependencies import ROUTER_OWNERS
+
+GATEWAY_OWNER: Final = "network:floatingip_agent_gateway"
+
+Answer = Callable[[Any], Any]
+
+
+@frozen
+class AgentRpcHandlers:
+    """Answers agents: what is as they need it already is only read, all else is made in one
+    transaction, in which the network is locked so that nobody else makes the same."""
+
+    backbone: ServerContext
+    services: Callable[[], Collection[str]] = lambda: ()
+    """The names of the service plugins that the server runs."""
+
+    def table(self) -> Mapping[type[Request[Any]], Answer]:
+        """Who answers what."""
+        return {
+            EnsureDhcpPort: self.ensure_dhcp_port,
+            ReleaseDhcpPort: self.release_dhcp_port,
+            FindPorts: self.find_ports,
+            ResolveDevices: self.resolve_devices,
+            EnsureGatewayPort: self.ensure_gateway_port,
+            EnsureHostMac: self.ensure_host_mac,
+            EnabledServices: lambda _: frozenset(self.services()),
+            SetPrefix: _refuse_prefix,
+        }
+
+    def ensure_dhcp_port(self, request: EnsureDhcpPort) -> Port:
+        """The port from which a host serves a network.
+
+        :raises NotFound: the network or a subnet of it does not exist.
+        :raises Conflict: a subnet has no address left, or others serve the network.
+        """
+        device = dhcp_device_id(request.host, request.network)
+
+        def present(moment: Moment) -> Port | None:
+            port = _first(_ports(moment, request.network, DHCP_OWNER, device))
+            return port if port is not None and _complete(port, request) else None
+
+        return self._ensured(present, lambda unit: _make_dhcp_port(unit, request, device))
+
+    def release_dhcp_port(self, request: ReleaseDhcpPort) -> None:
+        """Delete the port from which a host served a network, if there is one."""
+        device = dhcp_device_id(request.host, request.network)
+
+        def release(unit: UnitOfWork) -> None:
+            for port in _ports(unit.tx, request.network, DHCP_OWNER, device):
+                unit.backbone.keeper("port").delete(unit, str(port.id))
+
+        if self.backbone.read(lambda view: _ports(view, request.network, DHCP_OWNER, device)):
+            self.backbone.run(SERVER, release)
+
+    def find_ports(self, request: FindPorts) -> tuple[Port, ...]:
+        """The ports that have an address on a network, or on any network of a router."""
+
+        def find(moment: Moment) -> tuple[Port, ...]:
+            networks = _networks(moment, request)
+            if not networks:
+                return ()
+            address = f"ip_address={request.address}"
+            found = _found(moment, network_id=networks, fixed_ips=(address,))
+            mac = link_local_mac(request.address)
+            if mac is not None:
+                derived = _found(moment, network_id=networks, mac_address=(mac,))
+                found += tuple(port for port in derived if port not in found)
+            return found
+
+        return self.backbone.read(find)
+
+    def resolve_devices(self, request: ResolveDevices) -> tuple[Port, ...]:
+        """The ports that exist of those ids."""
+        refs = [Ref(Kind.PORT, id) for id in sorted(request.ports)]
+        rows = self.backbone.read(lambda view: view.resources.present(refs))
+        return tuple(cast(Port, row.resource()) for row in rows)
+
+    def ensure_gateway_port(self, request: EnsureGatewayPort) -> Port:
+        """The port of a host on an external network.
+
+        :raises NotFound: there is no such network.
+        :raises Conflict: it is not external, or has no address left.
+        """
+        device = f"fg{uuid5(NAMESPACE_DNS, request.host)}"
+        return self._ensured(
+            lambda moment: _first(_ports(moment, request.network, GATEWAY_OWNER, device)),
+            lambda unit: _make_gateway_port(unit, request, device),
+        )
+
+    def ensure_host_mac(self, request: EnsureHostMac) -> Mac:
+        """The MAC address of a host: it keeps the one it was given first."""
+        known = self.backbone.read(lambda view: HostMacs(view.connection).of(request.host))
+        if known is not None:
+            return known
+
+        def give(tx: Transaction) -> Mac:
+            macs = HostMacs(tx.connection)
+            mac = macs.of(request.host)
+            if mac is None:
+                mac = _any_mac(self.backbone.settings.dvr_base_mac)
+                macs.give(request.host, mac)
+            return mac
+
+        return self.backbone.database.transaction(give)
+
+    def _ensured(
+        self, present: Callable[[Moment], Port | None], make: Callable[[UnitOfWork], PortId]
+    ) -> Port:
+        """What is present, or what is made; as it is after the commit."""
+        known = self.backbone.read(present)
+        if known is not None:
+            return known
+        id = self.backbone.run(SERVER, make)
+        row = self.backbone.read(lambda view: view.resources.get(Kind.PORT, id))
+        return cast(Port, row.resource())
+
+
+def _make_dhcp_port(unit: UnitOfWork, request: EnsureDhcpPort, device: str) -> PortId:
+    network = unit.network(request.network, lock=True)
+    _check_server(unit, request)
+    _check_subnets(unit, request)
+    own = _first(_ports(unit.tx, network.id, DHCP_OWNER, device))
+    port = own or _first(_ports(unit.tx, network.id, DHCP_OWNER, RESERVED_DHCP_DEVICE))
+    if port is None:
+        subnets: list[Any] = [{"subnet_id": str(id)} for id in sorted(request.subnets)]
+        return _make_port(
+            unit, network, device=device, owner=DHCP_OWNER, host=request.host, fixed_ips=subnets
+        )
+    if not _complete(port, request):
+        fixed: list[Any] = [
+            {"subnet_id": str(each.subnet_id), "ip_address": str(each.address)}
+            for each in port.fixed_ips
+            if each.subnet_id in request.subnets
+        ]
+        missing = request.subnets - {each.subnet_id for each in port.fixed_ips}
+        fixed += [{"subnet_id": str(id)} for id in sorted(missing)]
+        body: Body = {"device_id": device, "binding:host_id": request.host, "fixed_ips": fixed}
+        unit.backbone.keeper("port").update(unit, str(port.id), body)
+    return port.id
+
+
+def _make_gateway_port(unit: UnitOfWork, request: EnsureGatewayPort, device: str) -> PortId:
+    network = unit.network(request.network, lock=True)
+    if not network.external:
+        raise Conflict(f"network {network.id} is not external: no gateway port can be there")
+    own = _first(_ports(unit.tx, network.id, GATEWAY_OWNER, device))
+    if own is not None:
+        return own.id
+    return _make_port(unit, network, device=device, owner=GATEWAY_OWNER, host=request.host)
+
+
+def _make_port(
+    unit: UnitOfWork,
+    network: Network,
+    *,
+    device: str,
+    owner: str,
+    host: str,
+    fixed_ips: list[Any] | None = None,
+) -> PortId:
+    """Make a port of the server's own; no quota stands against it."""
+    body: dict[str, Any] = {
+        "network_id": str(network.id),
+        "project_id": network.project_id,
+        "device_id": device,
+        "device_owner": owner,
+        "binding:host_id": host,
+        "port_security_enabled": False,
+        "security_groups": [],
+    }
+    if fixed_ips is not None:
+        body["fixed_ips"] = fixed_ips
+    keeper = cast(StoredResourceHandler[Port], unit.backbone.keeper("port"))
+    made = keeper.do_create(unit, [body])
+    unit.count("port", made, unasked=True)
+    return made[0].id
+
+
+def _check_server(unit: UnitOfWork, request: EnsureDhcpPort) -> None:
+    """Whoever was believed dead may not know yet that others have his network, and his port."""
+    served = unit.tx.assignments.of([Ref(Kind.NETWORK, request.network)])
+    hosts = {each.host for each in served if each.service is Service.DHCP}
+    if hosts and request.host not in hosts:
+        raise Conflict(
+            f"network {request.network} is with the DHCP agent on {', '.join(sorted(hosts))}, and "
+            f"not on {request.host}"
+        )
+
+
+def _check_subnets(unit: UnitOfWork, request: EnsureDhcpPort) -> None:
+    refs = [Ref(Kind.SUBNET, id) for id in sorted(request.subnets)]
+    rows = unit.tx.resources.present(refs)
+    there = {row.ref.id for row in rows if row.body["network_id"] == str(request.network)}
+    for each in refs:
+        if each.id not in there:
+            raise NotFound(f"network {request.network} has no subnet {each.id}")
+
+
+def _complete(port: Port, request: EnsureDhcpPort) -> bool:
+    """Whether it is as asked; what it derives itself on other subnets is there unasked."""
+    more = [each.address for each in port.fixed_ips if each.subnet_id not in request.subnets]
+    return (
+        port.device_id == dhcp_device_id(request.host, request.network)
+        and port.binding.host == request.host
+        and request.subnets <= {each.subnet_id for each in port.fixed_ips}
+        and (not more or (bool(request.subnets) and all(derives(port.mac, each) for each in more)))
+    )
+
+
+def _networks(moment: Moment, request: FindPorts) -> tuple[str, ...]:
+    if request.network is not None:
+        return (str(request.network),)
+    legs = _found(moment, device_id=(str(request.router),))
+    return tuple(
+        sorted({str(leg.network_id) for leg in legs if leg.device_owner.startswith(ROUTER_OWNERS)})
+    )
+
+
+def _ports(moment: Moment, network: NetworkId, owner: str, device: str) -> tuple[Port, ...]:
+    """Those of the network's own: whoever may use a network can call a port of his *device*."""
+    return _found(moment, network_id=(str(network),), device_owner=(owner,), device_id=(device,))
+
+
+def _found(moment: Moment, **filters: tuple[str, ...]) -> tuple[Port, ...]:
+    rows = moment.resources.find(Kind.PORT, Query(filters=filters))
+    return tuple(cast(Port, row.resource()) for row in rows)
+
+
+def _first(ports: Iterable[Port]) -> Port | None:
+    return next(iter(ports), None)
+
+
+def _any_mac(base: str) -> Mac:
+    """A MAC address that begins with the first three octets of *base*."""
+    rest = (f"{random.getrandbits(8):02x}" for _ in range(3))
+    return Mac(":".join((*base.split(":")[:3], *rest)))
+
+
+def _refuse_prefix(request: SetPrefix) -> None:
+    raise NotSupported("this server takes no delegated prefixes")

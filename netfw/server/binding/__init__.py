@@ -1,0 +1,1 @@
+"""Port binding: mechanism drivers choose segment and VIF."""

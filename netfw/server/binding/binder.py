@@ -1,0 +1,219 @@
+"""Binder: binds ports in the transaction of a request, and again when their host changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+from attrs import evolve
+
+from netfw.drivers.change import Change
+from netfw.drivers.mechanism import BindingRequest, MechanismDriver
+from netfw.drivers.query import Body, Query
+from netfw.drivers.subscription import Service
+from netfw.model.agent import Agent
+from netfw.model.binding import Binding, VifDetails, VifType
+from netfw.model.common_fields import Status
+from netfw.model.ids import NetworkId, SegmentId
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.resource import Kind, ref
+from netfw.model.segment import Provider, Segment
+from netfw.model.subnet import Subnet
+from netfw.server.binding.algorithm import bind
+from netfw.server.core.type_drivers import TypeDrivers
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.agents.by_host import AgentWithAge, agents_on
+from netfw.state.dependencies import DISTRIBUTED_OWNER
+
+
+class Mechanisms:
+    """Who carries networks, subnets and ports to switches and devices."""
+
+    def __init__(self, drivers: Sequence[MechanismDriver]) -> None:
+        self.drivers = tuple(drivers)
+
+    def check(self, unit: UnitOfWork, change: Change) -> None:
+        """Ask each driver about a change, in the transaction and before the commit.
+
+        :raises RequestError: a driver refuses it, and those after it are not asked.
+        """
+        if isinstance(change.resource, Network | Subnet | Port):
+            for driver in self.drivers:
+                driver.check(change)
+
+
+HOST = "binding:host_id"
+LEVELS = "binding:levels"
+"""Beside a bound port: who bound it to which segment, level by level.  It is not shown."""
+
+Agents = Mapping[str, tuple[Agent, ...]]
+"""By host."""
+
+
+class PortBinder:
+    """Asks the mechanism drivers, and allocates the segments that they want below others."""
+
+    def __init__(self, mechanisms: Mechanisms, types: TypeDrivers) -> None:
+        self._mechanisms, self._types = mechanisms, types
+
+    def agents(self, unit: UnitOfWork, hosts: Iterable[str]) -> Agents:
+        """The agents on *hosts*, dead ones included, in one statement."""
+        wanted = {host for host in hosts if host}
+        if not wanted:
+            return {}
+        longest = unit.backbone.settings.agent_down_time
+        found = agents_on(unit.tx.connection, wanted)
+        return {host: tuple(_agent(each, longest) for each in some) for host, some in found.items()}
+
+    def surroundings(self, unit: UnitOfWork, bodies: Sequence[Body]) -> Agents:
+        """The agents on the hosts that *bodies* name; their networks' segments are read, too."""
+        for body in bodies:
+            if body.get(HOST):
+                unit.segments(NetworkId(UUID(str(body["network_id"]))))
+        return self.agents(unit, (str(body.get(HOST) or "") for body in bodies))
+
+    def bound(self, unit: UnitOfWork, port: Port, agents: Agents) -> Port:
+        """*port*, bound to the host that it says, or to none, or to all; not stored yet.
+
+        It is ``binding_failed`` where no driver binds it, and says why.
+        """
+        wish = port.binding
+        levels: list[dict[str, Any]] = []
+        if port.device_owner == DISTRIBUTED_OWNER:
+            answer = _plain(wish, VifType.DISTRIBUTED)
+        elif not wish.host:
+            answer = _plain(wish, VifType.UNBOUND)
+        else:
+            answer, levels = self._bind(unit, port, agents.get(wish.host, ()))
+        if levels or LEVELS in unit.extra_of(port):
+            unit.set_extra(ref(port), {LEVELS: levels})
+        return port if answer == wish else evolve(port, binding=answer)
+
+    def rebound(
+        self, unit: UnitOfWork, before: Port, after: Port, agents: Agents | None = None
+    ) -> Port:
+        """*after*, bound anew instead of *before*: it is DOWN until its host says more."""
+        former = _levels(unit, before)
+        if agents is None:
+            agents = self.agents(unit, (after.binding.host,))
+        bound = self.bound(unit, after, agents)
+        if before.binding.host:
+            unit.tx.statuses.forget([ref(before)], Service.L2)
+        self._clear(unit, before, former[1:], _levels(unit, bound))
+        return evolve(bound, status=Status.DOWN)
+
+    def unbound(self, unit: UnitOfWork, gone: Port) -> None:
+        """Free what the binding of a port had taken that was deleted."""
+        self._clear(unit, gone, _levels(unit, gone)[1:], ())
+
+    def rebind_failed(self, unit: UnitOfWork, host: str) -> int:
+        """Try again to bind the ports on *host* that no driver would; how many are now.
+
+        To be called when an agent of that host can be counted on again, or says something new.
+        """
+        failed = {"binding:host_id": (host,), "binding:vif_type": (VifType.BINDING_FAILED.value,)}
+        found = [row.ref.id for row in unit.tx.resources.find(Kind.PORT, Query(filters=failed))]
+        rows = unit.tx.statuses.locked(Kind.PORT, found)
+        for row in rows.values():
+            unit.extras.setdefault(row.ref, dict(row.extra))
+        ports = [cast(Port, row.resource()) for row in rows.values()]
+        agents = self.agents(unit, (port.binding.host for port in ports))
+        count = 0
+        for before in ports:
+            former = _levels(unit, before)
+            after = self.rebound(unit, before, before, agents)
+            if after.binding != before.binding or _levels(unit, after) != former:
+                unit.update(before, after)
+                count += after.binding.vif_type != VifType.BINDING_FAILED.value
+        return count
+
+    def _bind(
+        self, unit: UnitOfWork, port: Port, agents: Sequence[Agent]
+    ) -> tuple[Binding, list[dict[str, Any]]]:
+        network = unit.network(port.network_id)
+        request = BindingRequest(
+            port=port,
+            host=port.binding.host,
+            network=network,
+            segments=_offered(network, unit.segments(network.id)),
+            agents=tuple(agents),
+        )
+        made: list[Segment] = []
+        result = bind(
+            self._mechanisms.drivers, request, lambda want: self._below(unit, network, want, made)
+        )
+        used = {level.segment for level in result.levels}
+        for segment in made:
+            if segment.id not in used:
+                self._drop(unit, segment)
+        answer = evolve(port.binding, vif_type=result.vif_type, vif_details=result.vif_details)
+        return answer, [level.shown() for level in result.levels]
+
+    def _below(
+        self, unit: UnitOfWork, network: Network, wants: Provider, made: list[Segment]
+    ) -> Segment:
+        """The segment that a driver wants below its own: one for all who want the same."""
+        for segment in unit.segments(network.id):
+            if segment.provider not in network.segments and _fits(segment.provider, wants):
+                return segment
+        provider = self._types.reserve(unit.tx, wants)
+        (segment,) = unit.insert(
+            Segment(id=SegmentId(uuid4()), network_id=network.id, provider=provider)
+        )
+        made.append(segment)
+        return segment
+
+    def _clear(
+        self,
+        unit: UnitOfWork,
+        port: Port,
+        former: Sequence[Mapping[str, Any]],
+        present: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Give up segments below others that were this port's, and are nobody's now."""
+        gone = {each["segment_id"] for each in former} - {each["segment_id"] for each in present}
+        if not gone:
+            return
+        query = Query(filters={"network_id": (str(port.network_id),)})
+        for row in unit.tx.resources.find(Kind.PORT, query):
+            if row.ref != ref(port):
+                gone -= {each["segment_id"] for each in row.extra.get(LEVELS, ())}
+        for segment in unit.segments(port.network_id):
+            if str(segment.id) in gone:
+                self._drop(unit, segment)
+
+    def _drop(self, unit: UnitOfWork, segment: Segment) -> None:
+        self._types.release(unit.tx, segment.provider)
+        unit.delete(segment)
+
+
+def _levels(unit: UnitOfWork, port: Port) -> Sequence[Mapping[str, Any]]:
+    return cast("Sequence[Mapping[str, Any]]", unit.extra_of(port).get(LEVELS, ()))
+
+
+def _plain(wish: Binding, vif_type: VifType) -> Binding:
+    return evolve(wish, vif_type=vif_type.value, vif_details=VifDetails())
+
+
+def _offered(network: Network, segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """The network's own segments, in its order; those below others are for who asked for them."""
+    place = {provider: at for at, provider in enumerate(network.segments)}
+    own = [segment for segment in segments if segment.provider in place]
+    return tuple(sorted(own, key=lambda segment: place[segment.provider]))
+
+
+def _fits(provider: Provider, wants: Provider) -> bool:
+    return (
+        provider.network_type is wants.network_type
+        and wants.physical_network in (None, provider.physical_network)
+        and wants.segmentation_id in (None, provider.segmentation_id)
+    )
+
+
+def _agent(heard: AgentWithAge, longest: float) -> Agent:
+    alive = heard.silence is not None and heard.silence <= longest
+    when = None if heard.at is None else datetime.fromtimestamp(heard.at, UTC)
+    return evolve(heard.agent, alive=alive, heartbeat_at=when)

@@ -1,0 +1,219 @@
+"""Extensions: the extension drivers of a server, and where they keep their attributes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from typing import Any, TypeVar, cast
+from uuid import UUID
+
+from attrs import evolve, frozen
+
+from netfw.drivers.attribute import Attribute, plain
+from netfw.drivers.change import Change
+from netfw.drivers.extension_driver import ExtensionDriver
+from netfw.drivers.query import Body
+from netfw.errors import ConfigError, InvalidInput
+from netfw.model.network import Network
+from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
+from netfw.model.wire import CODECS, Json
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.schema.resource_tables import stored
+
+LOG = logging.getLogger(__name__)
+R = TypeVar("R", bound=Resource)
+
+
+class ExtensionDrivers:
+    """What extension drivers add to networks, subnets and ports.
+
+    :raises ConfigError: two of them declare the same attribute.
+    """
+
+    def __init__(self, drivers: Sequence[ExtensionDriver]) -> None:
+        self.drivers = tuple(drivers)
+        self._declared = {driver: dict(driver.attributes()) for driver in self.drivers}
+        self._names: dict[Kind, dict[str, ExtensionDriver]] = {}
+        for driver, kinds in self._declared.items():
+            for kind, attributes in kinds.items():
+                for each in attributes:
+                    self._claim(driver, kind, each.name)
+        self._extending = tuple(
+            driver for driver in self.drivers if type(driver).extend is not ExtensionDriver.extend
+        )
+        self._keeping = {
+            kind: frozenset(driver for driver in self.drivers if self._keeps(driver, kind))
+            for kind in self._names
+        }
+
+    def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
+        """All that they declare, by kind: the API has these, and no others of extensions."""
+        found: dict[Kind, tuple[Attribute, ...]] = {}
+        for kinds in self._declared.values():
+            for kind, attributes in kinds.items():
+                found[kind] = (*found.get(kind, ()), *attributes)
+        return found
+
+    def declared(self) -> Mapping[str, Mapping[str, tuple[Attribute, ...]]]:
+        """The same by the name of the driver, then of the resource, for the API.
+
+        What has no column can not be looked for, whatever is declared.
+        """
+        return {
+            driver.describe().name: {
+                kind.value: tuple(_findable(kind, each) for each in attributes)
+                for kind, attributes in kinds.items()
+            }
+            for driver, kinds in self._declared.items()
+        }
+
+    def plain(self, kind: Kind, body: Body) -> Body:
+        """*body* without what extension drivers declare."""
+        names = self._names.get(kind, {})
+        return {name: value for name, value in body.items() if name not in names}
+
+    def apply(
+        self,
+        unit: UnitOfWork,
+        before: R | None,
+        after: R,
+        body: Body,
+        network: Network | None = None,
+    ) -> R:
+        """*after* as the drivers want it, which keep what else *body* says of their attributes.
+
+        To be called before *after* is stored, once its other fields are known.
+
+        :raises RequestError: a driver refuses what was asked for.
+        """
+        kind, shaped = kind_of(after), after
+        for driver in self.drivers:
+            declared = self._declared[driver].get(kind)
+            if declared is None:
+                continue
+            asked = _asked(declared, body, new=before is None)
+            change = Change(
+                before=before,
+                after=shaped,
+                network=network,
+                request_id=unit.requester.request_id,
+            )
+            shaped = cast(R, _shape(driver, change, asked))
+            if driver not in self._keeping[kind]:
+                continue
+            names = frozenset(each.name for each in declared)
+            driver.store_attributes(
+                Change(before=before, after=shaped, network=network, request_id=change.request_id),
+                asked,
+                _Kept(unit, names),
+            )
+        return shaped
+
+    def extend(self, kind: Kind, bodies: Sequence[MutableMapping[str, Any]]) -> None:
+        """Add to *bodies*, which have what was kept, what drivers work out when it is shown."""
+        for driver in self._extending:
+            declared = self._declared[driver].get(kind)
+            if declared is None:
+                continue
+            names = frozenset(each.name for each in declared)
+            rows = {UUID(body["id"]): body for body in bodies}
+            try:
+                found = driver.extend(kind, tuple(rows), _Shown(rows, names))
+                said = {id: _plain(found[id], names) for id in rows.keys() & found.keys()}
+            except Exception:  # the contract: it costs the answer its attributes, and nothing else
+                LOG.exception("%s does not say its attributes", driver.describe().name)
+                continue
+            for id, own in said.items():
+                rows[id].update(own)
+
+    def _keeps(self, driver: ExtensionDriver, kind: Kind) -> bool:
+        """Whether it may have something to keep."""
+        if type(driver).store_attributes is not ExtensionDriver.store_attributes:
+            return True
+        names = {each.name for each in self._declared[driver].get(kind, ())}
+        return not names.issubset(CODECS[kind].names)
+
+    def _claim(self, driver: ExtensionDriver, kind: Kind, name: str) -> None:
+        other = self._names.setdefault(kind, {}).setdefault(name, driver)
+        if other is not driver:
+            names = f"{other.describe().name} and {driver.describe().name}"
+            raise ConfigError(f"extension_drivers: {names} both declare {name} of a {kind}")
+
+
+@frozen
+class _Kept:
+    """An ``ExtraStore`` of one driver: the part of ``extra`` in the rows that has its names."""
+
+    unit: UnitOfWork
+    names: frozenset[str]
+
+    def read(self, kind: Kind, ids: Sequence[UUID]) -> Mapping[UUID, Body]:
+        refs = {Ref(kind, id) for id in ids}
+        known = {each.id: self.unit.extras[each] for each in refs if each in self.unit.extras}
+        missing = [each for each in refs if each.id not in known]
+        if missing:
+            rows = self.unit.tx.resources.present(missing)
+            known |= {row.ref.id: dict(row.extra) for row in rows}
+        return {id: own for id, extra in known.items() if (own := self._own(extra))}
+
+    def write(self, ref: Ref, extra: Body) -> None:
+        if strange := extra.keys() - self.names:
+            raise AssertionError(f"a driver keeps what it did not declare: {sorted(strange)}")
+        self.unit.set_extra(ref, extra, without=self.names - extra.keys())
+
+    def _own(self, extra: Mapping[str, Any]) -> Body:
+        return {name: value for name, value in extra.items() if name in self.names}
+
+
+@frozen
+class _Shown:
+    """An ``ExtraStore`` of rows that were read already."""
+
+    rows: Mapping[UUID, Mapping[str, Any]]
+    names: frozenset[str]
+
+    def read(self, kind: Kind, ids: Sequence[UUID]) -> Mapping[UUID, Body]:
+        return {
+            id: {name: value for name, value in self.rows[id].items() if name in self.names}
+            for id in ids
+            if id in self.rows
+        }
+
+    def write(self, ref: Ref, extra: Body) -> None:
+        raise AssertionError("nothing is written while it is shown")
+
+
+def _plain(said: Body, names: frozenset[str]) -> Body:
+    """What a driver says of its own attributes.
+
+    :raises TypeError: it is nothing that an answer can say.
+    """
+    own = {name: said[name] for name in said.keys() & names}
+    json.dumps(own)
+    return own
+
+
+def _shape(driver: ExtensionDriver, change: Change, asked: Body) -> Resource:
+    try:
+        shaped = driver.apply_fields(change, asked)
+    except ValueError as exc:  # the model refuses what the driver made of the request
+        raise InvalidInput({str(change.ref.kind): str(exc)}) from exc
+    if ref(shaped) != change.ref:
+        raise AssertionError(f"{driver.describe().name} answers with {ref(shaped)}")
+    return shaped
+
+
+def _findable(kind: Kind, declared: Attribute) -> Attribute:
+    return declared if declared.name in stored(kind).columns else evolve(declared, filterable=False)
+
+
+def _asked(declared: Iterable[Attribute], body: Body, *, new: bool) -> Body:
+    """What *body* says of the attributes; of a new resource also what it leaves to defaults."""
+    asked: dict[str, Json] = {}
+    for each in declared:
+        if each.name in body:
+            asked[each.name] = body[each.name]
+        elif new and each.settable and (each.nullable or each.default is not None):
+            asked[each.name] = plain(each.default)
+    return asked

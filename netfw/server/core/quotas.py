@@ -1,0 +1,118 @@
+"""QuotaKeeper: how many of each a project may have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from netfw.drivers.query import Body, Query, RequestContext
+from netfw.errors import InvalidInput, NotFound, nearest
+from netfw.server.core.memory_query import apply_query
+from netfw.server.core.resource_handler import Moment, ResourceHandler
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.allocation.quotas import UNLIMITED, Usage
+
+FLAGS = ("check_limit", "force")
+"""Parts of a request that are no limits."""
+IDENTITY = ("project_id", "tenant_id")
+
+
+class QuotaHandler(ResourceHandler):
+    """The limits of projects, which are their ids; a project has the defaults until somebody sets
+    other limits, and has them again when the limits are deleted.
+
+    What is used is counted as it is made, so nothing is ever reserved.  The defaults say what is
+    counted; while a server is put together they grow by what vendors declare.
+    """
+
+    name: ClassVar[str] = "quota"
+
+    def __init__(self, defaults: Mapping[str, int]) -> None:
+        self._defaults = defaults
+        self._actions: dict[str, Callable[[UnitOfWork, str], Body]] = {
+            "default": lambda unit, project: {"project_id": project, **self._defaults},
+            "details": self._details,
+        }
+
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+        """The projects for which somebody set a limit."""
+        every = moment.quotas.all()
+        seen = [each for each in every if requester.sees in (None, each)]
+        return apply_query((self._shown(each, every[each]) for each in seen), query, "project_id")
+
+    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
+        _check(requester, id)
+        return self._shown(id, moment.quotas.of_project(id))
+
+    def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
+        _check(unit.requester, id)
+        limits: dict[str, Any] = {
+            name: body[name] for name in body if name not in (*FLAGS, *IDENTITY)
+        }
+        if faults := self._faults(limits):
+            raise InvalidInput(faults)
+        usages = unit.tx.quotas.of_project(id)
+        if body.get("check_limit") and not body.get("force"):
+            _check_use(limits, usages)
+        for name in sorted(limits):
+            unit.tx.quotas.set_limit(id, name, limits[name])
+        return self.show(unit.tx, unit.requester, id)
+
+    def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
+        _check(unit.requester, id)
+        usages = unit.tx.quotas.of_project(id)
+        limited = sorted(name for name, usage in usages.items() if usage.allowed is not None)
+        if not limited:
+            raise NotFound(f"project {id} has no limits of its own")
+        for name in limited:
+            unit.tx.quotas.set_limit(id, name, None)
+
+    def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
+        if action not in self._actions:
+            return super().act(unit, id, action, body)
+        _check(unit.requester, id)
+        return self._actions[action](unit, id)
+
+    def _details(self, unit: UnitOfWork, project: str) -> Body:
+        usages = unit.tx.quotas.of_project(project)
+        details: dict[str, Any] = {
+            name: {
+                "limit": self._limit(name, usages),
+                "used": usages[name].used if name in usages else 0,
+                "reserved": 0,
+            }
+            for name in self._defaults
+        }
+        return {"project_id": project, **details}
+
+    def _shown(self, project: str, usages: Mapping[str, Usage]) -> Body:
+        limits = {name: self._limit(name, usages) for name in self._defaults}
+        return {"project_id": project, "tenant_id": project, **limits}
+
+    def _limit(self, name: str, usages: Mapping[str, Usage]) -> int:
+        usage = usages.get(name)
+        if usage is None or usage.allowed is None:
+            return self._defaults[name]
+        return usage.allowed
+
+    def _faults(self, limits: Mapping[str, object]) -> dict[str, str]:
+        faults = {}
+        for name, limit in limits.items():
+            if name not in self._defaults:
+                faults[name] = f"is not counted{nearest(name, self._defaults)}"
+            elif not isinstance(limit, int) or isinstance(limit, bool) or limit < UNLIMITED:
+                faults[name] = f"{limit!r} is no limit: give a number, or {UNLIMITED} for any"
+        return faults
+
+
+def _check(requester: RequestContext, project: str) -> None:
+    """One project does not see the limits of another."""
+    if requester.sees not in (None, project):
+        raise NotFound(f"there is no quota of project {project[:80]!r}")
+
+
+def _check_use(limits: Mapping[str, Any], usages: Mapping[str, Usage]) -> None:
+    for name, limit in limits.items():
+        used = usages[name].used if name in usages else 0
+        if UNLIMITED < limit < used:
+            raise InvalidInput({name: f"the project has {used} already, more than {limit}"})

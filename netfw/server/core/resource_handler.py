@@ -1,0 +1,173 @@
+"""Keeper: what one resource of the API means; and the keepers of resources that have rows.
+
+A keeper works inside the transaction of a :class:`~netfw.server.core.unit_of_work.UnitOfWork`, so keepers call
+each other and all of it is one change.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from uuid import UUID
+
+from netfw.drivers.query import Body, Query, RequestContext
+from netfw.errors import NotFound, NotSupported, Outdated
+from netfw.model.resource import Kind, Resource
+from netfw.server.core.tags import TAG_ACTIONS, retagged
+from netfw.server.db.database import ReadSnapshot, Transaction
+from netfw.server.db.resources.rows import Row
+
+if TYPE_CHECKING:
+    from netfw.server.core.unit_of_work import UnitOfWork
+
+R = TypeVar("R", bound=Resource)
+
+Moment = ReadSnapshot | Transaction
+"""Where rows are read: one moment of the database, or the transaction of a request."""
+Act = Callable[["Unit", R, Body], Body]
+"""A member action on a resource that was found and locked."""
+
+
+class ResourceHandler(ABC):
+    """Keeps one resource of the API; has no state of its own but its collaborators."""
+
+    name: ClassVar[str]
+    """Of the resource, in the API: ``network``."""
+
+    def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        """Make resources, as :class:`~netfw.drivers.resource_plugin.ResourcePlugin` promises."""
+        raise NotSupported(f"a {self.name} can not be created")
+
+    def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
+        """Change what *body* names."""
+        raise NotSupported(f"a {self.name} can not be changed")
+
+    def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
+        """Delete one."""
+        raise NotSupported(f"a {self.name} can not be deleted")
+
+    @abstractmethod
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+        """What *query* asks for and *requester* may see."""
+
+    @abstractmethod
+    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
+        """One of them.
+
+        :raises NotFound: there is none, or none that the requester may see.
+        """
+
+    def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
+        """Carry out a member action."""
+        raise NotSupported(f"a {self.name} has no action {action!r}")
+
+
+class StoredResourceHandler(ResourceHandler, Generic[R]):
+    """Keeps a kind that has rows: finding, visibility, revisions, tags and quotas, once for all."""
+
+    kind: ClassVar[Kind]
+    quota: ClassVar[str | None]
+    """The name under which it is counted; ``None``: not counted."""
+
+    def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        made = self.do_create(unit, bodies)
+        if self.quota is not None:
+            unit.count(self.quota, made)
+        return self.shown_all(unit, made)
+
+    def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
+        before = self.get_for_update(unit, id, revision)
+        return self.shown_all(unit, (self.do_update(unit, before, body),))[0]
+
+    def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
+        before = self.get_for_update(unit, id, revision)
+        self.do_delete(unit, before)
+        if self.quota is not None:
+            unit.count(self.quota, (before,), gone=True)
+
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+        rows = moment.resources.find(self.kind, query, project=requester.sees)
+        return self._decorated(moment, requester, rows)
+
+    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
+        row = moment.resources.get(self.kind, self.identity(id), project=requester.sees)
+        return self._decorated(moment, requester, (row,))[0]
+
+    def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
+        if action in TAG_ACTIONS:
+            return self._tag(unit, id, action, body)
+        act = self.actions().get(action)
+        if act is None:
+            return super().act(unit, id, action, body)
+        return act(unit, self.get_for_update(unit, id), body)
+
+    # What the keeper of a kind says.
+
+    @abstractmethod
+    def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[R, ...]:
+        """Work out and insert the resources that *bodies* say."""
+
+    @abstractmethod
+    def do_update(self, unit: UnitOfWork, before: R, body: Body) -> R:
+        """Work out and store *before* as *body* changes it."""
+
+    @abstractmethod
+    def do_delete(self, unit: UnitOfWork, before: R) -> None:
+        """Delete *before* with what belongs to it.
+
+        :raises Conflict: it is in use; the text says by what.
+        """
+
+    def actions(self) -> Mapping[str, Act[Any]]:
+        """Its member actions, by name."""
+        return {}
+
+    def decorate(
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        """Add what follows from other rows: a number of statements that does not grow."""
+
+    # What all of them share.
+
+    def identity(self, id: str) -> UUID:
+        """*id* as a UUID.
+
+        :raises NotFound: it is none, so nothing has it.
+        """
+        try:
+            return UUID(id)
+        except ValueError:
+            raise NotFound(f"there is no {self.name} {id[:80]!r}") from None
+
+    def get_for_update(self, unit: UnitOfWork, id: str, revision: int | None = None) -> R:
+        """The resource of that id, locked until the transaction ends.
+
+        :raises Outdated: it has another revision than *revision*.
+        """
+        row = unit.tx.resources.get(
+            self.kind, self.identity(id), project=unit.requester.sees, lock=True
+        )
+        number = row.body["revision_number"]
+        if revision is not None and number != revision:
+            raise Outdated(f"{self.name} {id} has revision {number}, not {revision}")
+        unit.extras[row.ref] = dict(row.extra)
+        return cast(R, row.resource())
+
+    def shown_all(self, unit: UnitOfWork, resources: Sequence[R]) -> tuple[Body, ...]:
+        """*resources*, which this transaction stored, as the API shows them."""
+        bodies = [{**unit.body_of(each), **unit.extra_of(each)} for each in resources]
+        self.decorate(unit.tx, unit.requester, bodies)
+        return tuple(bodies)
+
+    def _tag(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
+        before: Any = self.get_for_update(unit, id)
+        after = unit.evolved(before, tags=retagged(action, before.tags, body))
+        return {"tags": sorted(unit.update(before, after).tags)}
+
+    def _decorated(
+        self, moment: Moment, requester: RequestContext, rows: Sequence[Row]
+    ) -> tuple[Body, ...]:
+        bodies = [row.shown for row in rows]
+        self.decorate(moment, requester, bodies)
+        return tuple(bodies)

@@ -1,0 +1,102 @@
+"""SegmentTypes: the type drivers of a server, and what they say together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from netfw.drivers.type_driver import TypeDriver
+from netfw.errors import ConfigError, Exhausted, InvalidInput
+from netfw.model.segment import NetworkType, Provider
+from netfw.server.core.settings import Settings
+from netfw.server.db.database import Transaction
+
+LOG = logging.getLogger(__name__)
+PREFIX = "provider:"
+"""Before the names of a segment's attributes, where a network has them."""
+
+
+class TypeDrivers:
+    """Segments of all configured types, taken and given back in the transaction of a request.
+
+    :raises ConfigError: two drivers are for one type, or networks are to get a type without one.
+    """
+
+    def __init__(self, drivers: Sequence[TypeDriver], settings: Settings) -> None:
+        self._drivers: dict[NetworkType, TypeDriver] = {}
+        for driver in drivers:
+            other = self._drivers.setdefault(driver.network_type(), driver)
+            if other is not driver:
+                names = f"{other.describe().name} and {driver.describe().name}"
+                raise ConfigError(f"type_drivers: {names} are both for {driver.network_type()}")
+        self._settings = settings
+        self._own = self._tried("tenant_network_types", settings.tenant_network_types)
+        external = settings.external_network_type
+        self._external = self._own
+        if external is not None:
+            self._external = self._tried("external_network_type", (external,))
+
+    def define(self, tx: Transaction) -> None:
+        """Have the database offer the ranges of all types; what is taken stays so."""
+        for type in sorted(self._drivers):
+            tx.allocations.define(type, self._drivers[type].ranges())
+
+    def reserve(self, tx: Transaction, asked: Provider, place: str = "") -> Provider:
+        """Take the segment that somebody asked for, complete or not.
+
+        :raises InvalidInput: there can be no such segment; paths begin with *place*.
+        :raises Conflict: it is taken, or nothing is left that would complete it.
+        """
+        driver = self._drivers.get(asked.network_type)
+        if driver is None:
+            known = ", ".join(sorted(self._drivers)) or "none"
+            text = f"{asked.network_type} is not among the types of this server: {known}"
+            raise InvalidInput({f"{place}{PREFIX}network_type": text})
+        try:
+            driver.check(asked)
+        except InvalidInput as exc:
+            faults = {f"{place}{PREFIX}{path}": text for path, text in exc.faults.items()}
+            raise InvalidInput(faults) from exc
+        return driver.reserve(asked, tx.allocations)
+
+    def allocate(self, tx: Transaction, *, external: bool = False) -> Provider:
+        """Take any segment of the types that networks get, tried in their order.
+
+        :raises Exhausted: none of them has any left.
+        """
+        drivers = self._external if external else self._own
+        for driver in drivers:
+            found = driver.allocate(tx.allocations)
+            if found is not None:
+                return found
+        if not drivers:
+            raise Exhausted(
+                "no network can be made without provider attributes: tenant_network_types is empty"
+            )
+        types = ", ".join(driver.network_type() for driver in drivers)
+        raise Exhausted(
+            f"no segment is left for a network of type {types}: delete a network, or have the "
+            "operator configure more"
+        )
+
+    def release(self, tx: Transaction, segment: Provider) -> None:
+        """Make a segment free again."""
+        driver = self._drivers.get(segment.network_type)
+        if driver is None:
+            LOG.warning("%s was of a type that has no driver any more; it stays taken", segment)
+        else:
+            driver.release(segment, tx.allocations)
+
+    def mtu(self, segments: Iterable[Provider]) -> int:
+        """The largest packet that passes all of *segments*; 0: they set no limit."""
+        limits = (
+            self._drivers[segment.network_type].mtu(segment.physical_network)
+            for segment in segments
+            if segment.network_type in self._drivers
+        )
+        return min((limit for limit in limits if limit), default=0)
+
+    def _tried(self, option: str, types: Iterable[NetworkType]) -> tuple[TypeDriver, ...]:
+        if missing := [type for type in types if type not in self._drivers]:
+            raise ConfigError(f"{option}: {', '.join(missing)} is not among type_drivers")
+        return tuple(self._drivers[type] for type in types)

@@ -1,0 +1,292 @@
+"""Unit: one transaction of a request, in which keepers work together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from uuid import UUID
+
+from attrs import evolve, fields_dict
+
+from netfw.drivers.change import Change
+from netfw.drivers.query import RequestContext
+from netfw.model.ids import NetworkId
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.segment import Segment
+from netfw.model.subnet import Subnet
+from netfw.model.wire import render
+from netfw.server.db.allocation.quotas import UNLIMITED
+from netfw.server.db.database import Transaction
+
+if TYPE_CHECKING:
+    from netfw.server.core.context import ServerContext
+
+R = TypeVar("R", bound=Resource)
+
+ROUNDS = 8
+"""Watchers may change more, which others watch in turn; beyond this, they chase themselves."""
+
+
+class UnitOfWork:
+    """What one transaction does, for whom; made anew when the transaction is tried again.
+
+    Keepers write through it.  At its end, before the commit, everybody who has a say in changes is
+    asked, once for each resource: what it was before the transaction and what it is after.
+    """
+
+    def __init__(self, tx: Transaction, requester: RequestContext, backbone: ServerContext) -> None:
+        self.tx, self.requester, self.backbone = tx, requester, backbone
+        self.now = datetime.now(UTC).replace(microsecond=0)
+        self.extras: dict[Ref, dict[str, Any]] = {}
+        """Attributes that extension drivers keep, by resource; written with the resource."""
+        self.after_commit: list[Callable[[], None]] = []
+        """Called after the commit, in order; they raise nothing."""
+        self._first: dict[Ref, Resource | None] = {}
+        self._last: dict[Ref, Resource | None] = {}
+        self._watched: dict[Ref, Resource | None] = {}
+        self._networks: dict[UUID, Network] = {}
+        self._locked: set[UUID] = set()
+        self._seen: set[tuple[UUID, str | None]] = set()
+        self._subnets: dict[UUID, tuple[Subnet, ...]] = {}
+        self._segments: dict[UUID, tuple[Segment, ...]] = {}
+        self._gone: dict[UUID, tuple[Segment, ...]] = {}
+        self._rewritten: set[Ref] = set()
+        self._counts: dict[tuple[str, str], int] = {}
+        self._granted: dict[tuple[str, str], int] = {}
+
+    @contextmanager
+    def elevated(self) -> Iterator[None]:
+        """Let the server act itself, on behalf of a requester who might not see or do that."""
+        former = self.requester
+        self.requester = former.elevated()
+        try:
+            yield
+        finally:
+            self.requester = former
+
+    # Writing.
+
+    def insert(self, *new: R) -> tuple[R, ...]:
+        """Store new resources of one kind.
+
+        :raises Conflict: one exists, or its address, MAC or the like.
+        """
+        stamped = [self._stamped(each, "created_at", "updated_at") for each in new]
+        extras: dict[UUID, Mapping[str, Any]] = {
+            each.id: self.extras[ref(each)] for each in stamped if ref(each) in self.extras
+        }
+        stored = self.tx.resources.insert(*stamped, extras=extras)
+        for each in stored:
+            self._rewritten.discard(ref(each))
+            self._changed(None, each)
+        return stored
+
+    def update(self, before: R, after: R) -> R:
+        """Store *after* instead of *before*; what does not differ keeps its revision."""
+        target = ref(before)
+        if after == before and target not in self._rewritten:
+            return before
+        stamped = self._stamped(after, "updated_at")
+        stored = self.tx.resources.update(before, stamped, self.extras.get(target))
+        self._rewritten.discard(target)
+        self._changed(before, stored)
+        return stored
+
+    def touch(self, before: R) -> R:
+        """Give *before* its next revision though nothing of its own changed: what it owns did."""
+        self._rewritten.add(ref(before))
+        return self.update(before, before)
+
+    def delete(self, before: Resource) -> None:
+        """Remove *before*.
+
+        :raises Conflict: something refers to it.
+        """
+        self.tx.resources.delete(before)
+        self._changed(before, None)
+
+    def set_extra(
+        self, target: Ref, extra: Mapping[str, Any], without: Collection[str] = ()
+    ) -> None:
+        """Have these attributes of extension drivers be stored with the resource.
+
+        Others stay as they are, but for those that are to be *without*.
+        """
+        former = self.extras.get(target, {})
+        kept = {name: value for name, value in former.items() if name not in without}
+        if {**kept, **extra} != former:
+            self.extras[target] = {**kept, **extra}
+            self._rewritten.add(target)
+
+    def body_of(self, resource: Resource) -> Mapping[str, Any]:
+        """*resource*, which this transaction stored last or read, in the form of the API."""
+        written = self.tx.resources.written.get(ref(resource))
+        if (
+            written is None
+            or isinstance(resource, Network)
+            or written["revision_number"] != resource.revision
+        ):
+            return render(resource)
+        return written
+
+    def extra_of(self, resource: Resource) -> Mapping[str, Any]:
+        """What extension drivers keep of it."""
+        return self.extras.get(ref(resource), {})
+
+    def count(
+        self,
+        quota: str,
+        resources: Sequence[Resource],
+        *,
+        gone: bool = False,
+        unasked: bool = False,
+    ) -> None:
+        """Count resources for their projects, at the end of the transaction.
+
+        What nobody asked for, such as a project's first group, is counted beyond the limit too;
+        what is the server's own has none.
+
+        :raises Exhausted: there, when a project may not have so many.
+        """
+        counts = self._granted if unasked else self._counts
+        for each in resources:
+            key = (str(getattr(each, "project_id", "")), quota)
+            counts[key] = counts.get(key, 0) + (-1 if gone else 1)
+
+    @staticmethod
+    def evolved(resource: R, **changes: Any) -> R:
+        """*resource* with some fields changed."""
+        return evolve(resource, **changes)
+
+    def _stamped(self, resource: R, *times: str) -> R:
+        """*resource* with the present time where it keeps such times."""
+        kept = fields_dict(type(resource))
+        stamps: dict[str, Any] = {name: self.now for name in times if name in kept}
+        return self.evolved(resource, revision=resource.revision or 1, **stamps)
+
+    # Reading.
+
+    def hold(self, network: Network) -> None:
+        """Take note of a network that was read and locked already."""
+        self._networks[network.id] = network
+        self._locked.add(network.id)
+
+    def network(self, id: NetworkId, *, lock: bool = False) -> Network:
+        """A network, whoever owns it, as this transaction has it; read once.
+
+        Locked, nobody else changes it until the transaction ends.
+
+        :raises NotFound: there is none.
+        """
+        if id not in self._networks or (lock and id not in self._locked):
+            self._networks[id], subnets = self.tx.resources.network(id, lock=lock)
+            self._subnets[id] = tuple(subnets)
+            if lock:
+                self._locked.add(id)
+        return self._networks[id]
+
+    def visible_network(self, id: NetworkId) -> tuple[Network, tuple[Subnet, ...]]:
+        """A network that the requester sees, and all its subnets; read once.
+
+        :raises NotFound: there is none that the requester may see.
+        """
+        if (id, self.requester.sees) not in self._seen:
+            network, subnets = self.tx.resources.network(id, project=self.requester.sees)
+            self._networks.setdefault(id, network)
+            self._subnets.setdefault(id, tuple(subnets))
+            self._seen.add((id, self.requester.sees))
+        return self._networks[id], self.subnets(id)
+
+    def subnets(self, id: NetworkId) -> tuple[Subnet, ...]:
+        """The subnets of a network, whoever sees them; read once."""
+        if id not in self._subnets:
+            found = self.tx.resources.of_network(Kind.SUBNET, id)
+            self._subnets[id] = cast("tuple[Subnet, ...]", found)
+        return self._subnets[id]
+
+    def segments(self, id: NetworkId) -> tuple[Segment, ...]:
+        """The segments of a network in its order, then dynamic ones; read once.
+
+        Of a network that this transaction deletes: those that it had.
+        """
+        if self._last.get(Ref(Kind.NETWORK, id), self) is None:
+            return self._gone.get(id, ())
+        if id not in self._segments:
+            found = [cast(Segment, each) for each in self.tx.resources.of_network(Kind.SEGMENT, id)]
+            order = {each: place for place, each in enumerate(self.network(id).segments)}
+            found.sort(key=lambda each: order.get(each.provider, len(order)))
+            self._segments[id] = tuple(found)
+        return self._segments[id]
+
+    def _changed(self, before: Resource | None, after: Resource | None) -> None:
+        target = ref(cast(Resource, before if after is None else after))
+        self._first.setdefault(target, before)
+        self._last[target] = after
+        newest = before if after is None else after
+        if isinstance(newest, Network):
+            self._networks[newest.id] = newest
+        if isinstance(newest, Subnet):
+            self._subnets.pop(newest.network_id, None)
+        if isinstance(newest, Segment):
+            of = newest.network_id
+            if after is None:
+                self._gone[of] = (*self._gone.get(of, ()), newest)
+            self._segments.pop(of, None)
+
+    def _news(self) -> list[Change]:
+        """The changes that nobody has been asked about yet."""
+        changes = []
+        for target, after in list(self._last.items()):
+            before = self._first[target]
+            if before is None and after is None:
+                continue
+            if target in self._watched and self._watched[target] == after:
+                continue
+            self._watched[target] = after
+            changes.append(self._change(before, after))
+        return changes
+
+    def _change(self, before: Resource | None, after: Resource | None) -> Change:
+        newest = before if after is None else after
+        network = newest if isinstance(newest, Network) else None
+        if isinstance(newest, Port | Subnet):
+            network = self.network(newest.network_id)
+        segments: tuple[Segment, ...] = ()
+        if network is not None and self.backbone.segments_wanted:
+            segments = self.segments(network.id)
+        return Change(
+            before=before,
+            after=after,
+            network=network,
+            segments=segments,
+            request_id=self.requester.request_id,
+        )
+
+    # The end.
+
+    def finish(self) -> None:
+        """Ask everybody who has a say, and count; the commit follows.
+
+        :raises RequestError: somebody refuses; nothing of the transaction remains.
+        """
+        for _ in range(ROUNDS):
+            changes = self._news()
+            if not changes:
+                break
+            for change in changes:
+                for watcher in self.backbone.watchers:
+                    watcher(self, change)
+        else:
+            raise AssertionError(f"watchers change each other's resources without end: {changes}")
+        for (project, quota), count in sorted(self._counts.items()):
+            if count:
+                limit = self.backbone.quota(quota) if project else UNLIMITED
+                self.tx.quotas.use(project, quota, count, limit)
+        for (project, quota), count in sorted(self._granted.items()):
+            self.tx.quotas.grant(project, quota, count)
+        self._counts.clear()
+        self._granted.clear()

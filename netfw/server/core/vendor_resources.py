@@ -1,0 +1,169 @@
+"""Keepers of resources that a vendor declared and no plugin stores: the server stores them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self, cast
+from uuid import UUID, uuid4
+
+from netfw.drivers.api_extension import ResourceDeclaration
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.service_plugin import ServicePlugin
+from netfw.errors import ConfigError, NotFound, Outdated
+from netfw.server.core.context import ServerContext
+from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.resource_handler import Moment, ResourceHandler
+from netfw.server.core.tags import TAG_ACTIONS, TAG_FILTERS, passes_tags, retagged
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.resources.vendor_resources import COLUMNS, VendorResources
+
+
+class VendorResourceHandler(ResourceHandler):
+    """Keeps one resource whole, as the API shows it; agents never hear of it.
+
+    Ids, projects, names and parents are looked for by the database, all else in what it finds:
+    such resources are few.
+    """
+
+    def __init__(self, declared: ResourceDeclaration) -> None:
+        self._declared = declared
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self._declared.name
+
+    def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        made = [self._new(unit, body) for body in bodies]
+        self._in(unit.tx).insert(*made, parent=self._parent)
+        self._count(unit, made, 1)
+        return tuple(made)
+
+    def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
+        before = self._held(unit, id, revision)
+        after = {**before, **body}
+        if after == before:
+            return before
+        after |= {
+            "revision_number": before["revision_number"] + 1,
+            "updated_at": _time(unit),
+        }
+        self._in(unit.tx).update(before, after)
+        return after
+
+    def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
+        before = self._held(unit, id, revision)
+        self._in(unit.tx).delete(UUID(before["id"]))
+        self._count(unit, [before], -1)
+
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+        by_column: dict[str, Sequence[str]] = {}
+        others: dict[str, tuple[Any, ...]] = {}
+        for name, values in query.filters.items():
+            column = "parent_id" if name == self._parent else name
+            if column in COLUMNS:
+                by_column[column] = [str(value) for value in values]
+            else:
+                others["project_id" if name == "tenant_id" else name] = values
+        found = self._in(moment).find(by_column, project=requester.sees)
+        return tuple(_page([body for body in found if _passes(body, others)], query))
+
+    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
+        return self._in(moment).get(self._identity(id), project=requester.sees)
+
+    def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
+        if action not in TAG_ACTIONS:
+            return super().act(unit, id, action, body)
+        tags = retagged(action, self._held(unit, id, None)["tags"], body)
+        return {"tags": self.update(unit, id, {"tags": sorted(tags)})["tags"]}
+
+    @property
+    def _parent(self) -> str | None:
+        return None if self._declared.parent is None else f"{self._declared.parent}_id"
+
+    def _new(self, unit: UnitOfWork, body: Body) -> dict[str, Any]:
+        project = body.get("project_id") or unit.requester.project_id
+        fixed = {
+            "id": str(uuid4()),
+            "project_id": project,
+            "tenant_id": project,
+            "revision_number": 1,
+            "created_at": _time(unit),
+            "updated_at": _time(unit),
+        }
+        tags = sorted(set(cast(list[str], body.get("tags", []))))
+        return {"description": "", **body, "tags": tags, **fixed}
+
+    def _held(self, unit: UnitOfWork, id: str, revision: int | None) -> dict[str, Any]:
+        found = self._in(unit.tx).get(self._identity(id), project=unit.requester.sees, lock=True)
+        number = found["revision_number"]
+        if revision is not None and number != revision:
+            raise Outdated(f"{self.name} {id} has revision {number}, not {revision}")
+        return found
+
+    def _identity(self, id: str) -> UUID:
+        """*id*, of which the part before a slash is that of a parent."""
+        try:
+            return UUID(id.rpartition("/")[2])
+        except ValueError:
+            raise NotFound(f"there is no {self.name} {id[:80]!r}") from None
+
+    def _count(self, unit: UnitOfWork, bodies: Sequence[Body], each: int) -> None:
+        if self._declared.quota is None:
+            return
+        limit = unit.backbone.quota(self.name)
+        for project, count in Counter(str(body["project_id"]) for body in bodies).items():
+            unit.tx.quotas.use(project, self.name, each * count, limit)
+
+    def _in(self, moment: Moment) -> VendorResources:
+        return VendorResources(moment.connection, self.name)
+
+
+class DocumentsPlugin(HandlerPlugin, ServicePlugin):
+    """Stores what vendors declared and no plugin of theirs stores."""
+
+    VERSION: ClassVar[int] = 1
+
+    def __init__(self, backbone: ServerContext, declared: Iterable[ResourceDeclaration]) -> None:
+        super().__init__(backbone, [VendorResourceHandler(each) for each in declared])
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        raise ConfigError("the server has this plugin by itself: name the API extension only")
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("documents")
+
+
+def _time(unit: UnitOfWork) -> str:
+    return unit.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _passes(body: Body, wanted: dict[str, tuple[Any, ...]]) -> bool:
+    return all(_passes_one(body, name, values) for name, values in wanted.items())
+
+
+def _passes_one(body: Body, name: str, values: tuple[Any, ...]) -> bool:
+    if name in TAG_FILTERS:
+        return passes_tags(name, cast(list[str], body["tags"]), values)
+    return _said(body.get(name)) in map(_said, values)
+
+
+def _said(value: object) -> str:
+    """*value* as a query string says it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _page(bodies: list[dict[str, Any]], query: Query) -> list[dict[str, Any]]:
+    for name, ascending in reversed(query.sort):
+        bodies.sort(key=lambda body: _said(body.get(name)), reverse=not ascending)
+    if query.backwards:
+        bodies.reverse()
+    if query.marker is not None:
+        ids = [body["id"] for body in bodies]
+        if str(query.marker) not in ids:
+            raise NotFound(f"there is no {query.marker} to go on from")
+        bodies = bodies[ids.index(str(query.marker)) + 1 :]
+    page = bodies if query.limit is None else bodies[: query.limit]
+    return page[::-1] if query.backwards else page

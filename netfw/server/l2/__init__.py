@@ -1,0 +1,1 @@
+"""Resource handlers of networks, subnets and ports."""

@@ -1,0 +1,274 @@
+"""The keeper of networks, and of the segments that they consist of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, cast
+from uuid import uuid4
+
+from attrs import evolve
+
+from netfw.drivers.query import Body, Query, RequestContext
+from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
+from netfw.model.ids import NetworkId, SegmentId
+from netfw.model.network import Network
+from netfw.model.resource import Kind
+from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.text_validation import counted
+from netfw.model.wire import Json, parse, render
+from netfw.server.agents.agents import DHCP_AGENT
+from netfw.server.core.extension_drivers import ExtensionDrivers
+from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.type_drivers import PREFIX, TypeDrivers
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.resources.rows import Row
+from netfw.server.l2.port_validation import check_dhcp_options
+from netfw.server.scheduling.assignments import add_zones
+
+DHCP_OWNER = "network:dhcp"
+"""Ports of this owner are the server's own, and go with their network or subnet."""
+LEAST_MTU = {4: 68, 6: 1280}
+"""What hosts of that version of IP have to take at least."""
+MOST_MTU = 65535
+
+
+class NetworkHandler(StoredResourceHandler[Network]):
+    """Networks: their segments are taken when they are made, and free again when they go."""
+
+    name, kind, quota = "network", Kind.NETWORK, "network"
+
+    def __init__(self, types: TypeDrivers, extensions: ExtensionDrivers) -> None:
+        self._types, self._extensions = types, extensions
+
+    def get_for_update(self, unit: UnitOfWork, id: str, revision: int | None = None) -> Network:
+        network = super().get_for_update(unit, id, revision)
+        unit.hold(network)
+        return network
+
+    def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Network, ...]:
+        made = unit.insert(*(self._new(unit, body) for body in bodies))
+        unit.insert(*(segment for network in made for segment in _segments_of(network)))
+        return made
+
+    def do_update(self, unit: UnitOfWork, before: Network, body: Body) -> Network:
+        plain = dict(self._extensions.plain(Kind.NETWORK, body))
+        carried = {name: plain.pop(name) for name in tuple(plain) if _says_segments(name)}
+        mtu = cast("int | None", plain.pop("mtu", before.mtu))
+        _check_room(unit, before, mtu)
+        after = cast(Network, parse(Kind.NETWORK, {**render(before), **plain}))
+        after = self._extensions.apply(unit, before, after, body)
+        if before.external and not after.external and "is_default" not in plain:
+            after = evolve(after, is_default=False)
+        segments = _renumbered(before, carried)
+        after = evolve(after, segments=segments, mtu=self._mtu(mtu, segments))
+        self._check_withdrawn(unit, before, after)
+        _check(unit, before, after)
+        if segments != before.segments:
+            self._renumber(unit, before, segments[0])
+        return unit.update(before, after)
+
+    def do_delete(self, unit: UnitOfWork, before: Network) -> None:
+        _clear_ports(unit, before)
+        subnets = unit.subnets(before.id)
+        for subnet in subnets:
+            unit.backbone.ipam.drop_subnet(subnet.id, unit.tx.addresses)
+            unit.tx.addresses.drop(subnet.id)
+            unit.delete(subnet)
+        unit.count("subnet", subnets, gone=True)
+        for segment in unit.segments(before.id):
+            unit.delete(segment)
+            self._types.release(unit.tx, segment.provider)
+        unit.delete(before)
+
+    def decorate(
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        self._extensions.extend(Kind.NETWORK, bodies)
+        add_zones(moment, DHCP_AGENT, bodies)
+
+    def _new(self, unit: UnitOfWork, body: Body) -> Network:
+        plain = dict(self._extensions.plain(Kind.NETWORK, body))
+        mtu = cast("int | None", plain.pop("mtu", None))
+        if plain.get("segments") is None:
+            plain.pop("segments", None)
+        network = cast(Network, parse(Kind.NETWORK, {**plain, "id": str(uuid4())}))
+        network = self._extensions.apply(unit, None, network, body)
+        _check(unit, None, network)
+        segments = self._carried(unit, network)
+        return evolve(network, segments=segments, mtu=self._mtu(mtu, segments))
+
+    def _carried(self, unit: UnitOfWork, network: Network) -> tuple[Provider, ...]:
+        """The segments of a new network: those that were asked for, or one that is left."""
+        if not network.segments:
+            return (self._types.allocate(unit.tx, external=network.external),)
+        places = [""]
+        if len(network.segments) > 1:
+            places = [f"segments[{at}]." for at in range(len(network.segments))]
+        return tuple(
+            self._types.reserve(unit.tx, asked, place)
+            for asked, place in zip(network.segments, places, strict=True)
+        )
+
+    def _mtu(self, asked: int | None, segments: Sequence[Provider]) -> int:
+        """What was asked for, or the most that *segments* carry.
+
+        :raises InvalidInput: they do not carry so much.
+        """
+        most = self._types.mtu(segments)
+        if not asked:
+            return most or 1500
+        if asked < LEAST_MTU[4] or asked > (most or MOST_MTU):
+            text = (
+                f"{asked} is outside {LEAST_MTU[4]} to {most or MOST_MTU}, which its segments carry"
+            )
+            raise InvalidInput({"mtu": text})
+        return asked
+
+    def _renumber(self, unit: UnitOfWork, before: Network, wanted: Provider) -> None:
+        (segment,) = (
+            each for each in unit.segments(before.id) if each.provider == before.segments[0]
+        )
+        unit.update(segment, evolve(segment, provider=self._types.reserve(unit.tx, wanted)))
+        self._types.release(unit.tx, segment.provider)
+
+    def _check_withdrawn(self, unit: UnitOfWork, before: Network, after: Network) -> None:
+        """Refuse to take away what somebody uses."""
+        if before.shared and not after.shared:
+            _check_not_used_by_others(unit, before)
+        if before.external and not after.external:
+            _check_not_used_from_outside(unit, before)
+
+
+class SegmentHandler(StoredResourceHandler[Segment]):
+    """Segments, to be looked at: they come and go with their networks."""
+
+    name, kind, quota = "segment", Kind.SEGMENT, None
+
+    def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Segment, ...]:
+        raise NotSupported("segments are made with their network; name them there")
+
+    def do_update(self, unit: UnitOfWork, before: Segment, body: Body) -> Segment:
+        raise NotSupported("segments can not be changed by themselves")
+
+    def do_delete(self, unit: UnitOfWork, before: Segment) -> None:
+        raise NotSupported("segments go with their network")
+
+
+def _clear_ports(unit: UnitOfWork, network: Network) -> None:
+    """Delete the ports that go with *network*: of DHCP, and of floating IPs that nobody uses.
+
+    :raises Conflict: it has others.
+    """
+    id = (str(network.id),)
+    if network.external and "floatingip" in unit.backbone.keepers:
+        unused = Query(filters={"floating_network_id": id, "port_id": (None,)})
+        _delete_all(unit, "floatingip", unit.tx.resources.find(Kind.FLOATING_IP, unused))
+    own = Query(filters={"network_id": id, "device_owner": (DHCP_OWNER,)})
+    served = unit.tx.resources.find(Kind.PORT, own)
+    ports = unit.tx.resources.count(Kind.PORT, Query(filters={"network_id": id})) - len(served)
+    if ports:
+        others = counted(ports, "port")
+        raise Conflict(f"network {network.id} is in use by {others}; delete what uses it first")
+    _delete_all(unit, "port", served)
+
+
+def _delete_all(unit: UnitOfWork, name: str, rows: Sequence[Row]) -> None:
+    with unit.elevated():
+        for row in rows:
+            unit.backbone.keeper(name).delete(unit, str(row.ref.id))
+
+
+def _segments_of(network: Network) -> tuple[Segment, ...]:
+    return tuple(
+        Segment(id=SegmentId(uuid4()), network_id=NetworkId(network.id), provider=provider)
+        for provider in network.segments
+    )
+
+
+def _says_segments(name: str) -> bool:
+    return name.startswith(PREFIX) or name == "segments"
+
+
+def _renumbered(before: Network, carried: Mapping[str, Json]) -> tuple[Provider, ...]:
+    """The segments of *before* as a request says them: a single VLAN can get another number.
+
+    :raises InvalidInput: the request says more.
+    """
+    now, number = render(before), f"{PREFIX}segmentation_id"
+    different = {name for name, value in carried.items() if now.get(name) != value}
+    if not different:
+        return before.segments
+    segment = before.segments[0] if len(before.segments) == 1 else None
+    if different != {number} or segment is None or segment.network_type is not NetworkType.VLAN:
+        text = "can not be changed; of a network, only the number of its only VLAN can"
+        raise InvalidInput(dict.fromkeys(sorted(different), text))
+    try:
+        return (evolve(segment, segmentation_id=cast(int, carried[number])),)
+    except ValueError as exc:
+        raise InvalidInput({number: str(exc)}) from exc
+
+
+def _check(unit: UnitOfWork, before: Network | None, after: Network) -> None:
+    """Refuse what no network can be, or not beside others that there are."""
+    faults: dict[str, str] = {}
+    if after.is_default and not after.external:
+        faults["is_default"] = "only an external network can be the default one"
+    if after.vlan_transparent and not (before and before.vlan_transparent):
+        faults["vlan_transparent"] = "no driver of this server carries the VLANs of instances"
+    if faults:
+        raise InvalidInput(faults)
+    if before is None or after.dhcp_options != before.dhcp_options:
+        check_dhcp_options(after.dhcp_options)
+    if after.is_default and not (before and before.is_default):
+        of: Mapping[str, tuple[bool, ...]] = {"is_default": (True,), "router:external": (True,)}
+        for row in unit.tx.resources.find(Kind.NETWORK, Query(filters=of, limit=1)):
+            raise Conflict(f"network {row.body['id']} is the default external network already")
+    new = set(after.availability_zone_hints) - set(before.availability_zone_hints if before else ())
+    if new:
+        _check_zones(unit, new)
+
+
+def _check_zones(unit: UnitOfWork, zones: set[str]) -> None:
+    of = Query(filters={"availability_zone": tuple(sorted(zones))})
+    known = {row.body["availability_zone"] for row in unit.tx.resources.find(Kind.AGENT, of)}
+    if missing := sorted(zones - known):
+        raise NotFound(f"no agent is in availability zone {', '.join(missing)}")
+
+
+def _check_room(unit: UnitOfWork, network: Network, mtu: int | None) -> None:
+    """Refuse packets that are too small for the subnets of *network*."""
+    if not mtu or mtu == network.mtu or mtu >= LEAST_MTU[6]:
+        return
+    for version in {subnet.ip_version for subnet in unit.subnets(network.id)}:
+        if mtu < LEAST_MTU[version]:
+            raise Conflict(
+                f"an MTU of {mtu} is too small for the IPv{version} subnets of network "
+                f"{network.id}, which need {LEAST_MTU[version]}"
+            )
+
+
+def _check_not_used_by_others(unit: UnitOfWork, network: Network) -> None:
+    everybody = {"network_id": (str(network.id),)}
+    known = {**everybody, "project_id": (network.project_id, "")}
+    for kind in (Kind.PORT, Kind.SUBNET):
+        count = unit.tx.resources.count
+        others = count(kind, Query(filters=everybody)) - count(kind, Query(filters=known))
+        if others:
+            raise Conflict(
+                f"network {network.id} can not stop being shared: other projects have {others} "
+                f"{kind}s on it"
+            )
+
+
+def _check_not_used_from_outside(unit: UnitOfWork, network: Network) -> None:
+    id = (str(network.id),)
+    users = {
+        "floating IPs": (Kind.FLOATING_IP, "floating_network_id"),
+        "routers": (Kind.ROUTER, "gateway_network_id"),
+    }
+    for what, (kind, attribute) in users.items():
+        count = unit.tx.resources.count(kind, Query(filters={attribute: id}))
+        if count:
+            raise Conflict(
+                f"network {network.id} can not stop being external: {count} {what} use it"
+            )

@@ -1,0 +1,328 @@
+"""Which addresses a port gets.  What decides is pure; the IPAM driver takes and frees.
+
+A request names subnets, addresses, or nothing at all: then a port gets one address of each family,
+and one that it derives itself on every subnet where hosts do so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv6Network
+from typing import Any, cast
+
+from attrs import frozen
+
+from netfw.drivers.ipam import (
+    AddressRequest,
+    AnyAddress,
+    DerivedAddress,
+    IpamDriver,
+    ThisAddress,
+)
+from netfw.errors import (
+    Conflict,
+    InvalidInput,
+    IpAddressAlreadyAllocated,
+    IpAddressGenerationFailure,
+)
+from netfw.model.address import IpAddress, Mac, as_address, eui64
+from netfw.model.ids import SubnetId
+from netfw.model.port import FixedIp
+from netfw.model.subnet import Subnet
+from netfw.server.db.allocation.addresses import Addresses
+
+ROUTER_OWNERS = ("network:router_", "network:ha_router_", "network:floatingip_agent_gateway")
+TRUSTED = "network:"
+"""Owners that are the network's own: nothing filters them."""
+
+Entry = Mapping[str, Any]
+"""One of ``fixed_ips``: a subnet, an address, or both."""
+
+
+@frozen(kw_only=True)
+class AddressOwner:
+    """What of a port matters for its addresses."""
+
+    mac: Mac
+    owner: str = ""
+
+    @property
+    def routes(self) -> bool:
+        """Whether it is a router's, which may have any address."""
+        return self.owner.startswith(ROUTER_OWNERS)
+
+
+def requests(
+    subnets: Sequence[Subnet], applicant: AddressOwner, asked: Sequence[Entry] | None
+) -> tuple[AddressRequest, ...]:
+    """What to ask the IPAM driver for; *asked* ``None``: whatever fits; empty: nothing.
+
+    :raises InvalidInput: naming each entry that can not be.
+    :raises Conflict: no subnet is for such a port.
+    """
+    if asked is None:
+        return _whatever_fits(subnets, applicant)
+    if not asked:
+        return ()
+    chosen = _named(subnets, applicant, tuple(enumerate(asked)))
+    served = {_place(each) for each in chosen}
+    rest = [subnet for subnet in subnets if subnet.id not in served]
+    return (*chosen, *_derived(rest, applicant))
+
+
+def requests_for_update(
+    subnets: Sequence[Subnet],
+    applicant: AddressOwner,
+    asked: Sequence[Entry],
+    present: Sequence[FixedIp],
+) -> tuple[tuple[FixedIp, ...], tuple[AddressRequest, ...]]:
+    """Which of the *present* addresses of a port stay, and what it gets besides.
+
+    An entry that says a subnet alone is content with what the port has there.  What the port
+    derives itself stays while it has any address at all.
+
+    :raises InvalidInput: naming each entry that can not be.
+    """
+    if not asked:
+        return (), ()
+    left, kept, new = list(present), [], []
+    for at, entry in sorted(enumerate(asked), key=lambda each: not each[1].get("ip_address")):
+        found = next((each for each in left if _meets(each, entry)), None)
+        if found is None:
+            new.append((at, entry))
+        else:
+            kept.append(found)
+            left.remove(found)
+    chosen = _named(subnets, applicant, new, taken=kept)
+    served = {_place(each) for each in chosen} | {each.subnet_id for each in kept}
+    rest = [subnet for subnet in subnets if subnet.id not in served]
+    derived = {_place(each): each for each in _derived(rest, applicant)}
+    kept += [each for each in left if derived.pop(each.subnet_id, None) is not None]
+    return tuple(kept), (*chosen, *derived.values())
+
+
+def requests_for_new_mac(
+    subnets: Sequence[Subnet], applicant: AddressOwner, present: Sequence[FixedIp]
+) -> tuple[tuple[FixedIp, ...], tuple[AddressRequest, ...]]:
+    """The same for a port whose MAC became another: what follows from it does too."""
+    automatic = {each.id: each for each in subnets if each.automatic}
+    kept = tuple(each for each in present if each.subnet_id not in automatic)
+    left = [automatic[each.subnet_id] for each in present if each.subnet_id in automatic]
+    return kept, _derived(left, applicant)
+
+
+def _meets(present: FixedIp, entry: Entry) -> bool:
+    subnet, address = entry.get("subnet_id"), entry.get("ip_address")
+    if subnet and str(present.subnet_id) != str(subnet):
+        return False
+    return not address or _address(address) == present.address
+
+
+def _address(text: str) -> IpAddress | None:
+    try:
+        return as_address(text)
+    except ValueError:
+        return None
+
+
+def _whatever_fits(
+    subnets: Sequence[Subnet], applicant: AddressOwner
+) -> tuple[AddressRequest, ...]:
+    fitting = _for_owner(subnets, applicant.owner)
+    if subnets and not fitting:
+        raise IpAddressGenerationFailure(
+            f"no subnet of the network is for a port of {applicant.owner or 'no owner'}: "
+            "see their service_types"
+        )
+    found: list[AddressRequest] = []
+    for version in (4, 6):
+        some = [each for each in fitting if each.ip_version == version and not each.automatic]
+        if some:
+            found.append(AnyAddress(subnets=tuple(some)))
+    return (*found, *_derived(fitting, applicant))
+
+
+def _for_owner(subnets: Sequence[Subnet], owner: str) -> list[Subnet]:
+    """Those meant for such an owner, before those that are for anybody."""
+    meant = [each for each in subnets if owner and owner in each.service_types]
+    return meant + [each for each in subnets if not each.service_types]
+
+
+def _derived(subnets: Sequence[Subnet], applicant: AddressOwner) -> tuple[DerivedAddress, ...]:
+    if applicant.routes:
+        return ()
+    return tuple(
+        DerivedAddress(subnet=each, mac=applicant.mac) for each in subnets if each.automatic
+    )
+
+
+def _named(
+    subnets: Sequence[Subnet],
+    applicant: AddressOwner,
+    asked: Sequence[tuple[int, Entry]],
+    taken: Sequence[FixedIp] = (),
+) -> tuple[AddressRequest, ...]:
+    found: list[AddressRequest] = []
+    seen = {each.address for each in taken}
+    faults: dict[str, str] = {}
+    for at, entry in asked:
+        try:
+            request = _entry(subnets, applicant, entry)
+        except InvalidInput as exc:
+            faults |= {f"fixed_ips[{at}].{name}": text for name, text in exc.faults.items()}
+            continue
+        if isinstance(request, ThisAddress):
+            if request.address in seen:
+                faults[f"fixed_ips[{at}].ip_address"] = f"{request.address} is there twice"
+            seen.add(request.address)
+        found.append(request)
+    if faults:
+        raise InvalidInput(faults)
+    return tuple(found)
+
+
+def _entry(subnets: Sequence[Subnet], applicant: AddressOwner, entry: Entry) -> AddressRequest:
+    address = _given_address(entry)
+    subnet = _subnet(subnets, entry, address)
+    if address is None:
+        if subnet.automatic and not applicant.routes:
+            return DerivedAddress(subnet=subnet, mac=applicant.mac)
+        return AnyAddress(subnets=(subnet,))
+    if address == subnet.gateway and applicant.owner and not applicant.owner.startswith(TRUSTED):
+        raise InvalidInput(
+            {"ip_address": f"{address} is the gateway of {subnet.cidr}; only a router can have it"}
+        )
+    if subnet.automatic and not applicant.routes:
+        return _only_derived(subnet, applicant, address)
+    return ThisAddress(subnet=subnet, address=address)
+
+
+def _given_address(entry: Entry) -> IpAddress | None:
+    text = entry.get("ip_address")
+    if not text:
+        return None
+    try:
+        return as_address(text)
+    except ValueError as exc:
+        raise InvalidInput({"ip_address": str(exc)}) from exc
+
+
+def _subnet(subnets: Sequence[Subnet], entry: Entry, address: IpAddress | None) -> Subnet:
+    wanted = entry.get("subnet_id")
+    if wanted:
+        for each in subnets:
+            if str(each.id) == str(wanted):
+                return each
+        raise InvalidInput({"subnet_id": f"{wanted} is no subnet of the port's network"})
+    if address is None:
+        raise InvalidInput({"subnet_id": "say a subnet, an address, or both"})
+    for each in subnets:
+        if address in each.cidr:
+            return each
+    raise InvalidInput({"ip_address": f"{address} is in no subnet of the port's network"})
+
+
+def _only_derived(subnet: Subnet, applicant: AddressOwner, address: IpAddress) -> DerivedAddress:
+    """A host there has the address that follows from its MAC, and none else."""
+    derived = eui64(cast(IPv6Network, subnet.cidr), applicant.mac)
+    if address != derived:
+        raise InvalidInput(
+            {
+                "ip_address": f"hosts in {subnet.cidr} derive their addresses: with this MAC it "
+                f"is {derived}, not {address}; leave ip_address out"
+            }
+        )
+    return DerivedAddress(subnet=subnet, mac=applicant.mac)
+
+
+def _place(request: AddressRequest) -> SubnetId:
+    return request.subnets[0].id if isinstance(request, AnyAddress) else request.subnet.id
+
+
+class AddressAllocator:
+    """Takes the addresses of several ports in one transaction, with few statements.
+
+    It stands between the IPAM driver and the store: when a thousand ports want any address of the
+    same subnets, the first takes a thousand, and what is left over goes back at the end.
+    """
+
+    def __init__(self, ipam: IpamDriver, store: Addresses) -> None:
+        self._ipam, self._store = ipam, store
+        self._ahead: dict[SubnetId, list[IpAddress]] = {}
+        self._still: Counter[tuple[SubnetId, ...]] = Counter()
+        self._count = 1
+
+    def allocate(self, wanted: Sequence[Sequence[AddressRequest]]) -> list[tuple[FixedIp, ...]]:
+        """The addresses of several ports, in order; what is named goes before what is any.
+
+        :raises Conflict: it is taken, or none is left; the text says where.
+        :raises InvalidInput: no host can have it.
+        """
+        order = [(at, place) for at, some in enumerate(wanted) for place in range(len(some))]
+        order.sort(key=lambda each: isinstance(wanted[each[0]][each[1]], AnyAddress))
+        self._still.update(
+            _ids(each) for some in wanted for each in some if isinstance(each, AnyAddress)
+        )
+        found = {(at, place): self._one(wanted[at][place]) for at, place in order}
+        self._settle()
+        return [
+            tuple(found[at, place] for place in range(len(some))) for at, some in enumerate(wanted)
+        ]
+
+    def release(self, fixed_ips: Sequence[FixedIp]) -> None:
+        """Free addresses."""
+        for each in fixed_ips:
+            self._ipam.release(each, self)
+
+    def _settle(self) -> None:
+        """Give back what nobody wanted in the end."""
+        for subnet, addresses in self._ahead.items():
+            for address in addresses:
+                self._store.give_back(subnet, address)
+        self._ahead.clear()
+
+    def _one(self, request: AddressRequest) -> FixedIp:
+        if isinstance(request, AnyAddress):
+            key = _ids(request)
+            self._count = max(1, self._still[key])
+            self._still[key] -= 1
+        try:
+            return self._ipam.allocate(request, self)
+        except InvalidInput as exc:
+            raise InvalidInput({f"fixed_ips.{name}": t for name, t in exc.faults.items()}) from exc
+        except Conflict as exc:
+            any_one = isinstance(request, AnyAddress)
+            kind = IpAddressGenerationFailure if any_one else IpAddressAlreadyAllocated
+            raise kind(str(exc)) from exc
+
+    # What the driver sees: an AddressStore.
+
+    def take(self, subnet: SubnetId, address: IpAddress) -> bool:
+        """Take *address*; false when it is taken."""
+        ahead = self._ahead.get(subnet)
+        if ahead and address in ahead:
+            ahead.remove(address)
+            return True
+        return self._store.take(subnet, address)
+
+    def take_any(self, subnet: Subnet) -> IpAddress | None:
+        """Take any free address of the subnet's pools; ``None`` when there is none."""
+        ahead = self._ahead.get(subnet.id)
+        if not ahead:
+            ahead = list(reversed(self._store.take_some(subnet, self._count)))
+            self._ahead[subnet.id] = ahead
+        return ahead.pop() if ahead else None
+
+    def give_back(self, subnet: SubnetId, address: IpAddress) -> None:
+        """Free *address*."""
+        self._store.give_back(subnet, address)
+
+
+def _ids(request: AnyAddress) -> tuple[SubnetId, ...]:
+    return tuple(each.id for each in request.subnets)
+
+
+def asked_of(body: Mapping[str, Any]) -> Sequence[Entry] | None:
+    """What a request says of addresses; ``None``: nothing."""
+    return cast("Sequence[Entry] | None", body.get("fixed_ips"))

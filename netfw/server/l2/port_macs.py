@@ -1,0 +1,86 @@
+"""MAC addresses of ports: given or made, and unique on their network."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from netfw.drivers.query import Body, Query
+from netfw.errors import Exhausted, InvalidInput, MacAddressInUse
+from netfw.model.address import Mac
+from netfw.model.resource import Kind
+from netfw.server.core.unit_of_work import UnitOfWork
+
+ATTEMPTS = 8
+MOST_UNCHECKED = 4
+"""So many MACs that were made are left to the database's constraint; more are looked up first."""
+
+Place = tuple[str, Mac]
+"""A network and a MAC on it."""
+
+
+def macs(unit: UnitOfWork, bodies: Sequence[Body]) -> list[Mac]:
+    """A MAC for each of *bodies*: the one that it names, or one that no port of its network has.
+
+    :raises MacAddressInUse: a given one is.
+    :raises Exhausted: the prefix of ``base_mac`` has hardly any left there.
+    """
+    chosen: dict[int, Place] = {}
+    for at, body in enumerate(bodies):
+        if body.get("mac_address") is not None:
+            place = str(body["network_id"]), _mac(body["mac_address"])
+            if place in chosen.values():
+                raise MacAddressInUse(
+                    f"MAC address {place[1]} is there twice for network {place[0]}"
+                )
+            chosen[at] = place
+    for network, mac in _taken(unit, chosen.values()):
+        raise MacAddressInUse(f"MAC address {mac} is taken by another port of network {network}")
+    _generate(unit, bodies, chosen)
+    return [chosen[at][1] for at in range(len(bodies))]
+
+
+def generated_mac(base: str) -> Mac:
+    """A MAC address that begins as the operator chose: with three octets, or with four."""
+    octets = base.lower().replace("-", ":").split(":")
+    kept = octets[:3] if int(octets[3], 16) == 0 else octets[:4]
+    rest = random.getrandbits(8 * (6 - len(kept))).to_bytes(6 - len(kept), "big")
+    return Mac(":".join((*kept, *(f"{octet:02x}" for octet in rest))))
+
+
+def _generate(unit: UnitOfWork, bodies: Sequence[Body], chosen: dict[int, Place]) -> None:
+    """Choose where nothing is chosen yet."""
+    base, seen = unit.backbone.settings.base_mac, set(chosen.values())
+    missing = [at for at in range(len(bodies)) if at not in chosen]
+    checked = len(missing) > MOST_UNCHECKED
+    for _ in range(ATTEMPTS):
+        for at in missing:
+            place = str(bodies[at]["network_id"]), generated_mac(base)
+            if place not in seen:
+                seen.add(place)
+                chosen[at] = place
+        clashes = _taken(unit, [chosen[at] for at in missing if at in chosen] if checked else ())
+        missing = [at for at in missing if at not in chosen or chosen[at] in clashes]
+        if not missing:
+            return
+    raise Exhausted(f"no MAC address was found that begins as {base}: have base_mac be another")
+
+
+def _taken(unit: UnitOfWork, places: Iterable[Place]) -> set[Place]:
+    """Those of *places* that are taken."""
+    wanted = set(places)
+    found: set[Place] = set()
+    for network in {network for network, _ in wanted}:
+        some = tuple(mac for at, mac in wanted if at == network)
+        query = Query(filters={"network_id": (network,), "mac_address": some})
+        for row in unit.tx.resources.find(Kind.PORT, query):
+            found.add((network, cast(Mac, row.body["mac_address"])))
+    return found & wanted
+
+
+def _mac(text: Any) -> Mac:
+    try:
+        return Mac(text)
+    except ValueError as exc:
+        raise InvalidInput({"mac_address": str(exc)}) from exc

@@ -1,0 +1,186 @@
+"""What holds for ports: addresses they may send from, options, filters, owners.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import evolve
+
+from netfw.drivers.support.dhcp_options import check_option
+from netfw.errors import Conflict, Forbidden, InvalidInput
+from netfw.model.address import Mac
+from netfw.model.binding import VifType
+from netfw.model.dhcp_option import DhcpOption
+from netfw.model.port import AddressPair, Port
+from netfw.model.wire.codec import Faulty, Listed
+from netfw.model.wire.common import DHCP_OPTION
+from netfw.model.wire.ports import ADDRESS_PAIR
+from netfw.server.l2.port_addresses import ROUTER_OWNERS, TRUSTED
+
+_PAIRS: Final = Listed(ADDRESS_PAIR)
+_OPTIONS: Final = Listed(DHCP_OPTION)
+
+ROUTER = "router"
+FLOATING_IP = "floatingip"
+SERVED: Final[Mapping[str, str]] = {
+    "network:router_interface": ROUTER,
+    "network:router_interface_distributed": ROUTER,
+    "network:ha_router_replicated_interface": ROUTER,
+    "network:router_ha_interface": ROUTER,
+    "network:router_gateway": ROUTER,
+    "network:router_centralized_snat": ROUTER,
+    "network:floatingip": FLOATING_IP,
+}
+"""Owners whose ports come and go with something else, and what that is."""
+RESERVED: Final = (*ROUTER_OWNERS, "network:floatingip")
+"""How owners begin by which routers and floating IPs, and the agents that have them, know ports."""
+
+
+def is_trusted(owner: str) -> bool:
+    """Whether a port of *owner* is the network's own."""
+    return owner.startswith(TRUSTED)
+
+
+def is_bound(port: Port) -> bool:
+    """Whether a host has it, or may have."""
+    unbound = (VifType.UNBOUND.value, VifType.BINDING_FAILED.value)
+    return bool(port.binding.host) and port.binding.vif_type not in unbound
+
+
+def address_pairs(
+    asked: Sequence[Mapping[str, Any]], port: Port, most: int
+) -> tuple[AddressPair, ...]:
+    """The pairs that a request names; one without a MAC is for the port's.
+
+    :raises InvalidInput: they are too many, or one can not be.
+    """
+    if len(asked) > most:
+        raise InvalidInput({"allowed_address_pairs": f"{len(asked)} are more than {most}"})
+    pairs = tuple(
+        pair if pair.mac is not None else evolve(pair, mac=port.mac)
+        for pair in _parsed(_PAIRS, "allowed_address_pairs", asked)
+    )
+    own = {fixed.address for fixed in port.fixed_ips}
+    faults: dict[str, str] = {}
+    for at, pair in enumerate(pairs):
+        where = f"allowed_address_pairs[{at}]"
+        if pair in pairs[:at]:
+            faults[where] = "is there twice"
+        whole = pair.prefix.prefixlen == pair.prefix.max_prefixlen
+        if whole and pair.mac == port.mac and pair.prefix.network_address in own:
+            faults[where] = f"{pair.prefix.network_address} is the port's own address already"
+    if faults:
+        raise InvalidInput(faults)
+    return pairs
+
+
+def with_new_mac(pairs: Iterable[AddressPair], old: Mac, new: Mac) -> tuple[AddressPair, ...]:
+    """*pairs* of a port whose MAC became *new*: those for its own MAC go with it."""
+    return tuple(evolve(pair, mac=new) if pair.mac == old else pair for pair in pairs)
+
+
+def dhcp_options(
+    asked: Sequence[Mapping[str, Any]], present: Sequence[DhcpOption] = ()
+) -> tuple[DhcpOption, ...]:
+    """The options of a port after a request: those that it names are set, or gone where it says
+    null; others stay.
+
+    :raises InvalidInput: one can not be.
+    """
+    kept = {(option.name, option.ip_version): option for option in present}
+    said = [entry for entry in asked if entry.get("opt_value") is not None]
+    for entry in asked:
+        if entry.get("opt_value") is None:
+            version = int(entry.get("ip_version") or 4)
+            kept.pop((str(entry.get("opt_name")), version), None)
+    new = tuple(_parsed(_OPTIONS, "extra_dhcp_opts", said))
+    check_dhcp_options(new)
+    kept |= {(option.name, option.ip_version): option for option in new}
+    return tuple(kept.values())
+
+
+def check_dhcp_options(options: Iterable[DhcpOption]) -> None:
+    """Refuse options that nobody could tell a client.
+
+    :raises InvalidInput: naming each.
+    """
+    faults: dict[str, str] = {}
+    for at, option in enumerate(options):
+        try:
+            check_option(option)
+        except InvalidInput as exc:
+            where = f"extra_dhcp_opts[{at}]"
+            faults |= {f"{where}.opt_{field}": why for field, why in exc.faults.items()}
+    if faults:
+        raise InvalidInput(faults)
+
+
+def check_security(before: Port | None, port: Port, groups: bool, pairs: bool) -> None:
+    """Accept the filters of *port*, which is to have groups or pairs, or not.
+
+    :raises InvalidInput: groups are asked for where nothing filters.
+    :raises Conflict: the port has groups or pairs, and they must go first.
+    """
+    if port.port_security:
+        return
+    if groups and before is not None and before.port_security:
+        raise Conflict(
+            "port security can not be switched off while the port has security groups: give "
+            "security_groups as an empty list too"
+        )
+    if groups:
+        raise InvalidInput(
+            {"security_groups": "need port security, which is off for this port or its network"}
+        )
+    if pairs:
+        raise Conflict(
+            "allowed_address_pairs need port security, which is off: leave them empty, or switch "
+            "port security on"
+        )
+
+
+def check_owner(before: Port | None, owner: str, device: str) -> None:
+    """Accept what somebody who is no administrator says of who has a port.
+
+    A router belongs to whoever made it, and it is he who connects it: a port that only says that
+    it is of a router would connect anybody's.
+
+    :raises Forbidden: the port would be one of a router or a floating IP.
+    :raises Conflict: it is one, and would be somebody else's.
+    """
+    had = ("", "") if before is None else (before.device_owner, before.device_id)
+    if before is not None and before.device_owner in SERVED:
+        for name, old, new in zip(("device_owner", "device_id"), had, (owner, device), strict=True):
+            if new != old:
+                raise Conflict(
+                    f"{name} of port {before.id} can not be changed: it is {had[0]} of "
+                    f"{SERVED[had[0]]} {had[1]}"
+                )
+    elif owner.startswith(RESERVED) and (owner, device) != had:
+        raise Forbidden(
+            f"only administrators make ports of {owner}; connect a router by its "
+            "add_router_interface or external_gateway_info, and make a floating IP as such"
+        )
+
+
+def check_mac_change(before: Port, mac: Mac) -> None:
+    """Accept that a port gets another MAC.
+
+    :raises Conflict: somebody uses it with the one it has.
+    """
+    if is_bound(before):
+        raise Conflict(
+            f"port {before.id} is bound to host {before.binding.host} "
+            f"({before.binding.vif_type}): its MAC {before.mac} can become {mac} only while it is "
+            "bound to none"
+        )
+
+
+def _parsed(codec: Listed[Any], place: str, asked: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
+    try:
+        return iter(codec.parse(list(asked)))
+    except Faulty as exc:
+        raise InvalidInput({f"{place}{path}": text for path, text in exc.faults.items()}) from exc
+    except ValueError as exc:
+        raise InvalidInput({place: str(exc)}) from exc

@@ -1,0 +1,290 @@
+"""PortKeeper: what making, changing and deleting ports means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, ClassVar, cast
+from uuid import UUID, uuid4
+
+from attrs import evolve
+
+from netfw.drivers.query import Body, RequestContext
+from netfw.drivers.subscription import Service
+from netfw.errors import Conflict, InvalidInput
+from netfw.model.address import Mac
+from netfw.model.binding import VifType
+from netfw.model.common_fields import Status
+from netfw.model.ids import NetworkId
+from netfw.model.port import FixedIp, IpAllocation, Port
+from netfw.model.resource import Kind, Ref, ref
+from netfw.model.wire import parse, render
+from netfw.model.wire.common import DHCP_OPTION, FIXED_IP
+from netfw.server.binding.binder import LEVELS, PortBinder
+from netfw.server.core.extension_drivers import ExtensionDrivers
+from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.engine.errors import Duplicate, RetryTransaction
+from netfw.server.l2.port_addresses import (
+    AddressAllocator,
+    AddressOwner,
+    asked_of,
+    requests,
+    requests_for_new_mac,
+    requests_for_update,
+)
+from netfw.server.l2.port_macs import macs
+from netfw.server.l2.port_security_groups import Groups
+from netfw.server.l2.port_validation import (
+    SERVED,
+    address_pairs,
+    check_mac_change,
+    check_owner,
+    check_security,
+    dhcp_options,
+    is_trusted,
+    with_new_mac,
+)
+
+APART = frozenset({"fixed_ips", "security_groups", "allowed_address_pairs", "extra_dhcp_opts"})
+"""Attributes whose meaning in a request is not simply what the port has afterwards."""
+
+SECURITY = "port_security_enabled"
+
+
+class PortHandler(StoredResourceHandler[Port]):
+    """Keeps ports: their addresses, groups and bindings follow in the same transaction."""
+
+    name: ClassVar[str] = "port"
+    kind: ClassVar[Kind] = Kind.PORT
+    quota: ClassVar[str | None] = "port"
+
+    def __init__(self, binder: PortBinder, extensions: ExtensionDrivers) -> None:
+        self._binder, self._extensions = binder, extensions
+
+    # Making.
+
+    def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Port, ...]:
+        bodies = [_trusted(body) for body in bodies]
+        for body in bodies:
+            unit.visible_network(_network(body))
+            if not unit.requester.admin:
+                check_owner(None, _text(body, "device_owner"), _text(body, "device_id"))
+        groups = Groups(unit, bodies)
+        chosen = macs(unit, bodies)
+        agents = self._binder.surroundings(unit, bodies)
+        # Others who want an address wait from here on: what only reads comes before.
+        addresses = _addresses(unit, bodies, chosen)
+        drafts = [
+            self._draft(body, mac, some)
+            for body, mac, some in zip(bodies, chosen, addresses, strict=True)
+        ]
+        ports = [
+            self._completed(unit, port, body, groups)
+            for port, body in zip(drafts, bodies, strict=True)
+        ]
+        ports = [self._binder.bound(unit, port, agents) for port in ports]
+        try:
+            return unit.insert(*ports)
+        except Duplicate as exc:  # addresses are ours, and given MACs were looked up
+            raise RetryTransaction(f"a MAC or an address was taken meanwhile: {exc}") from exc
+
+    def _draft(self, body: Body, mac: Mac, fixed_ips: Sequence[FixedIp]) -> Port:
+        """The port without its filters, and not bound yet."""
+        simple = {
+            name: value
+            for name, value in self._extensions.plain(self.kind, body).items()
+            if name not in APART and value is not None
+        }
+        options = dhcp_options(_listed(body, "extra_dhcp_opts"))
+        derived = {
+            "mac_address": mac,
+            "fixed_ips": [FIXED_IP.render(each) for each in fixed_ips],
+            "extra_dhcp_opts": [DHCP_OPTION.render(each) for each in options],
+            "ip_allocation": _allocation(asked_of(body)).value,
+        }
+        return cast(Port, parse(self.kind, {"id": str(uuid4()), **simple, **derived}))
+
+    def _completed(self, unit: UnitOfWork, draft: Port, body: Body, known: Groups) -> Port:
+        network = unit.network(draft.network_id)
+        port = self._extensions.apply(unit, None, draft, body, network)
+        chosen = known.of(body)
+        if chosen is None:
+            filtered = port.port_security and not is_trusted(port.device_owner)
+            chosen = known.default(port.project_id) if filtered else frozenset()
+        asked = _listed(body, "allowed_address_pairs")
+        check_security(None, port, bool(chosen), bool(asked))
+        most = unit.backbone.settings.max_allowed_address_pairs
+        return evolve(
+            port,
+            security_groups=chosen,
+            allowed_address_pairs=address_pairs(asked, port, most) if asked else (),
+        )
+
+    # Changing.
+
+    def do_update(self, unit: UnitOfWork, before: Port, body: Body) -> Port:
+        port = self._simply_changed(unit, before, body)
+        port = self._readdressed(unit, before, port, body)
+        port = self._extensions.apply(unit, before, port, body, unit.network(before.network_id))
+        port = self._filtered(unit, before, port, body)
+        if _binds_anew(before, port, body):
+            port = self._binder.rebound(unit, before, port)
+        if before.admin_up != port.admin_up:
+            unit.tx.statuses.forget([ref(before)], Service.L2)
+            port = evolve(port, status=Status.DOWN)
+        try:
+            return unit.update(before, port)
+        except Duplicate as exc:
+            raise RetryTransaction(f"a MAC or an address was taken meanwhile: {exc}") from exc
+
+    def _simply_changed(self, unit: UnitOfWork, before: Port, body: Body) -> Port:
+        """*before* with what needs no other rows, and as yet without filters."""
+        bare = evolve(before, security_groups=(), allowed_address_pairs=())
+        simple = {
+            name: value
+            for name, value in self._extensions.plain(self.kind, body).items()
+            if name not in APART and name != "mac_address"
+        }
+        if "mac_address" in body:
+            simple["mac_address"] = self._new_mac(unit, before, body["mac_address"])
+        port = cast(Port, parse(self.kind, {**render(bare), **simple})) if simple else bare
+        if not unit.requester.admin:
+            check_owner(before, port.device_owner, port.device_id)
+        if "extra_dhcp_opts" not in body:
+            return port
+        asked = _listed(body, "extra_dhcp_opts")
+        return evolve(port, dhcp_options=dhcp_options(asked, before.dhcp_options))
+
+    def _new_mac(self, unit: UnitOfWork, before: Port, asked: Any) -> Mac:
+        if asked is not None and Mac(asked) == before.mac:
+            return before.mac
+        (mac,) = macs(unit, [{"network_id": str(before.network_id), "mac_address": asked}])
+        check_mac_change(before, mac)
+        return mac
+
+    def _readdressed(self, unit: UnitOfWork, before: Port, port: Port, body: Body) -> Port:
+        asked = asked_of(body)
+        if asked is None and port.mac == before.mac:
+            return port
+        subnets, present = unit.subnets(port.network_id), before.fixed_ips
+        wanted: Sequence[Any] = ()
+        if port.mac != before.mac:
+            present, wanted = requests_for_new_mac(subnets, _applicant(port), present)
+        if asked is not None:
+            present, wanted = requests_for_update(subnets, _applicant(port), asked, present)
+        taking = AddressAllocator(unit.backbone.ipam, unit.tx.addresses)
+        taking.release([each for each in before.fixed_ips if each not in present])
+        (new,) = taking.allocate([wanted])
+        derived = {each.id for each in subnets if each.automatic}
+        ordered = sorted((*present, *new), key=lambda each: each.subnet_id in derived)
+        when = port.ip_allocation if asked is None else _allocation(asked)
+        return evolve(port, fixed_ips=ordered, ip_allocation=when)
+
+    def _filtered(self, unit: UnitOfWork, before: Port, port: Port, body: Body) -> Port:
+        """*port* with its groups and pairs: those it had, or those that the request names."""
+        groups = before.security_groups
+        if "security_groups" in body:
+            groups = Groups(unit, [body]).of(body) or frozenset()
+        pairs = with_new_mac(before.allowed_address_pairs, before.mac, port.mac)
+        if "allowed_address_pairs" in body:
+            most = unit.backbone.settings.max_allowed_address_pairs
+            pairs = address_pairs(_listed(body, "allowed_address_pairs"), port, most)
+        check_security(before, port, bool(groups), bool(pairs))
+        return evolve(port, security_groups=groups, allowed_address_pairs=pairs)
+
+    # Deleting.
+
+    def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
+        before = self.get_for_update(unit, id, revision)
+        _refuse_served(unit, before)
+        self.discard(unit, before)
+
+    def discard(self, unit: UnitOfWork, before: Port) -> None:
+        """Delete a port, whatever it serves: for who gave it to a router or the like."""
+        self.do_delete(unit, before)
+        unit.count("port", (before,), gone=True)
+
+    def do_delete(self, unit: UnitOfWork, before: Port) -> None:
+        unit.delete(before)
+        AddressAllocator(unit.backbone.ipam, unit.tx.addresses).release(before.fixed_ips)
+        unit.tx.statuses.forget([ref(before)])
+        self._binder.unbound(unit, before)
+
+    def decorate(
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        self._extensions.extend(self.kind, bodies)
+        for body in bodies:
+            body.pop(LEVELS, None)
+
+
+def _applicant(port: Port) -> AddressOwner:
+    return AddressOwner(mac=port.mac, owner=port.device_owner)
+
+
+def _allocation(asked: Sequence[Any] | None) -> IpAllocation:
+    """Who says that a port is to have no addresses gets none later either."""
+    return IpAllocation.NONE if asked is not None and not asked else IpAllocation.IMMEDIATE
+
+
+def _binds_anew(before: Port, after: Port, body: Body) -> bool:
+    """Whether something changed by which a port is bound, or somebody tries again."""
+    old, new = before.binding, after.binding
+    if (old.host, old.vnic_type, old.profile) != (new.host, new.vnic_type, new.profile):
+        return True
+    if before.device_owner != after.device_owner and not new.host:
+        return True
+    return new.vif_type == VifType.BINDING_FAILED.value and "binding:host_id" in body
+
+
+def _listed(body: Body, name: str) -> Sequence[Mapping[str, Any]]:
+    return cast("Sequence[Mapping[str, Any]] | None", body.get(name)) or ()
+
+
+def _text(body: Body, name: str) -> str:
+    return str(body.get(name) or "")
+
+
+def _trusted(body: Body) -> Body:
+    """Nothing filters ports of the network's own, unless somebody says so."""
+    if body.get(SECURITY) is None and is_trusted(_text(body, "device_owner")):
+        return {**body, SECURITY: False}
+    return body
+
+
+def _network(body: Body) -> NetworkId:
+    try:
+        return NetworkId(UUID(str(body["network_id"])))
+    except ValueError as exc:
+        raise InvalidInput({"network_id": str(exc)}) from exc
+
+
+def _addresses(
+    unit: UnitOfWork, bodies: Sequence[Body], chosen: Sequence[Mac]
+) -> list[tuple[FixedIp, ...]]:
+    """The addresses of new ports."""
+    wanted = []
+    for body, mac in zip(bodies, chosen, strict=True):
+        subnets = unit.subnets(_network(body))
+        applicant = AddressOwner(mac=mac, owner=_text(body, "device_owner"))
+        wanted.append(requests(subnets, applicant, asked_of(body)))
+    return AddressAllocator(unit.backbone.ipam, unit.tx.addresses).allocate(wanted)
+
+
+def _refuse_served(unit: UnitOfWork, port: Port) -> None:
+    """Ports of routers and floating IPs go with them.
+
+    :raises Conflict: this is one, of something that exists.
+    """
+    what = SERVED.get(port.device_owner)
+    if what is None or not port.fixed_ips:
+        return
+    try:
+        target = Ref(Kind(what), UUID(port.device_id))
+    except ValueError:
+        return
+    if unit.tx.resources.present([target]):
+        raise Conflict(
+            f"port {port.id} can not be deleted by itself: it is {port.device_owner} of {target}; "
+            "take it away from there"
+        )

@@ -1,0 +1,163 @@
+"""What a subnet is made of, and which ones can not be.  Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from netfw.drivers.query import Body
+from netfw.errors import Conflict, InvalidInput
+from netfw.model.address import IpAddress, IpNetwork, as_address
+from netfw.model.subnet import AllocationPool, Subnet
+from netfw.model.wire import Json
+from netfw.model.wire.scalars import CIDR
+from netfw.server.core.settings import Settings
+
+SERVICE = re.compile("[a-z_]+:.*")
+"""How owners of ports begin, for which a subnet can be reserved."""
+UNKNOWN = ("subnetpool_id", "use_default_subnetpool", "prefixlen")
+"""What a request says for whom the server is to choose the block."""
+
+
+def completed(body: Body) -> dict[str, Json]:
+    """*body* of a new subnet, with the gateway and the pools that it leaves to the server.
+
+    :raises InvalidInput: it says no block of addresses.
+    :raises Conflict: the gateway is in a pool.
+    """
+    found = {name: value for name, value in body.items() if name not in UNKNOWN}
+    if any(body.get(name) for name in UNKNOWN):
+        text = "this server has no subnet pools; say the cidr instead"
+        raise InvalidInput({name: text for name in UNKNOWN if body.get(name)})
+    block = _block(body.get("cidr"))
+    if "gateway_ip" not in found:
+        found["gateway_ip"] = _text(first_address(block))
+    if found.get("allocation_pools") is None:
+        gateway = _address(found["gateway_ip"])
+        found["allocation_pools"] = [
+            {"start": str(pool.start), "end": str(pool.end)} for pool in rest(block, gateway)
+        ]
+    check_gateway(found)
+    return found
+
+
+def check_gateway(body: Body) -> None:
+    """Refuse a gateway that could be handed out to somebody else.
+
+    A pool that leaves the block is wrong in itself, which is said when the subnet is made.
+
+    :raises Conflict: it is in a pool.
+    """
+    gateway, pools = _address(body.get("gateway_ip")), body.get("allocation_pools")
+    block = _block(body.get("cidr"))
+    for pool in pools if gateway is not None and isinstance(pools, list) else ():
+        start, end = _address(pool.get("start")), _address(pool.get("end"))
+        if start is None or end is None or gateway is None:
+            continue
+        within = start in block and end in block and gateway.version == block.version
+        if within and int(start) <= int(gateway) <= int(end):
+            raise Conflict(
+                f"gateway {gateway} is in allocation pool {start} to {end}; leave it out of it"
+            )
+
+
+def first_address(block: IpNetwork) -> IpAddress | None:
+    """The gateway of a subnet for which nobody named one.
+
+    In IPv6 that is the address of all routers of the subnet (RFC 4291, 2.6.1), which is its
+    first.  A block of one address is a host's own.
+    """
+    bits = block.max_prefixlen - block.prefixlen
+    if bits == 0:
+        return None
+    return block.network_address + (1 if block.version == 4 and bits > 1 else 0)
+
+
+def rest(block: IpNetwork, gateway: IpAddress | None) -> tuple[AllocationPool, ...]:
+    """The addresses that hosts of *block* can have, but the gateway's."""
+    first, last = int(block.network_address), int(block.broadcast_address)
+    if block.max_prefixlen - block.prefixlen > 1:
+        first, last = first + 1, last - (1 if block.version == 4 else 0)
+    spans = [(first, last)]
+    if gateway is not None and gateway in block:
+        spans = [(first, int(gateway) - 1), (max(first, int(gateway) + 1), last)]
+        if int(gateway) < first:
+            spans = [(first, last)]
+    address = type(block.network_address)
+    return tuple(
+        AllocationPool(start=address(low), end=address(high)) for low, high in spans if low <= high
+    )
+
+
+def check_subnet(after: Subnet, settings: Settings, before: Subnet | None = None) -> None:
+    """Refuse what the model can say and no subnet can be; what it was before can stay.
+
+    :raises InvalidInput: naming each attribute that is wrong.
+    """
+    former = dict(_faults(before, settings)) if before is not None else {}
+    faults = {path: text for path, text in _faults(after, settings) if former.get(path) != text}
+    if faults:
+        raise InvalidInput(faults)
+
+
+def check_overlap(new: Subnet, others: Iterable[Subnet]) -> None:
+    """Refuse a block that overlaps another one of its network.
+
+    :raises InvalidInput: naming the other one.
+    """
+    for other in others:
+        if other.ip_version == new.ip_version and other.cidr.overlaps(new.cidr):
+            # Clients look for these words, and try another block.
+            text = f"{new.cidr} overlaps with another subnet of its network: {other.cidr} of "
+            raise InvalidInput({"cidr": f"{text}subnet {other.id}"})
+
+
+def _faults(subnet: Subnet, settings: Settings) -> Iterator[tuple[str, str]]:
+    block = subnet.cidr
+    if block.prefixlen == 0:
+        yield "cidr", f"{block} is every address there is"
+    if block.is_multicast or block.is_loopback:
+        yield "cidr", f"{block} has no addresses for hosts"
+    if subnet.enable_dhcp and block.max_prefixlen - block.prefixlen < 2:
+        yield "enable_dhcp", f"{block} has no room for a DHCP server; set it to false"
+    if subnet.segment_id is not None:
+        yield "segment_id", "subnets of single segments are not supported"
+    for name, mode in _modes(subnet).items():
+        if mode is not None and not subnet.enable_dhcp:
+            yield name, "can not be set while enable_dhcp is false"
+    limits = {
+        "dns_nameservers": (len(subnet.dns_nameservers), settings.max_dns_nameservers),
+        "host_routes": (len(subnet.host_routes), settings.max_subnet_host_routes),
+    }
+    for name, (count, most) in limits.items():
+        if count > most:
+            yield name, f"{count}, and {most} are allowed"
+    for at, service in enumerate(subnet.service_types):
+        if not SERVICE.fullmatch(service):
+            yield f"service_types[{at}]", f"{service!r} is no device owner, such as compute:nova"
+
+
+def _modes(subnet: Subnet) -> Mapping[str, Any]:
+    return {"ipv6_ra_mode": subnet.ipv6_ra_mode, "ipv6_address_mode": subnet.ipv6_address_mode}
+
+
+def _block(text: Json) -> IpNetwork:
+    if not text:
+        raise InvalidInput({"cidr": "is required"})
+    try:
+        return CIDR.parse(text)
+    except ValueError as exc:
+        raise InvalidInput({"cidr": str(exc)}) from exc
+
+
+def _address(text: Json) -> IpAddress | None:
+    """The address that *text* is; what it is not, is refused when the subnet is made."""
+    try:
+        return as_address(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def _text(address: IpAddress | None) -> str | None:
+    return None if address is None else str(address)

@@ -1,0 +1,206 @@
+"""The keeper of subnets."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+from attrs import evolve
+
+from netfw.drivers.ipam import DerivedAddress
+from netfw.drivers.query import Body, Query, RequestContext
+from netfw.errors import Conflict, NotFound
+from netfw.model.ids import NetworkId
+from netfw.model.network import Network
+from netfw.model.port import FixedIp, IpAllocation, Port
+from netfw.model.resource import Kind
+from netfw.model.subnet import Subnet
+from netfw.model.text_validation import counted
+from netfw.model.wire import parse, render
+from netfw.server.core.extension_drivers import ExtensionDrivers
+from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.resources.rows import Row
+from netfw.server.l2.networks import DHCP_OWNER, LEAST_MTU
+from netfw.server.l2.port_addresses import ROUTER_OWNERS
+from netfw.server.l2.subnet_validation import check_gateway, check_overlap, check_subnet, completed
+
+
+class SubnetHandler(StoredResourceHandler[Subnet]):
+    """Subnets: their pools are defined when they are made, and dropped when they go."""
+
+    name, kind, quota = "subnet", Kind.SUBNET, "subnet"
+
+    def __init__(self, extensions: ExtensionDrivers) -> None:
+        self._extensions = extensions
+
+    def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Subnet, ...]:
+        there: dict[NetworkId, list[Subnet]] = {}
+        new: list[Subnet] = []
+        for body in bodies:
+            subnet = self._new(unit, body)
+            if subnet.network_id not in there:
+                there[subnet.network_id] = list(unit.subnets(subnet.network_id))
+            check_overlap(subnet, there[subnet.network_id])
+            there[subnet.network_id].append(subnet)
+            new.append(subnet)
+        made = unit.insert(*new)
+        for id, subnets in there.items():
+            _list_subnets(unit, id, subnets)
+        for subnet in made:
+            unit.tx.addresses.define(subnet)
+            unit.backbone.ipam.check_subnet(None, subnet, unit.tx.addresses)
+            if subnet.automatic:
+                self._give_addresses(unit, subnet)
+        return made
+
+    def do_update(self, unit: UnitOfWork, before: Subnet, body: Body) -> Subnet:
+        said = {**render(before), **self._extensions.plain(Kind.SUBNET, body)}
+        check_gateway(said)
+        after = cast(Subnet, parse(Kind.SUBNET, said))
+        network = unit.network(before.network_id)
+        after = self._extensions.apply(unit, before, after, body, network)
+        check_subnet(after, unit.backbone.settings, before)
+        if after.gateway != before.gateway:
+            _check_gateway_unused(unit, before)
+        unit.backbone.ipam.check_subnet(before, after, unit.tx.addresses)
+        if after.allocation_pools != before.allocation_pools:
+            unit.tx.addresses.define(after)
+        return unit.update(before, after)
+
+    def do_delete(self, unit: UnitOfWork, before: Subnet) -> None:
+        for row in _vacating(unit, before):
+            self._take_address(unit, row, before)
+        unit.backbone.ipam.drop_subnet(before.id, unit.tx.addresses)
+        unit.tx.addresses.drop(before.id)
+        unit.network(before.network_id, lock=True)
+        left = [each for each in unit.subnets(before.network_id) if each.id != before.id]
+        unit.delete(before)
+        _list_subnets(unit, before.network_id, left)
+
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+        shared = query.filters.get("shared")
+        if shared is None:
+            return super().find(moment, requester, query)
+        networks = _shared_networks(moment, requester, query)
+        others = {name: query.filters[name] for name in query.filters if name != "shared"}
+        of_networks = evolve(query, filters={**others, "network_id": networks})
+        return super().find(moment, requester, of_networks) if networks else ()
+
+    def decorate(
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        self._extensions.extend(Kind.SUBNET, bodies)
+
+    def _new(self, unit: UnitOfWork, body: Body) -> Subnet:
+        plain = self._extensions.plain(Kind.SUBNET, body)
+        network = _visible_network(unit, str(plain.get("network_id")))
+        said = {**completed(plain), "id": str(uuid4())}
+        subnet = self._extensions.apply(
+            unit, None, cast(Subnet, parse(Kind.SUBNET, said)), body, network
+        )
+        check_subnet(subnet, unit.backbone.settings)
+        least = LEAST_MTU[subnet.ip_version]
+        if network.mtu < least:
+            raise Conflict(
+                f"network {network.id} has an MTU of {network.mtu}, and IPv{subnet.ip_version} "
+                f"needs {least}"
+            )
+        return subnet
+
+    def _give_addresses(self, unit: UnitOfWork, subnet: Subnet) -> None:
+        """Have the ports that are there already get the addresses that their hosts derive."""
+        of = Query(filters={"network_id": (str(subnet.network_id),)})
+        for row in unit.tx.resources.find(Kind.PORT, of):
+            port = cast(Port, row.resource())
+            if port.device_owner.startswith(ROUTER_OWNERS):
+                continue
+            if port.ip_allocation is IpAllocation.NONE:
+                continue
+            request = DerivedAddress(subnet=subnet, mac=port.mac)
+            got = unit.backbone.ipam.allocate(request, unit.tx.addresses)
+            self._readdress(unit, row, port, (*port.fixed_ips, got))
+
+    def _take_address(self, unit: UnitOfWork, row: Row, subnet: Subnet) -> None:
+        port = cast(Port, row.resource())
+        left = tuple(each for each in port.fixed_ips if each.subnet_id != subnet.id)
+        if port.device_owner == DHCP_OWNER and not left:
+            unit.backbone.keeper("port").delete(unit, str(port.id))
+        else:
+            self._readdress(unit, row, port, left)
+
+    def _readdress(
+        self, unit: UnitOfWork, row: Row, port: Port, fixed_ips: tuple[FixedIp, ...]
+    ) -> None:
+        unit.extras[row.ref] = dict(row.extra)
+        after = unit.evolved(port, fixed_ips=fixed_ips)
+        network = unit.network(port.network_id)
+        unit.update(port, self._extensions.apply(unit, port, after, {}, network))
+
+
+def _shared_networks(moment: Moment, requester: RequestContext, query: Query) -> tuple[str, ...]:
+    """The networks that subnets are looked for in: a subnet is shared as its network is."""
+    found = moment.resources.find(
+        Kind.NETWORK, Query(filters={"shared": query.filters["shared"]}), project=requester.sees
+    )
+    wanted = query.filters.get("network_id")
+    ids = (str(row.ref.id) for row in found)
+    return tuple(id for id in ids if wanted is None or id in wanted)
+
+
+def _visible_network(unit: UnitOfWork, id: str) -> Network:
+    """The network that a new subnet is for; nobody else makes subnets there meanwhile.
+
+    :raises NotFound: there is none that the requester may see.
+    """
+    unseen = NotFound(f"there is no network {id[:80]}")
+    try:
+        network = unit.network(NetworkId(UUID(id)), lock=True)
+    except ValueError:
+        raise unseen from None
+    sees = unit.requester.sees
+    if not (sees in (None, network.project_id) or network.shared or network.external):
+        raise unseen
+    return network
+
+
+def _list_subnets(unit: UnitOfWork, id: NetworkId, subnets: Sequence[Subnet]) -> None:
+    """Have the network, of which the subnets are a part, say which it has; it is locked."""
+    network = unit.network(id)
+    ids = frozenset(subnet.id for subnet in subnets)
+    unit.update(network, unit.evolved(network, subnet_ids=ids))
+
+
+def _vacating(unit: UnitOfWork, subnet: Subnet) -> tuple[Row, ...]:
+    """The ports that a subnet which is deleted takes addresses from.
+
+    :raises Conflict: others have addresses of it, and keep them.
+    """
+    held = {"fixed_ips": (f"subnet_id={subnet.id}",)}
+    if subnet.automatic:
+        rows = unit.tx.resources.find(Kind.PORT, Query(filters=held))
+        owners = [row.body["device_owner"] for row in rows]
+        others = sum(owner.startswith(ROUTER_OWNERS) for owner in owners)
+    else:
+        own = Query(filters={**held, "device_owner": (DHCP_OWNER,)})
+        rows = unit.tx.resources.find(Kind.PORT, own)
+        others = unit.tx.resources.count(Kind.PORT, Query(filters=held)) - len(rows)
+    if others:
+        raise Conflict(
+            f"subnet {subnet.id} is in use: addresses of {subnet.cidr} belong to "
+            f"{counted(others, 'port')}; delete what uses it, or remove the router's interface"
+        )
+    return rows
+
+
+def _check_gateway_unused(unit: UnitOfWork, subnet: Subnet) -> None:
+    if subnet.gateway is None:
+        return
+    held = (f"subnet_id={subnet.id}", f"ip_address={subnet.gateway}")
+    for row in unit.tx.resources.find(Kind.PORT, Query(filters={"fixed_ips": held})):
+        if row.body["device_owner"].startswith(ROUTER_OWNERS):
+            raise Conflict(
+                f"gateway {subnet.gateway} of subnet {subnet.id} is in use by port "
+                f"{row.body['id']} of router {row.body['device_id']}"
+            )

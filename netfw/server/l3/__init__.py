@@ -1,0 +1,1 @@
+"""Resource handlers of routers and floating IPs."""

@@ -1,0 +1,245 @@
+"""FloatingIpKeeper: outside addresses that stand for inside ones.
+
+The address is held by a port of the server's own on the external network.  Who associates locks
+the inside port and the router, so that neither goes meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, ClassVar, Final, cast
+from uuid import UUID, uuid4
+
+from attrs import evolve
+
+from netfw.drivers.query import Body, Query, RequestContext
+from netfw.errors import Conflict, InvalidInput, NotFound
+from netfw.model.address import as_address
+from netfw.model.common_fields import Status
+from netfw.model.floating_ip import FloatingIp
+from netfw.model.ids import NetworkId, SubnetId
+from netfw.model.port import FixedIp, Port
+from netfw.model.resource import Kind, Ref, ref
+from netfw.model.router import Router
+from netfw.model.subnet import Subnet
+from netfw.model.wire import parse, render
+from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l3.port_hooks import disassociated, floating_ips
+from netfw.server.l3.router_ports import INTERFACES, drop_port, legs_of, make_port, router_of
+
+OWNER: Final = "network:floatingip"
+TARGET: Final = ("port_id", "fixed_ip_address")
+ASKED: Final = frozenset({*TARGET, "subnet_id", "floating_ip_address", "router_id"})
+"""Attributes that say what is to happen, and not simply what the floating IP has afterwards."""
+DETAILS: Final = (
+    "name",
+    "network_id",
+    "mac_address",
+    "admin_state_up",
+    "status",
+    "device_id",
+    "device_owner",
+)
+"""Of the inside port, shown with the floating IP."""
+
+
+class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
+    """Keeps floating IPs."""
+
+    name: ClassVar[str] = "floatingip"
+    kind: ClassVar[Kind] = Kind.FLOATING_IP
+    quota: ClassVar[str | None] = "floatingip"
+
+    def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[FloatingIp, ...]:
+        return tuple(self._new(unit, body) for body in bodies)
+
+    def do_update(self, unit: UnitOfWork, before: FloatingIp, body: Body) -> FloatingIp:
+        plain = {name: value for name, value in body.items() if name not in ASKED}
+        after = cast(FloatingIp, parse(self.kind, {**render(before), **plain}))
+        if not body:  # the oldest way of saying it, which clients still use
+            after = _associated(unit, after, {"port_id": None})
+        elif any(name in body for name in TARGET):
+            after = _associated(unit, after, body)
+        return unit.update(before, after)
+
+    def do_delete(self, unit: UnitOfWork, before: FloatingIp) -> None:
+        filters = {"device_id": (str(before.id),), "device_owner": (OWNER,)}
+        for row in unit.tx.resources.find(Kind.PORT, Query(filters=filters)):
+            drop_port(unit, cast(Port, row.resource()))
+        unit.tx.statuses.forget([ref(before)])
+        unit.delete(before)
+
+    def decorate(
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        wanted = {Ref(Kind.PORT, UUID(body["port_id"])) for body in bodies if body["port_id"]}
+        rows = moment.resources.present(wanted) if wanted else ()
+        ports = {row.body["id"]: row.body for row in rows}
+        for body in bodies:
+            port = ports.get(body["port_id"])
+            body["port_details"] = None if port is None else {name: port[name] for name in DETAILS}
+
+    def _new(self, unit: UnitOfWork, body: Body) -> FloatingIp:
+        id, network = uuid4(), NetworkId(UUID(str(body["floating_network_id"])))
+        port = _held_address(unit, id, network, body)
+        plain = {name: value for name, value in body.items() if name not in ASKED}
+        address = str(port.fixed_ips[0].address)
+        said = {**plain, "id": str(id), "floating_ip_address": address}
+        floating = cast(FloatingIp, parse(self.kind, said))
+        return unit.insert(_associated(unit, floating, body))[0]
+
+
+def _held_address(unit: UnitOfWork, id: UUID, network_id: NetworkId, body: Body) -> Port:
+    """A port that holds the outside address.
+
+    :raises NotFound: there is no such network that the requester may see.
+    :raises InvalidInput: it is not external, or has no such address.
+    :raises Conflict: the address is taken, or none is left.
+    """
+    network, subnets = unit.visible_network(network_id)
+    if not network.external:
+        raise InvalidInput(
+            {"floating_network_id": f"network {network_id} is not external: it has no outside"}
+        )
+    _check_outside(subnets, body)
+    refusal: Conflict | None = None
+    for wanted in _places(subnets, body):
+        try:
+            return make_port(
+                unit,
+                {
+                    "project_id": "",
+                    "network_id": str(network_id),
+                    "device_id": str(id),
+                    "device_owner": OWNER,
+                    "fixed_ips": [wanted],
+                },
+            )
+        except InvalidInput as exc:
+            place = "floating_ip_address" if "ip_address" in wanted else "subnet_id"
+            raise InvalidInput({place: "; ".join(exc.faults.values())}) from exc
+        except Conflict as exc:
+            refusal = exc
+    if refusal is not None:
+        raise refusal
+    raise InvalidInput(
+        {"floating_network_id": f"network {network_id} has no IPv4 subnet for an address"}
+    )
+
+
+def _check_outside(subnets: Sequence[Subnet], body: Body) -> None:
+    """Refuse, in words of the request, what the external network does not have."""
+    subnet, address = body.get("subnet_id"), body.get("floating_ip_address")
+    if subnet and all(str(subnet) != str(each.id) for each in subnets):
+        raise InvalidInput({"subnet_id": f"{subnet} is no subnet of the external network"})
+    if address and all(as_address(str(address)) not in each.cidr for each in subnets):
+        text = f"{address} is in no subnet of the external network"
+        raise InvalidInput({"floating_ip_address": text})
+
+
+def _places(subnets: Sequence[Subnet], body: Body) -> list[dict[str, str]]:
+    """What to ask a port for, in order: the address or the subnet that a request names, or any."""
+    wanted: dict[str, str] = {}
+    if body.get("subnet_id"):
+        wanted["subnet_id"] = str(body["subnet_id"])
+    if body.get("floating_ip_address"):
+        wanted["ip_address"] = str(body["floating_ip_address"])
+    if wanted:
+        return [wanted]
+    fitting = [each for each in subnets if each.ip_version == 4]
+    meant = [each for each in fitting if OWNER in each.service_types]
+    plain = [each for each in fitting if not each.service_types]
+    return [{"subnet_id": str(each.id)} for each in (*meant, *plain)]
+
+
+def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingIp:
+    """*floating*, standing for what *body* names.
+
+    :raises NotFound: there is no such port, or no router leads from it to the floating IP.
+    :raises InvalidInput: the port has no such address.
+    :raises Conflict: the address has a floating IP already.
+    """
+    port_id = body.get("port_id", None if floating.port_id is None else str(floating.port_id))
+    asked = body.get("fixed_ip_address")
+    if port_id is None:
+        if asked is not None:
+            raise InvalidInput({"fixed_ip_address": "belongs to no port; name port_id too"})
+        if floating.port_id is not None:
+            unit.tx.statuses.forget([ref(floating)])
+        return disassociated(floating)
+    row = unit.tx.resources.get(
+        Kind.PORT, UUID(str(port_id)), project=unit.requester.sees, lock=True
+    )
+    port = cast(Port, row.resource())
+    fixed = _target(unit, floating, port, None if asked is None else str(asked))
+    router = _leading(unit, floating, port, fixed)
+    after = evolve(floating, port_id=port.id, fixed_address=fixed.address, router_id=router.id)
+    if after == floating:
+        return floating
+    if floating.port_id is not None:
+        unit.tx.statuses.forget([ref(floating)])
+    return evolve(after, status=Status.DOWN)
+
+
+def _target(unit: UnitOfWork, floating: FloatingIp, port: Port, asked: str | None) -> FixedIp:
+    """The address of *port* that is meant."""
+    if port.project_id != floating.project_id and not unit.requester.admin:
+        raise InvalidInput({"port_id": f"port {port.id} belongs to another project"})
+    inside = [each for each in port.fixed_ips if each.address.version == floating.address.version]
+    if asked is not None:
+        inside = [each for each in inside if str(each.address) == asked]
+        if not inside:
+            raise InvalidInput({"fixed_ip_address": f"port {port.id} does not have {asked}"})
+    if not inside:
+        raise InvalidInput({"port_id": f"port {port.id} has no IPv4 address"})
+    if len(inside) > 1:
+        raise InvalidInput(
+            {"fixed_ip_address": f"port {port.id} has several IPv4 addresses; name one"}
+        )
+    for other in floating_ips(unit, port_id=port.id):
+        same_place = (other.fixed_address, other.network_id)
+        if other.id != floating.id and same_place == (inside[0].address, floating.network_id):
+            raise Conflict(
+                f"{inside[0].address} of port {port.id} has floating IP {other.address} of network "
+                f"{other.network_id} already; disassociate that first"
+            )
+    return inside[0]
+
+
+def _leading(unit: UnitOfWork, floating: FloatingIp, port: Port, fixed: FixedIp) -> Router:
+    """The router that leads from the inside to the outside address, locked.
+
+    Where there are several, the one that hosts take for their gateway.
+    """
+    candidates = _routers_on(unit, fixed.subnet_id)
+    for id in candidates:
+        router = cast(Router, unit.tx.resources.get(Kind.ROUTER, id, lock=True).resource())
+        if router.gateway is None or router.gateway.network_id != floating.network_id:
+            continue
+        if legs_of(unit.tx, id).on(fixed.subnet_id) is not None:
+            return router
+    raise NotFound(
+        f"no router leads from subnet {fixed.subnet_id} of port {port.id} to external network "
+        f"{floating.network_id}; give one an interface there and a gateway here"
+    )
+
+
+def _routers_on(unit: UnitOfWork, subnet_id: SubnetId) -> list[UUID]:
+    """Routers with an interface on a subnet; the one with its gateway address first.
+
+    An administrator can make a port that only says that it is of a router.
+    """
+    filters: Mapping[str, tuple[Any, ...]] = {
+        "device_owner": INTERFACES,
+        "fixed_ips": (f"subnet_id={subnet_id}",),
+    }
+    rows = unit.tx.resources.find(Kind.PORT, Query(filters=filters))
+    ports = [cast(Port, row.resource()) for row in rows]
+    if len(ports) > 1:
+        row = unit.tx.resources.get(Kind.SUBNET, subnet_id)
+        gateway = cast(Subnet, row.resource()).gateway
+        ports.sort(key=lambda port: all(fixed.address != gateway for fixed in port.fixed_ips))
+    named = [Ref(Kind.ROUTER, id) for port in ports if (id := router_of(port)) is not None]
+    there = {row.ref for row in unit.tx.resources.present(named)}
+    return [each.id for each in named if each in there]

@@ -1,0 +1,54 @@
+"""The ports of routers are bound where their routers are.
+
+A plain router is on one host, and all its ports with it.  Of a distributed one, the gateway is
+where its central part is, and interfaces are everywhere.  Which of several hosts has the ports of
+a highly available router is known only when one of them is active.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+from uuid import UUID
+
+from netfw.drivers.change import Change
+from netfw.drivers.subscription import Service
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref
+from netfw.model.router import Router
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l3.router_ports import GATEWAY, INTERFACES, change_port, legs_of
+
+
+def follow_agents(unit: UnitOfWork, target: Ref) -> None:
+    """Bind the ports of a router, which got other agents."""
+    if target.kind is Kind.ROUTER:
+        _bind(unit, target)
+
+
+def follow_ports(unit: UnitOfWork, change: Change) -> None:
+    """Bind the ports that a router gets; a :data:`~netfw.server.core.context.PrecommitHook`."""
+    before, after = change.before, change.after
+    if not isinstance(after, Port) or after.device_owner not in (*INTERFACES, GATEWAY):
+        return
+    known = isinstance(before, Port) and before.device_id == after.device_id
+    if known or after.binding.host:
+        return
+    try:
+        _bind(unit, Ref(Kind.ROUTER, UUID(after.device_id)))
+    except ValueError:
+        return  # somebody calls a port a router's; no agent will have it
+
+
+def _bind(unit: UnitOfWork, target: Ref) -> None:
+    rows = unit.tx.resources.present([target])
+    hosts = [each.host for each in unit.tx.assignments.of([target]) if each.service is Service.L3]
+    if not rows or len(hosts) != 1:
+        return
+    router = cast(Router, rows[0].resource())
+    if router.ha:
+        return
+    legs = legs_of(unit.tx, router.id)
+    for port in legs.ports:
+        somewhere = port.device_owner == GATEWAY or not router.distributed
+        if somewhere and port.binding.host != hosts[0]:
+            change_port(unit, port.id, {"binding:host_id": hosts[0]})

@@ -1,0 +1,126 @@
+"""How a router gets, changes and loses its way out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from netfw.errors import InvalidInput
+from netfw.model.ids import NetworkId
+from netfw.model.port import Port
+from netfw.model.router import ExternalGateway, Router
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l3.router_interfaces import check_apart
+from netfw.server.l3.router_ports import (
+    GATEWAY,
+    RouterInterfaces,
+    change_port,
+    drop_port,
+    legs_of,
+    make_port,
+)
+
+PLACE = "external_gateway_info"
+
+Info = Mapping[str, Any]
+
+
+def changed_gateway(unit: UnitOfWork, router: Router, info: Info | None) -> ExternalGateway | None:
+    """Make the router lead out as *info* says, or nowhere; return what it has then.
+
+    Whether something needs what is taken away is asked at the end of the transaction.
+
+    :raises NotFound: there is no such network that the requester may see.
+    :raises InvalidInput: the network is none to lead out by, or an address none of it.
+    :raises Conflict: an address is taken, or none is left.
+    """
+    legs = legs_of(unit.tx, router.id)
+    if not info:
+        if legs.gateway is not None:
+            drop_port(unit, legs.gateway)
+        return None
+    network_id = NetworkId(UUID(str(info["network_id"])))
+    asked = info.get("external_fixed_ips")
+    before = router.gateway
+    stays = before is not None and before.network_id == network_id and legs.gateway is not None
+    port = legs.gateway
+    if port is None or not stays:
+        port = _new_port(unit, router, network_id, asked, port)
+    elif asked:
+        port = _readdressed(unit, port, asked)
+    _check(unit, port, legs)
+    return ExternalGateway(
+        network_id=network_id,
+        enable_snat=bool(info.get("enable_snat", before.enable_snat if before and stays else True)),
+        fixed_ips=port.fixed_ips,
+        qos_policy_id=_policy(info, before if stays else None),
+    )
+
+
+def _policy(info: Info, before: ExternalGateway | None) -> Any:
+    if "qos_policy_id" in info:
+        return None if info["qos_policy_id"] is None else UUID(str(info["qos_policy_id"]))
+    return None if before is None else before.qos_policy_id
+
+
+def _new_port(
+    unit: UnitOfWork,
+    router: Router,
+    network_id: NetworkId,
+    asked: Sequence[Mapping[str, Any]] | None,
+    old: Port | None,
+) -> Port:
+    network, _ = unit.visible_network(network_id)
+    if not network.external:
+        raise InvalidInput(
+            {f"{PLACE}.network_id": f"network {network_id} is not external: no router leads there"}
+        )
+    if old is not None:
+        drop_port(unit, old)
+    body: dict[str, Any] = {
+        "project_id": "",
+        "network_id": str(network_id),
+        "device_id": str(router.id),
+        "device_owner": GATEWAY,
+    }
+    if asked:
+        body["fixed_ips"] = list(asked)
+    try:
+        return make_port(unit, body)
+    except InvalidInput as exc:
+        raise _placed(exc) from exc
+
+
+def _readdressed(unit: UnitOfWork, port: Port, asked: Sequence[Mapping[str, Any]]) -> Port:
+    try:
+        return change_port(unit, port.id, {"fixed_ips": list(asked)})
+    except InvalidInput as exc:
+        raise _placed(exc) from exc
+
+
+def _placed(error: InvalidInput) -> InvalidInput:
+    """*error* of a port as one of the router that asked for it."""
+    return InvalidInput(
+        {
+            f"{PLACE}.{path.replace('fixed_ips', 'external_fixed_ips', 1)}": text
+            for path, text in error.faults.items()
+        }
+    )
+
+
+def _check(unit: UnitOfWork, port: Port, before: RouterInterfaces) -> None:
+    """Refuse a gateway among the router's own networks, or on somebody else's address."""
+    subnets = {subnet.id: subnet for subnet in unit.subnets(port.network_id)}
+    faults = {}
+    for at, fixed in enumerate(port.fixed_ips):
+        if fixed.address == subnets[fixed.subnet_id].gateway:
+            faults[f"{PLACE}.external_fixed_ips[{at}].ip_address"] = (
+                f"{fixed.address} is the gateway of the external subnet itself"
+            )
+    if faults:
+        raise InvalidInput(faults)
+    inside = {fixed.subnet_id for each in before.interfaces for fixed in each.fixed_ips}
+    others = [before.subnets[id] for id in sorted(inside)]
+    for fixed in port.fixed_ips:
+        check_apart(subnets[fixed.subnet_id], others, f"{PLACE}.network_id")

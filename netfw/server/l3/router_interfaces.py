@@ -1,0 +1,241 @@
+"""How a router gets and loses interfaces.
+
+An interface is asked for by its subnet, and gets the address that hosts there take for their
+gateway; or by a port that somebody made.  IPv6 subnets of one network share a port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+from uuid import UUID
+
+from netfw.drivers.query import Body
+from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
+from netfw.model.ids import PortId, SubnetId
+from netfw.model.port import Port
+from netfw.model.resource import Kind
+from netfw.model.router import Router
+from netfw.model.subnet import Subnet
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l3.router_ports import (
+    RouterInterfaces,
+    change_port,
+    drop_port,
+    interface_owner,
+    legs_of,
+    make_port,
+    subnets_of,
+)
+
+
+def check_apart(new: Subnet, others: Iterable[Subnet], place: str) -> None:
+    """Accept *new* beside the subnets that a router has.
+
+    :raises InvalidInput: at *place*, it is one of them, or their addresses overlap.
+    """
+    for other in others:
+        if other.id == new.id:
+            raise InvalidInput({place: f"the router has a port on subnet {new.id} already"})
+        if other.cidr.version == new.cidr.version and other.cidr.overlaps(new.cidr):
+            raise InvalidInput(
+                {
+                    place: f"{new.cidr} of subnet {new.id} overlaps {other.cidr} of subnet "
+                    f"{other.id}, which the router is connected to"
+                }
+            )
+
+
+def add_interface(unit: UnitOfWork, router: Router, body: Body) -> Body:
+    """Connect *router* to a subnet, or by a port.
+
+    :raises NotFound: there is no such subnet or port that the requester may see.
+    :raises InvalidInput: the router can not be there.
+    :raises Forbidden: it would take another project's port, or its network's gateway address.
+    :raises Conflict: the port, or the address, is in use.
+    """
+    subnet_id, port_id = _one_of(body)
+    legs = legs_of(unit.tx, router.id)
+    if port_id is not None:
+        port = _by_port(unit, router, legs, port_id)
+        subnets = tuple(fixed.subnet_id for fixed in port.fixed_ips)
+    else:
+        subnet = _subnet(unit, cast(SubnetId, subnet_id))
+        port, subnets = _by_subnet(unit, router, legs, subnet), (subnet.id,)
+    unit.touch(router)
+    return _told(router, port, subnets)
+
+
+def remove_interface(unit: UnitOfWork, router: Router, body: Body) -> Body:
+    """Disconnect *router* from a subnet, or take away a port.
+
+    Whether somebody needs it is asked at the end of the transaction.
+
+    :raises NotFound: the router has no such interface.
+    :raises Conflict: the port is not on the subnet.
+    """
+    subnet_id, port_id = _given(body, "subnet_id"), _given(body, "port_id")
+    if subnet_id is None and port_id is None:
+        raise InvalidInput({"subnet_id": "is required, or port_id"})
+    legs = legs_of(unit.tx, router.id)
+    port = _interface(router, legs, subnet_id, port_id)
+    subnets = tuple(fixed.subnet_id for fixed in port.fixed_ips)
+    if subnet_id is not None and any(each != subnet_id for each in subnets):
+        left = [
+            {"subnet_id": str(fixed.subnet_id), "ip_address": str(fixed.address)}
+            for fixed in port.fixed_ips
+            if fixed.subnet_id != subnet_id
+        ]
+        change_port(unit, port.id, {"fixed_ips": left})
+        subnets = (SubnetId(subnet_id),)
+    else:
+        drop_port(unit, port)
+    unit.touch(router)
+    return _told(router, port, subnets)
+
+
+def _one_of(body: Body) -> tuple[UUID | None, UUID | None]:
+    subnet_id, port_id = _given(body, "subnet_id"), _given(body, "port_id")
+    if (subnet_id is None) == (port_id is None):
+        raise InvalidInput({"subnet_id": "say either subnet_id or port_id"})
+    return subnet_id, port_id
+
+
+def _given(body: Body, name: str) -> UUID | None:
+    value = body.get(name)
+    try:
+        return None if value is None else UUID(str(value))
+    except ValueError as exc:
+        raise InvalidInput({name: "is not an id"}) from exc
+
+
+def _subnet(unit: UnitOfWork, id: SubnetId) -> Subnet:
+    row = unit.tx.resources.get(Kind.SUBNET, id, project=unit.requester.sees)
+    subnet = cast(Subnet, row.resource())
+    if subnet.gateway is None:
+        raise InvalidInput(
+            {
+                "subnet_id": f"subnet {id} has no gateway address for the router to take; give it "
+                "one, or connect the router by a port"
+            }
+        )
+    if subnet.ipv6_address_mode is not None and subnet.ipv6_ra_mode is None:
+        raise InvalidInput(
+            {"subnet_id": f"subnet {id} is announced by a router that is not ours (ipv6_ra_mode)"}
+        )
+    _check_gateway(unit, subnet)
+    return subnet
+
+
+def _check_gateway(unit: UnitOfWork, subnet: Subnet) -> None:
+    """Whoever has the gateway address gets what all hosts of the network send.
+
+    :raises Forbidden: it is for the network's owner to give away, and the requester is not he.
+    """
+    owner = unit.network(subnet.network_id).project_id
+    if not unit.requester.admin and unit.requester.project_id != owner:
+        raise Forbidden(
+            f"{subnet.gateway} is the gateway of a network that another project owns; make a port "
+            "there and connect the router by it (port_id)"
+        )
+
+
+def _by_subnet(unit: UnitOfWork, router: Router, legs: RouterInterfaces, subnet: Subnet) -> Port:
+    check_apart(subnet, legs.subnets.values(), "subnet_id")
+    wanted = {"subnet_id": str(subnet.id), "ip_address": str(subnet.gateway)}
+    beside = _ipv6_port(legs, subnet) if subnet.ip_version == 6 else None
+    if beside is not None:
+        present = [
+            {"subnet_id": str(fixed.subnet_id), "ip_address": str(fixed.address)}
+            for fixed in beside.fixed_ips
+        ]
+        return change_port(unit, beside.id, {"fixed_ips": [*present, wanted]})
+    return make_port(
+        unit,
+        {
+            "project_id": router.project_id,
+            "network_id": str(subnet.network_id),
+            "device_id": str(router.id),
+            "device_owner": interface_owner(router),
+            "fixed_ips": [wanted],
+        },
+    )
+
+
+def _ipv6_port(legs: RouterInterfaces, subnet: Subnet) -> Port | None:
+    """The interface on the subnet's network that has IPv6 addresses only."""
+    for port in legs.interfaces:
+        versions = {fixed.address.version for fixed in port.fixed_ips}
+        if port.network_id == subnet.network_id and versions == {6}:
+            return port
+    return None
+
+
+def _by_port(unit: UnitOfWork, router: Router, legs: RouterInterfaces, id: UUID) -> Port:
+    row = unit.tx.resources.get(Kind.PORT, id, project=unit.requester.sees, lock=True)
+    port = cast(Port, row.resource())
+    if not unit.requester.admin and port.project_id != unit.requester.project_id:
+        raise Forbidden(f"port {id} belongs to another project; a router takes one of its own")
+    if port.device_id:
+        raise Conflict(
+            f"port {id} is in use by {port.device_owner or 'device'} {port.device_id}; "
+            "a router takes only a port that nobody has"
+        )
+    subnets = subnets_of(unit.tx, port.fixed_ips)
+    _check_port(port, tuple(subnets.values()), legs)
+    return change_port(
+        unit,
+        PortId(id),
+        {"device_id": str(router.id), "device_owner": interface_owner(router)},
+    )
+
+
+def _check_port(port: Port, subnets: Sequence[Subnet], legs: RouterInterfaces) -> None:
+    if not subnets:
+        raise InvalidInput({"port_id": f"port {port.id} has no address; a router needs one"})
+    for subnet in subnets:
+        check_apart(subnet, legs.subnets.values(), "port_id")
+    if sum(subnet.ip_version == 4 for subnet in subnets) > 1:
+        raise InvalidInput(
+            {"port_id": f"port {port.id} is on several IPv4 subnets; a router's is on one"}
+        )
+    if any(subnet.ip_version == 6 for subnet in subnets):
+        for other in legs.interfaces:
+            versions = {fixed.address.version for fixed in other.fixed_ips}
+            if other.network_id == port.network_id and 6 in versions:
+                raise InvalidInput(
+                    {
+                        "port_id": f"the router's port {other.id} is for the IPv6 subnets of "
+                        f"network {port.network_id}; add subnets to it by subnet_id"
+                    }
+                )
+
+
+def _interface(
+    router: Router, legs: RouterInterfaces, subnet_id: UUID | None, port_id: UUID | None
+) -> Port:
+    if port_id is None:
+        found = legs.on(SubnetId(cast(UUID, subnet_id)))
+        if found is None:
+            raise NotFound(f"router {router.id} has no interface on subnet {subnet_id}")
+        return found
+    for port in legs.interfaces:
+        if port.id == port_id:
+            on = {fixed.subnet_id for fixed in port.fixed_ips}
+            if subnet_id is not None and subnet_id not in on:
+                raise Conflict(f"port {port_id} is not on subnet {subnet_id}")
+            return port
+    raise NotFound(f"router {router.id} has no interface {port_id}")
+
+
+def _told(router: Router, port: Port, subnets: Sequence[UUID]) -> Body:
+    return {
+        "id": str(router.id),
+        "project_id": router.project_id,
+        "tenant_id": router.project_id,
+        "port_id": str(port.id),
+        "network_id": str(port.network_id),
+        "subnet_id": str(subnets[0]) if subnets else None,
+        "subnet_ids": [str(each) for each in subnets],
+        "tags": sorted(router.tags),
+    }

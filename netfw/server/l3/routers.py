@@ -1,0 +1,158 @@
+"""Routers, and the plugin that keeps them and floating IPs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, ClassVar, Self, cast
+from uuid import uuid4
+
+from attrs import evolve
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.service_plugin import ServicePlugin
+from netfw.errors import Conflict, InvalidInput, NotFound
+from netfw.model.resource import Kind
+from netfw.model.route import Route
+from netfw.model.router import Router
+from netfw.model.wire import parse, render
+from netfw.server.agents.agents import L3_AGENT
+from netfw.server.core.context import ServerContext, backbone_of
+from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.resource_handler import Act, Moment, StoredResourceHandler
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l3.floating_ip_status import FloatingIpStatuses
+from netfw.server.l3.floating_ips import FloatingIpHandler
+from netfw.server.l3.port_hooks import check_port_change
+from netfw.server.l3.router_binding import follow_agents, follow_ports
+from netfw.server.l3.router_gateway import PLACE, Info, changed_gateway
+from netfw.server.l3.router_interfaces import add_interface, remove_interface
+from netfw.server.l3.router_ports import change_port, drop_port, interface_owner, legs_of, named
+from netfw.server.l3.router_routes import added, check_routes, removed
+from netfw.server.scheduling.assignments import add_zones
+
+APART = frozenset({PLACE, "routes"})
+"""Attributes that say what is to happen, and not simply what the router has afterwards."""
+
+
+class RouterHandler(StoredResourceHandler[Router]):
+    """Keeps routers; their interfaces and gateways are ports, made in the same transaction."""
+
+    name: ClassVar[str] = "router"
+    kind: ClassVar[Kind] = Kind.ROUTER
+    quota: ClassVar[str | None] = "router"
+
+    def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Router, ...]:
+        return tuple(self._new(unit, body) for body in bodies)
+
+    def do_update(self, unit: UnitOfWork, before: Router, body: Body) -> Router:
+        plain = {name: value for name, value in body.items() if name not in APART}
+        after = cast(Router, parse(self.kind, {**render(before), **plain}))
+        _check_kind(before, after)
+        _check_zones(unit, after, before)
+        if interface_owner(after) != interface_owner(before):
+            for port in legs_of(unit.tx, before.id).interfaces:
+                change_port(unit, port.id, {"device_owner": interface_owner(after)})
+        if PLACE in body:
+            gateway = changed_gateway(unit, before, cast("Info | None", body[PLACE]))
+            after = evolve(after, gateway=gateway)
+        if "routes" in body:
+            after = self._routed(unit, after, _routes(body))
+        return unit.update(before, after)
+
+    def do_delete(self, unit: UnitOfWork, before: Router) -> None:
+        legs = legs_of(unit.tx, before.id)
+        if legs.interfaces:
+            ports = [port.id for port in legs.interfaces]
+            raise Conflict(f"router {before.id} has interfaces ({named(ports)}); remove them first")
+        if legs.gateway is not None:
+            drop_port(unit, legs.gateway)
+        unit.delete(before)
+
+    def decorate(
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        add_zones(moment, L3_AGENT, bodies)
+
+    def actions(self) -> Mapping[str, Act[Any]]:
+        return {
+            "add_router_interface": add_interface,
+            "remove_router_interface": remove_interface,
+            "add_extraroutes": self._add_routes,
+            "remove_extraroutes": self._remove_routes,
+        }
+
+    def _new(self, unit: UnitOfWork, body: Body) -> Router:
+        plain = {name: value for name, value in body.items() if name not in APART}
+        router = cast(Router, parse(self.kind, {**plain, "id": str(uuid4())}))
+        _check_zones(unit, router)
+        (router,) = unit.insert(router)
+        info = cast("Info | None", body.get(PLACE))
+        if info:
+            gateway = changed_gateway(unit, router, info)
+            router = unit.update(router, evolve(router, gateway=gateway))
+        if routes := _routes(body):
+            router = unit.update(router, self._routed(unit, router, routes))
+        return router
+
+    def _routed(self, unit: UnitOfWork, router: Router, routes: Sequence[Route]) -> Router:
+        new = [route for route in routes if route not in router.routes]
+        if new or len(routes) > len(router.routes):
+            check_routes(routes, legs_of(unit.tx, router.id), unit.backbone.settings.max_routes)
+        return evolve(router, routes=tuple(routes))
+
+    def _add_routes(self, unit: UnitOfWork, before: Router, body: Body) -> Body:
+        after = self._routed(unit, before, added(before.routes, _routes(body)))
+        return self.shown_all(unit, (unit.update(before, after),))[0]
+
+    def _remove_routes(self, unit: UnitOfWork, before: Router, body: Body) -> Body:
+        after = evolve(before, routes=removed(before.routes, _routes(body)))
+        return self.shown_all(unit, (unit.update(before, after),))[0]
+
+
+class RouterPlugin(HandlerPlugin, ServicePlugin):
+    """Keeps routers and floating IPs, and watches over the ports that they depend on."""
+
+    VERSION: ClassVar[int] = 1
+
+    def __init__(self, backbone: ServerContext) -> None:
+        super().__init__(backbone, (RouterHandler(), FloatingIpHandler()))
+        backbone.watchers += [check_port_change, follow_ports]
+        backbone.reassigned.append(follow_agents)
+        backbone.hearing.append(FloatingIpStatuses(backbone))
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls(backbone_of(host))
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("router")
+
+
+def _routes(body: Body) -> tuple[Route, ...]:
+    """The routes that a request names.
+
+    :raises InvalidInput: one can not be, or is there twice.
+    """
+    probe = {"id": str(uuid4()), "routes": body.get("routes") or []}
+    return cast(Router, parse(Kind.ROUTER, probe)).routes
+
+
+def _check_kind(before: Router, after: Router) -> None:
+    """A router is made anew when it becomes distributed or highly available: nobody may use it."""
+    for name in ("ha", "distributed"):
+        if getattr(before, name) != getattr(after, name) and after.admin_up:
+            raise InvalidInput(
+                {name: "changes only while the router is down: set admin_state_up to false first"}
+            )
+
+
+def _check_zones(unit: UnitOfWork, router: Router, before: Router | None = None) -> None:
+    wanted = set(router.availability_zone_hints)
+    wanted -= set(before.availability_zone_hints if before else ())
+    if not wanted:
+        return
+    query = Query(filters={"availability_zone": tuple(sorted(wanted))})
+    known = {row.body["availability_zone"] for row in unit.tx.resources.find(Kind.AGENT, query)}
+    if missing := sorted(wanted - known):
+        raise NotFound(f"no agent is in availability zone {', '.join(missing)}")

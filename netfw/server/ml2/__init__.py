@@ -1,0 +1,1 @@
+"""The ML2 core plugin: where handlers, drivers and services meet."""

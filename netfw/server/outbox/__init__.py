@@ -1,0 +1,1 @@
+"""Delivery of committed changes to mechanism drivers and notifiers."""

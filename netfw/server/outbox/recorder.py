@@ -1,0 +1,95 @@
+"""OutboxWatch: what is to be delivered after the commit, noted in the transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from netfw.drivers.change import Change
+from netfw.drivers.mechanism import MechanismDriver
+from netfw.drivers.notifier import Notifier
+from netfw.model.ids import PortId
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.subnet import Subnet
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.outbox import Lane
+
+LOG = logging.getLogger(__name__)
+
+MECHANISM: Final = "mechanism/"
+NOTIFIER: Final = "notifier/"
+
+
+def mechanism_name(driver: MechanismDriver) -> str:
+    """The name of a mechanism driver in the outbox."""
+    return MECHANISM + driver.describe().name
+
+
+def notifier_name(notifier: Notifier) -> str:
+    """The name of a notifier in the outbox."""
+    return NOTIFIER + notifier.describe().name
+
+
+class OutboxRecorder:
+    """Notes changes for the mechanism drivers that deliver, and for the notifiers they concern.
+
+    A driver has one lane for each network, a notifier one for all.  Without such drivers and
+    notifiers it does nothing.
+    """
+
+    def __init__(
+        self,
+        mechanisms: Sequence[MechanismDriver],
+        notifiers: Sequence[Notifier] = (),
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._drivers = tuple(mechanism_name(each) for each in mechanisms if each.delivers)
+        self._notifiers = tuple((notifier_name(each), each) for each in notifiers)
+        self._wake = wake
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is anybody to tell."""
+        return bool(self._drivers or self._notifiers)
+
+    def watch(self, unit: UnitOfWork, change: Change) -> None:
+        """Note a change; once more for the same resource replaces what was noted."""
+        resource = change.resource
+        if isinstance(resource, Network | Subnet | Port):
+            network = resource.id if isinstance(resource, Network) else resource.network_id
+            for driver in self._drivers:
+                self._note(unit, Lane(driver=driver, name=str(network)), change)
+        self._note_for_notifiers(unit, change)
+
+    def status_changed(self, unit: UnitOfWork, before: Port, after: Port) -> None:
+        """Note for notifiers that a port has another status; devices have nothing to do with it."""
+        if self._notifiers:
+            request = unit.requester.request_id
+            self._note_for_notifiers(unit, Change(before=before, after=after, request_id=request))
+
+    def gate(self, unit: UnitOfWork, ports: Collection[PortId]) -> Collection[PortId]:
+        """Those of *ports* of which a driver is still to be told: they are not ACTIVE yet."""
+        if not self._drivers or not ports:
+            return ()
+        waiting = unit.tx.outbox.undelivered(self._drivers, ports)
+        return [port for port in ports if port in waiting]
+
+    def _note_for_notifiers(self, unit: UnitOfWork, change: Change) -> None:
+        for name, notifier in self._notifiers:
+            if _concerns(notifier, change):
+                self._note(unit, Lane(driver=name), change)
+
+    def _note(self, unit: UnitOfWork, lane: Lane, change: Change) -> None:
+        unit.tx.outbox.note(lane, change)
+        if self._wake not in unit.after_commit:
+            unit.after_commit.append(self._wake)
+
+
+def _concerns(notifier: Notifier, change: Change) -> bool:
+    try:
+        return notifier.concerns(change)
+    except Exception:  # the contract: what it raises counts as yes
+        LOG.exception("notifier %s can not say what concerns it", notifier.describe().name)
+        return True

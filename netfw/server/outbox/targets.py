@@ -1,0 +1,121 @@
+"""Who is told from the outbox, and how: resource by resource, or in batches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from attrs import frozen
+
+from netfw.drivers.mechanism import MechanismDriver
+from netfw.drivers.notifier import Notifier
+from netfw.errors import NetfwError
+from netfw.server.db.outbox import Entry
+from netfw.server.outbox.coalesce import MergedChange, works
+from netfw.server.outbox.recorder import mechanism_name, notifier_name
+
+LOG = logging.getLogger(__name__)
+
+NOTIFIED_AT_ONCE: Final = 100
+DELIVERED_AT_ONCE: Final = 500
+
+
+@frozen(kw_only=True)
+class Step:
+    """What became of some entries.
+
+    Without an error they are delivered.  With one they are refused for good, or, if *later*, they
+    and all that follow are tried again after a pause.
+    """
+
+    entries: tuple[Entry, ...]
+    error: str = ""
+    later: bool = False
+
+
+class Target(Protocol):
+    """Somebody who is told."""
+
+    @property
+    def name(self) -> str:
+        """In the outbox."""
+
+    @property
+    def at_once(self) -> int:
+        """How many entries to read at most."""
+
+    def steps(self, entries: Sequence[Entry]) -> Iterator[Step]:
+        """Tell of *entries*, one step after the other; after one that is for later, no more."""
+
+
+class DriverTarget:
+    """A mechanism driver: told of each resource once, as it is newest.
+
+    What it refuses is told once more when all that waited behind it is delivered: the newest state
+    of a resource may need something that came after its first change.
+    """
+
+    at_once = DELIVERED_AT_ONCE
+
+    def __init__(self, driver: MechanismDriver) -> None:
+        self._driver, self.name = driver, mechanism_name(driver)
+
+    def steps(self, entries: Sequence[Entry]) -> Iterator[Step]:
+        refused: list[MergedChange] = []
+        for work in works(entries):
+            step = self._step(work)
+            if step.error and not step.later:
+                refused.append(work)
+                continue
+            yield step
+            if step.later:
+                return
+        for work in refused:
+            step = self._step(work)
+            if step.error:
+                LOG.error("%s refuses %s: %s", self.name, work.ref, step.error)
+            yield step
+            if step.later:
+                return
+
+    def _step(self, work: MergedChange) -> Step:
+        if work.change is None:
+            return Step(entries=work.entries)
+        try:
+            self._driver.deliver(work.change)
+        except NetfwError as exc:
+            return Step(entries=work.entries, error=_told(exc), later=exc.retryable)
+        except (Exception, SystemExit) as exc:  # a driver's fault degrades one resource
+            LOG.exception("%s failed with %s", self.name, work.ref)
+            return Step(entries=work.entries, error=_told(exc))
+        return Step(entries=work.entries)
+
+
+class NotifierTarget:
+    """A notifier: told of every change, several at once."""
+
+    at_once = NOTIFIED_AT_ONCE
+
+    def __init__(self, notifier: Notifier) -> None:
+        self._notifier, self.name = notifier, notifier_name(notifier)
+
+    def steps(self, entries: Sequence[Entry]) -> Iterator[Step]:
+        some = tuple(entry for entry in entries if entry.error is None)
+        if not some:
+            return
+        try:
+            self._notifier.notify([entry.change for entry in some])
+        except NetfwError as exc:
+            if not exc.retryable:
+                LOG.error("%s refuses %d changes: %s", self.name, len(some), exc)
+            yield Step(entries=some, error=_told(exc), later=exc.retryable)
+        except (Exception, SystemExit) as exc:  # a notifier's fault holds up nobody else
+            LOG.exception("%s failed with %d changes", self.name, len(some))
+            yield Step(entries=some, error=_told(exc))
+        else:
+            yield Step(entries=some)
+
+
+def _told(exc: BaseException) -> str:
+    return str(exc) if isinstance(exc, NetfwError) and str(exc) else f"{type(exc).__name__}: {exc}"

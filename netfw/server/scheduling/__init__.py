@@ -1,0 +1,1 @@
+"""Choice of agents, assignments, failure detection, rescheduling."""

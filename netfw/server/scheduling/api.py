@@ -1,0 +1,196 @@
+"""What agents serve, as people see and change it: sub-resources of agents, networks and routers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, cast
+from uuid import UUID
+
+from attrs import evolve
+
+from netfw.drivers.query import Body, Query, RequestContext
+from netfw.errors import Conflict, InvalidInput, NotFound
+from netfw.model.agent import Agent
+from netfw.model.ids import NetworkId, RouterId
+from netfw.model.resource import Kind, Ref, ref
+from netfw.model.router import Router
+from netfw.server.core.context import ServerContext
+from netfw.server.core.resource_handler import Moment, ResourceHandler
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.scheduling.choice import obstacle
+from netfw.server.scheduling.dhcp import DhcpScheduler
+from netfw.server.scheduling.routers import RouterScheduler
+
+Scheduler = DhcpScheduler | RouterScheduler
+
+
+class _Listing(ResourceHandler):
+    """Lists what stands in relation to a parent, which a filter names; a member's id is
+    ``<parent>/<member>``."""
+
+    parent: ClassVar[str]
+    """The filter."""
+    member: ClassVar[str]
+    """The resource that is listed."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def related(self, moment: Moment, parent: UUID) -> Sequence[UUID]:
+        """The members of *parent*."""
+        raise NotImplementedError
+
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+        filters = dict(query.filters)
+        ids: set[str] = set()
+        for parent in filters.pop(self.parent, ()):
+            ids |= set(map(str, self.related(moment, _id(str(parent)))))
+        if "id" in filters:
+            ids &= set(map(str, filters["id"]))
+        return self._members().find(
+            moment, requester, evolve(query, filters={**filters, "id": tuple(sorted(ids))})
+        )
+
+    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
+        parent, member = _pair(id)
+        if member not in self.related(moment, parent):
+            raise NotFound(f"{self.member} {member} is not there")
+        return self._members().show(moment, requester, str(member))
+
+    def _members(self) -> ResourceHandler:
+        return self._backbone.keeper(self.member)
+
+    @property
+    def _backbone(self) -> ServerContext:
+        return self._scheduler.backbone
+
+
+class _Servers(_Listing):
+    """The agents that serve something."""
+
+    member: ClassVar[str] = "agent"
+    kind: ClassVar[Kind]
+
+    def related(self, moment: Moment, parent: UUID) -> Sequence[UUID]:
+        target = Ref(self.kind, parent)
+        if not moment.resources.present([target]):
+            raise NotFound(f"there is no {target}")
+        hosts = self._scheduler.serving.hosts(moment, target)
+        return [each.id for each in self._scheduler.serving.known(moment) if each.host in hosts]
+
+
+class DhcpAgentHandler(_Servers):
+    """The DHCP agents of a network."""
+
+    name: ClassVar[str] = "dhcp_agent"
+    parent: ClassVar[str] = "network_id"
+    kind: ClassVar[Kind] = Kind.NETWORK
+
+
+class L3AgentHandler(_Servers):
+    """The L3 agents of a router."""
+
+    name: ClassVar[str] = "l3_agent"
+    parent: ClassVar[str] = "router_id"
+    kind: ClassVar[Kind] = Kind.ROUTER
+
+
+class _Served(_Listing):
+    """What an agent serves."""
+
+    parent: ClassVar[str] = "agent_id"
+
+    def related(self, moment: Moment, parent: UUID) -> Sequence[UUID]:
+        agent = cast(Agent, moment.resources.get(Kind.AGENT, parent).resource())
+        if agent.agent_type != self._scheduler.agent_type:
+            return ()
+        return self._scheduler.serving.at(moment, agent.host)
+
+    def _agent(self, unit: UnitOfWork, id: UUID, *, useful: bool) -> Agent:
+        agent = cast(Agent, unit.tx.resources.get(Kind.AGENT, id).resource())
+        if agent.agent_type != self._scheduler.agent_type:
+            raise InvalidInput({"agent_id": f"{id} is no {self._scheduler.agent_type}"})
+        if useful and not agent.admin_up:
+            raise Conflict(f"the {agent.agent_type} on {agent.host} is switched off")
+        return agent
+
+    def _check_serving(self, unit: UnitOfWork, agent: Agent, target: Ref) -> None:
+        if agent.host not in self._scheduler.serving.hosts(unit.tx, target):
+            raise Conflict(f"{target} is not with the {agent.agent_type} on {agent.host}")
+
+
+class DhcpNetworkHandler(_Served):
+    """The networks of a DHCP agent; people may add some and take them away."""
+
+    name: ClassVar[str] = "dhcp_network"
+    member: ClassVar[str] = "network"
+
+    def __init__(self, scheduler: DhcpScheduler) -> None:
+        super().__init__(scheduler)
+        self._dhcp = scheduler
+
+    def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        for body in bodies:
+            agent = self._agent(unit, _id(str(body["agent_id"])), useful=True)
+            network = unit.network(NetworkId(_id(str(body["network_id"]))), lock=True)
+            if agent.host in self._dhcp.serving.hosts(unit.tx, ref(network)):
+                raise Conflict(
+                    f"the DHCP agent on {agent.host} serves network {network.id} already"
+                )
+            self._dhcp.serving.assign(unit, ref(network), agent.host)
+        return tuple(dict(body) for body in bodies)
+
+    def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
+        parent, member = _pair(id)
+        agent = self._agent(unit, parent, useful=False)
+        network = unit.network(NetworkId(member), lock=True)
+        self._check_serving(unit, agent, ref(network))
+        self._dhcp.reserve_port(unit, network.id, agent.host)
+        self._dhcp.serving.relieve(unit, ref(network), agent.host)
+
+
+class L3RouterHandler(_Served):
+    """The routers of an L3 agent; people may add some and take them away."""
+
+    name: ClassVar[str] = "l3_router"
+    member: ClassVar[str] = "router"
+
+    def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        for body in bodies:
+            agent = self._agent(unit, _id(str(body["agent_id"])), useful=True)
+            router = _router(unit, _id(str(body["router_id"])))
+            if reason := obstacle(agent, router):
+                raise Conflict(f"the L3 agent on {agent.host} can not have it: {reason}")
+            self._check_room(unit, agent, router)
+            self._scheduler.serving.assign(unit, ref(router), agent.host)
+        return tuple(dict(body) for body in bodies)
+
+    def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
+        parent, member = _pair(id)
+        agent, router = self._agent(unit, parent, useful=False), _router(unit, member)
+        self._check_serving(unit, agent, ref(router))
+        self._scheduler.serving.relieve(unit, ref(router), agent.host)
+
+    def _check_room(self, unit: UnitOfWork, agent: Agent, router: Router) -> None:
+        others = self._scheduler.serving.hosts(unit.tx, ref(router)) - {agent.host}
+        most = self._backbone.settings.max_l3_agents_per_router
+        if not router.ha and others:
+            raise Conflict(f"router {router.id} is with the L3 agent on {min(others)} already")
+        if router.ha and 0 < most <= len(others):
+            raise Conflict(f"router {router.id} is with {most} L3 agents already")
+
+
+def _router(unit: UnitOfWork, id: UUID) -> Router:
+    return cast(Router, unit.tx.resources.get(Kind.ROUTER, RouterId(id), lock=True).resource())
+
+
+def _pair(id: str) -> tuple[UUID, UUID]:
+    parent, _, member = id.partition("/")
+    return _id(parent), _id(member)
+
+
+def _id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise NotFound(f"there is no {text[:80]!r}") from None

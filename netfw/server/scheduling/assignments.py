@@ -1,0 +1,123 @@
+"""ServingAgents: the agents of one service, and what is assigned to them, in a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, MutableMapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from attrs import field, frozen
+
+from netfw.drivers.query import Query
+from netfw.drivers.subscription import Service
+from netfw.model.agent import Agent
+from netfw.model.resource import Kind, Ref
+from netfw.server.agents.agents import SERVICES, agents
+from netfw.server.core.resource_handler import Moment
+from netfw.server.core.settings import Settings
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.agents.assignments import AssignmentRows
+from netfw.server.scheduling.choice import Candidate, candidates, choose
+from netfw.state.dependencies import Assignment
+
+
+@frozen
+class AgentAssignments:
+    """The agents of one type, which serve what is assigned to their hosts."""
+
+    agent_type: str
+    settings: Settings
+    service: Service = field(init=False)
+
+    @service.default
+    def _service(self) -> Service:
+        return SERVICES[self.agent_type]
+
+    def known(self, moment: Moment) -> tuple[Agent, ...]:
+        """All of them, dead ones included."""
+        return agents(moment, self.settings, agent_type=self.agent_type)
+
+    def any(self, moment: Moment) -> bool:
+        """Whether there is one, dead or alive."""
+        query = Query(filters={"agent_type": (self.agent_type,)}, limit=1)
+        return bool(moment.resources.find(Kind.AGENT, query))
+
+    def dead(self, moment: Moment) -> frozenset[str]:
+        """The hosts of those that are dead."""
+        return frozenset(agent.host for agent in self.known(moment) if not agent.alive)
+
+    def switched_off(self, moment: Moment) -> frozenset[str]:
+        """The hosts of those that people switched off."""
+        return frozenset(agent.host for agent in self.known(moment) if not agent.admin_up)
+
+    def hosts(self, moment: Moment, target: Ref) -> frozenset[str]:
+        """Those that serve *target*."""
+        found = AssignmentRows(moment.connection).of([target])
+        return frozenset(each.host for each in found if each.service is self.service)
+
+    def at(self, moment: Moment, host: str) -> tuple[UUID, ...]:
+        """What a host serves."""
+        found = AssignmentRows(moment.connection).at(self.service, host)
+        return tuple(sorted(each.ref.id for each in found))
+
+    def fill(
+        self,
+        unit: UnitOfWork,
+        target: Ref,
+        wanted: Callable[[int], int],
+        *,
+        zones: Collection[str] = (),
+        fits: Callable[[Agent], bool] = lambda agent: True,
+    ) -> tuple[str, ...]:
+        """Have more agents serve *target* where too few do; the hosts that are new.
+
+        *target* is locked, so that nobody else does the same.  *wanted* is asked with the number of
+        agents that could serve it.
+        """
+        known = [agent for agent in self.known(unit.tx) if fits(agent)]
+        serving = self.hosts(unit.tx, target)
+        loads = AssignmentRows(unit.tx.connection).loads(self.service)
+        offered = candidates(known, loads)
+        present = [
+            Candidate(host=agent.host, zone=agent.availability_zone)
+            for agent in known
+            if agent.host in serving
+        ]
+        strangers = serving - {each.host for each in present}
+        present += [Candidate(host=host) for host in sorted(strangers)]
+        chosen = choose(
+            offered,
+            present,
+            wanted(len(offered)),
+            zones or self.settings.default_availability_zones,
+        )
+        for host in chosen:
+            self.assign(unit, target, host)
+        return chosen
+
+    def assign(self, unit: UnitOfWork, target: Ref, host: str) -> None:
+        """Have *host* serve *target*."""
+        unit.tx.assignments.add(Assignment(self.service, host, target))
+        _tell(unit, target)
+
+    def relieve(self, unit: UnitOfWork, target: Ref, *hosts: str) -> None:
+        """Have *hosts*, or everybody if none are named, no longer serve *target*."""
+        relieved = sorted(hosts or self.hosts(unit.tx, target))
+        for host in relieved:
+            unit.tx.assignments.remove(Assignment(self.service, host, target))
+        if relieved:
+            _tell(unit, target)
+
+
+def _tell(unit: UnitOfWork, target: Ref) -> None:
+    for tell in unit.backbone.reassigned:
+        tell(unit, target)
+
+
+def add_zones(moment: Moment, agent_type: str, bodies: Sequence[MutableMapping[str, Any]]) -> None:
+    """Add to *bodies* the zones in which agents of a type serve them, by one statement."""
+    rows = AssignmentRows(moment.connection)
+    ids = [UUID(body["id"]) for body in bodies]
+    zones = rows.zones(SERVICES[agent_type], agent_type, ids) if ids else {}
+    for body, id in zip(bodies, ids, strict=True):
+        body["availability_zones"] = sorted(zones.get(id, ()))

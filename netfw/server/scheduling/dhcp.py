@@ -1,0 +1,155 @@
+"""DhcpScheduler: which agents serve DHCP on which networks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import ClassVar
+from uuid import UUID
+
+from attrs import field, frozen
+
+from netfw.drivers.change import Change
+from netfw.drivers.query import Query
+from netfw.model.agent import Agent
+from netfw.model.ids import NetworkId
+from netfw.model.network import Network
+from netfw.model.resource import Kind, Ref
+from netfw.model.subnet import Subnet
+from netfw.server.agents.agents import DHCP_AGENT
+from netfw.server.core.context import ServerContext
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.agents.assignments import AssignmentRows
+from netfw.server.db.database import ReadSnapshot
+from netfw.server.scheduling.assignments import AgentAssignments
+from netfw.server.scheduling.orphaned_assignments import OrphanedAssignments, run_as_server
+from netfw.state.agent_requests import DHCP_OWNER, RESERVED_DHCP_DEVICE, dhcp_device_id
+
+LOG = logging.getLogger(__name__)
+
+
+@frozen
+class DhcpScheduler:
+    """A network gets its agents with its first subnet that has DHCP, and keeps them.
+
+    A network of an agent that died or was switched off goes to others, with the port and so the
+    addresses of its server.  Where there are no others, that of a dead one stays with it; one that
+    is switched off serves nothing.
+    """
+
+    agent_type: ClassVar[str] = DHCP_AGENT
+    backbone: ServerContext
+    serving: AgentAssignments = field(init=False)
+    abandonment: OrphanedAssignments = field(init=False)
+
+    @serving.default
+    def _serving(self) -> AgentAssignments:
+        return AgentAssignments(DHCP_AGENT, self.backbone.settings)
+
+    @abandonment.default
+    def _abandonment(self) -> OrphanedAssignments:
+        return OrphanedAssignments(self.backbone, self.serving)
+
+    def watch(self, unit: UnitOfWork, change: Change) -> None:
+        """Follow networks, subnets and agents, in their transactions."""
+        match change.before, change.after:
+            case _, Subnet(enable_dhcp=True) as subnet:
+                if not isinstance(change.before, Subnet) or not change.before.enable_dhcp:
+                    self._schedule(unit, subnet.network_id)
+            case Network() as network, None:
+                self.serving.relieve(unit, Ref(Kind.NETWORK, network.id))
+            case Agent(agent_type=kind, host=host), None if kind == DHCP_AGENT:
+                self._reserve(unit, {"binding:host_id": (host,)})
+            case _:
+                pass
+
+    def reconcile(self) -> int:
+        """Take networks from agents that are dead or off, and give agents to those with too few.
+
+        Each network is a transaction of its own.  Returns how many there were to change.
+        """
+        changed = sum(map(self._move, self._abandoned()))
+        changed += sum(map(self._withdraw, self.backbone.read(self._withdrawn_from)))
+        wanted = self.backbone.settings.dhcp_agents_per_network
+
+        def unserved() -> tuple[UUID, ...]:
+            return self.backbone.read(lambda view: AssignmentRows(view.connection).unserved(wanted))
+
+        if self.backbone.read(lambda view: any(each.alive for each in self.serving.known(view))):
+            changed += sum(map(self._serve, unserved()))
+        return changed
+
+    def reserve_port(self, unit: UnitOfWork, network: NetworkId, host: str) -> None:
+        """Have the port from which *host* served the network wait for whoever serves it next."""
+        device = dhcp_device_id(host, network)
+        self._reserve(unit, {"network_id": (str(network),), "device_id": (device,)})
+
+    @staticmethod
+    def _reserve(unit: UnitOfWork, chosen: Mapping[str, tuple[str, ...]]) -> None:
+        query = Query(filters={**chosen, "device_owner": (DHCP_OWNER,)})
+        for row in unit.tx.resources.find(Kind.PORT, query):
+            body = {"device_id": RESERVED_DHCP_DEVICE, "binding:host_id": ""}
+            unit.backbone.keeper("port").update(unit, str(row.ref.id), body)
+
+    def _schedule(self, unit: UnitOfWork, id: NetworkId) -> tuple[str, ...]:
+        if not self.serving.any(unit.tx):
+            return ()
+        network = unit.network(id, lock=True)
+        wanted = self.backbone.settings.dhcp_agents_per_network
+        return self.serving.fill(
+            unit,
+            Ref(Kind.NETWORK, id),
+            lambda _: wanted,
+            zones=network.availability_zone_hints,
+        )
+
+    def _serve(self, network: UUID) -> bool:
+        return run_as_server(self.backbone, lambda unit: self._schedule(unit, NetworkId(network)))
+
+    def _abandoned(self) -> tuple[UUID, ...]:
+        """The networks of dead agents."""
+        wanted = self.backbone.settings.allow_automatic_dhcp_failover
+        return self.abandonment.found() if wanted else ()
+
+    def _withdrawn_from(self, view: ReadSnapshot) -> tuple[UUID, ...]:
+        """The networks of agents that are switched off."""
+        off = sorted(self.serving.switched_off(view))
+        return tuple(id for host in off for id in self.serving.at(view, host))
+
+    def _move(self, network: UUID) -> bool:
+        def moved(unit: UnitOfWork) -> bool:
+            dead = self.serving.dead(unit.tx)
+            return self._replaced(unit, NetworkId(network), dead, "dead", anyway=False)
+
+        return run_as_server(self.backbone, moved)
+
+    def _withdraw(self, network: UUID) -> bool:
+        def withdrawn(unit: UnitOfWork) -> bool:
+            off = self.serving.switched_off(unit.tx)
+            return self._replaced(unit, NetworkId(network), off, "switched off", anyway=True)
+
+        return run_as_server(self.backbone, withdrawn)
+
+    def _replaced(
+        self, unit: UnitOfWork, id: NetworkId, unwanted: Collection[str], why: str, *, anyway: bool
+    ) -> bool:
+        """Replace the agents on *unwanted* hosts by as many others; *anyway*: or by nobody."""
+        network, target = unit.network(id, lock=True), Ref(Kind.NETWORK, id)
+        serving = self.serving.hosts(unit.tx, target)
+        gone = sorted(serving.intersection(unwanted))
+        spare = max(0, len(serving) - self.backbone.settings.dhcp_agents_per_network)
+        fresh = self.serving.fill(
+            unit,
+            target,
+            lambda _: len(serving) + len(gone) - spare,
+            zones=network.availability_zone_hints,
+        )
+        if not anyway:
+            if not fresh and serving <= set(gone):
+                return False
+            gone = gone[: len(fresh) + spare]
+        for host in gone:
+            LOG.warning("network %s is taken from the DHCP agent on %s, which is %s", id, host, why)
+            self.reserve_port(unit, id, host)
+            self.serving.relieve(unit, target, host)
+        return bool(gone)

@@ -1,0 +1,1 @@
+"""Resource handlers of security groups and their rules."""

@@ -1,0 +1,192 @@
+"""Security groups, the default one of each project, and the plugin that keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, ClassVar, Self, cast
+from uuid import uuid4
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.change import Change
+from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.service_plugin import ServicePlugin
+from netfw.errors import Conflict
+from netfw.model.ids import SecurityGroupId
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref
+from netfw.model.security_group import SecurityGroup
+from netfw.model.wire import parse, render
+from netfw.server.core.context import ServerContext, backbone_of
+from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.security_groups.rules import (
+    SecurityGroupRuleHandler,
+    complete,
+    group_ids,
+    member_rules,
+    open_rules,
+    rules_of,
+)
+
+DEFAULT = "default"
+"""The name that only a project's default group has."""
+NAMED_IN_TEXTS = 3
+AT_ONCE = 500
+"""So many groups in one question for their rules."""
+
+
+def default_group(unit: UnitOfWork, project_id: str) -> SecurityGroupId:
+    """The group of a project's ports when nobody names one; made when it is first needed.
+
+    There is one, however many transactions ask at once.  It counts, and no quota stands against it.
+    """
+    found = unit.tx.default_groups.of(project_id)
+    if found is not None:
+        return found
+    (group,) = unit.insert(
+        SecurityGroup(
+            id=SecurityGroupId(uuid4()),
+            project_id=project_id,
+            name=DEFAULT,
+            description="Default security group",
+        )
+    )
+    unit.tx.default_groups.set(project_id, group.id)
+    rules = unit.insert(*open_rules(group), *member_rules(group))
+    unit.count("security_group", (group,), unasked=True)
+    unit.count("security_group_rule", rules, unasked=True)
+    return group.id
+
+
+class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
+    """Keeps security groups; their rules have a keeper of their own, and are shown with them."""
+
+    name = "security_group"
+    kind = Kind.SECURITY_GROUP
+    quota: ClassVar[str | None] = "security_group"
+
+    def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[SecurityGroup, ...]:
+        groups = []
+        for body in bodies:
+            _refuse_default_name(body)
+            known = parse(self.kind, {**body, "id": str(uuid4())})
+            groups.append(cast(SecurityGroup, known))
+        stored = unit.insert(*groups)
+        rules = unit.insert(*(rule for group in stored for rule in open_rules(group)))
+        unit.count("security_group_rule", rules)
+        return stored
+
+    def do_update(self, unit: UnitOfWork, before: SecurityGroup, body: Body) -> SecurityGroup:
+        after = cast(SecurityGroup, parse(self.kind, {**render(before), **body}))
+        if after.name != before.name:
+            if before.name == DEFAULT:
+                raise Conflict(f"the default security group keeps its name {DEFAULT!r}")
+            _refuse_default_name(body)
+        if after.stateful != before.stateful:
+            _refuse_used(unit, before, "can not become stateful or stateless")
+        return unit.update(before, after)
+
+    def do_delete(self, unit: UnitOfWork, before: SecurityGroup) -> None:
+        if before.name == DEFAULT and not unit.requester.admin:
+            raise Conflict(
+                f"{before.id} is the default security group of its project and stays as long as it"
+            )
+        _refuse_used(unit, before, "can not be deleted")
+        own = rules_of(unit.tx, security_group_id=(str(before.id),))
+        naming = rules_of(unit.tx, remote_group_id=(str(before.id),))
+        others = tuple(rule for rule in naming if rule.security_group_id != before.id)
+        for rule in (*own, *others):
+            unit.delete(rule)
+        unit.count("security_group_rule", (*own, *others), gone=True)
+        for id in sorted(group_ids(others)):
+            row = unit.tx.resources.get(Kind.SECURITY_GROUP, id, lock=True)
+            unit.touch(cast(SecurityGroup, row.resource()))
+        unit.delete(before)
+
+    def decorate(
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        rules: dict[str, list[dict[str, Any]]] = {body["id"]: [] for body in bodies}
+        ids = tuple(rules)
+        for at in range(0, len(ids), AT_ONCE):
+            query = Query(filters={"security_group_id": ids[at : at + AT_ONCE]})
+            for row in moment.resources.find(Kind.SECURITY_GROUP_RULE, query):
+                rule = row.shown
+                complete(rule)
+                rules[rule["security_group_id"]].append(rule)
+        for body in bodies:
+            body["security_group_rules"] = rules[body["id"]]
+
+
+class SecurityGroupsPlugin(HandlerPlugin, ServicePlugin):
+    """Keeps security groups and their rules."""
+
+    VERSION: ClassVar[int] = 1
+
+    def __init__(self, backbone: ServerContext) -> None:
+        super().__init__(backbone, (SecurityGroupHandler(), SecurityGroupRuleHandler()))
+        backbone.watchers.append(watch_ports)
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls(backbone_of(host))
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("security_groups")
+
+    def find(self, requester: RequestContext, name: str, query: Query) -> tuple[Body, ...]:
+        """What a project has is listed with its default group, which is made for it."""
+        self._have_default_group(_whose(requester, query), requester)
+        return super().find(requester, name, query)
+
+    def _have_default_group(self, project: str, requester: RequestContext) -> None:
+        if project and self.backbone.read(lambda view: view.default_groups.of(project)) is None:
+            self.backbone.run(requester.elevated(), lambda unit: default_group(unit, project))
+
+
+def watch_ports(unit: UnitOfWork, change: Change) -> None:
+    """Refuse a port that is in groups with connection state and in groups without.
+
+    :raises Conflict: naming the groups.
+    """
+    port = change.after
+    if not isinstance(port, Port) or len(port.security_groups) < 2:
+        return
+    if isinstance(change.before, Port) and change.before.security_groups >= port.security_groups:
+        return
+    refs = [Ref(Kind.SECURITY_GROUP, id) for id in port.security_groups]
+    groups = {row.body["id"]: row.body["stateful"] for row in unit.tx.resources.present(refs)}
+    if len(set(groups.values())) > 1:
+        stateless = sorted(id for id, stateful in groups.items() if not stateful)
+        raise Conflict(
+            f"port {port.id} can not be in stateless security groups ({', '.join(stateless)}) and "
+            "in stateful ones at the same time"
+        )
+
+
+def _whose(requester: RequestContext, query: Query) -> str:
+    """The project whose groups are asked for: one that an admin names, else the requester's."""
+    named = query.filters.get("project_id") or query.filters.get("tenant_id") or ()
+    if requester.admin and len(named) == 1:
+        return str(named[0] or "")
+    return requester.project_id
+
+
+def _refuse_default_name(body: Body) -> None:
+    if body.get("name") == DEFAULT:
+        raise Conflict(
+            f"only a project's default security group is named {DEFAULT!r}, and that is made for it"
+        )
+
+
+def _refuse_used(unit: UnitOfWork, group: SecurityGroup, what: str) -> None:
+    query = Query(filters={"security_groups": (str(group.id),)}, limit=NAMED_IN_TEXTS + 1)
+    ports = [row.body["id"] for row in unit.tx.resources.find(Kind.PORT, query)]
+    if ports:
+        named = ", ".join(ports[:NAMED_IN_TEXTS])
+        more = " and others" if len(ports) > NAMED_IN_TEXTS else ""
+        raise Conflict(
+            f"security group {group.id} {what} while ports are in it: {named}{more}; "
+            "take it off them first"
+        )

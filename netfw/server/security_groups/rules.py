@@ -1,0 +1,239 @@
+"""SecurityGroupRuleKeeper: what the ports of a group may do.
+
+Whoever makes or deletes a rule locks its group first: two of the same rule meet there, and the
+group has its next revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from typing import Any, ClassVar, cast
+from uuid import UUID, uuid4
+
+from attrs import evolve
+
+from netfw.drivers.attribute import Value
+from netfw.drivers.query import Body, Query, RequestContext
+from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
+from netfw.model.ids import SecurityGroupId, SecurityGroupRuleId
+from netfw.model.port_range import PORTS
+from netfw.model.protocol import ICMP, ICMPV6, NAMES, NUMBERS, PORTED
+from netfw.model.resource import Kind, ref
+from netfw.model.security_group import Direction, Ethertype, SecurityGroup, SecurityGroupRule
+from netfw.model.wire import parse, render
+from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.security_groups.rule_validation import check_family, check_range
+
+CHANGEABLE = frozenset({"description"})
+RELATED = ("port_range_min", "port_range_max", "remote_ip_prefix")
+"""Attributes whose meaning depends on the protocol, or on the family."""
+
+
+class SecurityGroupRuleHandler(StoredResourceHandler[SecurityGroupRule]):
+    """Keeps the rules of security groups; they are made and deleted, and hardly changed."""
+
+    name = "security_group_rule"
+    kind = Kind.SECURITY_GROUP_RULE
+    quota: ClassVar[str | None] = "security_group_rule"
+
+    def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[SecurityGroupRule, ...]:
+        rules = tuple(_said(body) for body in bodies)
+        groups = _locked(unit, rules)
+        _refuse_repeated(unit, rules)
+        for rule, body in zip(rules, bodies, strict=True):
+            if words := _own_words(rule, body):
+                unit.set_extra(ref(rule), words)
+        stored = unit.insert(*rules)
+        for id in sorted({rule.security_group_id for rule in rules}):
+            unit.touch(groups[id])
+        return stored
+
+    def do_update(
+        self, unit: UnitOfWork, before: SecurityGroupRule, body: Body
+    ) -> SecurityGroupRule:
+        if fixed := set(body) - CHANGEABLE:
+            raise InvalidInput(
+                dict.fromkeys(sorted(fixed), "can not be changed; delete the rule, make another")
+            )
+        description = str(body.get("description", before.description))
+        return unit.update(before, evolve(before, description=description))
+
+    def do_delete(self, unit: UnitOfWork, before: SecurityGroupRule) -> None:
+        row = unit.tx.resources.get(Kind.SECURITY_GROUP, before.security_group_id, lock=True)
+        unit.delete(before)
+        unit.touch(cast(SecurityGroup, row.resource()))
+
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+        protocols = query.filters.get("protocol")
+        if protocols is not None:
+            names = tuple(map(_protocol_name, protocols))
+            query = evolve(query, filters={**query.filters, "protocol": names})
+        return super().find(moment, requester, query)
+
+    def decorate(
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        for body in bodies:
+            complete(body)
+
+
+def complete(body: MutableMapping[str, Any]) -> None:
+    """Add to a rule what follows from it."""
+    body.setdefault("normalized_cidr", body["remote_ip_prefix"])
+
+
+def open_rules(group: SecurityGroup) -> tuple[SecurityGroupRule, ...]:
+    """The rules of every new group: its ports may send what they like."""
+    return tuple(_rule(group, Direction.EGRESS, ethertype) for ethertype in Ethertype)
+
+
+def member_rules(group: SecurityGroup) -> tuple[SecurityGroupRule, ...]:
+    """The rules by which the ports of *group* reach each other."""
+    return tuple(
+        evolve(_rule(group, Direction.INGRESS, ethertype), remote_group_id=group.id)
+        for ethertype in Ethertype
+    )
+
+
+def rules_of(moment: Moment, **filters: tuple[Value, ...]) -> tuple[SecurityGroupRule, ...]:
+    """The rules that *filters* choose."""
+    rows = moment.resources.find(Kind.SECURITY_GROUP_RULE, Query(filters=filters))
+    return tuple(cast(SecurityGroupRule, row.resource()) for row in rows)
+
+
+def _rule(group: SecurityGroup, direction: Direction, ethertype: Ethertype) -> SecurityGroupRule:
+    return SecurityGroupRule(
+        id=SecurityGroupRuleId(uuid4()),
+        project_id=group.project_id,
+        security_group_id=group.id,
+        direction=direction,
+        ethertype=ethertype,
+    )
+
+
+def _said(body: Body) -> SecurityGroupRule:
+    _check_identity(body.get("remote_group_id"))
+    id = str(uuid4())
+    bare = {name: value for name, value in body.items() if name not in RELATED}
+    plain = cast(SecurityGroupRule, parse(Kind.SECURITY_GROUP_RULE, {**bare, "id": id}))
+    low, high, prefix = (body.get(name) for name in RELATED)
+    check_range(plain.protocol, cast("int | None", low), cast("int | None", high))
+    check_family(plain.ethertype, plain.protocol, cast("str | None", prefix))
+    return cast(SecurityGroupRule, parse(Kind.SECURITY_GROUP_RULE, {**body, "id": id}))
+
+
+def _check_identity(group: object) -> None:
+    if group is None:
+        return
+    try:
+        UUID(str(group))
+    except ValueError:
+        raise NotFound(f"there is no security_group {str(group)[:80]!r}") from None
+
+
+def _own_words(rule: SecurityGroupRule, body: Body) -> dict[str, Any]:
+    """What the requester said in other words than ours, and wants to see again."""
+    ours = render(rule)
+    words: dict[str, Any] = {}
+    protocol = str(body.get("protocol"))
+    if rule.protocol is not None and protocol.isdecimal() and protocol != ours["protocol"]:
+        words["protocol"] = str(rule.protocol)
+    prefix = body.get("remote_ip_prefix")
+    if prefix is not None and prefix != ours["remote_ip_prefix"]:
+        words |= {"remote_ip_prefix": prefix, "normalized_cidr": ours["remote_ip_prefix"]}
+    return words
+
+
+def _protocol_name(value: Value) -> Value:
+    """What the column says of a protocol that a filter names or numbers."""
+    if value is None or not isinstance(value, str | int):
+        return value
+    word = str(value).lower()
+    if word in ("any", "0"):
+        return None
+    number = NUMBERS.get(word) or (int(word) if word.isdecimal() and len(word) < 4 else None)
+    return word if number is None else NAMES.get(number, str(number))
+
+
+def _locked(unit: UnitOfWork, rules: Sequence[SecurityGroupRule]) -> Mapping[UUID, SecurityGroup]:
+    """The groups that *rules* name, in one order for all who lock several.
+
+    :raises NotFound: one is not there, or not for the requester.
+    :raises Forbidden: a rule is for a group of somebody else.
+    """
+    own = {rule.security_group_id for rule in rules}
+    remote = {rule.remote_group_id for rule in rules if rule.remote_group_id is not None}
+    groups: dict[UUID, SecurityGroup] = {}
+    for id in sorted(own | remote):
+        row = unit.tx.resources.get(Kind.SECURITY_GROUP, id, project=unit.requester.sees, lock=True)
+        groups[id] = cast(SecurityGroup, row.resource())
+    for other in sorted({each for rule in rules if (each := rule.remote_address_group_id)}):
+        unit.tx.resources.get(Kind.ADDRESS_GROUP, other, project=unit.requester.sees, lock=True)
+    for id in own:
+        if unit.requester.sees not in (None, groups[id].project_id):
+            raise Forbidden(f"security group {id} is shared with you; its owner makes its rules")
+    return groups
+
+
+Identity = tuple[object, ...]
+
+
+def _identity(rule: SecurityGroupRule) -> Identity:
+    """What makes two rules the same, however they are written."""
+    low, high, prefix = rule.port_min, rule.port_max, rule.remote_prefix
+    if rule.protocol in PORTED and low is None:
+        low, high = PORTS.start, PORTS.stop - 1
+    if prefix is not None and prefix.prefixlen == 0:
+        prefix = None
+    what = (rule.direction, rule.ethertype, rule.ip_protocol, low, high)
+    remote = (prefix, rule.remote_group_id, rule.remote_address_group_id)
+    return (rule.security_group_id, *what, *remote)
+
+
+def _refuse_repeated(unit: UnitOfWork, rules: Sequence[SecurityGroupRule]) -> None:
+    """Look for the same rules: one statement, which finds few others, however many there are."""
+    wanted: dict[Identity, SecurityGroupRule] = {}
+    for rule in rules:
+        if _identity(rule) in wanted:
+            raise Conflict(f"the request has the same rule twice: {_text(rule)}")
+        wanted[_identity(rule)] = rule
+    for found in rules_of(unit.tx, **_narrowed(rules)):
+        if _identity(found) in wanted:
+            raise Conflict(
+                f"security group {found.security_group_id} has this rule already "
+                f"({found.id}): {_text(found)}"
+            )
+
+
+def _narrowed(rules: Sequence[SecurityGroupRule]) -> dict[str, tuple[Value, ...]]:
+    """Filters that leave all that can be the same as one of *rules*."""
+    chosen: dict[str, set[Value]] = {}
+    for rule in rules:
+        body = render(rule)
+        for name in ("security_group_id", "direction", "ethertype", "protocol", "remote_group_id"):
+            chosen.setdefault(name, set()).add(body[name])
+        if rule.ip_protocol == ICMPV6:
+            chosen["protocol"] |= {NAMES[ICMP], NAMES[ICMPV6]}
+        prefix = rule.remote_prefix
+        any_address = prefix is None or prefix.prefixlen == 0
+        prefixes = {None, "0.0.0.0/0", "::/0"} if any_address else {str(prefix)}
+        chosen.setdefault("remote_ip_prefix", set()).update(prefixes)
+        all_ports = rule.port_min in (None, PORTS.start)
+        lows = {None, PORTS.start} if all_ports else {rule.port_min}
+        chosen.setdefault("port_range_min", set()).update(lows)
+    return {name: tuple(values) for name, values in chosen.items()}
+
+
+def _text(rule: SecurityGroupRule) -> str:
+    """A rule in a line."""
+    body = render(rule)
+    ports = "" if rule.port_min is None else f" {rule.port_min}:{rule.port_max}"
+    remote = rule.remote_prefix or rule.remote_group_id or rule.remote_address_group_id or "any"
+    protocol = body["protocol"] or "any protocol"
+    return f"{rule.direction} {rule.ethertype} {protocol}{ports}, remote {remote}"
+
+
+def group_ids(rules: Iterable[SecurityGroupRule]) -> frozenset[SecurityGroupId]:
+    """The groups whose rules *rules* are."""
+    return frozenset(rule.security_group_id for rule in rules)
