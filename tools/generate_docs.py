@@ -26,8 +26,8 @@ from oslo_config import cfg, generator
 
 from netfw.drivers.base import Driver
 from netfw.drivers.registry.loader import all_contracts
+from netfw.server.api.api_reference import reference
 from netfw.server.api.policy import rules
-from netfw.server.api.reference import reference
 from netfw.server.api.resources import RESOURCES
 from netfw_drivers.ovs import pipeline, pipeline_costs
 

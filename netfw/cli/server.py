@@ -168,7 +168,7 @@ def _listening(conf: ConfigOpts) -> Iterator[Sockets]:
     :raises ConfigError: one can not be.
     """
     from netfw.http.listen_sockets import removal
-    from netfw.server.api.configured import listening
+    from netfw.server.api.config import listening
 
     with ExitStack() as stack:
         sockets = listening(conf, needed="api" in conf.server.serve)

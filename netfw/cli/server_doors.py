@@ -17,13 +17,13 @@ from netfw.drivers.registry.loader import create
 from netfw.drivers.transport import Transport
 from netfw.errors import ConfigError
 from netfw.http.server import HttpServer
-from netfw.server.api import catalog
+from netfw.server.api import resource_registry
 from netfw.server.api.app import make_app
-from netfw.server.api.configured import bounds, http_settings, tls_files
-from netfw.server.api.identity import configured as identity
+from netfw.server.api.config import bounds, http_settings, tls_files
+from netfw.server.api.error_responses import worded
+from netfw.server.api.identity import factory as identity
 from netfw.server.api.policy import enforcement as policy
 from netfw.server.api.policy.target import lookup_in
-from netfw.server.api.refusal import worded
 from netfw.state.rpc import StateRpcServer
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Api:
     def __init__(self, parts: ServerParts, sockets: Sockets) -> None:
         conf = parts.conf
         extending = parts.core.extensions.declared()
-        declared = catalog.assemble(parts.plugins, extending=extending, api=parts.extensions)
+        declared = resource_registry.build(parts.plugins, extending=extending, api=parts.extensions)
         more = [rule for extension in parts.extensions for rule in extension.policies()]
         lookup = lookup_in(parts.plugins)
         self._policy = policy.configured(conf, declared.resources, lookup, more)

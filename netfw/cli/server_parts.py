@@ -38,8 +38,8 @@ from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.factory import configured, retention
 from netfw.server.db.outbox import Backlog, OutboxRows
 from netfw.server.ml2.builder import Core, Drivers, build_core, publish
-from netfw.server.source.commits import CommitWatch
-from netfw.server.source.database import DatabaseSource
+from netfw.server.state_source.commit_watcher import CommitWatch
+from netfw.server.state_source.database_source import DatabaseSource
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts, Opt

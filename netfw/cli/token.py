@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from netfw.errors import nearest
 
 if TYPE_CHECKING:
-    from netfw.server.api.identity.claim import Claim
+    from netfw.server.api.identity.headers import ClaimedIdentity
 
 ROLES: Final = frozenset({"admin", "member", "reader", "service"})
 """Those that the rules name, unless the operator's own say more."""
@@ -42,10 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     :raises ConfigError: a name can not be written into the file.
     """
-    from netfw.server.api.identity.claim import Claim
+    from netfw.server.api.identity.headers import ClaimedIdentity
     from netfw.server.api.identity.tokens import append_line, issue
 
-    claim = Claim(
+    claim = ClaimedIdentity(
         project_id=arguments.project,
         user=arguments.user,
         roles=frozenset(arguments.role or ("member",)),
@@ -71,7 +71,7 @@ def _time(text: str) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def _doubts(claim: Claim, until: datetime | None) -> Iterator[str]:
+def _doubts(claim: ClaimedIdentity, until: datetime | None) -> Iterator[str]:
     """What is possible, and probably not meant."""
     roles = {role.lower() for role in claim.roles}
     for role in sorted(roles - ROLES):

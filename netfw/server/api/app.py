@@ -15,17 +15,23 @@ from netfw import request_id
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import NetfwError
 from netfw.model.text_validation import quote
-from netfw.server.api import discovery, questions
-from netfw.server.api.access import REQUESTER, note_access
-from netfw.server.api.call import Answer, Call
-from netfw.server.api.catalog import Catalog
+from netfw.server.api import discovery, query_params
+from netfw.server.api.access_log import REQUESTER, log_request
+from netfw.server.api.auth_protocols import Identity, Policy
 from netfw.server.api.controller import Controller
-from netfw.server.api.declaration import ApiResource
+from netfw.server.api.error_responses import (
+    ErrorResponse,
+    no_such_path,
+    to_response,
+    unexpected,
+    wrong_method,
+)
 from netfw.server.api.events import Events, Subscriber
-from netfw.server.api.parsing import Bounds, check_length
-from netfw.server.api.protocols import Identity, Policy
-from netfw.server.api.refusal import Fault, fault_of, no_such_path, unexpected, wrong_method
+from netfw.server.api.request import ApiRequest, ApiResponse
+from netfw.server.api.request_body import RequestLimits, check_length
+from netfw.server.api.resource_registry import ResourceRegistry
 from netfw.server.api.routing import Route, Routes, check_method, path_of
+from netfw.server.api.schema.resource_schema import ApiResource
 from netfw.server.api.tagging import Tagging
 
 log = logging.getLogger(__name__)
@@ -41,11 +47,11 @@ class Application:
     def __init__(
         self,
         *,
-        catalog: Catalog,
+        catalog: ResourceRegistry,
         plugins: Mapping[str, ResourcePlugin],
         policy: Policy,
         identity: Identity,
-        bounds: Bounds,
+        bounds: RequestLimits,
         events: Events,
     ) -> None:
         self._catalog, self._identity, self._bounds = catalog, identity, bounds
@@ -59,7 +65,7 @@ class Application:
         began = time.perf_counter()
         with request_id.bind(request_id):
             status, headers, data = self._respond(environ, request_id)
-            note_access(environ, status, time.perf_counter() - began)
+            log_request(environ, status, time.perf_counter() - began)
         headers += [("X-Openstack-Request-Id", request_id), ("Content-Length", str(len(data)))]
         if status == 204:
             headers.pop()
@@ -76,7 +82,7 @@ class Application:
             data = b"" if answer.body is None else _dumped(answer.body)
             return answer.status, _headers(answer.headers, bool(data)), data
         except NetfwError as exc:
-            fault = fault_of(exc, met[0] if met else None, environ["REQUEST_METHOD"])
+            fault = to_response(exc, met[0] if met else None, environ["REQUEST_METHOD"])
             if fault is None:
                 log.exception("a request failed for no reason that its client could mend")
                 fault = unexpected(request_id)
@@ -88,12 +94,12 @@ class Application:
         return self._refused(fault)
 
     @staticmethod
-    def _refused(fault: Fault) -> tuple[int, list[tuple[str, str]], bytes]:
+    def _refused(fault: ErrorResponse) -> tuple[int, list[tuple[str, str]], bytes]:
         return fault.status, _headers(fault.headers, True), _dumped(fault.body())
 
     def _answer(
         self, environ: dict[str, Any], parts: tuple[str, ...], met: list[ApiResource]
-    ) -> Answer:
+    ) -> ApiResponse:
         method: str = environ["REQUEST_METHOD"]
         check_length(environ, self._bounds.body)
         if not parts or parts == (discovery.VERSION,):
@@ -111,17 +117,17 @@ class Application:
         route = self._routes.find(parts[1:])
         met.append(route.resource)
         check_method(route, method)
-        call = Call(
+        call = ApiRequest(
             method=method,
             route=route,
             requester=requester,
-            parameters=questions.parameters(environ.get("QUERY_STRING") or "", self._bounds),
+            parameters=query_params.parameters(environ.get("QUERY_STRING") or "", self._bounds),
             environ=environ,
             bounds=self._bounds,
         )
         return self._served_by(route)(call)
 
-    def _served_by(self, route: Route) -> Callable[[Call], Answer]:
+    def _served_by(self, route: Route) -> Callable[[ApiRequest], ApiResponse]:
         return self._tagging.answer if route.tags else self._controller.answer
 
 
@@ -139,12 +145,12 @@ def _dumped(body: Mapping[str, Any]) -> bytes:
 
 
 def make_app(
-    catalog: Catalog,
+    catalog: ResourceRegistry,
     plugins: Sequence[ResourcePlugin] | Mapping[str, ResourcePlugin],
     *,
     policy: Policy,
     identity: Identity,
-    bounds: Bounds | None = None,
+    bounds: RequestLimits | None = None,
     subscribers: Sequence[Subscriber] = (),
 ) -> Application:
     """The application of a server.
@@ -158,6 +164,6 @@ def make_app(
         plugins=plugins,
         policy=policy,
         identity=identity,
-        bounds=bounds or Bounds(),
+        bounds=bounds or RequestLimits(),
         events=Events(tuple(subscribers)),
     )

@@ -12,14 +12,14 @@ from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import InvalidInput, NotFound
 from netfw.http.http_error import malformed
 from netfw.model.wire import Json
-from netfw.server.api.call import Answer, Call
-from netfw.server.api.declaration import ApiAction, ApiResource, Verb
+from netfw.server.api.auth_protocols import Policy
 from netfw.server.api.events import Events
-from netfw.server.api.pages import page_links
-from netfw.server.api.parsing import Bounds
-from netfw.server.api.protocols import Policy
-from netfw.server.api.questions import Questions
-from netfw.server.api.validation import (
+from netfw.server.api.pagination import page_links
+from netfw.server.api.query_params import QueryParser
+from netfw.server.api.request import ApiRequest, ApiResponse
+from netfw.server.api.request_body import RequestLimits
+from netfw.server.api.schema.resource_schema import ApiAction, ApiResource, Verb
+from netfw.server.api.schema.validation import (
     Validator,
     check_exclusive,
     for_action,
@@ -32,7 +32,7 @@ MOST_AT_ONCE = 10_000
 
 
 @frozen(kw_only=True)
-class Served:
+class ResourceEndpoint:
     """A resource, who keeps it, and what was compiled for it."""
 
     resource: ApiResource
@@ -40,7 +40,7 @@ class Served:
     create: Validator
     update: Validator
     actions: Mapping[str, Validator]
-    questions: Questions
+    questions: QueryParser
     shown_as: ApiResource
     """How its members are shown."""
 
@@ -54,23 +54,25 @@ class Controller:
         plugins: Mapping[str, ResourcePlugin],
         policy: Policy,
         events: Events,
-        bounds: Bounds,
+        bounds: RequestLimits,
     ) -> None:
         by_name = {each.name: each for each in resources}
         self._policy, self._events = policy, events
         self._served = {
-            each.name: Served(
+            each.name: ResourceEndpoint(
                 resource=each,
                 plugin=plugins[each.name],
                 create=for_create(each),
                 update=for_update(each),
                 actions={action.name: for_action(action) for action in each.actions},
-                questions=Questions(each, bounds),
+                questions=QueryParser(each, bounds),
                 shown_as=each if each.shows_as is None else by_name[each.shows_as],
             )
             for each in resources
         }
-        self._verbs: Mapping[tuple[str, bool], Callable[[Served, Call], Answer]] = {
+        self._verbs: Mapping[
+            tuple[str, bool], Callable[[ResourceEndpoint, ApiRequest], ApiResponse]
+        ] = {
             ("GET", False): self._list,
             ("POST", False): self._create,
             ("GET", True): self._show,
@@ -78,7 +80,7 @@ class Controller:
             ("DELETE", True): self._delete,
         }
 
-    def answer(self, call: Call) -> Answer:
+    def answer(self, call: ApiRequest) -> ApiResponse:
         """Serve one request, whose method its route allows.
 
         :raises NetfwError: it can not be.
@@ -90,7 +92,7 @@ class Controller:
             return self._act(served, call, call.route.action)
         return self._verbs[call.method, call.route.id is not None](served, call)
 
-    def target(self, call: Call) -> Body:
+    def target(self, call: ApiRequest) -> Body:
         """The member that *call* is about, as far as the requester sees it.
 
         :raises NotFound: there is none, or none that he may see.
@@ -104,7 +106,7 @@ class Controller:
 
     # The verbs.
 
-    def _list(self, served: Served, call: Call) -> Answer:
+    def _list(self, served: ResourceEndpoint, call: ApiRequest) -> ApiResponse:
         name = served.resource.name
         question = served.questions.asked(call.parameters)
         self._policy.authorize(call.requester, served.resource, Verb.SHOW, None, {})
@@ -118,15 +120,15 @@ class Controller:
             links = page_links(call.url(), call.parameters, query, found)
             if links:
                 body[f"{served.resource.plural}_links"] = links
-        return Answer(status=200, body=body)
+        return ApiResponse(status=200, body=body)
 
-    def _show(self, served: Served, call: Call) -> Answer:
+    def _show(self, served: ResourceEndpoint, call: ApiRequest) -> ApiResponse:
         fields = served.questions.shown(call.parameters) if call.parameters else frozenset()
         self._policy.authorize(call.requester, served.resource, Verb.SHOW, None, {})
         body = self.target(call)
-        return Answer(status=200, body={served.resource.singular: _picked(body, fields)})
+        return ApiResponse(status=200, body={served.resource.singular: _picked(body, fields)})
 
-    def _create(self, served: Served, call: Call) -> Answer:
+    def _create(self, served: ResourceEndpoint, call: ApiRequest) -> ApiResponse:
         resource = served.resource
         raw, several = _bodies(resource, call.body())
         asked = [_numbered(served.create, each, resource, several, at) for at, each in raw]
@@ -138,12 +140,12 @@ class Controller:
         for new in made:
             self._after(resource, "create", call.requester, new)
         if not resource.enveloped:
-            return Answer(status=201, body=asked[0])
+            return ApiResponse(status=201, body=asked[0])
         shown = [self._visible_body(served, call.requester, each) for each in made]
         answer = {resource.plural: shown} if several else {resource.singular: shown[0]}
-        return Answer(status=201, body=answer)
+        return ApiResponse(status=201, body=answer)
 
-    def _update(self, served: Served, call: Call) -> Answer:
+    def _update(self, served: ResourceEndpoint, call: ApiRequest) -> ApiResponse:
         resource = served.resource
         revision = call.revision()
         said = served.update.validate(_enveloped(resource, call.body()), resource.singular)
@@ -153,18 +155,18 @@ class Controller:
         body = served.plugin.update(call.requester, resource.name, id, said, revision)
         self._after(resource, "update", call.requester, body)
         shown = self._visible_body(served, call.requester, body)
-        return Answer(status=200, body={resource.singular: shown})
+        return ApiResponse(status=200, body={resource.singular: shown})
 
-    def _delete(self, served: Served, call: Call) -> Answer:
+    def _delete(self, served: ResourceEndpoint, call: ApiRequest) -> ApiResponse:
         resource, id = served.resource, call.route.own_id
         revision = call.revision()
         self._authorize_member(served, call, Verb.DELETE, {})
         self._events.tell(f"{resource.name}.delete.start", call.requester, {}, id)
         served.plugin.delete(call.requester, resource.name, id, revision)
         self._events.tell(f"{resource.name}.delete.end", call.requester, {}, id)
-        return Answer(status=204)
+        return ApiResponse(status=204)
 
-    def _act(self, served: Served, call: Call, action: ApiAction) -> Answer:
+    def _act(self, served: ResourceEndpoint, call: ApiRequest, action: ApiAction) -> ApiResponse:
         resource, id = served.resource, call.route.own_id
         said: Body = {}
         if action.method != "GET":
@@ -183,13 +185,15 @@ class Controller:
         if action.method != "GET":
             self._events.tell(f"{name}.end", call.requester, done, id)
         shown = self._visible_body(served, call.requester, done) if action.shows else done
-        return Answer(
+        return ApiResponse(
             status=200, body=shown if action.envelope is None else {action.envelope: shown}
         )
 
     # What they share.
 
-    def _owned(self, served: Served, call: Call, said: dict[str, Json]) -> dict[str, Json]:
+    def _owned(
+        self, served: ResourceEndpoint, call: ApiRequest, said: dict[str, Json]
+    ) -> dict[str, Json]:
         """*said* with defaults, its owner and its parent."""
         whole = served.create.with_defaults(said)
         if served.resource.attribute("project_id") is not None:
@@ -221,20 +225,20 @@ class Controller:
         filters = {**query.filters, "project_id": (own,) if allowed else ()}
         return evolve(query, filters=filters)
 
-    def _find_parent(self, served: Served, call: Call) -> None:
+    def _find_parent(self, served: ResourceEndpoint, call: ApiRequest) -> None:
         parent = served.resource.parent or ""
         keeper = self._served[parent].plugin
         keeper.show(call.requester, parent, call.route.parent_id or "")
 
     @staticmethod
-    def _of_parent(served: Served, call: Call, query: Query) -> Query:
+    def _of_parent(served: ResourceEndpoint, call: ApiRequest, query: Query) -> Query:
         if call.route.parent_id is None:
             return query
         filters = {**query.filters, served.resource.parent_attribute: (call.route.parent_id,)}
         return evolve(query, filters=filters)
 
     def _authorize_member(
-        self, served: Served, call: Call, deed: Verb | ApiAction, said: Body
+        self, served: ResourceEndpoint, call: ApiRequest, deed: Verb | ApiAction, said: Body
     ) -> None:
         requester, resource = call.requester, served.resource
         target: Body | None = None
@@ -257,7 +261,9 @@ class Controller:
         id = str(body.get(resource.identity, ""))
         self._events.tell(f"{resource.name}.{word}.end", requester, body, id)
 
-    def _visible_body(self, served: Served, requester: RequestContext, body: Body) -> Body:
+    def _visible_body(
+        self, served: ResourceEndpoint, requester: RequestContext, body: Body
+    ) -> Body:
         """*body* as its maker sees it; who may not see it at all gets its id."""
         seen = self._policy.visible(requester, served.shown_as, (body,))
         identity = served.resource.identity

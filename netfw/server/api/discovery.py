@@ -8,9 +8,9 @@ from typing import Any
 from netfw.drivers.api_extension import ExtensionInfo
 from netfw.errors import NotFound
 from netfw.model.text_validation import quote
-from netfw.server.api.call import Answer
-from netfw.server.api.catalog import Catalog
-from netfw.server.api.refusal import wrong_method
+from netfw.server.api.error_responses import wrong_method
+from netfw.server.api.request import ApiResponse
+from netfw.server.api.resource_registry import ResourceRegistry
 
 VERSION = "v2.0"
 _READ = frozenset({"GET"})
@@ -23,14 +23,14 @@ def base_url(environ: Mapping[str, Any]) -> str:
     return f"{scheme}://{host}{environ.get('SCRIPT_NAME', '')}"
 
 
-def versions(environ: Mapping[str, Any]) -> Answer:
+def versions(environ: Mapping[str, Any]) -> ApiResponse:
     """The versions of the API."""
     link = {"rel": "self", "href": f"{base_url(environ)}/{VERSION}/"}
     version = {"id": VERSION, "status": "CURRENT", "links": [link]}
-    return Answer(status=200, body={"versions": [version]})
+    return ApiResponse(status=200, body={"versions": [version]})
 
 
-def resources(environ: Mapping[str, Any], catalog: Catalog) -> Answer:
+def resources(environ: Mapping[str, Any], catalog: ResourceRegistry) -> ApiResponse:
     """The resources that stand directly below the version."""
     found = [
         {
@@ -41,7 +41,7 @@ def resources(environ: Mapping[str, Any], catalog: Catalog) -> Answer:
         for each in catalog.resources
         if each.parent is None
     ]
-    return Answer(status=200, body={"resources": found})
+    return ApiResponse(status=200, body={"resources": found})
 
 
 def _extension(info: ExtensionInfo) -> dict[str, Any]:
@@ -54,13 +54,13 @@ def _extension(info: ExtensionInfo) -> dict[str, Any]:
     }
 
 
-def fixed(parts: tuple[str, ...], method: str, catalog: Catalog) -> Answer | None:
+def fixed(parts: tuple[str, ...], method: str, catalog: ResourceRegistry) -> ApiResponse | None:
     """What is the same for everybody; ``None``: the path is about a resource."""
     first = parts[0].removesuffix(".json")
     if first == "service-providers" and len(parts) == 1:
-        answer = Answer(status=200, body={"service_providers": []})
+        answer = ApiResponse(status=200, body={"service_providers": []})
     elif first == "extensions" and len(parts) == 1:
-        answer = Answer(
+        answer = ApiResponse(
             status=200, body={"extensions": [_extension(each) for each in catalog.extensions]}
         )
     elif first == "extensions" and len(parts) == 2:
@@ -72,8 +72,8 @@ def fixed(parts: tuple[str, ...], method: str, catalog: Catalog) -> Answer | Non
     return answer
 
 
-def _one(alias: str, catalog: Catalog) -> Answer:
+def _one(alias: str, catalog: ResourceRegistry) -> ApiResponse:
     for info in catalog.extensions:
         if info.alias == alias:
-            return Answer(status=200, body={"extension": _extension(info)})
+            return ApiResponse(status=200, body={"extension": _extension(info)})
     raise NotFound(f"there is no extension {quote(alias)}")

@@ -11,8 +11,8 @@ from attrs import frozen
 
 from netfw.http.http_error import HttpError
 from netfw.model.text_validation import quote
-from netfw.server.api.declaration import ApiAction, ApiResource, Verb
-from netfw.server.api.refusal import no_such_path, wrong_method
+from netfw.server.api.error_responses import no_such_path, wrong_method
+from netfw.server.api.schema.resource_schema import ApiAction, ApiResource, Verb
 
 LONGEST_PATH = 2048
 

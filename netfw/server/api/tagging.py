@@ -9,13 +9,13 @@ from netfw.drivers.query import Body
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import TagNotFound
 from netfw.model.text_validation import quote
-from netfw.server.api.call import Answer, Call
+from netfw.server.api.auth_protocols import Policy
 from netfw.server.api.controller import Controller
-from netfw.server.api.declaration import ApiAttribute, Verb
 from netfw.server.api.events import Events
-from netfw.server.api.protocols import Policy
+from netfw.server.api.request import ApiRequest, ApiResponse
 from netfw.server.api.resources.common import TAGS
-from netfw.server.api.validation import Validator
+from netfw.server.api.schema.resource_schema import ApiAttribute, Verb
+from netfw.server.api.schema.validation import Validator
 
 _READER = Validator(
     (ApiAttribute(name="tags", codec=TAGS.codec, required=True),),
@@ -38,7 +38,7 @@ class Tagging:
         self._controller, self._plugins = controller, plugins
         self._policy, self._events = policy, events
 
-    def answer(self, call: Call) -> Answer:
+    def answer(self, call: ApiRequest) -> ApiResponse:
         """Serve one request, whose method its route allows."""
         tag = call.route.tag
         if call.method == "GET":
@@ -48,29 +48,29 @@ class Tagging:
         body = _READER.validate({"tags": [tag]}, "tags")
         if call.method == "PUT":
             self._act(call, "add_tags", body)
-            return Answer(status=201)
+            return ApiResponse(status=201)
         self._act(call, "remove_tags", body)
-        return Answer(status=204)
+        return ApiResponse(status=204)
 
-    def _shown(self, call: Call) -> Answer:
+    def _shown(self, call: ApiRequest) -> ApiResponse:
         self._policy.authorize(call.requester, call.route.resource, Verb.SHOW, None, {})
         tags = cast(list[str], self._controller.target(call).get("tags") or [])
         if call.route.tag is None:
-            return Answer(status=200, body={"tags": tags})
+            return ApiResponse(status=200, body={"tags": tags})
         if call.route.tag not in tags:
             raise TagNotFound(f"there is no tag {quote(call.route.tag)} on it")
-        return Answer(status=204)
+        return ApiResponse(status=204)
 
-    def _whole(self, call: Call) -> Answer:
+    def _whole(self, call: ApiRequest) -> ApiResponse:
         if call.method == "DELETE":
             self._act(call, "replace_tags", {"tags": []})
-            return Answer(status=204)
+            return ApiResponse(status=204)
         body = _READER.validate(call.body(), "tags")
         action = "replace_tags" if call.method == "PUT" else "add_tags"
         status = 200 if call.method == "PUT" else 201
-        return Answer(status=status, body=self._act(call, action, body))
+        return ApiResponse(status=status, body=self._act(call, action, body))
 
-    def _act(self, call: Call, action: str, body: Body) -> Mapping[str, Any]:
+    def _act(self, call: ApiRequest, action: str, body: Body) -> Mapping[str, Any]:
         requester, resource, id = call.requester, call.route.resource, call.route.own_id
         plugin = self._plugins[resource.name]
         target: Body | None = None

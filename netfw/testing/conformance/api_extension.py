@@ -23,10 +23,10 @@ from attrs import field, frozen
 from netfw.drivers.api_extension import ApiExtension, ResourceDeclaration, Verb
 from netfw.drivers.attribute import Attribute, plain
 from netfw.errors import ConfigError, InvalidInput
-from netfw.server.api.catalog import Catalog, assemble
 from netfw.server.api.policy.rules import compiled, declared_rules
+from netfw.server.api.resource_registry import ResourceRegistry, build
 from netfw.server.api.resources import RESOURCES
-from netfw.server.api.validation import for_create
+from netfw.server.api.schema.validation import for_create
 from netfw.testing.conformance.hooked import Hooked
 from netfw.testing.conformance.promises import proves
 
@@ -67,10 +67,10 @@ class ApiExtensionConformance(Hooked):
         """Extensions that it requires, where the API has not by itself what it requires."""
         return ()
 
-    def catalog(self, *more: ApiExtension) -> Catalog:
+    def catalog(self, *more: ApiExtension) -> ResourceRegistry:
         """What a server that has everything of netfw serves with it."""
         kept = {each.name for each in RESOURCES} | {"quota"}
-        return assemble(kept, api=[*self.others(), self.make_extension(), *more])
+        return build(kept, api=[*self.others(), self.make_extension(), *more])
 
     @proves(ApiExtension, 1)
     def test_all_answers_are_constant(self) -> None:

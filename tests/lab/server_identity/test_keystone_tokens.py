@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from netfw.conf import identity as options
 from netfw.errors import BackendUnavailable, ConfigError, Unauthorized
-from netfw.server.api.identity.configured import configured
+from netfw.server.api.identity.factory import configured
 from netfw.server.api.identity.keystone import BoundedCache
 from tests import ROOT
 

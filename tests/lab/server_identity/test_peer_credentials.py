@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from netfw.errors import Unauthorized
-from netfw.server.api.identity.configured import Methods
+from netfw.server.api.identity.factory import Methods
 from netfw.server.api.identity.noauth import NoAuth
 from netfw.server.api.identity.proxy import TrustedProxy
 

@@ -18,7 +18,7 @@ from netfw.model.resource import ref
 from netfw.server.db import Database
 from netfw.server.db.journal.journal import Head, Journal, Retention
 from netfw.server.db.journal.topics import readers
-from netfw.server.source import CommitWatch, DatabaseSource
+from netfw.server.state_source import CommitWatch, DatabaseSource
 from netfw.state.dependencies import AgentRoot, reachable
 from tests.lab.database_place import Places
 from tests.lab.db_samples import group, network, port, uid

@@ -13,7 +13,7 @@ from attrs import evolve
 from hypothesis import settings
 
 from netfw.server.db import Database
-from netfw.server.source import CommitWatch, DatabaseSource
+from netfw.server.state_source import CommitWatch, DatabaseSource
 from netfw.state.dependencies import reachable
 from netfw.state.rpc import CommitFeed, EncodedSource, RemoteSource, StateRpcServer
 from netfw.testing.conformance import state_scene as scene

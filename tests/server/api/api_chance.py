@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from netfw.server.api.catalog import Catalog
-from netfw.server.api.declaration import ApiAttribute, ApiResource, Verb
+from netfw.server.api.resource_registry import ResourceRegistry
+from netfw.server.api.schema.resource_schema import ApiAttribute, ApiResource, Verb
 from tests.server.api.api_world import Client, Reply
 
 HOSTILE: tuple[Any, ...] = (
@@ -60,7 +60,7 @@ OFTEN = ("network", "subnet", "port", "port", "router", "floatingip", "security_
 class Chance:
     """Asks an API what comes to its mind, and remembers what exists."""
 
-    def __init__(self, client: Client, catalog: Catalog, seed: int) -> None:
+    def __init__(self, client: Client, catalog: ResourceRegistry, seed: int) -> None:
         self.random = Random(seed)
         self.client, self.resources = client, catalog.resources
         self.ids: dict[str, list[str]] = defaultdict(list)

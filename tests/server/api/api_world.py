@@ -15,11 +15,11 @@ from netfw.drivers.query import RequestContext
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import Unauthorized
 from netfw.server.api.app import Application, make_app
-from netfw.server.api.catalog import assemble
 from netfw.server.api.events import Subscriber
-from netfw.server.api.parsing import Bounds
 from netfw.server.api.policy.enforcement import RulesPolicy
 from netfw.server.api.policy.target import lookup_in
+from netfw.server.api.request_body import RequestLimits
+from netfw.server.api.resource_registry import build
 
 ROLES = {"reader": {"reader"}, "member": {"reader", "member"}, "admin": {"admin"}}
 
@@ -122,13 +122,13 @@ def api(
     plugins: Sequence[ResourcePlugin],
     *,
     extensions: Sequence[ApiExtension] = (),
-    bounds: Bounds | None = None,
+    bounds: RequestLimits | None = None,
     subscribers: Sequence[Subscriber] = (),
     extending: Mapping[str, Any] | None = None,
 ) -> Client:
     """The API of a server with these plugins."""
     kept = {name: plugin for plugin in plugins for name in plugin.resource_names}
-    catalog = assemble(kept, extending=extending, api=extensions)
+    catalog = build(kept, extending=extending, api=extensions)
     policy = RulesPolicy(catalog.resources, lookup_in(kept))
     return Client(
         make_app(

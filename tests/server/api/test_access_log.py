@@ -14,7 +14,7 @@ def test_a_write_is_a_line_with_its_request_and_a_read_is_one_for_who_looks_clos
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.handler.addFilter(request_id.log_filter)
-    caplog.set_level(logging.INFO, "netfw.server.api.access")
+    caplog.set_level(logging.INFO, "netfw.server.api.access_log")
     client.post("networks", {"network": {"name": "blue"}})
     client.post("networks", {"network": {"nmae": "blue"}})
     client.get("networks")
@@ -28,6 +28,6 @@ def test_a_write_is_a_line_with_its_request_and_a_read_is_one_for_who_looks_clos
     assert "for nobody known" in stranger.getMessage()
     assert "\n" not in stranger.getMessage()
     caplog.clear()
-    caplog.set_level(logging.DEBUG, "netfw.server.api.access")
+    caplog.set_level(logging.DEBUG, "netfw.server.api.access_log")
     client.get("networks")
     assert [each.levelname for each in caplog.records] == ["DEBUG"]

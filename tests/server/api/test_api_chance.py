@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from netfw.server.api.catalog import assemble
+from netfw.server.api.resource_registry import build
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.l3.routers import RouterPlugin
 from tests.server.api.api_chance import Chance
@@ -28,7 +28,7 @@ def test_no_request_is_answered_by_a_fault_of_the_server_and_nothing_grows(
     kept = [name for plugin in plugins for name in plugin.resource_names]
     seed = int(os.environ.get("NETFW_SEED") or time.time())
     record_property("seed", seed)
-    chance = Chance(client, assemble(kept), seed)
+    chance = Chance(client, build(kept), seed)
     chance.prepare()
     end, settled, count = time.monotonic() + SECONDS, 0, 0
     while time.monotonic() < end:

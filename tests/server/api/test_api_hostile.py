@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from netfw.server.api.parsing import Bounds
+from netfw.server.api.request_body import RequestLimits
 from netfw.server.api.resources import RESOURCES
 from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.api_world import Client, Reply, api
@@ -83,7 +83,7 @@ class Endless(io.RawIOBase):
 
 @pytest.mark.spec("API-13")
 def test_bodies_without_end_are_not_read(plugins: list[HandlerPlugin]) -> None:
-    client = api(plugins, bounds=Bounds(body=10_000))
+    client = api(plugins, bounds=RequestLimits(body=10_000))
     endless = Endless()
     reply = client.raw(
         "POST",

@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from netfw.server.api.catalog import assemble
-from netfw.server.api.parsing import Bounds
-from netfw.server.api.questions import TAG_FILTERS
+from netfw.server.api.query_params import TAG_FILTERS
+from netfw.server.api.request_body import RequestLimits
+from netfw.server.api.resource_registry import build
 from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.api_world import Client, api
 
@@ -134,7 +134,7 @@ def test_pages_lead_to_each_other_in_both_directions(client: Client) -> None:
 
 
 def test_an_operator_s_largest_page_is_never_exceeded(plugins: list[HandlerPlugin]) -> None:
-    client = api(plugins, bounds=Bounds(page=2))
+    client = api(plugins, bounds=RequestLimits(page=2))
     client.post("networks", {"networks": [{"name": f"n{count}"} for count in range(3)]})
     page = client.get("networks", sort_key="name")
     assert names_of(page) == ["n0", "n1"]
@@ -149,7 +149,7 @@ def test_every_filter_and_order_that_is_declared_works(
     admin = client.as_("root/admin")
     kept = [name for plugin in plugins for name in plugin.resource_names]
     tried = 0
-    for resource in assemble(kept).resources:
+    for resource in build(kept).resources:
         if resource.parent is not None or not resource.listed:
             continue
         tags = TAG_FILTERS if resource.tags else ()

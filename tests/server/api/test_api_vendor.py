@@ -20,7 +20,7 @@ from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import ConfigError, NotFound, NotSupported
-from netfw.server.api.catalog import assemble
+from netfw.server.api.resource_registry import build
 from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.api_world import Client, api
 
@@ -233,7 +233,7 @@ def test_a_sub_resource_is_named_by_its_parent_and_itself(taps: tuple[Client, Ta
 def test_two_who_declare_the_same_keep_the_server_from_starting() -> None:
     def refused(*extensions: ApiExtension, extending: Any = None) -> str:
         with pytest.raises(ConfigError) as caught:
-            assemble(["network", "tap"], api=extensions, extending=extending)
+            build(["network", "tap"], api=extensions, extending=extending)
         return str(caught.value)
 
     other = TapExtension(
@@ -275,7 +275,7 @@ def test_attributes_of_extension_drivers_and_vendors_quotas_are_part_of_the_api(
         kind: (Attribute(name="port_security_enabled", type=AttributeType.BOOLEAN, default=True),)
         for kind in ("network", "port")
     }
-    catalog = assemble(
+    catalog = build(
         ["network", "port", "quota", "tap", "mirror"],
         api=[TapExtension()],
         extending={"port_security": secure},

@@ -17,7 +17,7 @@ import pytest
 
 from netfw.http.listen_sockets import listen_unix
 from netfw.http.server import HttpServer, HttpSettings
-from netfw.server.api.refusal import worded
+from netfw.server.api.error_responses import worded
 
 BODY = 64 * 1024
 MUCH = 32 * 1024 * 1024

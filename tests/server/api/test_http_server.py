@@ -20,7 +20,7 @@ import pytest
 from netfw.errors import ConfigError
 from netfw.http.listen_sockets import listen_unix
 from netfw.http.server import HttpServer, HttpSettings
-from netfw.server.api.refusal import worded
+from netfw.server.api.error_responses import worded
 
 Handler = Callable[[dict[str, Any]], bytes]
 

@@ -8,9 +8,9 @@ import pytest
 
 from netfw.drivers.query import RequestContext
 from netfw.errors import Forbidden
-from netfw.server.api import catalog
-from netfw.server.api.declaration import Verb
+from netfw.server.api import resource_registry
 from netfw.server.api.policy.enforcement import RulesPolicy
+from netfw.server.api.schema.resource_schema import Verb
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw_drivers.extensions.dns import DnsDriver
 from netfw_drivers.extensions.port_security import PortSecurityDriver
@@ -27,7 +27,9 @@ NETWORKS: dict[str, dict[str, Any]] = {
 @pytest.mark.spec("API-09", "ML2-06")
 def test_port_security_is_switched_off_only_by_who_owns_the_network() -> None:
     drivers = (PortSecurityDriver(), DnsDriver(), QosDriver())
-    declared = catalog.assemble({"network", "port"}, extending=ExtensionDrivers(drivers).declared())
+    declared = resource_registry.build(
+        {"network", "port"}, extending=ExtensionDrivers(drivers).declared()
+    )
     policy = RulesPolicy(
         declared.resources, lambda _, ids: {id: NETWORKS[id] for id in ids if id in NETWORKS}
     )

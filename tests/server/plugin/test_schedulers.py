@@ -14,8 +14,8 @@ from netfw.model.ids import NetworkId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.db import Database
 from netfw.server.scheduling.failure_detector import FailureDetector
-from netfw.server.source.commits import CommitWatch
-from netfw.server.source.database import DatabaseSource
+from netfw.server.state_source.commit_watcher import CommitWatch
+from netfw.server.state_source.database_source import DatabaseSource
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
 from tests.server.plugin.agent_samples import grow_old
 from tests.server.plugin.core_calls import ADMIN, ALICE

@@ -12,8 +12,8 @@ from netfw.cli.main import main
 from netfw.conf import identity as options
 from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError, InvalidInput, Unauthorized
-from netfw.server.api.identity.claim import Claim, Unknown
-from netfw.server.api.identity.configured import Methods, configured, refuse_unserved
+from netfw.server.api.identity.factory import Methods, configured, refuse_unserved
+from netfw.server.api.identity.headers import ClaimedIdentity, Unauthenticated
 from netfw.server.api.identity.noauth import ADMIN_ROLES, MEMBER_ROLES, NoAuth
 from netfw.server.api.identity.proxy import TrustedProxy, networks
 from netfw.server.api.identity.tokens import (
@@ -41,14 +41,14 @@ def http(headers):
 
 
 def wants(answer):
-    assert isinstance(answer, Unknown)
+    assert isinstance(answer, Unauthenticated)
     return answer.wants
 
 
 @pytest.mark.spec("API-10")
 def test_noauth_makes_root_and_named_users_and_groups_administrators():
     noauth = NoAuth(admin_uids=frozenset({0, 7}), admin_gids=frozenset({77}))
-    own = Claim(project_id="default", user="uid-0", roles=ADMIN_ROLES)
+    own = ClaimedIdentity(project_id="default", user="uid-0", roles=ADMIN_ROLES)
     assert noauth(unix(ROOT)) == own
     assert noauth(unix((9, 7, 9))).roles == ADMIN_ROLES
     assert noauth(unix((9, 54321, 77))).roles == ADMIN_ROLES
@@ -58,7 +58,7 @@ def test_noauth_makes_root_and_named_users_and_groups_administrators():
 def test_an_administrator_of_noauth_acts_for_whom_he_says():
     noauth = NoAuth(admin_uids=frozenset({0}))
     said = unix(ROOT, X_Project_Id="red", X_User_Id="alice", X_Roles="Member, reader,")
-    assert noauth(said) == Claim(
+    assert noauth(said) == ClaimedIdentity(
         project_id="red", user="alice", roles=frozenset({"member", "reader"})
     )
     assert noauth(unix(ROOT, X_Roles="")).roles == frozenset()
@@ -68,7 +68,7 @@ def test_an_administrator_of_noauth_acts_for_whom_he_says():
 def test_other_users_are_members_of_a_project_of_their_own_where_that_is_wanted():
     noauth = NoAuth(admin_uids=frozenset({0}), others_are_members=True)
     own = "uid-54321"
-    assert noauth(unix(STRANGER)) == Claim(project_id=own, user=own, roles=MEMBER_ROLES)
+    assert noauth(unix(STRANGER)) == ClaimedIdentity(project_id=own, user=own, roles=MEMBER_ROLES)
     assert noauth(unix(STRANGER, X_Roles="reader")).roles == frozenset({"reader"})
     assert "no other project" in wants(noauth(unix(STRANGER, X_Project_Id="red")))
     assert "no other project" in wants(noauth(unix(STRANGER, X_User_Id="root")))
@@ -101,7 +101,7 @@ def test_other_users_are_members_of_a_project_of_their_own_where_that_is_wanted(
 )
 def test_noauth_serves_tcp_only_where_it_was_asked_to_and_never_a_web_page(asked, environ, served):
     answer = NoAuth(admin_uids=frozenset({0}), **asked)(environ)
-    assert isinstance(answer, Claim) is served
+    assert isinstance(answer, ClaimedIdentity) is served
 
 
 @pytest.mark.spec("API-13")
@@ -135,7 +135,7 @@ def test_headers_of_a_trusted_proxy_are_believed_and_of_nobody_else():
         networks=networks(["192.0.2.7", "2001:db8::/32"]), uids=frozenset({STRANGER[1]})
     )
     said = {"X_Project_Id": "red", "X_User_Id": "alice", "X_Roles": "member"}
-    alice = Claim(project_id="red", user="alice", roles=frozenset({"member"}))
+    alice = ClaimedIdentity(project_id="red", user="alice", roles=frozenset({"member"}))
     assert [proxy(tcp(each, **said)) for each in ("192.0.2.7", "2001:db8::1")] == [alice, alice]
     assert proxy(unix(STRANGER, **said)) == alice
     for environ in (tcp("192.0.2.8", **said), tcp("127.0.0.1", **said), unix(ROOT, **said)):
@@ -155,8 +155,8 @@ def token_file(tmp_path):
 @pytest.mark.spec("API-10")
 def test_a_token_of_the_file_says_who_asks_and_until_when(token_file):
     alice, bob = new_token(), new_token()
-    claim = Claim(project_id="red", user="alice", roles=frozenset({"member"}))
-    operator = Claim(project_id="", user="bob", roles=frozenset({"admin", "member"}))
+    claim = ClaimedIdentity(project_id="red", user="alice", roles=frozenset({"member"}))
+    operator = ClaimedIdentity(project_id="", user="bob", roles=frozenset({"admin", "member"}))
     until = datetime(2027, 1, 31, tzinfo=UTC)
     lines = [
         "# who has what",
@@ -188,7 +188,7 @@ def test_tokens_are_read_again_and_a_faulty_file_changes_nothing(token_file):
     with pytest.raises(ConfigError):
         tokens.reload()
     assert tokens(tcp("192.0.2.1", X_Auth_Token=bob)).user == "bob"
-    assert isinstance(tokens(tcp("192.0.2.1", X_Auth_Token=alice)), Unknown)
+    assert isinstance(tokens(tcp("192.0.2.1", X_Auth_Token=alice)), Unauthenticated)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_file_of_tokens_that_everybody_may_read_is_refused(token_file):
 
 
 def test_a_name_that_no_line_can_hold_is_refused():
-    claim = Claim(project_id="red", user="alice b", roles=frozenset({"member"}))
+    claim = ClaimedIdentity(project_id="red", user="alice b", roles=frozenset({"member"}))
     with pytest.raises(ConfigError, match="spaces"):
         render_token(KnownToken(hash=hash_token("a"), claim=claim))
 
@@ -252,7 +252,7 @@ def test_methods_are_tried_in_order_and_a_refusal_says_what_each_wants(token_fil
 
 
 def test_who_is_no_administrator_needs_a_project():
-    identity = Methods([lambda _: Claim(user="a", roles=frozenset({"member"}))], is_admin)
+    identity = Methods([lambda _: ClaimedIdentity(user="a", roles=frozenset({"member"}))], is_admin)
     with pytest.raises(Unauthorized, match="no project"):
         identity({})
 
@@ -299,6 +299,6 @@ def test_the_command_makes_a_token_that_the_file_knows(token_file, capsys):
     said = capsys.readouterr()
     assert said.err == ""
     claim = Tokens(str(token_file))(tcp("192.0.2.1", X_Auth_Token=said.out.strip()))
-    assert claim == Claim(project_id="red", user="alice", roles=frozenset({"member"}))
+    assert claim == ClaimedIdentity(project_id="red", user="alice", roles=frozenset({"member"}))
     assert main(["token", "alice smith"]) == 2
     assert "spaces" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from oslo_policy import policy as oslo
 
 from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError
-from netfw.server.api.policy.decision import Decisions, parse
+from netfw.server.api.policy.evaluation import Decisions, parse
 from netfw.server.api.policy.rules import STANDARD, compiled, declared_rules, read_file
 from netfw.server.api.resources import RESOURCES
 

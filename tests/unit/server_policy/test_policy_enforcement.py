@@ -9,10 +9,10 @@ from attrs import evolve
 
 from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError, Forbidden, NotFound
-from netfw.server.api.declaration import ApiResource, Verb
 from netfw.server.api.policy.enforcement import RulesPolicy
 from netfw.server.api.policy.rules import sample
 from netfw.server.api.resources import RESOURCES
+from netfw.server.api.schema.resource_schema import ApiResource, Verb
 
 NAMED = {each.name: each for each in RESOURCES}
 NETWORK, PORT, ROUTER, AGENT = (NAMED[name] for name in ("network", "port", "router", "agent"))

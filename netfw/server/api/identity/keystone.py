@@ -19,7 +19,13 @@ from keystonemiddleware.auth_token import AuthProtocol, ConfigurationError
 from oslo_config import cfg
 
 from netfw.errors import BackendUnavailable, ConfigError
-from netfw.server.api.identity.claim import Claim, Environ, Unknown, named_identity, token
+from netfw.server.api.identity.headers import (
+    ClaimedIdentity,
+    Environ,
+    Unauthenticated,
+    named_identity,
+    token,
+)
 
 _CACHE = "netfw.keystone_tokens"
 
@@ -79,17 +85,17 @@ class Keystone:
                 "are validated"
             )
 
-    def __call__(self, environ: Environ) -> Claim | Unknown:
+    def __call__(self, environ: Environ) -> ClaimedIdentity | Unauthenticated:
         if token(environ) is None:
-            return Unknown("a token of Keystone's in X-Auth-Token")
+            return Unauthenticated("a token of Keystone's in X-Auth-Token")
         inner = {**environ, _CACHE: self._cache}
         status, seen = self._validate(inner)
         if status == HTTPStatus.UNAUTHORIZED:
-            return Unknown("a token in X-Auth-Token that Keystone confirms")
+            return Unauthenticated("a token in X-Auth-Token that Keystone confirms")
         if status != HTTPStatus.OK or seen is None:
             raise BackendUnavailable("Keystone, which could tell who you are, does not answer")
         named = named_identity(seen)
-        return Claim(
+        return ClaimedIdentity(
             project_id=named.project_id or "",
             user=named.user or "",
             roles=named.roles or frozenset(),

@@ -10,15 +10,15 @@ import ipaddress
 
 from attrs import frozen
 
-from netfw.server.api.identity.claim import (
-    Claim,
+from netfw.server.api.identity.headers import (
+    ClaimedIdentity,
     Environ,
     NamedIdentity,
-    Unknown,
+    Unauthenticated,
     header,
     named_identity,
 )
-from netfw.server.api.identity.peer import Address, Process, peer
+from netfw.server.api.identity.unix_peer import Address, PeerCredentials, peer
 
 ADMIN_ROLES = frozenset({"admin", "member", "reader"})
 MEMBER_ROLES = frozenset({"member", "reader"})
@@ -38,32 +38,36 @@ class NoAuth:
     hosts: frozenset[str] = frozenset({"localhost"})
     """Names, beside addresses, that clients may know the server by."""
 
-    def __call__(self, environ: Environ) -> Claim | Unknown:
+    def __call__(self, environ: Environ) -> ClaimedIdentity | Unauthenticated:
         who = peer(environ)
-        if isinstance(who, Process):
+        if isinstance(who, PeerCredentials):
             return self._process(who, named_identity(environ))
         if who is None or not self._served(who):
-            return Unknown("a connection to the unix socket")
+            return Unauthenticated("a connection to the unix socket")
         if fault := self._of_a_browser_or_proxy(environ, who):
-            return Unknown(fault)
+            return Unauthenticated(fault)
         return self._administrator(named_identity(environ), f"tcp-{who}")
 
-    def _process(self, process: Process, named: NamedIdentity) -> Claim | Unknown:
+    def _process(
+        self, process: PeerCredentials, named: NamedIdentity
+    ) -> ClaimedIdentity | Unauthenticated:
         if process.uid in self.admin_uids or (
             self.admin_gids and not self.admin_gids.isdisjoint(process.groups())
         ):
             return self._administrator(named, f"uid-{process.uid}")
         if not self.others_are_members:
-            return Unknown("a user that [identity] admin_users or admin_groups names")
+            return Unauthenticated("a user that [identity] admin_users or admin_groups names")
         own = f"uid-{process.uid}"
         if named.project_id not in (None, own) or named.user not in (None, own):
-            return Unknown(f"no other project and user than {own} in X-Project-Id and X-User-Id")
+            return Unauthenticated(
+                f"no other project and user than {own} in X-Project-Id and X-User-Id"
+            )
         if not (named.roles or MEMBER_ROLES) <= MEMBER_ROLES:
-            return Unknown("no other roles than member and reader in X-Roles")
-        return Claim(project_id=own, user=own, roles=_or(named.roles, MEMBER_ROLES))
+            return Unauthenticated("no other roles than member and reader in X-Roles")
+        return ClaimedIdentity(project_id=own, user=own, roles=_or(named.roles, MEMBER_ROLES))
 
-    def _administrator(self, named: NamedIdentity, user: str) -> Claim:
-        return Claim(
+    def _administrator(self, named: NamedIdentity, user: str) -> ClaimedIdentity:
+        return ClaimedIdentity(
             project_id=named.project_id or self.default_project,
             user=named.user or user,
             roles=_or(named.roles, ADMIN_ROLES),

@@ -8,8 +8,14 @@ from collections.abc import Iterable
 from attrs import frozen
 
 from netfw.errors import ConfigError
-from netfw.server.api.identity.claim import Claim, Environ, Unknown, header, named_identity
-from netfw.server.api.identity.peer import Process, peer
+from netfw.server.api.identity.headers import (
+    ClaimedIdentity,
+    Environ,
+    Unauthenticated,
+    header,
+    named_identity,
+)
+from netfw.server.api.identity.unix_peer import PeerCredentials, peer
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -25,19 +31,23 @@ class TrustedProxy:
     networks: tuple[Network, ...] = ()
     uids: frozenset[int] = frozenset()
 
-    def __call__(self, environ: Environ) -> Claim | Unknown:
+    def __call__(self, environ: Environ) -> ClaimedIdentity | Unauthenticated:
         if not self._trusts(environ):
-            return Unknown("a proxy that [identity] trusted_proxies or trusted_proxy_users names")
+            return Unauthenticated(
+                "a proxy that [identity] trusted_proxies or trusted_proxy_users names"
+            )
         if (header(environ, "X-Identity-Status") or "Confirmed") != "Confirmed":
-            return Unknown("a token that the proxy confirms")
+            return Unauthenticated("a token that the proxy confirms")
         named = named_identity(environ)
         if named.roles is None or named.user is None:
-            return Unknown("X-User-Id, X-Roles and X-Project-Id from the proxy")
-        return Claim(project_id=named.project_id or "", user=named.user, roles=named.roles)
+            return Unauthenticated("X-User-Id, X-Roles and X-Project-Id from the proxy")
+        return ClaimedIdentity(
+            project_id=named.project_id or "", user=named.user, roles=named.roles
+        )
 
     def _trusts(self, environ: Environ) -> bool:
         who = peer(environ)
-        if isinstance(who, Process):
+        if isinstance(who, PeerCredentials):
             return who.uid in self.uids
         return who is not None and any(who in network for network in self.networks)
 

@@ -20,8 +20,14 @@ from functools import partial
 from attrs import frozen
 
 from netfw.errors import ConfigError
-from netfw.server.api.identity.claim import LONGEST_NAME, Claim, Environ, Unknown, token
-from netfw.server.api.watched_file import WatchedFile
+from netfw.server.api.identity.headers import (
+    LONGEST_NAME,
+    ClaimedIdentity,
+    Environ,
+    Unauthenticated,
+    token,
+)
+from netfw.server.api.reloading_file import ReloadingFile
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -31,7 +37,7 @@ class KnownToken:
     """A line of the file."""
 
     hash: str
-    claim: Claim
+    claim: ClaimedIdentity
     until: datetime | None = None
 
 
@@ -41,17 +47,17 @@ class Tokens:
     def __init__(self, path: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         """:raises ConfigError: the file can not be used."""
         self._now = now
-        self._file = WatchedFile(path, partial(parse_tokens, path), private=True)
+        self._file = ReloadingFile(path, partial(parse_tokens, path), private=True)
 
-    def __call__(self, environ: Environ) -> Claim | Unknown:
+    def __call__(self, environ: Environ) -> ClaimedIdentity | Unauthenticated:
         given = token(environ)
         if given is None:
-            return Unknown("a token in X-Auth-Token")
+            return Unauthenticated("a token in X-Auth-Token")
         found = self._find(given)
         if found is None:
-            return Unknown("a token in X-Auth-Token that is known here")
+            return Unauthenticated("a token in X-Auth-Token that is known here")
         if found.until is not None and found.until <= self._now():
-            return Unknown("a token in X-Auth-Token that has not expired")
+            return Unauthenticated("a token in X-Auth-Token that has not expired")
         return found.claim
 
     def look(self) -> None:
@@ -85,7 +91,7 @@ def hash_token(token: str) -> str:
     return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
 
 
-def issue(claim: Claim, until: datetime | None = None) -> tuple[str, str]:
+def issue(claim: ClaimedIdentity, until: datetime | None = None) -> tuple[str, str]:
     """A new token for somebody, and its line in the file.
 
     :raises ConfigError: somebody of that name can not be written there.
@@ -158,7 +164,7 @@ def _parse_line(words: list[str]) -> KnownToken:
     names = [user, project, *roles.split(",")]
     if not all(name and len(name) <= LONGEST_NAME and name.isprintable() for name in names):
         raise ValueError(f"user, project and roles must have 1 to {LONGEST_NAME} characters")
-    claim = Claim(
+    claim = ClaimedIdentity(
         project_id="" if project == "-" else project,
         user=user,
         roles=frozenset(role.lower() for role in roles.split(",")),

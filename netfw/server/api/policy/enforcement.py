@@ -16,12 +16,12 @@ from netfw.drivers.api_extension import PolicyRule
 from netfw.drivers.query import Body, RequestContext
 from netfw.errors import ConfigError, Forbidden, NotFound
 from netfw.model.wire import Json
-from netfw.server.api.declaration import ApiAction, ApiAttribute, ApiResource, Verb
-from netfw.server.api.policy.decision import Decision, Decisions, Question
+from netfw.server.api.auth_protocols import Deed
+from netfw.server.api.policy.evaluation import Decision, Decisions, Question
 from netfw.server.api.policy.rules import Rules, compiled, declared_rules, read_file
 from netfw.server.api.policy.target import Lookup, Row, Rows
-from netfw.server.api.protocols import Deed
-from netfw.server.api.watched_file import WatchedFile
+from netfw.server.api.reloading_file import ReloadingFile
+from netfw.server.api.schema.resource_schema import ApiAction, ApiAttribute, ApiResource, Verb
 
 _OWNERSHIP = frozenset({"id", "project_id", "tenant_id"})
 
@@ -42,7 +42,7 @@ class _View:
 
 
 class RulesPolicy:
-    """A :class:`~netfw.server.api.protocols.Policy` of rules in the language of oslo.policy."""
+    """A :class:`~netfw.server.api.auth_protocols.Policy` of rules in the language of oslo.policy."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class RulesPolicy:
         self._lookup = lookup
         self.declared: Mapping[str, PolicyRule] = declared_rules(self._resources.values(), more)
         declared = compiled(self.declared)
-        self._file: WatchedFile[Rules] | None = None
+        self._file: ReloadingFile[Rules] | None = None
         self._rules = declared
         if path is not None:
             missing = declared if optional else None
             read = partial(_read, path, self.declared)
-            self._file = WatchedFile(path, read, private=False, missing=missing)
+            self._file = ReloadingFile(path, read, private=False, missing=missing)
 
     def is_admin(self, requester: RequestContext) -> bool:
         """Whether his roles make him an administrator."""

@@ -10,8 +10,8 @@ from oslo_policy.policy import RuleCheck, RuleDefault
 from netfw.drivers.api_extension import PolicyRule
 from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError, nearest
-from netfw.server.api.declaration import ApiResource, Verb
-from netfw.server.api.policy.decision import Decisions, Tree, parse, walk
+from netfw.server.api.policy.evaluation import Decisions, Tree, parse, walk
+from netfw.server.api.schema.resource_schema import ApiResource, Verb
 
 MOST_REQUESTERS = 4096
 

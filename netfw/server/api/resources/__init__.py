@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from netfw.server.api.declaration import ApiResource
 from netfw.server.api.resources.agents import AGENT_RESOURCES
 from netfw.server.api.resources.networks import NETWORK_RESOURCES
 from netfw.server.api.resources.ports import PORT_RESOURCES
 from netfw.server.api.resources.quotas import quota_resource
 from netfw.server.api.resources.routers import ROUTER_RESOURCES
 from netfw.server.api.resources.security_groups import SECURITY_RESOURCES
+from netfw.server.api.schema.resource_schema import ApiResource
 
 __all__ = ["RESOURCES", "quota_resource"]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from netfw.model.wire.codec import Nullable, Scalar
 from netfw.model.wire.scalars import DOCUMENT, HOST, ID, TEXT, TIME, TOKEN
-from netfw.server.api.declaration import (
+from netfw.server.api.resources.common import IDENTITY, REVISION_NUMBER, read_only
+from netfw.server.api.schema.request_codecs import FLAG, NAME
+from netfw.server.api.schema.resource_schema import (
     ADMIN,
     ANYBODY,
     READ,
@@ -12,8 +14,6 @@ from netfw.server.api.declaration import (
     ApiResource,
     Verb,
 )
-from netfw.server.api.resources.common import IDENTITY, REVISION_NUMBER, read_only
-from netfw.server.api.values import FLAG, NAME
 
 _TYPES = {name.casefold(): name for name in ("DHCP agent", "L3 agent", "Open vSwitch agent")}
 _TYPE = Scalar(lambda raw: _TYPES.get(str(raw).casefold(), TEXT.parse(raw)), TEXT.render)

@@ -18,8 +18,8 @@ from netfw.model.wire.scalars import (
     TEXT,
     TIME,
 )
-from netfw.server.api.declaration import ADMIN, MEMBER, READER, ApiAttribute, Verb
-from netfw.server.api.values import FLAG, NAME, Null, Record
+from netfw.server.api.schema.request_codecs import FLAG, NAME, Null, Record
+from netfw.server.api.schema.resource_schema import ADMIN, MEMBER, READER, ApiAttribute, Verb
 
 OWN = {
     Verb.CREATE: MEMBER,

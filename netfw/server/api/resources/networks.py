@@ -20,15 +20,6 @@ from netfw.model.wire.scalars import (
     TOKEN,
     choice,
 )
-from netfw.server.api.declaration import (
-    MEMBER,
-    NETWORK_OWNER,
-    READ,
-    READER,
-    ApiAttribute,
-    ApiResource,
-    Verb,
-)
 from netfw.server.api.resources.common import (
     ADMIN_STATE,
     DHCP_OPTIONS,
@@ -46,7 +37,16 @@ from netfw.server.api.resources.common import (
     ZONES_SHOWN,
     read_only,
 )
-from netfw.server.api.values import FLAG, Null, Record
+from netfw.server.api.schema.request_codecs import FLAG, Null, Record
+from netfw.server.api.schema.resource_schema import (
+    MEMBER,
+    NETWORK_OWNER,
+    READ,
+    READER,
+    ApiAttribute,
+    ApiResource,
+    Verb,
+)
 
 SHARED = "True:%(shared)s"
 EXTERNAL = "True:%(router:external)s"

@@ -20,16 +20,6 @@ from netfw.model.wire.scalars import (
     VIF_TYPE,
     choice,
 )
-from netfw.server.api.declaration import (
-    MEMBER,
-    NETWORK_OWNER,
-    READ,
-    READER,
-    SERVICE,
-    ApiAttribute,
-    ApiResource,
-    Verb,
-)
 from netfw.server.api.resources.common import (
     ADMIN_STATE,
     DHCP_OPTIONS,
@@ -39,7 +29,17 @@ from netfw.server.api.resources.common import (
     STATUS_SHOWN,
     read_only,
 )
-from netfw.server.api.values import Null, Record
+from netfw.server.api.schema.request_codecs import Null, Record
+from netfw.server.api.schema.resource_schema import (
+    MEMBER,
+    NETWORK_OWNER,
+    READ,
+    READER,
+    SERVICE,
+    ApiAttribute,
+    ApiResource,
+    Verb,
+)
 
 _OWNERS = {Verb.CREATE: NETWORK_OWNER, Verb.UPDATE: NETWORK_OWNER}
 _ON_SHARED = f"{NETWORK_OWNER} or True:%(network:shared)s"

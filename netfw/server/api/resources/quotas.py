@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from netfw.model.wire.scalars import TEXT, integer
-from netfw.server.api.declaration import (
+from netfw.server.api.resources.common import read_only
+from netfw.server.api.schema.request_codecs import FLAG
+from netfw.server.api.schema.resource_schema import (
     ADMIN,
     READER,
     ApiAction,
@@ -13,8 +15,6 @@ from netfw.server.api.declaration import (
     ApiResource,
     Verb,
 )
-from netfw.server.api.resources.common import read_only
-from netfw.server.api.values import FLAG
 
 LIMIT = integer(-1, 2**31 - 1)
 """-1: any number."""

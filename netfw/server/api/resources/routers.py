@@ -6,14 +6,6 @@ from typing import Any
 
 from netfw.model.wire.codec import Json, Listed, Nullable, Scalar
 from netfw.model.wire.scalars import ADDRESS, DOCUMENT, ID
-from netfw.server.api.declaration import (
-    ADMIN,
-    MEMBER,
-    ApiAction,
-    ApiAttribute,
-    ApiResource,
-    Verb,
-)
 from netfw.server.api.resources.common import (
     ADMIN_STATE,
     FIXED_IPS,
@@ -28,7 +20,15 @@ from netfw.server.api.resources.common import (
     ZONES_SHOWN,
     read_only,
 )
-from netfw.server.api.values import FLAG, Null, Record
+from netfw.server.api.schema.request_codecs import FLAG, Null, Record
+from netfw.server.api.schema.resource_schema import (
+    ADMIN,
+    MEMBER,
+    ApiAction,
+    ApiAttribute,
+    ApiResource,
+    Verb,
+)
 
 _GATEWAY = Record(
     {

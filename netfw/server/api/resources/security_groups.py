@@ -8,9 +8,9 @@ from netfw.model.security_group import Ethertype
 from netfw.model.wire.codec import Listed, Nullable, Scalar
 from netfw.model.wire.common import DIRECTION
 from netfw.model.wire.scalars import CIDR, DOCUMENT, ID, PROTOCOL, choice, integer
-from netfw.server.api.declaration import READER, ApiAttribute, ApiResource, Verb
 from netfw.server.api.resources.common import NAMED, OWN, STANDARD, read_only
-from netfw.server.api.values import FLAG, NAME, Either
+from netfw.server.api.schema.request_codecs import FLAG, NAME, Either
+from netfw.server.api.schema.resource_schema import READER, ApiAttribute, ApiResource, Verb
 
 _GROUP_OWNER = "project_id:%(security_group:project_id)s"
 

@@ -16,7 +16,7 @@ REQUESTER: Final = "netfw.requester"
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def note_access(environ: Mapping[str, Any], status: int, seconds: float) -> None:
+def log_request(environ: Mapping[str, Any], status: int, seconds: float) -> None:
     """Log the request: what only reads for those who look closely, all else for everybody."""
     method = environ["REQUEST_METHOD"]
     level = logging.DEBUG if method in _READS else logging.INFO

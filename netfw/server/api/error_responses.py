@@ -27,13 +27,13 @@ from netfw.errors import (
 )
 from netfw.http.http_error import RETRY_AFTER, ErrorBody, HttpError
 from netfw.model.resource import Kind
-from netfw.server.api.declaration import ApiResource
+from netfw.server.api.schema.resource_schema import ApiResource
 
 LONGEST_MESSAGE = 4000
 
 
 @frozen(kw_only=True)
-class Fault:
+class ErrorResponse:
     """An error as it is answered."""
 
     status: int
@@ -54,8 +54,8 @@ def worded(refusal: HttpError) -> ErrorBody:
     return ErrorBody("application/json", json.dumps(_refused(refusal).body()).encode())
 
 
-def _refused(refusal: HttpError) -> Fault:
-    return Fault(
+def _refused(refusal: HttpError) -> ErrorResponse:
+    return ErrorResponse(
         status=refusal.status, word=refusal.word, message=str(refusal), headers=refusal.headers
     )
 
@@ -75,9 +75,9 @@ _STATUSES: tuple[tuple[type[NetfwError], int], ...] = (
 """The first class that fits."""
 
 
-def fault_of(
+def to_response(
     error: NetfwError, resource: ApiResource | None = None, method: str = ""
-) -> Fault | None:
+) -> ErrorResponse | None:
     """How *error*, met by a request on *resource*, is answered; ``None``: it is our own fault."""
     if isinstance(error, HttpError):
         return _refused(error)
@@ -85,14 +85,14 @@ def fault_of(
     if status is None:
         return None
     if status == 503:
-        return Fault(
+        return ErrorResponse(
             status=503,
             word="ServiceUnavailable",
             message="something that the server needs does not answer; try again",
             headers={"Retry-After": RETRY_AFTER},
         )
     headers = {"WWW-Authenticate": error.challenge} if isinstance(error, Unauthorized) else {}
-    return Fault(
+    return ErrorResponse(
         status=status, word=_word(error, resource, method), message=str(error), headers=headers
     )
 
@@ -124,9 +124,9 @@ _WORDS: Mapping[type[NetfwError], str] = {
 }
 
 
-def unexpected(request_id: str) -> Fault:
+def unexpected(request_id: str) -> ErrorResponse:
     """Our own fault; the log has the rest."""
-    return Fault(
+    return ErrorResponse(
         status=500,
         word="HTTPInternalServerError",
         message=f"the server made a mistake; its log has the details of request {request_id}",

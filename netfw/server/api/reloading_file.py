@@ -19,7 +19,7 @@ T = TypeVar("T")
 _Sign = tuple[int, int, int, int, int] | None
 
 
-class WatchedFile(Generic[T]):
+class ReloadingFile(Generic[T]):
     """What a file says, as of at most a second ago.
 
     A file that became unusable is reported once, and what it said before stays in force: a slip

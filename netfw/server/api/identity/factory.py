@@ -12,17 +12,17 @@ from oslo_config.cfg import ConfigOpts
 
 from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError, Unauthorized
-from netfw.server.api.identity.claim import Claim, Environ, Method
+from netfw.server.api.identity.headers import ClaimedIdentity, Environ, Method
 from netfw.server.api.identity.noauth import NoAuth
-from netfw.server.api.identity.peer import group_ids, user_ids
 from netfw.server.api.identity.proxy import TrustedProxy, networks
 from netfw.server.api.identity.tokens import Tokens
+from netfw.server.api.identity.unix_peer import group_ids, user_ids
 
 LOG = logging.getLogger(__name__)
 
 
 class Methods:
-    """An :class:`~netfw.server.api.protocols.Identity`: methods, tried in order."""
+    """An :class:`~netfw.server.api.auth_protocols.Identity`: methods, tried in order."""
 
     def __init__(
         self, methods: Sequence[Method], is_admin: Callable[[RequestContext], bool]
@@ -36,14 +36,14 @@ class Methods:
         wants = []
         for method in self._methods:
             answer = method(environ)
-            if isinstance(answer, Claim):
+            if isinstance(answer, ClaimedIdentity):
                 return self._requester(answer, environ)
             wants.append(answer.wants)
         raise Unauthorized(
             f"nobody knows who you are; it takes {', or '.join(wants)}", self._challenge
         )
 
-    def _requester(self, claim: Claim, environ: Environ) -> RequestContext:
+    def _requester(self, claim: ClaimedIdentity, environ: Environ) -> RequestContext:
         requester = RequestContext(
             project_id=claim.project_id,
             user=claim.user,

@@ -17,7 +17,7 @@ PLAIN_BRACKETS = 24
 
 
 @frozen(kw_only=True)
-class Bounds:
+class RequestLimits:
     """How large requests may be."""
 
     body: int = 4 * 1024 * 1024
@@ -115,7 +115,7 @@ def check_type(content_type: str) -> None:
         )
 
 
-def document(data: bytes, bounds: Bounds) -> dict[str, Any]:
+def document(data: bytes, bounds: RequestLimits) -> dict[str, Any]:
     """The object that *data* says.
 
     :raises Refusal: it is no JSON, or ambiguous, or nested without sense, or no object.
@@ -140,7 +140,7 @@ def document(data: bytes, bounds: Bounds) -> dict[str, Any]:
     return found
 
 
-def _bounded(data: bytes, bounds: Bounds) -> None:
+def _bounded(data: bytes, bounds: RequestLimits) -> None:
     """Refuse what would take much memory, before it does."""
     brackets = data.count(b"[") + data.count(b"{")
     if brackets < PLAIN_BRACKETS and len(data) < 65_536:

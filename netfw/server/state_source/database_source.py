@@ -18,8 +18,8 @@ from netfw.model.resource import Ref
 from netfw.server.db import Database
 from netfw.server.db.journal.topics import readers, source
 from netfw.server.db.resources.rows import value
-from netfw.server.source import reading
-from netfw.server.source.commits import CommitWatch
+from netfw.server.state_source import deltas
+from netfw.server.state_source.commit_watcher import CommitWatch
 from netfw.state.dependencies import AgentRoot
 from netfw.state.rpc.protocols import EncodedDelta, Tell, position
 
@@ -79,7 +79,7 @@ class DatabaseSource(StateSource):
         :raises BackendUnavailable: the database does not answer.
         """
         names = sorted(readers(interest))
-        return self._database.read(lambda view: reading.part(view, names, after, self._page))
+        return self._database.read(lambda view: deltas.part(view, names, after, self._page))
 
     def written_changes(self, interest: Subscription, since: Cursor) -> EncodedDelta:
         """What ``changes`` says: :class:`~netfw.state.rpc.EncodedSource`.
@@ -88,7 +88,7 @@ class DatabaseSource(StateSource):
         :raises BackendUnavailable: the database does not answer.
         """
         names = sorted(readers(interest))
-        return self._database.read(lambda view: reading.changes(view, names, since, self._page))
+        return self._database.read(lambda view: deltas.changes(view, names, since, self._page))
 
     def report(self, reports: Sequence[Report]) -> bool | None:
         return self._heard(reports)

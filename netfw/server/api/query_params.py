@@ -16,9 +16,9 @@ from netfw.errors import InvalidInput, nearest
 from netfw.http.http_error import malformed
 from netfw.model.text_validation import quote
 from netfw.model.wire.codec import Absent, Codec, Listed, Nullable
-from netfw.server.api.declaration import ApiAttribute, ApiResource
-from netfw.server.api.parsing import Bounds
-from netfw.server.api.values import FLAG, Null, Record, normalised
+from netfw.server.api.request_body import RequestLimits
+from netfw.server.api.schema.request_codecs import FLAG, Null, Record, normalised
+from netfw.server.api.schema.resource_schema import ApiAttribute, ApiResource
 
 TAG_FILTERS = ("tags", "tags-any", "not-tags", "not-tags-any")
 LONGEST_VALUE = 4096
@@ -30,7 +30,7 @@ Parameters = tuple[tuple[str, str], ...]
 
 
 @frozen(kw_only=True)
-class Question:
+class ListRequest:
     """What a list or a member is asked for."""
 
     query: Query = field(factory=Query)
@@ -40,7 +40,7 @@ class Question:
     """The client asked for pages, so it gets links."""
 
 
-def parameters(query_string: str, bounds: Bounds) -> Parameters:
+def parameters(query_string: str, bounds: RequestLimits) -> Parameters:
     """Names and values, in their order.
 
     :raises Refusal: there are too many, or they are no text.
@@ -66,23 +66,23 @@ def parameters(query_string: str, bounds: Bounds) -> Parameters:
     return tuple(found)
 
 
-class Questions:
+class QueryParser:
     """Understands the query strings of one resource; made once for each."""
 
-    def __init__(self, resource: ApiResource, bounds: Bounds) -> None:
+    def __init__(self, resource: ApiResource, bounds: RequestLimits) -> None:
         self._resource, self._bounds = resource, bounds
         self._filters = {each.name: each for each in resource.attributes if each.filterable}
         self._sortable = frozenset(each.name for each in resource.attributes if each.sortable)
         self._shown = frozenset(each.name for each in resource.attributes if each.shown)
         self._known = {*self._filters, *(TAG_FILTERS if resource.tags else ())}
 
-    def asked(self, given: Parameters) -> Question:
+    def asked(self, given: Parameters) -> ListRequest:
         """The question that a list is asked.
 
         :raises InvalidInput: naming each parameter that can not be.
         """
         if not given:
-            return Question(query=Query(limit=self._bounds.page))
+            return ListRequest(query=Query(limit=self._bounds.page))
         filters: dict[str, list[Value]] = {}
         faults: dict[str, str] = {}
         control: dict[str, list[str]] = {}
@@ -127,7 +127,7 @@ class Questions:
 
     def _question(
         self, filters: Mapping[str, tuple[Value, ...]], control: Mapping[str, list[str]]
-    ) -> Question:
+    ) -> ListRequest:
         limit = _number("limit", control.get("limit", []))
         marker = _last(control.get("marker", []))
         backwards = _flag("page_reverse", control.get("page_reverse", []))
@@ -135,7 +135,7 @@ class Questions:
         page = limit or None
         if most is not None:
             page = most if page is None else min(page, most)
-        return Question(
+        return ListRequest(
             query=Query(
                 filters=filters,
                 sort=self._sort(control.get("sort_key", []), control.get("sort_dir", [])),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 from netfw.model.wire.codec import Absent
-from netfw.server.api.declaration import ApiAttribute, ApiResource, Verb
+from netfw.server.api.schema.resource_schema import ApiAttribute, ApiResource, Verb
 
 _HEAD = (
     "| attribute | create | update | default | filter | sort |",

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from attrs import frozen
 
 from netfw.errors import ConfigError
-from netfw.server.api.identity.claim import Environ
+from netfw.server.api.identity.headers import Environ
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @frozen
-class Process:
+class PeerCredentials:
     """A process of this machine, by its unix socket."""
 
     pid: int
@@ -37,11 +37,11 @@ class Process:
         return frozenset({self.gid, *os.getgrouplist(name, self.gid)})
 
 
-def peer(environ: Environ) -> Process | Address | None:
+def peer(environ: Environ) -> PeerCredentials | Address | None:
     """The process of a unix socket, or the address of a TCP connection; ``None``: can not tell."""
     credentials = environ.get("netfw.peer_credentials")
     if credentials is not None:
-        return Process(*credentials)
+        return PeerCredentials(*credentials)
     try:
         address = ipaddress.ip_address(environ.get("REMOTE_ADDR", "").partition("%")[0])
     except ValueError:

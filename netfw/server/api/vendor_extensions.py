@@ -12,7 +12,9 @@ from netfw.drivers.attribute import Attribute, AttributeType, Value, plain
 from netfw.errors import ConfigError
 from netfw.model.wire.codec import ABSENT, Absent, Codec, Json, Listed, Nullable
 from netfw.model.wire.scalars import ADDRESS, DOCUMENT, ID, MAC, PREFIX, integer
-from netfw.server.api.declaration import (
+from netfw.server.api.resources.common import STANDARD
+from netfw.server.api.schema.request_codecs import FLAG, checked, long_text
+from netfw.server.api.schema.resource_schema import (
     ADMIN,
     NETWORK_OWNER,
     ApiAction,
@@ -20,8 +22,6 @@ from netfw.server.api.declaration import (
     ApiResource,
     Verb,
 )
-from netfw.server.api.resources.common import STANDARD
-from netfw.server.api.values import FLAG, checked, long_text
 
 TEXT_LENGTH = 4095
 

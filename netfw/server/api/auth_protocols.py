@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from netfw.drivers.query import Body, RequestContext
-from netfw.server.api.declaration import ApiAction, ApiResource, Verb
+from netfw.server.api.schema.resource_schema import ApiAction, ApiResource, Verb
 
 Deed = Verb | ApiAction
 """What is to be done to a resource."""

@@ -11,16 +11,16 @@ from attrs import field, frozen
 from netfw.drivers.query import RequestContext
 from netfw.errors import InvalidInput
 from netfw.model.text_validation import quote
-from netfw.server.api import parsing
-from netfw.server.api.parsing import Bounds
-from netfw.server.api.questions import Parameters
+from netfw.server.api import request_body
+from netfw.server.api.query_params import Parameters
+from netfw.server.api.request_body import RequestLimits
 from netfw.server.api.routing import Route
 
 _IF_MATCH = re.compile(r'"?revision_number=(\d{1,18})"?')
 
 
 @frozen(kw_only=True)
-class Answer:
+class ApiResponse:
     """What a client gets."""
 
     status: int
@@ -29,7 +29,7 @@ class Answer:
 
 
 @frozen(kw_only=True)
-class Call:
+class ApiRequest:
     """What a client asks, with who it is; its body is read when somebody wants it."""
 
     method: str
@@ -37,15 +37,15 @@ class Call:
     requester: RequestContext
     parameters: Parameters
     environ: Mapping[str, Any]
-    bounds: Bounds
+    bounds: RequestLimits
 
     def body(self) -> dict[str, Any]:
         """The document that it sent.
 
         :raises Refusal: it sent none that can be understood.
         """
-        parsing.check_type(self.environ.get("CONTENT_TYPE") or "")
-        return parsing.document(parsing.read(self.environ, self.bounds.body), self.bounds)
+        request_body.check_type(self.environ.get("CONTENT_TYPE") or "")
+        return request_body.document(request_body.read(self.environ, self.bounds.body), self.bounds)
 
     def revision(self) -> int | None:
         """The revision that it is meant for, by ``If-Match: revision_number=7``.

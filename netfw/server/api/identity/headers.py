@@ -22,7 +22,7 @@ Environ = Mapping[str, Any]
 
 
 @frozen(kw_only=True)
-class Claim:
+class ClaimedIdentity:
     """Somebody, as one method of identity knows him."""
 
     project_id: str = ""
@@ -31,14 +31,14 @@ class Claim:
 
 
 @frozen
-class Unknown:
+class Unauthenticated:
     """A request that a method can not tell anything of."""
 
     wants: str
     """What the method would need, as the end of a sentence."""
 
 
-Method = Callable[[Environ], Claim | Unknown]
+Method = Callable[[Environ], ClaimedIdentity | Unauthenticated]
 """Says who asks.  Called by several threads at once.
 
 Raises ``InvalidInput`` for what nobody can mean, and ``BackendUnavailable`` when who could tell

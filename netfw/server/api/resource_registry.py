@@ -10,17 +10,17 @@ from attrs import evolve, frozen
 from netfw.drivers.api_extension import ApiExtension, ExtensionInfo
 from netfw.drivers.attribute import Attribute
 from netfw.errors import ConfigError, nearest
-from netfw.server.api import vendor
-from netfw.server.api.aliases import served_aliases
-from netfw.server.api.declaration import ApiResource
+from netfw.server.api import vendor_extensions
+from netfw.server.api.extension_aliases import served_aliases
 from netfw.server.api.resources import RESOURCES, quota_resource
+from netfw.server.api.schema.resource_schema import ApiResource
 
 Extending = Mapping[str, Mapping[str, Sequence[Attribute]]]
 """Attributes that extension drivers add: by the name of the driver, then of the resource."""
 
 
 @frozen(kw_only=True)
-class Catalog:
+class ResourceRegistry:
     """The resources that are served, and the extensions that clients find."""
 
     resources: tuple[ApiResource, ...]
@@ -31,9 +31,9 @@ class Catalog:
         return next(each for each in self.resources if each.name == name)
 
 
-def assemble(
+def build(
     kept: Iterable[str], *, extending: Extending | None = None, api: Sequence[ApiExtension] = ()
-) -> Catalog:
+) -> ResourceRegistry:
     """The catalog of a server whose plugins keep the resources *kept*.
 
     What is declared and kept by nobody is not served, nor what only makes sense beside it; unless a
@@ -43,7 +43,7 @@ def assemble(
     """
     names = frozenset(kept)
     own = _extended([each for each in RESOURCES if _related(each) <= names], extending or {})
-    theirs = [each for extension in api for each in vendor.resources(extension)]
+    theirs = [each for extension in api for each in vendor_extensions.resources(extension)]
     resources = [*own, *theirs]
     if "quota" in names:
         counted = dict.fromkeys(each.quota for each in resources if each.quota is not None)
@@ -53,7 +53,7 @@ def assemble(
     extensions = (*served_aliases(resources), *(each.info() for each in api))
     _refuse_alias_twice(extensions)
     _refuse_lacking(api, {each.alias for each in extensions})
-    return Catalog(resources=tuple(resources), extensions=extensions)
+    return ResourceRegistry(resources=tuple(resources), extensions=extensions)
 
 
 def _related(resource: ApiResource) -> set[str]:
@@ -78,7 +78,7 @@ def _extended(resources: Sequence[ApiResource], extending: Extending) -> list[Ap
                         f"and by {other}; leave out one of them"
                     )
                 source[name, declared.name] = f"extension driver {driver!r}"
-                more = vendor.attribute(declared)
+                more = vendor_extensions.attribute(declared)
                 by_name[name] = evolve(resource, attributes=(*resource.attributes, more))
     return list(by_name.values())
 

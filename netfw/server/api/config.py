@@ -12,14 +12,14 @@ from netfw.conf.api import GROUP as API_GROUP
 from netfw.errors import ConfigError
 from netfw.http.listen_sockets import listen_tcp, listen_unix
 from netfw.http.server import HttpSettings, TlsFiles
-from netfw.server.api.parsing import Bounds
+from netfw.server.api.request_body import RequestLimits
 
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<four>[^:\[\]]+)):(?P<port>\d{1,5})")
 
 
-def bounds(conf: ConfigOpts) -> Bounds:
+def bounds(conf: ConfigOpts) -> RequestLimits:
     """How large requests and answers may be."""
-    return Bounds(body=conf.api.max_body_size, page=conf.api.max_page or None)
+    return RequestLimits(body=conf.api.max_body_size, page=conf.api.max_page or None)
 
 
 def http_settings(conf: ConfigOpts) -> HttpSettings:

@@ -9,8 +9,8 @@ from typing import Any
 from netfw.errors import InvalidInput
 from netfw.model.wire import Json
 from netfw.model.wire.codec import Absent, Faulty, describe
-from netfw.server.api.declaration import ApiAction, ApiAttribute, ApiResource
-from netfw.server.api.values import unknown
+from netfw.server.api.schema.request_codecs import unknown
+from netfw.server.api.schema.resource_schema import ApiAction, ApiAttribute, ApiResource
 
 Read = Callable[[object], Json | Absent]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import urlencode
 
 from netfw.drivers.query import Body, Query
-from netfw.server.api.questions import Parameters
+from netfw.server.api.query_params import Parameters
 
 _PAGE = frozenset({"marker", "page_reverse", "limit"})
 

@@ -1,0 +1,1 @@
+"""Resource schemas and validation of request bodies."""
