@@ -31,9 +31,9 @@ from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet
 from netfw.testing.lab.openvswitch import PrivateOvs
-from netfw_drivers.dnsmasq.dhcp import DnsmasqDhcpDriver
-from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.settings import Settings
+from netfw_drivers.dnsmasq.config.paths import NetworkPaths
+from netfw_drivers.dnsmasq.config.settings import Settings
+from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 
 SIZES = (10, 500, 2000, 5000)
@@ -99,7 +99,7 @@ def _one_more(driver: DnsmasqDhcpDriver, net: Net, size: int) -> Cost:
 
 def _by_hand(net: Net, settings: Settings, driver: DnsmasqDhcpDriver) -> float:
     """Write the files that the driver wrote, and start what it started, in the same namespace."""
-    files = Files(settings.confs, net.id)
+    files = NetworkPaths(settings.confs, net.id)
     pid = int(files.pid.read_text())
     argv = [
         word.decode() for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") if word

@@ -12,7 +12,7 @@ from netfw.testing.conformance.dhcp_constancy import DhcpConstancyConformance
 from netfw.testing.conformance.dhcp_guest import LabGuest
 from netfw.testing.conformance.dhcp_lab import LabGround
 from netfw.testing.conformance.dhcp_world import a_net
-from netfw_drivers.dnsmasq.dhcp import DnsmasqDhcpDriver
+from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
 
 
 class DnsmasqGround(LabGround):

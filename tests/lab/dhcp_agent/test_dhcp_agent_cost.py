@@ -24,8 +24,8 @@ from netfw.model.subnet import Subnet
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.state.memory_source import Assignment, MemorySource
 from netfw.testing.lab.openvswitch import PrivateOvs
-from netfw_drivers.dnsmasq.dhcp import DnsmasqDhcpDriver
-from netfw_drivers.dnsmasq.settings import Settings
+from netfw_drivers.dnsmasq.config.settings import Settings
+from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 
 NETWORK = Network(id=NetworkId(UUID(int=1)))

@@ -25,10 +25,10 @@ from netfw.testing.lab.dhcp_lease import Lease, Lease6
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.place import KINDS, Place
-from netfw_drivers.dnsmasq.dhcp import DnsmasqDhcpDriver
-from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.settings import Settings
-from netfw_drivers.dnsmasq.settled import read_settled
+from netfw_drivers.dnsmasq.config.paths import NetworkPaths
+from netfw_drivers.dnsmasq.config.settings import Settings
+from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
+from netfw_drivers.dnsmasq.runtime.lease_file import read_consistent
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 
 BRIDGE = "br-int"
@@ -122,15 +122,15 @@ class DnsmasqHost:
         )
         return instance
 
-    def files(self, net: Net) -> Files:
-        return Files(self.settings.confs, net.id)
+    def files(self, net: Net) -> NetworkPaths:
+        return NetworkPaths(self.settings.confs, net.id)
 
     def pid(self, net: Net) -> int:
         return int(self.files(net).pid.read_text())
 
     def leases(self, net: Net) -> str:
         """The lease file, when dnsmasq is not just writing it."""
-        return read_settled(self.files(net).leases, self.pid(net))
+        return read_consistent(self.files(net).leases, self.pid(net))
 
     def stamps(self, net: Net) -> dict[str, tuple[int, int]]:
         """When each file was written last, but for what dnsmasq writes itself."""

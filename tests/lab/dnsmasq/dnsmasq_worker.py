@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from netfw.ovs.ovsdb.client import Ovsdb
-from netfw_drivers.dnsmasq.dhcp import DnsmasqDhcpDriver
-from netfw_drivers.dnsmasq.settings import Settings
+from netfw_drivers.dnsmasq.config.settings import Settings
+from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
 from netfw_drivers.ovs.interface import OvsInterfaceDriver
 
 

@@ -9,8 +9,8 @@ import pytest
 from netfw.errors import OperationRefused
 from netfw.plan import Stage, Update
 from netfw.testing.conformance.dhcp_world import a_net, a_subnet, wanted
-from netfw_drivers.dnsmasq.telling import MANY
-from netfw_drivers.dnsmasq.workshop import Workshop
+from netfw_drivers.dnsmasq.plan.reload import MANY
+from netfw_drivers.dnsmasq.runtime.executor import DnsmasqExecutor
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 
@@ -51,11 +51,11 @@ def test_who_is_served_stays_so_when_very_many_more_can_not_be_written(
 
 def refuse_in(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
     """Have no room for very many files, though there is for some."""
-    change = Workshop._change_files
+    change = DnsmasqExecutor._change_files
 
-    def change_few(self: Workshop, stage: Stage) -> None:
+    def change_few(self: DnsmasqExecutor, stage: Stage) -> None:
         if len(stage.operations) > MANY:
             raise OperationRefused(dict.fromkeys(stage.operations, f"{directory}: no room"))
         change(self, stage)
 
-    monkeypatch.setattr(Workshop, "_change_files", change_few)
+    monkeypatch.setattr(DnsmasqExecutor, "_change_files", change_few)

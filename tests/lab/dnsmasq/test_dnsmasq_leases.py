@@ -10,7 +10,7 @@ from attrs import evolve
 
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, server_port, wanted
-from netfw_drivers.dnsmasq.settings import INFINITE
+from netfw_drivers.dnsmasq.config.settings import INFINITE
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 

@@ -14,7 +14,7 @@ from netfw.linux.sockets.dns_probe import Server, silent_servers
 from netfw.model.device_names import dhcp_namespace
 from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, a_subnet6
-from netfw_drivers.dnsmasq import pulse
+from netfw_drivers.dnsmasq.runtime import health_check
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 LOOP = {"aarch64": b"\x00\x00\x00\x14", "x86_64": b"\xeb\xfe"}
@@ -65,7 +65,7 @@ def spin(pid: int) -> None:
 def test_one_that_works_for_ever_without_an_answer_is_replaced(
     host: DnsmasqHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulse, "ENDLESS", 3.0)
+    monkeypatch.setattr(health_check, "ENDLESS", 3.0)
     host.driver.close()
     host.driver = host.make_driver(check_interval=0.5)
     net, other = a_net(), a_net()
@@ -78,7 +78,7 @@ def test_one_that_works_for_ever_without_an_answer_is_replaced(
     while not any(isinstance(e, ProcessDied) and net.key in e.keys for e in host.events):
         assert time.monotonic() < deadline, "nobody noticed"
         time.sleep(0.02)
-    assert time.monotonic() - since > pulse.ENDLESS
+    assert time.monotonic() - since > health_check.ENDLESS
     lease = host.lease(port, 20)
     assert lease is not None
     assert lease.ip == port.ip

@@ -14,12 +14,12 @@ from netfw.linux.process import Program, Supervisor
 from netfw.model.device_names import device_name
 from netfw.model.ids import NetworkId
 from netfw.plan import Operation, Stage
-from netfw_drivers.dnsmasq.book import Book
-from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.settings import Settings
-from netfw_drivers.dnsmasq.steps import RunServer, process_key
-from netfw_drivers.dnsmasq.terms import Terms
-from netfw_drivers.dnsmasq.workshop import Workshop
+from netfw_drivers.dnsmasq.config.paths import NetworkPaths
+from netfw_drivers.dnsmasq.config.settings import Settings
+from netfw_drivers.dnsmasq.plan.service_spec import DriverContext
+from netfw_drivers.dnsmasq.plan.steps import RunServer, process_key
+from netfw_drivers.dnsmasq.runtime.executor import DnsmasqExecutor
+from netfw_drivers.dnsmasq.runtime.state_cache import StateCache
 
 SCRIPT = """#!/bin/sh
 [ "$(cat {limit})" -ge 4096 ] && exec sleep 60
@@ -44,13 +44,13 @@ def test_the_limit_is_raised_once_or_the_operator_is_told_how(
     command.write_text(SCRIPT.format(limit=limit))
     command.chmod(0o755)
     settings = Settings(confs=tmp_path / "dhcp", user="root")
-    terms = Terms(settings=settings, device_name=lambda port: device_name("tap", port))
+    terms = DriverContext(settings=settings, device_name=lambda port: device_name("tap", port))
     raised = limit if may else tmp_path / "absent"
-    workshop = Workshop(
-        Book(terms), lambda: supervisor, settings, lambda: allow_more_instances(limit=raised)
+    workshop = DnsmasqExecutor(
+        StateCache(terms), lambda: supervisor, settings, lambda: allow_more_instances(limit=raised)
     )
     network = NetworkId(uuid4())
-    step = RunServer(Files(settings.confs, network), Program(argv=(str(command),)))
+    step = RunServer(NetworkPaths(settings.confs, network), Program(argv=(str(command),)))
     stage = Stage([Operation("dnsmasq", step.text, frozenset(), step)])
     if may:
         workshop.carry_out(stage)

@@ -17,9 +17,9 @@ from netfw.testing.lab.dhcp_client import Dhclient6, DhcpClient, Udhcpc, solicit
 from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.place import KINDS, Place
-from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.rendering import PortText, render_network, render_port
-from netfw_drivers.dnsmasq.settings import Settings
+from netfw_drivers.dnsmasq.config.paths import NetworkPaths
+from netfw_drivers.dnsmasq.config.render import PortText, render_network, render_port
+from netfw_drivers.dnsmasq.config.settings import Settings
 
 PATIENCE = 10.0
 IN_VAIN = 2.5
@@ -43,7 +43,7 @@ class Rig:
     def __init__(self, directory: Path, net: Net, **settings: Any) -> None:
         self.net = net
         self.settings = Settings(**{"confs": directory, "user": "root"} | settings)
-        self.files = Files(directory, net.id)
+        self.files = NetworkPaths(directory, net.id)
         self._text = render_network(net.id, net.value, PLACE, self.settings)
         here = {kind: os.open(f"/proc/self/ns/{kind}", os.O_RDONLY) for kind in KINDS}
         self._host = Place(here)

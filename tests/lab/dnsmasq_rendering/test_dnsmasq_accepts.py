@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.support.dhcp_options import find_option
-from netfw_drivers.dnsmasq.names import check_name
-from netfw_drivers.dnsmasq.option_values import render_client_id, render_value
+from netfw_drivers.dnsmasq.config.hostnames import check_name
+from netfw_drivers.dnsmasq.config.option_values import render_client_id, render_value
 from tests import ROOT
 
 GOLDEN = sorted((ROOT / "tests/unit/dnsmasq/rendering/golden").iterdir())

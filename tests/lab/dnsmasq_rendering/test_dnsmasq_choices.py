@@ -14,7 +14,7 @@ import pytest
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.dhcp_world import a_net, a_subnet, a_subnet6
-from netfw_drivers.dnsmasq.settings import INFINITE
+from netfw_drivers.dnsmasq.config.settings import INFINITE
 from tests.lab.dnsmasq_rendering.dnsmasq_rig import Rig
 
 FOR_EVER = 0xFFFFFFFF

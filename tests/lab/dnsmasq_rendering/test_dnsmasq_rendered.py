@@ -12,8 +12,8 @@ from netfw.drivers.support.dhcp_options import option_value
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw.testing.conformance.dhcp_world import MTU, a_net, a_subnet, a_subnet6
-from netfw_drivers.dnsmasq.hosts import ignore_line
-from netfw_drivers.dnsmasq.rendering import render_port
+from netfw_drivers.dnsmasq.config.dhcp_hosts import ignore_line
+from netfw_drivers.dnsmasq.config.render import render_port
 from tests.lab.dnsmasq_rendering.dnsmasq_rig import Rig
 
 

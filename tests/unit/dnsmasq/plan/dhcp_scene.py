@@ -14,15 +14,17 @@ from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.device_names import device_name
 from netfw.plan import Plan, Update
 from netfw.testing.conformance.dhcp_world import Net, Tenant, wanted
-from netfw_drivers.dnsmasq.entries import read_host
-from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed, Reload, Shelf
-from netfw_drivers.dnsmasq.plan import plan_dhcp
-from netfw_drivers.dnsmasq.rendering import render_port
-from netfw_drivers.dnsmasq.settings import Settings
-from netfw_drivers.dnsmasq.terms import Terms
+from netfw_drivers.dnsmasq.config.host_lease_files import read_host
+from netfw_drivers.dnsmasq.config.render import render_port
+from netfw_drivers.dnsmasq.config.settings import Settings
+from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, NetworkFiles, Observed, Reload
+from netfw_drivers.dnsmasq.plan.plan import plan_dhcp
+from netfw_drivers.dnsmasq.plan.service_spec import DriverContext
 
 CONFS = Path("/confs")
-TERMS = Terms(settings=Settings(confs=CONFS), device_name=lambda port: device_name("tap", port))
+TERMS = DriverContext(
+    settings=Settings(confs=CONFS), device_name=lambda port: device_name("tap", port)
+)
 _LOOPBACK = Link(name="lo", index=1, mtu=65536, up=True, state="unknown")
 _FILLING = """*mangle
 :POSTROUTING ACCEPT [0:0]
@@ -45,7 +47,7 @@ def found_network(
     settings = TERMS.settings
     recipe = TERMS.recipe(net.id, net.value)
     text = recipe.text
-    shelf = Shelf(
+    shelf = NetworkFiles(
         there=True,
         opts=text.opts,
         interface=text.interface,

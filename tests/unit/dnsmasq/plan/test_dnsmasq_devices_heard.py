@@ -8,7 +8,7 @@ from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.keys import NetworkKey
 from netfw.linux.service_netns import ServiceNetnsExecutor
 from netfw.model.ids import NetworkId, PortId
-from netfw_drivers.dnsmasq.devices import Devices
+from netfw_drivers.dnsmasq.runtime.device_monitor import DeviceMonitor
 from netfw_drivers.null.interface import NullInterfaceDriver
 
 ONE, TWO = (NetworkId(uuid4()) for _ in range(2))
@@ -18,7 +18,7 @@ FIRST, SECOND, STRANGE = (PortId(uuid4()) for _ in range(3))
 def test_networks_are_asked_for_unless_the_driver_failed_at_them() -> None:
     told: list[Event] = []
     stations = ServiceNetnsExecutor(NullInterfaceDriver())
-    devices = Devices(stations, {FIRST: ONE, SECOND: TWO}.get, told.append)
+    devices = DeviceMonitor(stations, {FIRST: ONE, SECOND: TWO}.get, told.append)
 
     def asked() -> set[object]:
         keys = {key for event in told if isinstance(event, KeysChanged) for key in event.keys}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw_drivers.dnsmasq.pace import is_start_quicker
+from netfw_drivers.dnsmasq.plan.reload import restart_is_faster
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ from netfw_drivers.dnsmasq.pace import is_start_quicker
 def test_a_start_is_chosen_where_it_is_over_sooner(
     changed: int, ports: int, leases: int, expected: bool
 ) -> None:
-    assert is_start_quicker(changed, ports, leases) is expected
+    assert restart_is_faster(changed, ports, leases) is expected
 
 
 def test_one_port_more_is_never_a_reason() -> None:
-    assert not any(is_start_quicker(1, ports, ports) for ports in range(0, 60_000, 500))
+    assert not any(restart_is_faster(1, ports, ports) for ports in range(0, 60_000, 500))

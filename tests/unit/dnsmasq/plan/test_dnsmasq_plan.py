@@ -12,7 +12,7 @@ from netfw.linux.fs.atomic_files import RemoveFile, WriteFile
 from netfw.model.dhcp_option import DhcpOption
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, wanted
-from netfw_drivers.dnsmasq.entries import (
+from netfw_drivers.dnsmasq.config.host_lease_files import (
     HostEntry,
     Lease,
     find_leases,
@@ -22,11 +22,11 @@ from netfw_drivers.dnsmasq.entries import (
     render_tombstone,
     without_leases,
 )
-from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed, Reload
-from netfw_drivers.dnsmasq.plan import plan_dhcp
-from netfw_drivers.dnsmasq.steps import (
+from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, Observed, Reload
+from netfw_drivers.dnsmasq.plan.plan import plan_dhcp
+from netfw_drivers.dnsmasq.plan.reload import MANY
+from netfw_drivers.dnsmasq.plan.steps import (
     DropPort,
-    FillLeases,
     ForgetLeases,
     MarkReload,
     PutNetwork,
@@ -34,10 +34,10 @@ from netfw_drivers.dnsmasq.steps import (
     ReleaseLease,
     RemoveTomb,
     RunServer,
+    SeedLeases,
     SignalServer,
     StopServer,
 )
-from netfw_drivers.dnsmasq.telling import MANY
 from tests.unit.dnsmasq.plan.dhcp_scene import (
     CONFS,
     TERMS,
@@ -59,7 +59,7 @@ def test_a_new_network_gets_its_station_then_its_files_then_its_process() -> Non
     assert backends[0] == "netns"
     assert backends[-2:] == ["files", "dnsmasq"]
     files = [operation.payload for operation in plan.stages[-2].operations]
-    assert [type(step) for step in files] == [PutNetwork, PutPort, FillLeases]
+    assert [type(step) for step in files] == [PutNetwork, PutPort, SeedLeases]
     assert not plan.waiting
     assert not plan.refused
 
@@ -219,7 +219,7 @@ def test_a_changed_network_concerns_its_ports() -> None:
 def test_a_full_lease_file_is_not_written_again() -> None:
     net = a_net()
     observed = found_network(net, leases="something\n", runs=False)
-    assert FillLeases not in stages(planned(observed, net))
+    assert SeedLeases not in stages(planned(observed, net))
 
 
 def test_hostile_text_is_refused_for_its_key_and_the_rest_is_planned() -> None:

@@ -7,9 +7,9 @@ from attrs import evolve
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.dhcp_world import Tenant, a_net, a_subnet, a_subnet6
-from netfw_drivers.dnsmasq.entries import claims, read_host
-from netfw_drivers.dnsmasq.rendering import render_port
-from netfw_drivers.dnsmasq.steps import DropPort, MarkReload, PutPort, SignalServer
+from netfw_drivers.dnsmasq.config.host_lease_files import addresses_in, read_host
+from netfw_drivers.dnsmasq.config.render import render_port
+from netfw_drivers.dnsmasq.plan.steps import DropPort, MarkReload, PutPort, SignalServer
 from tests.unit.dnsmasq.plan.dhcp_scene import TERMS, found_network, planned, stages
 
 
@@ -107,5 +107,5 @@ def test_the_addresses_in_a_file_are_read_alike_in_both_ways() -> None:
     ):
         port = net.tenant(20, on=(0, 1, 2), hostname=hostname, domain="4.org", options=own)
         host = render_port(port.port, port.value, net.value, TERMS.settings).host
-        assert claims(host) == read_host(host).words == {port.mac, *map(str, port.addresses)}
-    assert claims("") == frozenset()
+        assert addresses_in(host) == read_host(host).words == {port.mac, *map(str, port.addresses)}
+    assert addresses_in("") == frozenset()

@@ -16,8 +16,8 @@ from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.route import Route
 from netfw.model.subnet import Ipv6Mode, Subnet
-from netfw_drivers.dnsmasq.rendering import render_network, render_port
-from netfw_drivers.dnsmasq.settings import INFINITE, Settings
+from netfw_drivers.dnsmasq.config.render import render_network, render_port
+from netfw_drivers.dnsmasq.config.settings import INFINITE, Settings
 
 NETWORK = NetworkId(UUID("11111111-0000-4000-8000-000000000000"))
 PORT = PortId(UUID("99999999-0000-4000-8000-000000000000"))

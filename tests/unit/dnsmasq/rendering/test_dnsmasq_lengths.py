@@ -9,8 +9,8 @@ from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.errors import InvalidInput
-from netfw_drivers.dnsmasq.hosts import LINE_LENGTH
-from netfw_drivers.dnsmasq.rendering import MOST_OPTIONS, render_network, render_port
+from netfw_drivers.dnsmasq.config.dhcp_hosts import LINE_LENGTH
+from netfw_drivers.dnsmasq.config.render import MOST_OPTIONS, render_network, render_port
 from tests.unit.dnsmasq.rendering.dnsmasq_cases import (
     NETWORK,
     PLACE,

@@ -14,8 +14,8 @@ from netfw.drivers.support.dhcp_options import find_option
 from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.route import Route
-from netfw_drivers.dnsmasq.hosts import ignore_line, is_tagged
-from netfw_drivers.dnsmasq.rendering import PortText, needs_reload, render_network, render_port
+from netfw_drivers.dnsmasq.config.dhcp_hosts import ignore_line, is_tagged
+from netfw_drivers.dnsmasq.config.render import PortText, needs_reload, render_network, render_port
 from tests.unit.dnsmasq.rendering.dnsmasq_cases import (
     NETWORK,
     PLACE,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from netfw.errors import ConfigError
-from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.settings import OPTIONS, Settings, settings_from
+from netfw_drivers.dnsmasq.config.paths import NetworkPaths
+from netfw_drivers.dnsmasq.config.settings import OPTIONS, Settings, settings_from
 from tests.unit.dnsmasq.rendering.dnsmasq_cases import NETWORK, PORT
 
 
@@ -64,7 +64,7 @@ def test_what_can_not_be_is_said_by_name(name: str, value: object) -> None:
 
 @pytest.mark.spec("DHCP-40")
 def test_files_are_where_operators_look_for_them() -> None:
-    files = Files(Path("/dhcp"), NETWORK)
+    files = NetworkPaths(Path("/dhcp"), NETWORK)
     below = {
         name: str(getattr(files, name).relative_to(f"/dhcp/{NETWORK}"))
         for name in ("host", "addn_hosts", "opts", "leases", "interface", "pid")

@@ -36,20 +36,20 @@ from netfw.linux.service_netns import ServiceNetnsExecutor
 from netfw.model.device_names import DHCP_NAMESPACE, dhcp_namespace
 from netfw.model.ids import NetworkId
 from netfw.plan import Outcome, Plan, Stage, Update
-from netfw_drivers.dnsmasq.access import why_unreachable
-from netfw_drivers.dnsmasq.book import Book, id_of
-from netfw_drivers.dnsmasq.devices import Devices, is_device_of
-from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
-from netfw_drivers.dnsmasq.pace import LEASE_BYTES
-from netfw_drivers.dnsmasq.plan import owners, plan_dhcp, put_networks, steps
-from netfw_drivers.dnsmasq.pulse import Pulse
-from netfw_drivers.dnsmasq.settings import COMMAND, OPTIONS, Settings, settings_from
-from netfw_drivers.dnsmasq.settled import read_settled
-from netfw_drivers.dnsmasq.shortcomings import Complaints, shortcomings
-from netfw_drivers.dnsmasq.steps import SERVICE, RunServer, StopServer, process_key
-from netfw_drivers.dnsmasq.terms import Terms
-from netfw_drivers.dnsmasq.watched import directories_there
-from netfw_drivers.dnsmasq.workshop import Workshop
+from netfw_drivers.dnsmasq.config.settings import COMMAND, OPTIONS, Settings, settings_from
+from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, Observed
+from netfw_drivers.dnsmasq.plan.plan import owners, plan_dhcp, put_networks, steps
+from netfw_drivers.dnsmasq.plan.reload import LEASE_BYTES
+from netfw_drivers.dnsmasq.plan.service_spec import DriverContext
+from netfw_drivers.dnsmasq.plan.steps import SERVICE, RunServer, StopServer, process_key
+from netfw_drivers.dnsmasq.runtime.device_monitor import DeviceMonitor, is_device_of
+from netfw_drivers.dnsmasq.runtime.executor import DnsmasqExecutor
+from netfw_drivers.dnsmasq.runtime.health_check import HealthChecker
+from netfw_drivers.dnsmasq.runtime.lease_file import read_consistent
+from netfw_drivers.dnsmasq.runtime.path_access import access_problem
+from netfw_drivers.dnsmasq.runtime.service_warnings import WarningLog, shortcomings
+from netfw_drivers.dnsmasq.runtime.state_cache import StateCache, id_of
+from netfw_drivers.dnsmasq.runtime.watch_markers import directories_there
 
 GIVEN_UP = "somebody has given up addresses"
 _CAPABILITIES = (Capability.PLAN, Capability.WATCH, Capability.DHCPV6)
@@ -90,10 +90,12 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
     ) -> None:
         self._interface, self._stations = interface, ServiceNetnsExecutor(interface)
         self._settings = settings
-        self._terms = Terms(settings=settings, device_name=interface.device_name, on_death=on_death)
+        self._terms = DriverContext(
+            settings=settings, device_name=interface.device_name, on_death=on_death
+        )
         self._backoff = Backoff(most=check_interval)
-        self._book = Book(self._terms)
-        self._workshop = Workshop(self._book, self._processes, settings)
+        self._book = StateCache(self._terms)
+        self._workshop = DnsmasqExecutor(self._book, self._processes, settings)
         self._lock = threading.Lock()
         self._tenure = DirectoryLock(
             settings.confs, "dhcp_confs", begin=self._begin, tell=self._tell
@@ -101,11 +103,11 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         self._supervisor: Supervisor | None = None
         self._watched: set[NetworkId] = set()
         expect_answer = settings.config_file is None
-        self._pulse = Pulse(check_interval, self._served, expect_answer=expect_answer)
+        self._pulse = HealthChecker(check_interval, self._served, expect_answer=expect_answer)
         self._sinks: list[Sink] = []
-        self._devices = Devices(self._stations, self._book.served_from, self._tell)
+        self._devices = DeviceMonitor(self._stations, self._book.served_from, self._tell)
         self._conflicts: dict[DhcpKey, NetfwError] = {}
-        self._complaints = Complaints()
+        self._complaints = WarningLog()
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
@@ -126,7 +128,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         missing = (command, *map(why_missing, ("dhcp_release", "dhcp_release6")))
         confs = write_problem(self._settings.confs)
         advice = f"{confs}: correct dhcp_confs, or run as a user who may" if confs else None
-        closed = why_unreachable(self._settings.confs, self._settings.user)
+        closed = access_problem(self._settings.confs, self._settings.user)
         told = map(self._book.desired_network, sorted(self._book.desired_networks(), key=str))
         short = (why for network in told if network for why in shortcomings(network))
         scarce = None if confs else instance_limit_problem(len(self._book.on_disk()))
@@ -287,7 +289,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             adrift=adrift,
             stray=digest is None and self._processes().pid_path(process_key(id)).exists(),
             lease_count=size_of(lease_file) // LEASE_BYTES if shelf.there else 0,
-            leases=read_settled(lease_file, pid) if leases and shelf.there else "",
+            leases=read_consistent(lease_file, pid) if leases and shelf.there else "",
         )
 
     def _remember(self, update: Update[DhcpKey, DhcpValue], outcome: Outcome[DhcpKey]) -> None:

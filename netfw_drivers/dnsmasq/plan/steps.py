@@ -12,10 +12,10 @@ from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.linux.fs.atomic_files import FileChange, RemoveFile, WriteFile
 from netfw.linux.process.program import ProcessKey, Program
 from netfw.model.ids import NetworkId, PortId
-from netfw_drivers.dnsmasq.entries import HostEntry, Lease
-from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.observed import Reload
-from netfw_drivers.dnsmasq.rendering import NetworkText, PortText
+from netfw_drivers.dnsmasq.config.host_lease_files import HostEntry, Lease
+from netfw_drivers.dnsmasq.config.paths import NetworkPaths
+from netfw_drivers.dnsmasq.config.render import NetworkText, PortText
+from netfw_drivers.dnsmasq.plan.observed import Reload
 
 SERVICE = "dnsmasq"
 TOMB = ".gone"
@@ -26,28 +26,28 @@ def process_key(network: NetworkId) -> ProcessKey:
     return ProcessKey(SERVICE, str(network))
 
 
-def tomb_of(files: Files, port: PortId) -> Path:
+def tomb_of(files: NetworkPaths, port: PortId) -> Path:
     """Where it says that *port* is gone."""
     return files.host / f"{port}{TOMB}"
 
 
-def server_of(files: Files) -> Path:
+def server_of(files: NetworkPaths) -> Path:
     """Where it says which port the network is served from."""
     return files.directory / "port"
 
 
-def reload_of(files: Files) -> Path:
+def reload_of(files: NetworkPaths) -> Path:
     """A file that is there while dnsmasq has to be told that files changed."""
     return files.directory / "reload"
 
 
 @cache
-def _folders(files: Files) -> tuple[str, str, str]:
+def _folders(files: NetworkPaths) -> tuple[str, str, str]:
     """Where the files of ports are, once per network: options, names and hosts."""
     return str(files.opts), str(files.addn_hosts), str(files.host)
 
 
-def _paths(files: Files, port: PortId) -> tuple[str, str, str]:
+def _paths(files: NetworkPaths, port: PortId) -> tuple[str, str, str]:
     name, (opts, names, host) = str(port), _folders(files)
     return f"{opts}/{name}", f"{names}/{name}", f"{host}/{name}"
 
@@ -56,7 +56,7 @@ def _paths(files: Files, port: PortId) -> tuple[str, str, str]:
 class MarkReload:
     """Note that dnsmasq has to be told, before anything is changed that it must be told of."""
 
-    files: Files
+    files: NetworkPaths
     how: Reload
 
     @property
@@ -71,7 +71,7 @@ class MarkReload:
 class PutNetwork:
     """Write the files of the network itself."""
 
-    files: Files
+    files: NetworkPaths
     wanted: NetworkText
     value: DhcpNetwork
 
@@ -91,7 +91,7 @@ class PutNetwork:
 class PutPort:
     """Write the files of a port; one that would be empty is not there, but for ``host``."""
 
-    files: Files
+    files: NetworkPaths
     port: PortId
     wanted: PortText
     former: PortText | None
@@ -121,7 +121,7 @@ class PutPort:
 class DropPort:
     """Remove the files of a port; the tombstone, if dnsmasq is to forget it now, comes first."""
 
-    files: Files
+    files: NetworkPaths
     port: PortId
     tomb: str | None
     entry: HostEntry
@@ -141,7 +141,7 @@ class DropPort:
 class RemoveTomb:
     """Remove the tombstone of a port: dnsmasq reads everything anew, or knows better already."""
 
-    files: Files
+    files: NetworkPaths
     port: PortId
 
     @property
@@ -153,10 +153,10 @@ class RemoveTomb:
 
 
 @frozen
-class FillLeases:
+class SeedLeases:
     """Write the first lease file, so that nobody is refused what he has from elsewhere."""
 
-    files: Files
+    files: NetworkPaths
     entries: tuple[HostEntry, ...]
 
     @property
@@ -168,7 +168,7 @@ class FillLeases:
 class ForgetLeases:
     """Take leases out of the lease file; nobody runs who would write them again."""
 
-    files: Files
+    files: NetworkPaths
     leases: tuple[Lease, ...]
 
     @property
@@ -180,7 +180,7 @@ class ForgetLeases:
 class ReleaseLease:
     """Give a lease back, so that the address can be had by somebody else."""
 
-    files: Files
+    files: NetworkPaths
     netns: str
     device: str
     lease: Lease
@@ -200,7 +200,7 @@ class RunServer:
     serve their addresses no longer.
     """
 
-    files: Files
+    files: NetworkPaths
     program: Program = field(hash=False)
     again: bool = False
     forget: tuple[Lease, ...] = ()
@@ -215,7 +215,7 @@ class RunServer:
 class SignalServer:
     """Have dnsmasq read all its files anew."""
 
-    files: Files
+    files: NetworkPaths
 
     @property
     def text(self) -> str:
@@ -235,12 +235,12 @@ class StopServer:
 class RemoveFiles:
     """Remove everything that is on disk of the network."""
 
-    files: Files
+    files: NetworkPaths
 
     @property
     def text(self) -> str:
         return f"rm -r {self.files.directory}"
 
 
-FileStep = MarkReload | PutNetwork | PutPort | DropPort | RemoveTomb | FillLeases | ForgetLeases
+FileStep = MarkReload | PutNetwork | PutPort | DropPort | RemoveTomb | SeedLeases | ForgetLeases
 Step = FileStep | ReleaseLease | RunServer | SignalServer | StopServer | RemoveFiles

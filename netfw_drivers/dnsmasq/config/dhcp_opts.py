@@ -23,10 +23,10 @@ from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import PortId
 from netfw.model.subnet import Subnet
 from netfw.model.text_validation import check_dhcp_option_name
-from netfw_drivers.dnsmasq.modes import served, subnet_tag
-from netfw_drivers.dnsmasq.names import domain_of
-from netfw_drivers.dnsmasq.option_values import render_value
-from netfw_drivers.dnsmasq.settings import Settings
+from netfw_drivers.dnsmasq.config.hostnames import domain_of
+from netfw_drivers.dnsmasq.config.option_values import render_value
+from netfw_drivers.dnsmasq.config.settings import Settings
+from netfw_drivers.dnsmasq.config.subnet_modes import served, subnet_tag
 
 _ROUTER, _DNS, _ROUTES, _ROUTES_TOO, _T1, _T2, _DOMAIN = 3, 6, 121, 249, 58, 59, 15
 _DNS6, _SEARCH6 = 23, 24

@@ -19,7 +19,7 @@ _GROUP = "dip"
 """The group it was built to run as, where there is one of that name."""
 
 
-def why_unreachable(directory: Path, user: str | None) -> str | None:
+def access_problem(directory: Path, user: str | None) -> str | None:
     """Why a dnsmasq that root starts, to run as *user*, can not look into *directory*, or into
     that part of its path which is there; with what to do.  ``None``: it can."""
     if os.geteuid() != 0:

@@ -14,12 +14,12 @@ from netfw.errors import NetfwError, NotFound
 from netfw.linux.service_netns import DriftMonitor, ServiceNetns, ServiceNetnsExecutor
 from netfw.model.device_names import DHCP_NAMESPACE, dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
-from netfw_drivers.dnsmasq.book import id_of
+from netfw_drivers.dnsmasq.runtime.state_cache import id_of
 
 LOG = logging.getLogger(__name__)
 
 
-class Devices:
+class DeviceMonitor:
     """Asks for networks to be put again whose devices changed; hears the interface driver, and
     passes on that it may have missed something.  What the kernel says is heard of networks that
     are kept.

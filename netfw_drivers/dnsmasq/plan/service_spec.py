@@ -12,16 +12,16 @@ from netfw.linux.process.program import OnDeath, Program
 from netfw.linux.service_netns.values import ServiceNetns
 from netfw.model.device_names import dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
-from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.rendering import NetworkText, render_network
-from netfw_drivers.dnsmasq.settings import Settings
+from netfw_drivers.dnsmasq.config.paths import NetworkPaths
+from netfw_drivers.dnsmasq.config.render import NetworkText, render_network
+from netfw_drivers.dnsmasq.config.settings import Settings
 
 ADDRESSES = "NETFW_ADDRESSES"
 """Environment variable of the process: what it listens at, which its command line does not say."""
 
 
 @frozen
-class Recipe:
+class ServiceSpec:
     """What is written for a network, and what runs."""
 
     text: NetworkText
@@ -29,15 +29,15 @@ class Recipe:
 
 
 @frozen(kw_only=True)
-class Terms:
+class DriverContext:
     """What the driver was given: settings, names of devices, and what follows a death."""
 
     settings: Settings
     device_name: Callable[[PortId], str]
     on_death: OnDeath = OnDeath.RESPAWN
 
-    def files(self, network: NetworkId) -> Files:
-        return Files(self.settings.confs, network)
+    def files(self, network: NetworkId) -> NetworkPaths:
+        return NetworkPaths(self.settings.confs, network)
 
     def place(self, network: NetworkId, server: ServerPort) -> DhcpPlace:
         return DhcpPlace(netns=dhcp_namespace(network), device=self.device_name(server.id))
@@ -62,7 +62,7 @@ class Terms:
         except ValueError as error:
             raise InvalidInput({"server": str(error)}) from error
 
-    def recipe(self, id: NetworkId, network: DhcpNetwork) -> Recipe:
+    def recipe(self, id: NetworkId, network: DhcpNetwork) -> ServiceSpec:
         """How the network is served; another address of the server needs another process, too.
 
         :raises InvalidInput: dnsmasq can not be told so.
@@ -77,4 +77,4 @@ class Terms:
             pid_file=self.files(id).pid,
             on_death=self.on_death,
         )
-        return Recipe(text, program)
+        return ServiceSpec(text, program)

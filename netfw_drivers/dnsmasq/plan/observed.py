@@ -10,9 +10,9 @@ from attrs import define, field, frozen
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import NetworkId, PortId
-from netfw_drivers.dnsmasq.entries import NOBODY, HostEntry, claims, read_host
-from netfw_drivers.dnsmasq.hosts import is_tagged
-from netfw_drivers.dnsmasq.rendering import PortText
+from netfw_drivers.dnsmasq.config.dhcp_hosts import is_tagged
+from netfw_drivers.dnsmasq.config.host_lease_files import NOBODY, HostEntry, addresses_in, read_host
+from netfw_drivers.dnsmasq.config.render import PortText
 
 
 class Reload(enum.Enum):
@@ -23,7 +23,7 @@ class Reload(enum.Enum):
 
 
 @define
-class Shelf:
+class NetworkFiles:
     """The files of one network, as they are; kept current with what is done to them."""
 
     there: bool = False
@@ -54,7 +54,7 @@ class Shelf:
         if former is not None and former.host == text.host:
             return
         self._disown(port, former)
-        for word in claims(text.host):
+        for word in addresses_in(text.host):
             self._owners[word] = port
         if is_tagged(text.host):
             self.tagged.add(port)
@@ -64,7 +64,7 @@ class Shelf:
 
     def _disown(self, port: PortId, former: PortText | None) -> None:
         self.tagged.discard(port)
-        for word in claims(former.host) if former is not None else ():
+        for word in addresses_in(former.host) if former is not None else ():
             if self._owners.get(word) == port:
                 del self._owners[word]
 
@@ -96,7 +96,7 @@ class Shelf:
 class FoundNetwork:
     """What there is of one network, and what the driver was told of it before."""
 
-    shelf: Shelf = field(factory=Shelf)
+    shelf: NetworkFiles = field(factory=NetworkFiles)
     told: DhcpNetwork | None = None
     ports: Mapping[PortId, DhcpPort] = field(factory=dict)
     """Those that the driver was told, waiting ones included."""

@@ -12,7 +12,7 @@ PATIENCE = 2.0
 _GLANCE = 0.005
 
 
-def read_settled(path: Path, pid: int | None) -> str:
+def read_consistent(path: Path, pid: int | None) -> str:
     """The text of the lease file as a whole; empty when there is none.
 
     dnsmasq empties the file before it writes it anew, and may be kept waiting for the processor

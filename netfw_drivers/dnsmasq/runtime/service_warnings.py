@@ -9,7 +9,7 @@ from netfw.drivers.dhcp import DhcpNetwork
 from netfw.drivers.support.classless_routes import ROOM, omitted_routes
 from netfw.model.ids import NetworkId
 from netfw.model.subnet import Subnet
-from netfw_drivers.dnsmasq.modes import why_not
+from netfw_drivers.dnsmasq.config.subnet_modes import unserved_reason
 
 LOG = logging.getLogger(__name__)
 _SHOWN = 3
@@ -18,12 +18,12 @@ _SHOWN = 3
 def shortcomings(network: DhcpNetwork) -> Iterator[str]:
     """Why its subnets are not served as they are asked to be; nothing when they are."""
     for subnet in network.subnets:
-        for why in (why_not(subnet), _why_fewer_routes(network, subnet)):
+        for why in (unserved_reason(subnet), _why_fewer_routes(network, subnet)):
             if why is not None:
                 yield why
 
 
-class Complaints:
+class WarningLog:
     """Logs the shortcomings of networks, each once until it is no more."""
 
     def __init__(self) -> None:

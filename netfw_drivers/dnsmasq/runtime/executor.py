@@ -23,18 +23,14 @@ from netfw.linux.fs.inotify import ADVICE, allow_more_instances
 from netfw.linux.process import Program, Supervisor, run_command, why_missing
 from netfw.model.ids import NetworkId
 from netfw.plan import Operation, Plan, Stage
-from netfw_drivers.dnsmasq.access import why_unreachable
-from netfw_drivers.dnsmasq.book import Book
-from netfw_drivers.dnsmasq.entries import find_leases, render_leases, without_leases
-from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.modes import why_not
-from netfw_drivers.dnsmasq.observed import Reload
-from netfw_drivers.dnsmasq.settings import COMMAND, INFINITE, Settings
-from netfw_drivers.dnsmasq.settled import read_settled
-from netfw_drivers.dnsmasq.steps import (
+from netfw_drivers.dnsmasq.config.host_lease_files import find_leases, render_leases, without_leases
+from netfw_drivers.dnsmasq.config.paths import NetworkPaths
+from netfw_drivers.dnsmasq.config.settings import COMMAND, INFINITE, Settings
+from netfw_drivers.dnsmasq.config.subnet_modes import unserved_reason
+from netfw_drivers.dnsmasq.plan.observed import Reload
+from netfw_drivers.dnsmasq.plan.steps import (
     DropPort,
     FileStep,
-    FillLeases,
     ForgetLeases,
     MarkReload,
     PutNetwork,
@@ -43,12 +39,16 @@ from netfw_drivers.dnsmasq.steps import (
     RemoveFiles,
     RemoveTomb,
     RunServer,
+    SeedLeases,
     SignalServer,
     StopServer,
     process_key,
     reload_of,
 )
-from netfw_drivers.dnsmasq.watched import directories_there, marks_missing, note_of
+from netfw_drivers.dnsmasq.runtime.lease_file import read_consistent
+from netfw_drivers.dnsmasq.runtime.path_access import access_problem
+from netfw_drivers.dnsmasq.runtime.state_cache import StateCache
+from netfw_drivers.dnsmasq.runtime.watch_markers import directories_there, marks_missing, note_of
 
 LOG = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ _GLANCE = 0.002
 _SCARCE = "failed to create inotify"
 
 
-class Workshop:
+class DnsmasqExecutor:
     """Does what is planned, and keeps the *book* current with what was done.
 
     :param supervisor: gives the supervisor, which is made when it is first needed.
@@ -67,7 +67,7 @@ class Workshop:
 
     def __init__(
         self,
-        book: Book,
+        book: StateCache,
         supervisor: Callable[[], Supervisor],
         settings: Settings,
         allow_more: Callable[[], bool] = allow_more_instances,
@@ -125,7 +125,7 @@ class Workshop:
             change_files(self._changes(ForgetLeases(step.files, step.forget)), step.files.directory)
         for read in (step.files.host, step.files.addn_hosts, step.files.opts):
             make_directory(read)  # one that comes later is never looked into
-            if why := why_unreachable(read, self._settings.user):
+            if why := access_problem(read, self._settings.user):
                 raise BackendBroken(why)
         if self._settings.log_directory is not None:
             make_directory(step.files.log(self._settings.log_directory).parent)
@@ -135,7 +135,7 @@ class Workshop:
         shelf.leases = True
         self._unmark(step.files)
 
-    def _noted(self, files: Files) -> str:
+    def _noted(self, files: NetworkPaths) -> str:
         """Note which directories are there for who is started now."""
         change_files(marks_missing(files), files.directory)
         there = directories_there(files)
@@ -154,17 +154,17 @@ class Workshop:
                 raise OperationRefused({key: f"{refusal}: {ADVICE}"}) from refusal
             self._supervisor().start(key, program)
 
-    def _signal(self, files: Files) -> None:
+    def _signal(self, files: NetworkPaths) -> None:
         self._supervisor().signal(process_key(files.network), signal.SIGHUP)
         self._unmark(files)
 
-    def _unmark(self, files: Files) -> None:
+    def _unmark(self, files: NetworkPaths) -> None:
         shelf = self._book.files_of(files.network)
         if shelf.reload is not None:
             change_files([RemoveFile(str(reload_of(files)))], files.directory)
             shelf.reload = None
 
-    def _remove(self, files: Files) -> None:
+    def _remove(self, files: NetworkPaths) -> None:
         ports = self._book.files_of(files.network)
         if self._settings.log_directory is not None:
             remove_directory(files.log(self._settings.log_directory).parent)
@@ -191,7 +191,7 @@ class Workshop:
 
     def _changes(self, step: FileStep) -> Sequence[FileChange]:
         match step:
-            case FillLeases(files, entries):
+            case SeedLeases(files, entries):
                 lease = self._settings.lease
                 expiry = 0 if lease == INFINITE else int(time.time()) + lease
                 return (WriteFile(str(files.leases), render_leases(entries, expiry)),)
@@ -213,7 +213,7 @@ class Workshop:
                 shelf.opts, shelf.interface = text.opts, text.interface
                 shelf.server = value.server.id
                 self._book.set_desired_network(network, value)
-                for why in filter(None, map(why_not, value.subnets)):
+                for why in filter(None, map(unserved_reason, value.subnets)):
                     LOG.warning("network %s: %s", network, why)
             case PutPort(port=port, wanted=wanted, value=told):
                 shelf.put(port, wanted)
@@ -230,7 +230,7 @@ class Workshop:
                 shelf.remove_tombstone(port)
                 if port not in shelf.ports:
                     self._book.has_no_files(port)
-            case FillLeases() | ForgetLeases():
+            case SeedLeases() | ForgetLeases():
                 shelf.leases = True
             case _:
                 assert_never(step)
@@ -251,14 +251,14 @@ class Workshop:
                 raise OperationRefused(left)
             time.sleep(_GLANCE)
 
-    def _restart_later(self, files: Files) -> Operation:
+    def _restart_later(self, files: NetworkPaths) -> Operation:
         """Who does not hear is started again by whoever tries next."""
         mark = MarkReload(files, Reload.RESTART)
         return Operation(f"files/{files.network}", mark.text, frozenset(), mark)
 
     def _unreleased(self, steps: Mapping[Operation, ReleaseLease]) -> Iterator[tuple[object, str]]:
         files = next(iter(steps.values())).files
-        text = read_settled(files.leases, self._supervisor().pid(process_key(files.network)))
+        text = read_consistent(files.leases, self._supervisor().pid(process_key(files.network)))
         for operation, step in steps.items():
             if not step.stray and step.lease in find_leases(text, [step.lease.address]):
                 yield operation, f"dnsmasq keeps the lease for {step.lease.holder}: started again"

@@ -59,7 +59,7 @@ def mode_of(subnet: Subnet) -> Mode | None:
     return _BY_MODES.get((subnet.ipv6_address_mode, subnet.ipv6_ra_mode is not None))
 
 
-def why_not(subnet: Subnet) -> str | None:
+def unserved_reason(subnet: Subnet) -> str | None:
     """Why nobody gets an address on *subnet* from us; ``None``: they do, or should not."""
     wanted = subnet.ipv6_address_mode in (None, Ipv6Mode.STATEFUL) and subnet.enable_dhcp
     if not wanted or subnet.ip_version == 4 or subnet.cidr.prefixlen >= _SHORTEST:

@@ -10,8 +10,8 @@ from attrs import frozen
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.model.address import IpAddress
 from netfw.model.text_validation import quote
-from netfw_drivers.dnsmasq.option_values import check_domain
-from netfw_drivers.dnsmasq.settings import Settings
+from netfw_drivers.dnsmasq.config.option_values import check_domain
+from netfw_drivers.dnsmasq.config.settings import Settings
 
 _LIKE_TIME = re.compile(r"[0-9]+[wdhmsWDHMS]?")
 _WORDS = {"ignore", "infinite"}
@@ -34,11 +34,11 @@ def domain_of(network: DhcpNetwork, settings: Settings) -> str:
 def name_of(port: DhcpPort, address: IpAddress, network: DhcpNetwork, settings: Settings) -> Name:
     """What *address* of *port* is called; the port was checked before."""
     domain = port.domain.removesuffix(".") or domain_of(network, settings)
-    host = port.hostname.removesuffix(".") or made_up(address)
+    host = port.hostname.removesuffix(".") or default_hostname(address)
     return Name(host, f"{host}.{domain}" if domain else host)
 
 
-def made_up(address: IpAddress) -> str:
+def default_hostname(address: IpAddress) -> str:
     """The host name of an address that has none: the address in full."""
     if address.version == 4:
         return "host-" + str(address).replace(".", "-")

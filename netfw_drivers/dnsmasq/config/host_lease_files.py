@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from attrs import frozen
 
 from netfw.model.address import IpAddress, Mac
-from netfw_drivers.dnsmasq.hosts import ignore_line, is_tagged
+from netfw_drivers.dnsmasq.config.dhcp_hosts import ignore_line, is_tagged
 
 
 @frozen
@@ -34,7 +34,7 @@ _DIGITS = frozenset("0123456789")
 _SET = ",set:"
 
 
-def claims(host: str) -> frozenset[str]:
+def addresses_in(host: str) -> frozenset[str]:
     """The MAC and IP addresses that a port's file in ``host`` is about, as they are written there.
 
     Costs a fraction of :func:`read_host`.

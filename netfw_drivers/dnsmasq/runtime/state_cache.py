@@ -12,13 +12,13 @@ from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.linux.fs.atomic_files import list_directory, read_file
 from netfw.model.ids import NetworkId, PortId
-from netfw_drivers.dnsmasq.entries import read_host
-from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.observed import Reload, Shelf
-from netfw_drivers.dnsmasq.rendering import PortText
-from netfw_drivers.dnsmasq.steps import TOMB, reload_of, server_of, tomb_of
-from netfw_drivers.dnsmasq.terms import Terms
-from netfw_drivers.dnsmasq.watched import note_of
+from netfw_drivers.dnsmasq.config.host_lease_files import read_host
+from netfw_drivers.dnsmasq.config.paths import NetworkPaths
+from netfw_drivers.dnsmasq.config.render import PortText
+from netfw_drivers.dnsmasq.plan.observed import NetworkFiles, Reload
+from netfw_drivers.dnsmasq.plan.service_spec import DriverContext
+from netfw_drivers.dnsmasq.plan.steps import TOMB, reload_of, server_of, tomb_of
+from netfw_drivers.dnsmasq.runtime.watch_markers import note_of
 
 
 @define
@@ -27,16 +27,16 @@ class _Told:
     ports: dict[PortId, DhcpPort] = field(factory=dict)
 
 
-class Book:
+class StateCache:
     """Shelves by network, read when they are first asked for, and what was told of each network.
 
     Different networks may be asked for by several threads at once.
     """
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: DriverContext) -> None:
         self._terms = terms
         self._lock = threading.Lock()
-        self._shelves: dict[NetworkId, Shelf] = {}
+        self._shelves: dict[NetworkId, NetworkFiles] = {}
         self._homes: dict[PortId, NetworkId] | None = None
         self._told: dict[NetworkId, _Told] = {}
         self._servers: dict[PortId, NetworkId] = {}
@@ -63,7 +63,7 @@ class Book:
                     self._homes |= dict.fromkeys(_listed(files), network)
             return self._homes
 
-    def files_of(self, network: NetworkId) -> Shelf:
+    def files_of(self, network: NetworkId) -> NetworkFiles:
         """The files of *network*; a network's is asked for by one thread at a time."""
         if network not in self._shelves:
             self._shelves[network] = read_shelf(self._terms.files(network))
@@ -150,13 +150,13 @@ class Book:
         return frozenset(PortKey(port) for port in mine if self._told_home.get(port) == network)
 
 
-def read_shelf(files: Files) -> Shelf:
+def read_shelf(files: NetworkPaths) -> NetworkFiles:
     """What is on disk of a network."""
     if not files.directory.is_dir():
-        return Shelf()
+        return NetworkFiles()
     opts, names = set(list_directory(files.opts)), set(list_directory(files.addn_hosts))
     server = id_of((read_file(server_of(files)) or "").strip())
-    shelf = Shelf(
+    shelf = NetworkFiles(
         there=True,
         opts=read_file(files.network_opts),
         interface=read_file(files.interface),
@@ -184,7 +184,7 @@ def _due(text: str | None) -> Reload | None:
     return Reload.SIGNAL if text.strip() == Reload.SIGNAL.value else Reload.RESTART
 
 
-def _listed(files: Files) -> list[PortId]:
+def _listed(files: NetworkPaths) -> list[PortId]:
     names = {
         name
         for directory in (files.host, files.addn_hosts, files.opts)
@@ -193,7 +193,7 @@ def _listed(files: Files) -> list[PortId]:
     return [PortId(id) for name in sorted(names) if (id := id_of(name)) is not None]
 
 
-def _tombs(files: Files) -> list[PortId]:
+def _tombs(files: NetworkPaths) -> list[PortId]:
     named = (name.removesuffix(TOMB) for name in list_directory(files.host) if name.endswith(TOMB))
     return [PortId(id) for name in named if (id := id_of(name)) is not None]
 

@@ -10,7 +10,7 @@ from netfw.model.ids import NetworkId, PortId
 
 
 @frozen
-class Files:
+class NetworkPaths:
     """The paths of one network, by the names operators know.
 
     ``host``, ``addn_hosts`` and ``opts`` are directories with one file per port, named by its id.

@@ -16,7 +16,7 @@ from netfw.linux.process import Supervisor, is_asleep
 from netfw.linux.sockets.dns_probe import Server, silent_servers
 from netfw.model.device_names import dhcp_namespace
 from netfw.model.ids import NetworkId
-from netfw_drivers.dnsmasq.steps import process_key
+from netfw_drivers.dnsmasq.plan.steps import process_key
 
 LOG = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class _Silence:
         return (self.asleep and self.times > 1) or now - self.since > ENDLESS
 
 
-class Pulse:
+class HealthChecker:
     """Asks each dnsmasq for its version now and then; one that does not answer twice is killed, and
     what follows is what follows each death.
 

@@ -13,7 +13,7 @@ Claims = Mapping[PortId, frozenset[str]]
 """MAC and IP addresses that ports are to have."""
 
 
-def who_waits(
+def blocked_ports(
     wanted: Claims,
     owner_of: Callable[[str], PortId | None],
     gives_up: Callable[[PortId], bool],

@@ -15,21 +15,23 @@ from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.device_names import dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
 from netfw.plan import Operation, Stage
-from netfw_drivers.dnsmasq.entries import (
+from netfw_drivers.dnsmasq.config.host_lease_files import (
     HostEntry,
     Lease,
-    claims,
+    addresses_in,
     find_leases,
     read_leases,
     render_tombstone,
 )
-from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.modes import served
-from netfw_drivers.dnsmasq.observed import FoundNetwork, Reload
-from netfw_drivers.dnsmasq.rendering import NetworkText, render_port
-from netfw_drivers.dnsmasq.steps import (
+from netfw_drivers.dnsmasq.config.paths import NetworkPaths
+from netfw_drivers.dnsmasq.config.render import NetworkText, render_port
+from netfw_drivers.dnsmasq.config.subnet_modes import served
+from netfw_drivers.dnsmasq.plan.address_conflicts import blocked_ports
+from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, Reload
+from netfw_drivers.dnsmasq.plan.reload import ChangedPort, PendingChanges
+from netfw_drivers.dnsmasq.plan.service_spec import DriverContext
+from netfw_drivers.dnsmasq.plan.steps import (
     DropPort,
-    FillLeases,
     ForgetLeases,
     MarkReload,
     PutNetwork,
@@ -37,13 +39,11 @@ from netfw_drivers.dnsmasq.steps import (
     ReleaseLease,
     RemoveTomb,
     RunServer,
+    SeedLeases,
     SignalServer,
     Step,
     StopServer,
 )
-from netfw_drivers.dnsmasq.telling import ChangedPort, News
-from netfw_drivers.dnsmasq.terms import Terms
-from netfw_drivers.dnsmasq.turns import who_waits
 
 UNSERVED = "its network is not served on this host yet"
 FEW = 200
@@ -56,12 +56,12 @@ def stage(*operations: Operation) -> Stage:
 
 
 @define(kw_only=True)
-class Draft:
+class NetworkPlanner:
     """What is to be done for one network, gathered step by step."""
 
     id: NetworkId
     found: FoundNetwork
-    terms: Terms
+    terms: DriverContext
     all_leases: bool = False
     """Whether leases of nobody are looked for, too."""
     waiting: dict[DhcpKey, str] = field(factory=dict)
@@ -123,7 +123,7 @@ class Draft:
             yield self._stage("dnsmasq", [(StopServer(self.id), self._owner)])
 
     @property
-    def _files(self) -> Files:
+    def _files(self) -> NetworkPaths:
         return self.terms.files(self.id)
 
     @property
@@ -171,7 +171,7 @@ class Draft:
             return
         if text != self.found.shelf.ports.get(port):
             self._changed[port] = ChangedPort(
-                text=text, value=value, owner=owner, words=claims(text.host)
+                text=text, value=value, owner=owner, words=addresses_in(text.host)
             )
 
     def _loses(self, port: PortId, value: DhcpPort) -> bool:
@@ -181,7 +181,7 @@ class Draft:
         """
         former = self.found.shelf.ports.get(port)
         own = {value.mac, *(str(fixed.address) for fixed in value.fixed_ips)}
-        return former is not None and bool(claims(former.host) - own)
+        return former is not None and bool(addresses_in(former.host) - own)
 
     def _hold_back(self) -> None:
         """Let those wait who want what somebody else still has."""
@@ -191,7 +191,7 @@ class Draft:
             return self._loses(port, changed[port].value)
 
         wanted = {port: new.words for port, new in changed.items()}
-        for port, why in who_waits(wanted, owner_of, loses, self._gone).items():
+        for port, why in blocked_ports(wanted, owner_of, loses, self._gone).items():
             self._gone |= {port} if loses(port) else frozenset()
             if changed.pop(port).owner == PortKey(port):
                 self.waiting[PortKey(port)] = why
@@ -211,14 +211,14 @@ class Draft:
             return RunServer(self._files, program, again=True, forget=forget)
         return SignalServer(self._files) if reload is not None else None
 
-    def _news(self) -> News | None:
+    def _news(self) -> PendingChanges | None:
         """What is to be told a dnsmasq that goes on; a network of which nothing is asked is left as
         it is."""
         is_asked = self._text is not None or self._changed or self._gone
         if not is_asked or self._is_starting() or self._value is None:
             return None
         opts = self._text.opts if self._text is not None else None
-        return News(found=self.found, changed=self._changed, gone=self._gone, opts=opts)
+        return PendingChanges(found=self.found, changed=self._changed, gone=self._gone, opts=opts)
 
     def _file_steps(self, reload: Reload | None, *, marked: bool) -> Iterator[tuple[Step, DhcpKey]]:
         """Changes of files; dnsmasq reads those that it needs no telling for in this order.
@@ -247,7 +247,7 @@ class Draft:
             yield RemoveTomb(files, port), self._owner
         if (self._is_starting() or self.found.blind) and not shelf.leases:
             few = len(shelf.ports) + len(self._changed) <= FEW
-            yield FillLeases(files, tuple(self._entries()) if few else ()), self._owner
+            yield SeedLeases(files, tuple(self._entries()) if few else ()), self._owner
 
     def _is_network_changed(self) -> bool:
         shelf, text, value = self.found.shelf, self._text, self._value

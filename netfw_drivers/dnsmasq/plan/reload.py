@@ -7,15 +7,34 @@ in decision 19 (``docs/decisions``).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpKey, DhcpPort
 from netfw.model.ids import PortId
-from netfw_drivers.dnsmasq.entries import HostEntry, read_host
-from netfw_drivers.dnsmasq.observed import FoundNetwork, Reload
-from netfw_drivers.dnsmasq.pace import is_start_quicker
-from netfw_drivers.dnsmasq.rendering import PortText, needs_reload
+from netfw_drivers.dnsmasq.config.host_lease_files import HostEntry, read_host
+from netfw_drivers.dnsmasq.config.render import PortText, needs_reload
+from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, Reload
+
+LEASE_BYTES: Final = 60
+"""Of a line of the lease file, more or less."""
+_NOTICED: Final = 0.5
+"""What takes no longer than this is no reason to start anything."""
+_A_START: Final = 0.15
+_A_FILE_WRITTEN: Final = 0.0004
+
+
+def restart_is_faster(changed: int, ports: int, leases: int) -> bool:
+    """Whether dnsmasq is back sooner by a start than by reading the files of *changed* ports.
+
+    :param ports: that it knows, those included.
+    :param leases: that it knows.
+    """
+    reading = changed * ports * (1.1e-9 * ports + 15e-9 * leases)
+    start = _A_START + ports * (28e-9 * ports + 36e-9 * leases) + changed * _A_FILE_WRITTEN
+    return reading > max(start, _NOTICED)
+
 
 MANY = 1000
 """From how many ports on they are told in one go: dnsmasq's queue of single files is bounded."""
@@ -38,7 +57,7 @@ class ChangedPort:
 
 
 @frozen(kw_only=True)
-class News:
+class PendingChanges:
     """What is new for a network whose command line is not."""
 
     found: FoundNetwork
@@ -69,7 +88,7 @@ class News:
         """Whether so much is new that dnsmasq is better started with it."""
         changed = len(self.changed) + len(self.gone)
         ports = len(self.found.shelf.ports) + len(self.changed)
-        return changed > MANY or is_start_quicker(changed, ports, self.found.lease_count)
+        return changed > MANY or restart_is_faster(changed, ports, self.found.lease_count)
 
     def _contradicts(self) -> bool:
         """Whether dnsmasq remembers something else than the files are going to say."""

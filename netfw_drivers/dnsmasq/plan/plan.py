@@ -24,14 +24,14 @@ from netfw.errors import NetfwError, OperationRefused
 from netfw.linux.service_netns.plan import plan_removal
 from netfw.model.ids import NetworkId, PortId
 from netfw.plan import Operation, Plan, Stage, Update
-from netfw_drivers.dnsmasq.draft import UNSERVED, Draft, stage
-from netfw_drivers.dnsmasq.observed import FoundNetwork, Observed
-from netfw_drivers.dnsmasq.steps import PutNetwork, RemoveFiles, StopServer
-from netfw_drivers.dnsmasq.terms import Terms
+from netfw_drivers.dnsmasq.plan.network import UNSERVED, NetworkPlanner, stage
+from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, Observed
+from netfw_drivers.dnsmasq.plan.service_spec import DriverContext
+from netfw_drivers.dnsmasq.plan.steps import PutNetwork, RemoveFiles, StopServer
 
 
 @define
-class _Wish:
+class _NetworkUpdate:
     """What an update asks of one network."""
 
     network: DhcpNetwork | None = None
@@ -40,7 +40,7 @@ class _Wish:
     gone: set[PortId] = field(factory=set)
 
 
-def plan_dhcp(update: Update[DhcpKey, DhcpValue], observed: Observed, terms: Terms) -> Plan:
+def plan_dhcp(update: Update[DhcpKey, DhcpValue], observed: Observed, terms: DriverContext) -> Plan:
     """What turns *observed* into *update*; nothing when they agree."""
     stages: list[Stage] = []
     waiting: dict[DhcpKey, str] = {}
@@ -51,7 +51,7 @@ def plan_dhcp(update: Update[DhcpKey, DhcpValue], observed: Observed, terms: Ter
             stages += _removal(id, found, terms)
             waiting |= {PortKey(port): UNSERVED for port in wish.put}
             continue
-        draft = Draft(id=id, found=found, terms=terms, all_leases=update.complete)
+        draft = NetworkPlanner(id=id, found=found, terms=terms, all_leases=update.complete)
         draft.serve(wish.network, wish.put, frozenset(wish.gone))
         stages += draft.stages()
         waiting |= draft.waiting
@@ -59,11 +59,13 @@ def plan_dhcp(update: Update[DhcpKey, DhcpValue], observed: Observed, terms: Ter
     return Plan(stages, waiting=waiting, refused=refused)
 
 
-def _wishes(update: Update[DhcpKey, DhcpValue], observed: Observed) -> dict[NetworkId, _Wish]:
-    wishes: dict[NetworkId, _Wish] = {}
+def _wishes(
+    update: Update[DhcpKey, DhcpValue], observed: Observed
+) -> dict[NetworkId, _NetworkUpdate]:
+    wishes: dict[NetworkId, _NetworkUpdate] = {}
 
-    def of(network: NetworkId) -> _Wish:
-        return wishes.setdefault(network, _Wish())
+    def of(network: NetworkId) -> _NetworkUpdate:
+        return wishes.setdefault(network, _NetworkUpdate())
 
     for key, value in update.put.items():
         if isinstance(key, NetworkKey) and isinstance(value, DhcpNetwork):
@@ -99,7 +101,7 @@ def _garbage(
             yield id, {port for port in found.shelf.ports if PortKey(port) not in named}
 
 
-def _removal(id: NetworkId, found: FoundNetwork, terms: Terms) -> Iterator[Stage]:
+def _removal(id: NetworkId, found: FoundNetwork, terms: DriverContext) -> Iterator[Stage]:
     """The process first, the files last: as long as they are there, the network is known."""
     owner = NetworkKey(id)
     if found.process is not None or found.stray:

@@ -30,10 +30,10 @@ from netfw.errors import InvalidInput
 from netfw.model.address import Mac
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
-from netfw_drivers.dnsmasq.modes import Mode, served
-from netfw_drivers.dnsmasq.names import name_of
-from netfw_drivers.dnsmasq.option_values import render_client_id
-from netfw_drivers.dnsmasq.settings import Settings
+from netfw_drivers.dnsmasq.config.hostnames import name_of
+from netfw_drivers.dnsmasq.config.option_values import render_client_id
+from netfw_drivers.dnsmasq.config.settings import Settings
+from netfw_drivers.dnsmasq.config.subnet_modes import Mode, served
 
 _FIRST = "tag:!none"
 _ANY_CLIENT_ID = "id:*"

@@ -11,13 +11,13 @@ from netfw.errors import InvalidInput
 from netfw.model.device_names import check_device_name
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import NetworkId, PortId
-from netfw_drivers.dnsmasq.command import command_line
-from netfw_drivers.dnsmasq.hosts import host_lines
-from netfw_drivers.dnsmasq.modes import why_not
-from netfw_drivers.dnsmasq.names import check_name, name_of
-from netfw_drivers.dnsmasq.option_values import check_domain
-from netfw_drivers.dnsmasq.options import network_opts, port_opts
-from netfw_drivers.dnsmasq.settings import Settings
+from netfw_drivers.dnsmasq.config.command_line import command_line
+from netfw_drivers.dnsmasq.config.dhcp_hosts import host_lines
+from netfw_drivers.dnsmasq.config.dhcp_opts import network_opts, port_opts
+from netfw_drivers.dnsmasq.config.hostnames import check_name, name_of
+from netfw_drivers.dnsmasq.config.option_values import check_domain
+from netfw_drivers.dnsmasq.config.settings import Settings
+from netfw_drivers.dnsmasq.config.subnet_modes import unserved_reason
 
 MOST_OPTIONS = 256
 """Of a port, and of a network for all of its ports."""
@@ -91,8 +91,8 @@ def needs_reload(before: PortText | None, after: PortText | None) -> bool:
 
     It reads new files by itself, and changed ones of names.  Of a changed host file it keeps the
     former lines, and refuses new ones with an IPv4 address that it has.  A port that is gone gets a
-    tombstone instead (:func:`~netfw_drivers.dnsmasq.hosts.ignore_line`).  Whether it can be told
-    by SIGHUP says :func:`~netfw_drivers.dnsmasq.hosts.is_tagged`.
+    tombstone instead (:func:`~netfw_drivers.dnsmasq.config.dhcp_hosts.ignore_line`).  Whether it can be told
+    by SIGHUP says :func:`~netfw_drivers.dnsmasq.config.dhcp_hosts.is_tagged`.
     """
     if before is None or after is None or not before.host:
         return False
@@ -101,7 +101,7 @@ def needs_reload(before: PortText | None, after: PortText | None) -> bool:
 
 def _refuse_unserved(port: DhcpPort, network: DhcpNetwork) -> None:
     """Refuse a port that asks here for its addresses, and that can have none of them."""
-    reasons = {subnet.id: why_not(subnet) for subnet in network.subnets}
+    reasons = {subnet.id: unserved_reason(subnet) for subnet in network.subnets}
     faults = {
         f"fixed_ips[{at}]": reason
         for at, fixed in enumerate(port.fixed_ips)

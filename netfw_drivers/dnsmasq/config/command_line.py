@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPlace
 from netfw.model.ids import NetworkId
 from netfw.model.subnet import Subnet
-from netfw_drivers.dnsmasq.files import Files
-from netfw_drivers.dnsmasq.modes import Mode, served, subnet_tag
-from netfw_drivers.dnsmasq.names import domain_of
-from netfw_drivers.dnsmasq.options import network_opts
-from netfw_drivers.dnsmasq.settings import INFINITE, Settings
+from netfw_drivers.dnsmasq.config.dhcp_opts import network_opts
+from netfw_drivers.dnsmasq.config.hostnames import domain_of
+from netfw_drivers.dnsmasq.config.paths import NetworkPaths
+from netfw_drivers.dnsmasq.config.settings import INFINITE, Settings
+from netfw_drivers.dnsmasq.config.subnet_modes import Mode, served, subnet_tag
 
 _IPV6_MTU = 1280
 """IPv6 knows no smaller one."""
@@ -24,12 +24,12 @@ def command_line(
     return (
         settings.command,
         *_alone(settings),
-        *_paths(Files(settings.confs, id)),
+        *_paths(NetworkPaths(settings.confs, id)),
         *_listening(place, settings),
         *_serving(network, settings),
         *_announcing(network, place, settings),
         *_naming(network, settings),
-        *_logging(Files(settings.confs, id), settings),
+        *_logging(NetworkPaths(settings.confs, id), settings),
     )
 
 
@@ -44,7 +44,7 @@ def _alone(settings: Settings) -> Iterator[str]:
         yield f"--user={settings.user}"
 
 
-def _paths(files: Files) -> Iterator[str]:
+def _paths(files: NetworkPaths) -> Iterator[str]:
     yield f"--pid-file={files.pid}"
     yield f"--dhcp-hostsdir={files.host}"
     yield f"--hostsdir={files.addn_hosts}"
@@ -114,7 +114,7 @@ def _naming(network: DhcpNetwork, settings: Settings) -> Iterator[str]:
         yield f"--server={server}"
 
 
-def _logging(files: Files, settings: Settings) -> Iterator[str]:
+def _logging(files: NetworkPaths, settings: Settings) -> Iterator[str]:
     if settings.log_directory is not None:
         yield "--log-queries"
         yield "--log-dhcp"

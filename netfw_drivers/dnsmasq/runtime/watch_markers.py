@@ -13,23 +13,23 @@ from functools import cache
 from pathlib import Path
 
 from netfw.linux.fs.atomic_files import FileChange, WriteFile
-from netfw_drivers.dnsmasq.files import Files
+from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 
 _MARK = ".watched"
 """dnsmasq passes over such a name."""
 
 
-def note_of(files: Files) -> Path:
+def note_of(files: NetworkPaths) -> Path:
     """Where it says which directories dnsmasq found when it was started."""
     return files.directory / "watched"
 
 
-def marks_missing(files: Files) -> list[FileChange]:
+def marks_missing(files: NetworkPaths) -> list[FileChange]:
     """What makes directories known that are not."""
     return [WriteFile(mark, "") for mark in _marks(files) if not os.path.exists(mark)]
 
 
-def directories_there(files: Files) -> str:
+def directories_there(files: NetworkPaths) -> str:
     """Which directories there are now; empty: one is missing, or not known."""
     try:
         found = [os.stat(mark) for mark in _marks(files)]
@@ -39,5 +39,5 @@ def directories_there(files: Files) -> str:
 
 
 @cache
-def _marks(files: Files) -> tuple[str, ...]:
+def _marks(files: NetworkPaths) -> tuple[str, ...]:
     return tuple(f"{each}/{_MARK}" for each in (files.host, files.addn_hosts, files.opts))

@@ -1,0 +1,1 @@
+"""Pure: the files and the command line of dnsmasq."""

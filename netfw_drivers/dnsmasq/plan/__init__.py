@@ -1,0 +1,1 @@
+"""Pure: what to change for a network's dnsmasq."""
