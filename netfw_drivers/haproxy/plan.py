@@ -44,7 +44,7 @@ class Found:
 
 
 @frozen
-class Ground:
+class NamespaceFacts:
     """A namespace: which one it is, and who listens there."""
 
     identity: Hashable
@@ -57,11 +57,11 @@ class Observed:
 
     settings: Settings
     found: Mapping[MetadataKey, Found] = field(factory=dict)
-    grounds: Mapping[str, Ground] = field(factory=dict)
+    grounds: Mapping[str, NamespaceFacts] = field(factory=dict)
 
 
 @frozen
-class Wish:
+class HaproxySpec:
     """A proxy that can be, as it shall run."""
 
     proxy: MetadataProxy
@@ -89,7 +89,7 @@ class StartProxy:
     """Write a configuration, and start a process on it."""
 
     key: MetadataKey
-    wish: Wish
+    wish: HaproxySpec
 
 
 @frozen
@@ -116,7 +116,7 @@ def config_path(directory: Path, key: MetadataKey) -> Path:
     return directory / process.service / f"{process.id}.conf"
 
 
-def wish_for(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> Wish:
+def wish_for(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> HaproxySpec:
     """How *proxy* shall run.
 
     :raises InvalidInput: it can not.
@@ -130,7 +130,7 @@ def wish_for(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> Wish
         log=settings.log_file,
         on_death=settings.on_death,
     )
-    return Wish(proxy, places_of(proxy, settings), text, program)
+    return HaproxySpec(proxy, places_of(proxy, settings), text, program)
 
 
 def plan_proxies(update: Update[MetadataKey, MetadataProxy], observed: Observed) -> Plan:
@@ -154,8 +154,8 @@ def plan_proxies(update: Update[MetadataKey, MetadataProxy], observed: Observed)
 
 def _wishes(
     update: Update[MetadataKey, MetadataProxy], observed: Observed
-) -> tuple[dict[MetadataKey, Wish], dict[MetadataKey, NetfwError]]:
-    wishes: dict[MetadataKey, Wish] = {}
+) -> tuple[dict[MetadataKey, HaproxySpec], dict[MetadataKey, NetfwError]]:
+    wishes: dict[MetadataKey, HaproxySpec] = {}
     refused: dict[MetadataKey, NetfwError] = {}
     for key, proxy in update.put.items():
         try:
@@ -182,7 +182,7 @@ def _leaving(
 
 
 def _starting(
-    wishes: Mapping[MetadataKey, Wish], leaving: Iterable[MetadataKey], observed: Observed
+    wishes: Mapping[MetadataKey, HaproxySpec], leaving: Iterable[MetadataKey], observed: Observed
 ) -> tuple[tuple[MetadataKey, ...], dict[MetadataKey, NetfwError]]:
     """Who does not run as it should, and can; and who can not, because its place is taken.
 
@@ -204,7 +204,7 @@ def _starting(
         conflicts |= more
 
 
-def _fits(wish: Wish, found: Found, observed: Observed) -> bool:
+def _fits(wish: HaproxySpec, found: Found, observed: Observed) -> bool:
     """Whether it runs on this configuration, in the namespace that has the name now."""
     running = found.running
     if running is None or running.digest != wish.program.digest():
@@ -213,7 +213,7 @@ def _fits(wish: Wish, found: Found, observed: Observed) -> bool:
 
 
 def _conflicts(
-    wishes: Mapping[MetadataKey, Wish], freed: frozenset[int], observed: Observed
+    wishes: Mapping[MetadataKey, HaproxySpec], freed: frozenset[int], observed: Observed
 ) -> Iterator[tuple[MetadataKey, NetfwError]]:
     given: dict[tuple[str, Place], MetadataKey] = {}
     for key, wish in wishes.items():

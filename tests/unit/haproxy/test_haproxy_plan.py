@@ -14,7 +14,14 @@ from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.linux.sockets.values import Listener, parse_listeners
 from netfw.model.ids import NetworkId
 from netfw.plan import Plan, Update
-from netfw_drivers.haproxy.plan import Found, Ground, Observed, Running, plan_proxies, wish_for
+from netfw_drivers.haproxy.plan import (
+    Found,
+    NamespaceFacts,
+    Observed,
+    Running,
+    plan_proxies,
+    wish_for,
+)
 from netfw_drivers.haproxy.settings import Settings
 
 SETTINGS = Settings(socket="/run/metadata", directory=Path("/proxies"))
@@ -41,7 +48,7 @@ def listener(inode: int, address=METADATA, port: int = 80) -> Listener:
 
 def machine(found: dict[MetadataKey, Found] | None = None, **listeners: Listener) -> Observed:
     grounds = {
-        name: Ground(name, frozenset({listeners[name]} if name in listeners else ()))
+        name: NamespaceFacts(name, frozenset({listeners[name]} if name in listeners else ()))
         for name in ("one", "two")
     }
     return Observed(settings=SETTINGS, found=found or {}, grounds=grounds)
@@ -80,7 +87,7 @@ def test_other_settings_are_a_new_process_too():
 
 def test_a_namespace_that_was_made_anew_needs_a_new_process():
     observed = machine({ONE: running(ONE, PROXY, 5)})
-    anew = evolve(observed, grounds={"one": Ground("another one of that name")})
+    anew = evolve(observed, grounds={"one": NamespaceFacts("another one of that name")})
     assert texts(plan_proxies(Update(put={ONE: PROXY}), anew)) == [END, START]
 
 

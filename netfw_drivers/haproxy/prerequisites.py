@@ -10,8 +10,8 @@ from pathlib import Path
 from netfw.errors import ConfigError, NetfwError
 from netfw.linux.fs.permissions import Right, has_permission
 from netfw.linux.process import run_command, why_missing
-from netfw_drivers.haproxy.account import first_group, group_id, user_id
 from netfw_drivers.haproxy.settings import Settings
+from netfw_drivers.haproxy.users import first_group, group_id, user_id
 
 OLDEST = (2, 4)
 """The first haproxy that has all that the configuration uses."""

@@ -27,25 +27,25 @@ from netfw.linux.process import ProcessDied as SupervisedDied
 from netfw.linux.sockets.tcp_listeners import listeners, listeners_of, sockets_of
 from netfw.model.ids import NetworkId, RouterId
 from netfw.plan import Operation, Outcome, Plan, Update
-from netfw_drivers.haproxy.account import first_group
-from netfw_drivers.haproxy.faults import faults_of
 from netfw_drivers.haproxy.plan import (
     Found,
-    Ground,
+    HaproxySpec,
+    NamespaceFacts,
     Observed,
     RemoveProxy,
     Running,
     StartProxy,
     Step,
     StopProxy,
-    Wish,
     WriteConfig,
     config_path,
     plan_proxies,
     process_key,
     wish_for,
 )
+from netfw_drivers.haproxy.prerequisites import faults_of
 from netfw_drivers.haproxy.settings import OPTIONS, Settings, read_settings
+from netfw_drivers.haproxy.users import first_group
 
 _IPV6 = Path("/proc/self/net/if_inet6")
 """Is there if the kernel has IPv6."""
@@ -209,7 +209,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
             case WriteConfig(key, text):
                 self._write(key, text)
 
-    def _start(self, operation: Operation, key: MetadataKey, wish: Wish) -> None:
+    def _start(self, operation: Operation, key: MetadataKey, wish: HaproxySpec) -> None:
         self._write(key, wish.text)
         try:
             self._supervise(key, wish)
@@ -218,7 +218,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
             reasons = error.reasons.values() if isinstance(error, OperationRefused) else [error]
             raise OperationRefused({operation: "; ".join(map(str, reasons))}) from error
 
-    def _supervise(self, key: MetadataKey, wish: Wish) -> None:
+    def _supervise(self, key: MetadataKey, wish: HaproxySpec) -> None:
         """Have it run, or take over what runs so already."""
         wanted = {(place.address, place.port) for place in wish.places}
 
@@ -270,9 +270,9 @@ def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.new")
 
 
-def _ground(name: str) -> Ground | None:
+def _ground(name: str) -> NamespaceFacts | None:
     try:
-        return Ground(netns.identity(name), listeners(name))
+        return NamespaceFacts(netns.identity(name), listeners(name))
     except NotFound:
         return None
 
