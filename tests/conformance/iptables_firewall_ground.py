@@ -15,7 +15,7 @@ from netfw.testing.conformance.firewall_lab import BridgeGround
 from netfw.testing.conformance.firewall_world import Seat
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device
-from netfw_drivers.iptables.firewall import IptablesFirewallDriver, IptablesHybridFirewallDriver
+from netfw_drivers.iptables.driver import IptablesFirewallDriver, IptablesHybridFirewallDriver
 from tests.conformance.ovs_firewall_ground import OvsGround
 
 TABLES = "raw", "mangle", "nat", "filter"

@@ -20,7 +20,7 @@ from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
 from netfw.plan import Outcome, Update
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
-from netfw_drivers.iptables.firewall import IptablesFirewallDriver
+from netfw_drivers.iptables.driver import IptablesFirewallDriver
 
 IN, OUT = Direction.INGRESS, Direction.EGRESS
 State = dict[FirewallKey, FirewallValue]

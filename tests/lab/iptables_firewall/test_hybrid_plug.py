@@ -19,7 +19,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device, Instance, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.plugin import MakeLab
-from netfw_drivers.iptables.firewall import IptablesHybridFirewallDriver
+from netfw_drivers.iptables.driver import IptablesHybridFirewallDriver
 from netfw_drivers.iptables.hybrid import HybridPlug, make_plug, plan_plug, remove_plug
 
 PORTS = [PortId(uuid4()), PortId(uuid4())]

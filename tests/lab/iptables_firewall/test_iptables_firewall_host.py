@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netfw.plan import Update
-from netfw_drivers.iptables.names import short
+from netfw_drivers.iptables.plan.names import short
 from tests.lab.iptables_firewall.iptables_host import (
     IN,
     OUT,

@@ -17,10 +17,10 @@ from netfw.linux.iptables.plan import plan_chains
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
 from netfw.plan import Plan, Update
-from netfw_drivers.iptables.names import OWNER
-from netfw_drivers.iptables.picture import Picture
-from netfw_drivers.iptables.plan import Cut, Observed, plan_firewall
-from netfw_drivers.iptables.wishes import Ground
+from netfw_drivers.iptables.plan.names import OWNER
+from netfw_drivers.iptables.plan.plan import FlushConnections, Observed, plan_firewall
+from netfw_drivers.iptables.plan.requested import BridgePorts
+from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
 IN, OUT = Direction.INGRESS, Direction.EGRESS
 V4, V6 = Ethertype.IPV4, Ethertype.IPV6
@@ -80,18 +80,18 @@ class Kernel:
     mirror: Mirror = field(factory=Mirror)
     sets: dict[str, KernelSet] = field(factory=dict)
     frames: dict[str, FoundChain] = field(factory=dict)
-    cuts: list[Cut] = field(factory=list)
+    cuts: list[FlushConnections] = field(factory=list)
     private: bool = False
 
     def observe(self, *, fresh: bool = False) -> Observed:
-        picture = Picture()
+        picture = RulesetIndex()
         picture.learn_all(self.mirror.chains)
         return Observed(
             picture=picture,
             chains=self.mirror.chains,
             sets=self.sets,
             frames=self.frames,
-            ground=Ground(self.bridges, lambda device: device, OWNER, self.private),
+            ground=BridgePorts(self.bridges, lambda device: device, OWNER, self.private),
             tables=lambda update: plan_chains(update, self.mirror, OWNER, {}),
             fresh=fresh,
         )
@@ -120,7 +120,7 @@ class Kernel:
     def _do(self, backend: str, payload: object) -> None:
         if backend == "ipset":
             record(payload, self.sets)  # type: ignore[arg-type]
-        elif isinstance(payload, Cut):
+        elif isinstance(payload, FlushConnections):
             self.cuts.append(payload)
         elif backend == "ebtables":
             if isinstance(payload, PutFrameChain):

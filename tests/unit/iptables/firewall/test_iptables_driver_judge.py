@@ -9,7 +9,7 @@ from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.linux.conntrack.entry import Connection, Flow
 from netfw.plan import Update
-from netfw_drivers.iptables.judge import Court, read_clause
+from netfw_drivers.iptables.plan.conntrack_eval import ConnectionEvaluator, read_clause
 from tests.unit.iptables.firewall.iptables_scene import (
     FRIENDS,
     GROUP,
@@ -44,7 +44,9 @@ def a_connection(
 def is_denied(connection: Connection, *state: dict) -> bool:
     kernel = Kernel({"tap1": "br1", "tap2": "br1"})
     kernel.converge(Update(put={key: value for part in state for key, value in part.items()}))
-    court = Court(picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets)
+    court = ConnectionEvaluator(
+        picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets
+    )
     return court.denied([port_id(1)])(connection)
 
 
@@ -144,11 +146,15 @@ def test_an_address_that_two_may_have_is_cut_when_neither_allows_it(allowed: int
         state[key] = evolve(state[key], sources=frozenset({pair}), groups=groups)
     kernel = Kernel({"tap1": "br1", "tap2": "br1"})
     kernel.converge(Update(put=state))
-    court = Court(picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets)
+    court = ConnectionEvaluator(
+        picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets
+    )
     shared = a_connection("192.0.2.1", "10.0.0.77")
     assert not court.denied([port_id(1), port_id(2)])(shared)
     kernel.converge(Update(drop=frozenset({GroupKey(GROUP)})))
-    court = Court(picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets)
+    court = ConnectionEvaluator(
+        picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets
+    )
     assert court.denied([port_id(1), port_id(2)])(shared)
 
 
@@ -162,7 +168,9 @@ def test_an_address_is_whose_prefix_is_the_longest(exact: int) -> None:
     state[key] = evolve(state[key], sources=state[key].sources | {pair})
     kernel = Kernel({"tap1": "br1", "tap2": "br1"})
     kernel.converge(Update(put=state))
-    court = Court(picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets)
+    court = ConnectionEvaluator(
+        picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets
+    )
     denied = court.denied([port_id(1), port_id(2)])
     assert denied(a_connection("192.0.2.1", f"10.0.0.{exact}")) is (exact == 1)
     assert denied(a_connection("192.0.2.1", "10.0.0.77")) is (wide == 1)

@@ -11,7 +11,7 @@ from netfw.errors import InvalidInput
 from netfw.linux.ipset.values import full_name as full_set_name
 from netfw.linux.iptables.chain import full_name
 from netfw.model.ids import AddressGroupId, SecurityGroupId
-from netfw_drivers.iptables.names import (
+from netfw_drivers.iptables.plan.names import (
     OWNER,
     bucket_chain,
     bucket_of,

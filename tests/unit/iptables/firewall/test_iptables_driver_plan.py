@@ -10,7 +10,7 @@ from netfw.drivers.keys import GroupKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NotSupported
 from netfw.model.address import Mac
 from netfw.plan import Plan, Update
-from netfw_drivers.iptables.names import short
+from netfw_drivers.iptables.plan.names import short
 from tests.unit.iptables.firewall.iptables_scene import (
     FRIENDS,
     GROUP,

@@ -9,8 +9,8 @@ from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.keys import PortKey
 from netfw.linux.iptables.rule import render_rule
 from netfw.plan import Update
-from netfw_drivers.iptables.names import OWNER, short
-from netfw_drivers.iptables.port_chains import (
+from netfw_drivers.iptables.plan.names import OWNER, short
+from netfw_drivers.iptables.plan.port_chains import (
     Place,
     frames_chain,
     port_chains,

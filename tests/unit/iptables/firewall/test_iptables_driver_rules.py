@@ -10,7 +10,7 @@ from netfw.linux.iptables.rule import render_rule
 from netfw.model.address import Mac
 from netfw.model.ids import AddressGroupId
 from netfw.model.security_group import Direction, SecurityGroupRule
-from netfw_drivers.iptables.group_chains import (
+from netfw_drivers.iptables.plan.group_chains import (
     empty_group,
     group_chains,
     macs_chains,
@@ -18,7 +18,7 @@ from netfw_drivers.iptables.group_chains import (
     render_answers,
     sent_to,
 )
-from netfw_drivers.iptables.names import OWNER, short
+from netfw_drivers.iptables.plan.names import OWNER, short
 from tests.unit.iptables.firewall.iptables_scene import FRIENDS, GROUP, IN, OUT, V6, a_rule
 
 SET = f"nfw-G4{short(FRIENDS)}"

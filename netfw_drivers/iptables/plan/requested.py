@@ -20,11 +20,17 @@ from netfw.linux.ipset.values import SetKind, elements, full_name
 from netfw.model.address import Mac
 from netfw.model.ids import PortId, SecurityGroupId
 from netfw.plan import Update
-from netfw_drivers.iptables.dispatch import Zone
-from netfw_drivers.iptables.group_chains import Chains, Remote, group_chains, remotes
-from netfw_drivers.iptables.names import OWNER, bucket_of, check_device, read_set_name, set_name
-from netfw_drivers.iptables.picture import Picture
-from netfw_drivers.iptables.port_chains import Place, frames_chain, port_chains
+from netfw_drivers.iptables.plan.dispatch import Zone
+from netfw_drivers.iptables.plan.group_chains import Chains, Remote, group_chains, remotes
+from netfw_drivers.iptables.plan.names import (
+    OWNER,
+    bucket_of,
+    check_device,
+    read_set_name,
+    set_name,
+)
+from netfw_drivers.iptables.plan.port_chains import Place, frames_chain, port_chains
+from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
 
 @frozen(kw_only=True)
@@ -56,7 +62,7 @@ class Change:
 
 
 @define
-class Wishes:
+class RequestedChanges:
     """The parts of an update, after the refused ones are out."""
 
     ports: dict[PortId, WantedPort] = field(factory=dict)
@@ -73,7 +79,7 @@ Locate = Callable[[str], str]
 
 
 @frozen
-class Ground:
+class BridgePorts:
     """The bridges that devices are on, by the names of the devices that there are."""
 
     bridges: Mapping[str, str | None]
@@ -97,12 +103,12 @@ class Ground:
 
 def sort(
     update: Update[FirewallKey, FirewallValue],
-    picture: Picture,
+    picture: RulesetIndex,
     sets: Mapping[str, KernelSet],
-    ground: Ground,
-) -> Wishes:
+    ground: BridgePorts,
+) -> RequestedChanges:
     """What *update* asks for."""
-    wishes = Wishes()
+    wishes = RequestedChanges()
     for key, value in update.put.items():
         error: NetfwError | None = validation_error(key, value)
         try:
@@ -120,7 +126,9 @@ def sort(
     return wishes
 
 
-def _put(wishes: Wishes, key: FirewallKey, value: FirewallValue, ground: Ground) -> None:
+def _put(
+    wishes: RequestedChanges, key: FirewallKey, value: FirewallValue, ground: BridgePorts
+) -> None:
     match key, value:
         case PortKey(id), FilteredPort():
             place = ground.place(value.device)
@@ -139,7 +147,7 @@ def _put(wishes: Wishes, key: FirewallKey, value: FirewallValue, ground: Ground)
             raise InvalidInput({str(key): f"can not be a {type(value).__name__}"})
 
 
-def _drop(wishes: Wishes, key: FirewallKey) -> None:
+def _drop(wishes: RequestedChanges, key: FirewallKey) -> None:
     if key_validation_error(key) is not None:
         return  # what can not be there is gone
     try:
@@ -182,7 +190,7 @@ def _change_member(changes: dict[Remote, Change], member: Member, *, add: bool) 
     (change.add_macs if add else change.remove_macs).add(Mac(member.mac))
 
 
-def _refuse_twice(wishes: Wishes, picture: Picture) -> None:
+def _refuse_twice(wishes: RequestedChanges, picture: RulesetIndex) -> None:
     """Two ports can not have one device, nor two networks one bridge."""
     devices: dict[str, PortId] = {}
     networks = {bridge: zone.network for bridge, zone in _staying(wishes, picture).items()}
@@ -202,13 +210,13 @@ def _refuse_twice(wishes: Wishes, picture: Picture) -> None:
         del wishes.ports[id]
 
 
-def _holder(device: str, wishes: Wishes, picture: Picture) -> PortId | None:
+def _holder(device: str, wishes: RequestedChanges, picture: RulesetIndex) -> PortId | None:
     """The port that has the device and keeps it."""
     holder = picture.buckets.get(bucket_of(device), {}).get(device)
     return None if holder in wishes.ports or holder in wishes.gone_ports else holder
 
 
-def _staying(wishes: Wishes, picture: Picture) -> dict[str, Zone]:
+def _staying(wishes: RequestedChanges, picture: RulesetIndex) -> dict[str, Zone]:
     """The zones of bridges that ports stay on which this update does not mention."""
     busy = wishes.ports.keys() | wishes.gone_ports
     bridges = {wanted.place.bridge for wanted in wishes.ports.values()}
@@ -220,9 +228,9 @@ def _staying(wishes: Wishes, picture: Picture) -> dict[str, Zone]:
 
 
 def _drop_rest(
-    wishes: Wishes,
+    wishes: RequestedChanges,
     update: Update[FirewallKey, FirewallValue],
-    picture: Picture,
+    picture: RulesetIndex,
     sets: Mapping[str, KernelSet],
 ) -> None:
     """Everything that nobody asked for and nobody keeps is to go."""

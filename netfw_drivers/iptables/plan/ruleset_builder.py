@@ -18,7 +18,7 @@ from netfw.linux.ipset.values import SetKind, room_for
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.model.ids import PortId, SecurityGroupId
-from netfw_drivers.iptables.dispatch import (
+from netfw_drivers.iptables.plan.dispatch import (
     FIRST_ZONE,
     Zone,
     bridge_chain_keys,
@@ -30,7 +30,7 @@ from netfw_drivers.iptables.dispatch import (
     root_chains,
     root_keys,
 )
-from netfw_drivers.iptables.group_chains import (
+from netfw_drivers.iptables.plan.group_chains import (
     Chains,
     Remote,
     empty_group,
@@ -38,16 +38,16 @@ from netfw_drivers.iptables.group_chains import (
     macs_chains,
     macs_keys,
 )
-from netfw_drivers.iptables.names import bucket_of, read_set_name, set_name
-from netfw_drivers.iptables.picture import Picture
-from netfw_drivers.iptables.port_chains import Place, basics, frames_name, port_keys
-from netfw_drivers.iptables.wishes import Wishes
+from netfw_drivers.iptables.plan.names import bucket_of, read_set_name, set_name
+from netfw_drivers.iptables.plan.port_chains import Place, basics, frames_name, port_keys
+from netfw_drivers.iptables.plan.requested import RequestedChanges
+from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
 Owners = frozenset[FirewallKey]
 
 
 @define
-class Draft:
+class Ruleset:
     """What is to be there afterwards, of all that an update touches."""
 
     chains: Chains = field(factory=dict)
@@ -64,13 +64,13 @@ class Draft:
     """Whom a chain (by key), frame chain (by name) or set (by name) is for."""
 
 
-class Drafter:
-    """Works out a :class:`Draft`; each part is asked for once."""
+class RulesetBuilder:
+    """Works out a :class:`Ruleset`; each part is asked for once."""
 
     def __init__(
         self,
-        wishes: Wishes,
-        picture: Picture,
+        wishes: RequestedChanges,
+        picture: RulesetIndex,
         sets: Mapping[str, KernelSet],
         *,
         thorough: bool,
@@ -87,9 +87,9 @@ class Drafter:
         for group, put in wishes.groups.items():
             for remote in put.remotes:
                 self._refers[remote].add(group)
-        self.draft = Draft()
+        self.draft = Ruleset()
 
-    def run(self) -> Draft:
+    def run(self) -> Ruleset:
         """The draft; a *thorough* one names everything that is shared, touched or not."""
         self._ports()
         self._groups()

@@ -26,7 +26,7 @@ from netfw.model.address import Mac
 from netfw.model.ids import SecurityGroupId
 from netfw.model.protocol import ICMP, ICMPV6, SCTP, TCP, UDP
 from netfw.model.security_group import Direction, SecurityGroupRule
-from netfw_drivers.iptables.names import (
+from netfw_drivers.iptables.plan.names import (
     ANSWERS_IN,
     ANSWERS_OUT,
     EGRESS,

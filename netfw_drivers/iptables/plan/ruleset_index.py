@@ -18,9 +18,9 @@ from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.model.address import IpNetwork, Mac
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId
-from netfw_drivers.iptables.dispatch import ZONES_ROOT, Zone, read_zone
-from netfw_drivers.iptables.group_chains import TABLE, Remote
-from netfw_drivers.iptables.names import (
+from netfw_drivers.iptables.plan.dispatch import ZONES_ROOT, Zone, read_zone
+from netfw_drivers.iptables.plan.group_chains import TABLE, Remote
+from netfw_drivers.iptables.plan.names import (
     ANSWERS_IN,
     ANSWERS_OUT,
     EGRESS,
@@ -32,7 +32,7 @@ from netfw_drivers.iptables.names import (
     id_in,
     read_set_name,
 )
-from netfw_drivers.iptables.port_chains import Note, Place, read_note, read_source
+from netfw_drivers.iptables.plan.port_chains import Note, Place, read_note, read_source
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V", bound=Hashable)
@@ -66,7 +66,7 @@ class Index(defaultdict[K, set[V]]):
 
 
 @define
-class Picture:
+class RulesetIndex:
     """Indexes over the chains; the one who learns is the driver, everybody else reads."""
 
     ports: dict[PortId, HeldPort] = field(factory=dict)

@@ -21,9 +21,9 @@ from netfw.model.address import IpAddress, IpNetwork
 from netfw.model.ids import PortId, SecurityGroupId
 from netfw.model.protocol import ICMP, ICMPV6, NUMBERS
 from netfw.model.security_group import Direction
-from netfw_drivers.iptables.group_chains import group_key, in_table
-from netfw_drivers.iptables.names import SENDING_MACS, TAKING_MACS
-from netfw_drivers.iptables.picture import HeldPort, Picture
+from netfw_drivers.iptables.plan.group_chains import group_key, in_table
+from netfw_drivers.iptables.plan.names import SENDING_MACS, TAKING_MACS
+from netfw_drivers.iptables.plan.ruleset_index import HeldPort, RulesetIndex
 
 _ECHO = {ICMP: "8", ICMPV6: "128"}
 """What a tracked connection of ICMP begins with, as good as always; the entry does not say."""
@@ -32,7 +32,7 @@ _WORD = re.compile(r'"[^"]*"|\S+')
 
 
 @frozen(kw_only=True)
-class Clause:
+class ParsedRule:
     """One rule of a group's chain."""
 
     source: IpNetwork | None = None
@@ -78,13 +78,13 @@ def _words(address: IpAddress) -> Iterator[str]:
 
 
 @lru_cache(maxsize=65536)
-def read_clause(line: str) -> Clause:
+def read_clause(line: str) -> ParsedRule:
     """A rule of a group's chain, as we or iptables wrote it."""
     words = [word.strip('"') for word in _WORD.findall(line)]
     options = dict(pairwise(words))
     target = options.get("-j", "")
     if "--ctstate" in options or "--u32" in options or not target:
-        return Clause(never=True)
+        return ParsedRule(never=True)
     _, _, name = target.partition("-")
     macs = name if name[:1] in (SENDING_MACS, TAKING_MACS) else None
     ports = options.get("--dport") or options.get("--dports") or "0:65535"
@@ -93,7 +93,7 @@ def read_clause(line: str) -> Clause:
     if "--match-set" in options:
         at = words.index("--match-set")
         members = f"{words[at + 1].partition('-')[2]} {words[at + 2]}"
-    return Clause(
+    return ParsedRule(
         source=ip_network(options["-s"]) if "-s" in options else None,
         destination=ip_network(options["-d"]) if "-d" in options else None,
         protocol=_protocol(options.get("-p")),
@@ -112,10 +112,10 @@ def _protocol(word: str | None) -> int | None:
 
 
 @frozen(kw_only=True)
-class Court:
+class ConnectionEvaluator:
     """Judges connections by what the firewall holds."""
 
-    picture: Picture
+    picture: RulesetIndex
     chains: Mapping[ChainKey, tuple[str, ...]]
     sets: Mapping[str, KernelSet]
 

@@ -1,6 +1,6 @@
 """How packets find the chain of their port, and the zone of their network.  Pure.
 
-Device names are told apart in two steps (see :func:`~netfw_drivers.iptables.names.bucket_of`): a
+Device names are told apart in two steps (see :func:`~netfw_drivers.iptables.plan.names.bucket_of`): a
 root chain leads to the chain of a bucket, and that to the chains of its ports.
 """
 
@@ -16,9 +16,9 @@ from netfw.linux.ebtables.chains import FrameChain, FrameRule
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, Family, Jump, Rule, match, target
 from netfw.model.ids import NetworkId, PortId
-from netfw_drivers.iptables.group_chains import Chains, in_table
-from netfw_drivers.iptables.names import RECEIVED, SENT, bucket_chain, short
-from netfw_drivers.iptables.port_chains import frames_name
+from netfw_drivers.iptables.plan.group_chains import Chains, in_table
+from netfw_drivers.iptables.plan.names import RECEIVED, SENT, bucket_chain, short
+from netfw_drivers.iptables.plan.port_chains import frames_name
 
 SENT_ROOT, TAKEN_ROOT = "sent", "taken"
 """What ports send, and what is sent to them."""

@@ -22,8 +22,8 @@ from netfw.linux.iptables.rule import ACCEPT, DROP, RETURN, Family, Jump, Match,
 from netfw.model.address import IpNetwork, Mac
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.security_group import Direction
-from netfw_drivers.iptables.group_chains import Chains, group_key, in_table
-from netfw_drivers.iptables.names import FRAMES, RECEIVED, SENT, SOURCES, check_device, short
+from netfw_drivers.iptables.plan.group_chains import Chains, group_key, in_table
+from netfw_drivers.iptables.plan.names import FRAMES, RECEIVED, SENT, SOURCES, check_device, short
 
 NO_IPV4, NO_IPV6 = IPv4Network("0.0.0.0/32"), IPv6Network("::/128")
 

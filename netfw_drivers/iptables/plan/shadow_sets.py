@@ -18,16 +18,16 @@ from netfw.linux.ipset.values import full_name, room_for
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.operations import PutChain
 from netfw.linux.iptables.rule import Rule, Target, render_rule
-from netfw_drivers.iptables.draft import Draft, Drafter
-from netfw_drivers.iptables.group_chains import Chains, Remote
-from netfw_drivers.iptables.names import SENDING_MACS, id_in, read_set_name
-from netfw_drivers.iptables.picture import Picture
+from netfw_drivers.iptables.plan.group_chains import Chains, Remote
+from netfw_drivers.iptables.plan.names import SENDING_MACS, id_in, read_set_name
+from netfw_drivers.iptables.plan.ruleset_builder import Ruleset, RulesetBuilder
+from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
 Lines = Mapping[ChainKey, tuple[str, ...]]
 
 
 @frozen(kw_only=True)
-class Detour:
+class ShadowSets:
     """What to do besides; empty where there is nothing to go round."""
 
     make: tuple[MakeSet, ...] = ()
@@ -45,18 +45,18 @@ class Detour:
 
 
 def find_detour(
-    drafter: Drafter,
-    picture: Picture,
+    drafter: RulesetBuilder,
+    picture: RulesetIndex,
     sets: Mapping[str, KernelSet],
     have: Lines,
     owner: str,
-) -> Detour:
+) -> ShadowSets:
     """Where rules and members change against each other, and the way round."""
     remotes = set(_conflicts(drafter, picture, have, owner))
     made = [_temporary(remote, drafter.draft, sets) for remote in remotes]
     temporary = [each for each in made if each is not None]
     if not temporary:
-        return Detour()
+        return ShadowSets()
     chains: Chains = {}
     back = []
     renames = {
@@ -71,7 +71,7 @@ def find_detour(
             chains[key] = Chain(tuple(map(verbatim, moved)))
             back.append(PutChain(key, Chain(tuple(map(verbatim, lines))), tuple(lines)))
     drop = tuple(DropSet(each.name) for each in temporary)
-    return Detour(make=tuple(temporary), chains=chains, back=tuple(back), drop=drop)
+    return ShadowSets(make=tuple(temporary), chains=chains, back=tuple(back), drop=drop)
 
 
 def verbatim(line: str) -> Rule:
@@ -85,7 +85,9 @@ def _renamed(line: str, renames: Mapping[str, str]) -> str:
     return line
 
 
-def _conflicts(drafter: Drafter, picture: Picture, have: Lines, owner: str) -> Iterator[Remote]:
+def _conflicts(
+    drafter: RulesetBuilder, picture: RulesetIndex, have: Lines, owner: str
+) -> Iterator[Remote]:
     losing, gaining = set(), set()
     for key, chain in drafter.draft.chains.items():
         there = have.get(key)
@@ -112,7 +114,7 @@ def _conflicts(drafter: Drafter, picture: Picture, have: Lines, owner: str) -> I
             yield remote
 
 
-def _temporary(remote: Remote, draft: Draft, sets: Mapping[str, KernelSet]) -> MakeSet | None:
+def _temporary(remote: Remote, draft: Ruleset, sets: Mapping[str, KernelSet]) -> MakeSet | None:
     """A set with the members that the one of *remote* shall have."""
     for operation in draft.sets:
         if read_set_name(operation.name) != remote:
@@ -128,7 +130,7 @@ def _temporary(remote: Remote, draft: Draft, sets: Mapping[str, KernelSet]) -> M
 
 
 def _referring(
-    drafter: Drafter, remotes: set[Remote], picture: Picture, have: Lines, owner: str
+    drafter: RulesetBuilder, remotes: set[Remote], picture: RulesetIndex, have: Lines, owner: str
 ) -> dict[ChainKey, tuple[str, ...]]:
     """The chains that will refer to *remotes*, with the lines that they shall have."""
     found: dict[ChainKey, tuple[str, ...]] = {}

@@ -36,19 +36,19 @@ from netfw.linux.netns import Namespace
 from netfw.model.address import IpNetwork
 from netfw.plan import Plan, Stage, Update
 from netfw_drivers.iptables.hybrid import HybridPlug
-from netfw_drivers.iptables.judge import Court
-from netfw_drivers.iptables.names import HYBRID_OWNER, OWNER, check_device, read_set_name
-from netfw_drivers.iptables.picture import Picture
-from netfw_drivers.iptables.plan import (
+from netfw_drivers.iptables.plan.conntrack_eval import ConnectionEvaluator
+from netfw_drivers.iptables.plan.names import HYBRID_OWNER, OWNER, check_device, read_set_name
+from netfw_drivers.iptables.plan.plan import (
     CONNECTIONS_BACKEND,
     FRAMES_BACKEND,
     SETS_BACKEND,
     SWITCH_BACKEND,
-    Cut,
+    FlushConnections,
     Observed,
     plan_firewall,
 )
-from netfw_drivers.iptables.wishes import Ground
+from netfw_drivers.iptables.plan.requested import BridgePorts
+from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
 LOG = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         self._tables = Iptables(self.OWNER, namespace=namespace, tool=tool)
         self._sets = IpSets(self.OWNER, namespace=namespace)
         self._frames = Ebtables(self.OWNER, namespace=namespace)
-        self._picture: Picture | None = None
+        self._picture: RulesetIndex | None = None
         self._switches: tuple[str, ...] | None = None
         self._fresh = True
 
@@ -132,7 +132,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             chains=self._tables.chains,
             sets=self._sets.sets,
             frames=self._frames.chains,
-            ground=Ground(self._bridges(scope), self.locate, self.OWNER, self.PRIVATE),
+            ground=BridgePorts(self._bridges(scope), self.locate, self.OWNER, self.PRIVATE),
             tables=self._tables.plan,
             switches=self._switches or (),
             fresh=self._fresh,
@@ -175,11 +175,11 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         found = sysctl.read_many(SWITCHES, self._namespace)
         return tuple(name for name in SWITCHES if name not in found)
 
-    def _known(self) -> Picture:
+    def _known(self) -> RulesetIndex:
         if self._switches is None:
             self._read()
         if self._picture is None:
-            self._picture = Picture()
+            self._picture = RulesetIndex()
             self._picture.learn_all(self._tables.chains)
         return self._picture
 
@@ -248,8 +248,10 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             elif isinstance(operation, DropChain):
                 picture.learn(operation.key, None)
 
-    def _cut(self, cut: Cut) -> None:
-        court = Court(picture=self._known(), chains=self._tables.chains, sets=self._sets.sets)
+    def _cut(self, cut: FlushConnections) -> None:
+        court = ConnectionEvaluator(
+            picture=self._known(), chains=self._tables.chains, sets=self._sets.sets
+        )
         denied = court.denied(cut.ports)
         with Conntrack(self._namespace) as conntrack:
             ended = conntrack.remove(_Denied(judge=lambda c: c.zone in cut.zones or denied(c)))

@@ -7,7 +7,7 @@ Make before break, each step atomic on its backend:
 3. The tables: rules that are new, rules that go, all of a family's at once.  What is tracked is
    so before rules ask for it, and until none does.
 4. Sets lose what is old; sets and frames that nobody leads to any more go.  Where rules and
-   members change against each other, see :mod:`netfw_drivers.iptables.detour`.
+   members change against each other, see :mod:`netfw_drivers.iptables.plan.shadow_sets`.
 5. Connections that nothing allows any more are forgotten.
 """
 
@@ -29,10 +29,8 @@ from netfw.linux.iptables.operations import AddHook, DropHook, TableChange
 from netfw.linux.iptables.rule import Family, render_rule
 from netfw.model.ids import PortId, SecurityGroupId
 from netfw.plan import Operation, Plan, Stage, Update
-from netfw_drivers.iptables.detour import Detour, find_detour
-from netfw_drivers.iptables.draft import Draft, Drafter
-from netfw_drivers.iptables.group_chains import TABLE, Remote
-from netfw_drivers.iptables.names import (
+from netfw_drivers.iptables.plan.group_chains import TABLE, Remote
+from netfw_drivers.iptables.plan.names import (
     EGRESS,
     INGRESS,
     RECEIVED,
@@ -42,8 +40,10 @@ from netfw_drivers.iptables.names import (
     id_in,
     read_set_name,
 )
-from netfw_drivers.iptables.picture import Picture
-from netfw_drivers.iptables.wishes import Ground, Wishes, sort
+from netfw_drivers.iptables.plan.requested import BridgePorts, RequestedChanges, sort
+from netfw_drivers.iptables.plan.ruleset_builder import Ruleset, RulesetBuilder
+from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
+from netfw_drivers.iptables.plan.shadow_sets import ShadowSets, find_detour
 
 _LISTS = (SENT, SOURCES, RECEIVED, EGRESS, INGRESS, SENDING_MACS)
 """The chains that allow something line by line."""
@@ -58,11 +58,11 @@ TablePlanner = Callable[[Update[ChainKey, Chain]], tuple[TableChange, ...]]
 class Observed:
     """What the machine holds."""
 
-    picture: Picture
+    picture: RulesetIndex
     chains: Mapping[ChainKey, tuple[str, ...]]
     sets: Mapping[str, KernelSet]
     frames: Mapping[str, FoundChain]
-    ground: Ground
+    ground: BridgePorts
     tables: TablePlanner
     """How the tables, as they are, come to hold an update of chains."""
     switches: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Observed:
 
 
 @frozen
-class Cut:
+class FlushConnections:
     """End the connections of *ports* that no rule allows, and all of *zones*."""
 
     ports: frozenset[PortId]
@@ -88,7 +88,9 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
     thorough = update.complete or observed.fresh
     wishes = sort(update, observed.picture, observed.sets, observed.ground)
     private = observed.ground.private
-    drafter = Drafter(wishes, observed.picture, observed.sets, thorough=thorough, private=private)
+    drafter = RulesetBuilder(
+        wishes, observed.picture, observed.sets, thorough=thorough, private=private
+    )
     draft = drafter.run()
     detour = find_detour(
         drafter, observed.picture, observed.sets, observed.chains, observed.ground.owner
@@ -106,14 +108,14 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
     return Plan(stages, wishes.waiting, wishes.refused)
 
 
-def _switches(draft: Draft, observed: Observed) -> Iterator[Stage]:
+def _switches(draft: Ruleset, observed: Observed) -> Iterator[Stage]:
     """Without them nothing of what follows would see a packet; where nothing follows, they stay."""
     filters = draft.chains or observed.picture.ports
     for name in observed.switches if filters else ():
         yield Stage([Operation(SWITCH_BACKEND, f"{name}=1", frozenset(), SetSysctl(name, "1"))])
 
 
-def _growing(operations: Iterable[SetOperation], detour: Detour) -> Iterator[SetOperation]:
+def _growing(operations: Iterable[SetOperation], detour: ShadowSets) -> Iterator[SetOperation]:
     """What comes before the rules: all but what removes members, or is gone round."""
     for operation in operations:
         if operation.name in detour.names:
@@ -124,7 +126,7 @@ def _growing(operations: Iterable[SetOperation], detour: Detour) -> Iterator[Set
             yield evolve(operation, remove=())
 
 
-def _shrinking(operations: Iterable[SetOperation], detour: Detour) -> Iterator[SetOperation]:
+def _shrinking(operations: Iterable[SetOperation], detour: ShadowSets) -> Iterator[SetOperation]:
     """What comes after the rules."""
     for operation in operations:
         if operation.name in detour.names:
@@ -133,7 +135,7 @@ def _shrinking(operations: Iterable[SetOperation], detour: Detour) -> Iterator[S
             yield evolve(operation, add=())
 
 
-def _return(detour: Detour, draft: Draft) -> Iterator[Stage]:
+def _return(detour: ShadowSets, draft: Ruleset) -> Iterator[Stage]:
     """Refer to the sets that are meant, and drop those of the way round."""
     for family in Family:
         puts = tuple(put for put in detour.back if put.key.family is family)
@@ -142,7 +144,7 @@ def _return(detour: Detour, draft: Draft) -> Iterator[Stage]:
     yield from _sets(detour.drop, draft)
 
 
-def _losing(draft: Draft, observed: Observed) -> Iterator[ChainKey]:
+def _losing(draft: Ruleset, observed: Observed) -> Iterator[ChainKey]:
     """The chains that will lack lines that they have."""
     for key, chain in draft.chains.items():
         have = observed.chains.get(key)
@@ -159,7 +161,7 @@ def _lines(chain: Chain, owner: str) -> list[str]:
 
 
 def _tables(
-    drafter: Drafter, observed: Observed, detour: Detour, *, thorough: bool
+    drafter: RulesetBuilder, observed: Observed, detour: ShadowSets, *, thorough: bool
 ) -> Iterator[Stage]:
     draft = drafter.draft
     gone = draft.gone_chains - draft.chains.keys()
@@ -174,7 +176,7 @@ def _tables(
     yield from _stages(sorted(observed.tables(last), key=lambda c: c.family), draft)
 
 
-def _stages(changes: Iterable[TableChange], draft: Draft) -> Iterator[Stage]:
+def _stages(changes: Iterable[TableChange], draft: Ruleset) -> Iterator[Stage]:
     for change in changes:
         backend = f"iptables/{change.family}/{change.table}"
         yield Stage(
@@ -183,13 +185,13 @@ def _stages(changes: Iterable[TableChange], draft: Draft) -> Iterator[Stage]:
         )
 
 
-def _owners(operation: object, draft: Draft) -> frozenset[FirewallKey]:
+def _owners(operation: object, draft: Ruleset) -> frozenset[FirewallKey]:
     if isinstance(operation, AddHook | DropHook):
         return frozenset()
     return draft.owners.get(getattr(operation, "key", None), frozenset())
 
 
-def _sets(operations: Iterable[SetOperation], draft: Draft) -> Iterator[Stage]:
+def _sets(operations: Iterable[SetOperation], draft: Ruleset) -> Iterator[Stage]:
     rendered = [
         Operation(
             SETS_BACKEND,
@@ -215,7 +217,9 @@ def _verb(operation: SetOperation) -> str:
             return "drop set"
 
 
-def _frames(drafter: Drafter, observed: Observed, *, drop: bool, thorough: bool) -> Iterator[Stage]:
+def _frames(
+    drafter: RulesetBuilder, observed: Observed, *, drop: bool, thorough: bool
+) -> Iterator[Stage]:
     """What guards is there before what it guards, and goes after it."""
     draft = drafter.draft
     leaving = draft.gone_frames - draft.frames.keys()
@@ -236,13 +240,15 @@ def _frames(drafter: Drafter, observed: Observed, *, drop: bool, thorough: bool)
         )
 
 
-def _cut(ports: frozenset[PortId], draft: Draft) -> Iterator[Stage]:
-    cut = Cut(ports, frozenset(draft.gone_zones))
+def _cut(ports: frozenset[PortId], draft: Ruleset) -> Iterator[Stage]:
+    cut = FlushConnections(ports, frozenset(draft.gone_zones))
     if cut.ports or cut.zones:
         yield Stage([Operation(CONNECTIONS_BACKEND, cut.__str__, frozenset(), cut)])
 
 
-def _affected(wishes: Wishes, drafter: Drafter, observed: Observed) -> frozenset[PortId]:
+def _affected(
+    wishes: RequestedChanges, drafter: RulesetBuilder, observed: Observed
+) -> frozenset[PortId]:
     """The ports that something is taken away from."""
     held = observed.picture.ports
     ports = {

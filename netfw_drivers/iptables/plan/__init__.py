@@ -1,0 +1,1 @@
+"""Pure: chains, sets and conntrack entries to change."""
