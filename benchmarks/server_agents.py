@@ -42,7 +42,9 @@ OPTIONS = {
 
 
 def figures() -> Iterator[Figure]:
-    logging.getLogger("netfw_drivers.local").setLevel(logging.ERROR)  # the server goes away
+    logging.getLogger("netfw_drivers.transports.sockets").setLevel(
+        logging.ERROR
+    )  # the server goes away
     with (
         tempfile.TemporaryDirectory(dir="/var/tmp") as folder,
         PrivateNetfw(Path(folder) / "server", OPTIONS) as server,

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from netfw.drivers.transport import Caller, Handler, Listener, Message, Stop
 from netfw.errors import BackendBroken, BackendUnavailable, Conflict, NetfwError
-from netfw_drivers.local.transport import LocalTransport
+from netfw_drivers.transports.sockets.transport import SocketTransport
 
 ANSWERED_IN_VAIN = "test_who_waits_for_an_answer_is_told_when_his_transport_is_closed"
 ARRIVE = "test_messages_arrive_as_they_were_sent"
@@ -43,7 +43,7 @@ TOO_MANY = "test_when_there_are_too_many_requests_everybody_is_told_in_time"
 WAITS = "test_publishing_waits_for_nobody"
 
 
-class BrokenTransport(LocalTransport):
+class BrokenTransport(SocketTransport):
     """The transport without a broker, with one thing wrong."""
 
     VERSION = 1

@@ -18,7 +18,7 @@ from netfw.testing.conformance.transport import TransportConformance
 from netfw.testing.conformance.transport_stage import Stage
 from netfw.testing.lab.certificates import PrivateAuthority
 from netfw.testing.lab.relay import Relay
-from netfw_drivers.local.transport import LocalTransport
+from netfw_drivers.transports.sockets.transport import SocketTransport
 
 QUICK = {"reconnect_pause": 0.05, "reconnect_pause_max": 0.2}
 
@@ -46,10 +46,10 @@ class Remembering(logging.Handler):
 class LocalTransports(TransportConformance):
     """A server on a unix socket, and clients that reach it through a relay."""
 
-    CLASS: ClassVar[type[LocalTransport]] = LocalTransport
-    LOGGER: ClassVar[str] = "netfw_drivers.local.server"
+    CLASS: ClassVar[type[SocketTransport]] = SocketTransport
+    LOGGER: ClassVar[str] = "netfw_drivers.transports.sockets.server"
 
-    def make(self, **options: Any) -> LocalTransport:
+    def make(self, **options: Any) -> SocketTransport:
         """A transport with these options and those that all have."""
         given = {"message_size": self.LIMIT, "workers": self.WORKERS, **QUICK, **options}
         return self.CLASS.from_conf(check_options("local", self.CLASS, given), LocalHost())

@@ -19,7 +19,7 @@ from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.testing.conformance.state_source import StateSourceConformance
 from netfw.testing.conformance.state_world import Setting
 from netfw.testing.fakes.transport import Wire
-from netfw_drivers.local.transport import LocalTransport
+from netfw_drivers.transports.sockets.transport import SocketTransport
 from tests.conformance.hint_for_all import hints_for_all
 from tests.conformance.memory_world import MemoryWorld
 
@@ -88,9 +88,9 @@ def test_a_hint_for_all_hosts_reaches_each_over_a_socket() -> None:
             each.close()
 
 
-def local(**options: Any) -> LocalTransport:
-    checked = check_options("local", LocalTransport, {"reconnect_pause": 0.05, **options})
-    return LocalTransport.from_conf(checked, LocalHost())
+def local(**options: Any) -> SocketTransport:
+    checked = check_options("local", SocketTransport, {"reconnect_pause": 0.05, **options})
+    return SocketTransport.from_conf(checked, LocalHost())
 
 
 def test_the_source_of_a_server_loads_by_its_name() -> None:

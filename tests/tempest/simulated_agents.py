@@ -27,7 +27,7 @@ from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
 from netfw.model.subnet import Subnet
 from netfw.state.rpc import RemoteSource
-from netfw_drivers.local.transport import LocalTransport
+from netfw_drivers.transports.sockets.transport import SocketTransport
 
 HOST = "tempest"
 PULSE = 10.0
@@ -118,9 +118,9 @@ def work(source: RemoteSource, news: threading.Event) -> None:
 
 
 def main() -> int:
-    options = {option.dest: option.default for option in LocalTransport.OPTIONS}
+    options = {option.dest: option.default for option in SocketTransport.OPTIONS}
     with LocalHost() as host:
-        transport = LocalTransport.from_conf({**options, "connect": [sys.argv[1]]}, host)
+        transport = SocketTransport.from_conf({**options, "connect": [sys.argv[1]]}, host)
         try:
             while True:
                 with contextlib.suppress(BackendUnavailable):

@@ -12,7 +12,7 @@ import pytest
 from netfw.drivers.transport import Message
 from netfw.errors import BackendUnavailable
 from netfw.testing.lab.relay import Relay
-from netfw_drivers.local.frame import FrameReader, encode, encode_message
+from netfw_drivers.transports.sockets.framing import FrameReader, encode, encode_message
 from tests.lab.transport.wire_tools import (
     Callers,
     RawClient,

@@ -12,7 +12,7 @@ import pytest
 
 from netfw.errors import BackendUnavailable, ConfigError
 from netfw.testing.lab.certificates import PrivateAuthority
-from netfw_drivers.local.frame import FrameReader, encode
+from netfw_drivers.transports.sockets.framing import FrameReader, encode
 from tests import ROOT
 from tests.lab.transport.wire_tools import Callers, RawClient, eventually, request, token_file
 

@@ -12,7 +12,7 @@ from typing import Any
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.transport import Caller, Message, Transport
-from netfw_drivers.local.frame import Frame, FrameReader, encode
+from netfw_drivers.transports.sockets.framing import Frame, FrameReader, encode
 
 QUICK = {"reconnect_pause": 0.05, "reconnect_pause_max": 0.2}
 

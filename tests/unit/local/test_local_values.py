@@ -12,11 +12,16 @@ from netfw.drivers.registry.loader import check_options, create
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import ConfigError
-from netfw_drivers.local import tokens
-from netfw_drivers.local.address import OpenSocket, TcpAddress, UnixAddress, parse_address
-from netfw_drivers.local.frame import FrameReader, Malformed, encode, encode_message
-from netfw_drivers.local.options import settings_from
-from netfw_drivers.local.transport import LocalTransport
+from netfw_drivers.transports.sockets import tokens
+from netfw_drivers.transports.sockets.address import (
+    OpenSocket,
+    TcpAddress,
+    UnixAddress,
+    parse_address,
+)
+from netfw_drivers.transports.sockets.framing import FrameReader, Malformed, encode, encode_message
+from netfw_drivers.transports.sockets.options import settings_from
+from netfw_drivers.transports.sockets.transport import SocketTransport
 
 MESSAGES = st.builds(
     Message,
@@ -179,7 +184,7 @@ def test_a_proof_is_for_one_token_one_side_and_one_conversation():
 
 
 def settings_of(**options):
-    return settings_from(check_options("local", LocalTransport, options))
+    return settings_from(check_options("local", SocketTransport, options))
 
 
 def test_without_options_it_is_a_socket_of_this_host():

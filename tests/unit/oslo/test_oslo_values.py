@@ -12,7 +12,12 @@ from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import BackendBroken, ConfigError, NotFound
-from netfw_drivers.oslo.fields import from_error, from_message, to_answer, to_message
+from netfw_drivers.transports.oslo.message_codec import (
+    from_error,
+    from_message,
+    to_answer,
+    to_message,
+)
 
 
 @settings(max_examples=30, deadline=None)
@@ -59,9 +64,9 @@ def test_a_broker_must_be_named():
 def test_neither_the_driver_nor_its_use_loads_eventlet():
     check = (
         "import sys, warnings; warnings.simplefilter('ignore');"
-        "import netfw_drivers.oslo.transport;"
+        "import netfw_drivers.transports.oslo.transport;"
         "assert 'oslo_messaging' not in sys.modules;"
-        "import netfw_drivers.oslo.exchange;"
+        "import netfw_drivers.transports.oslo.session;"
         "assert 'oslo_messaging' in sys.modules;"
         "print([name for name in sys.modules if name.split('.')[0] == 'eventlet'])"
     )

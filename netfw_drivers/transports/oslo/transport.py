@@ -12,10 +12,10 @@ from oslo_config import cfg
 from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.transport import Handler, Listener, Message, Stop, Transport
 from netfw.errors import BackendUnavailable, ConfigError
-from netfw_drivers.oslo.options import OPTIONS, Settings, settings_from
+from netfw_drivers.transports.oslo.options import OPTIONS, Settings, settings_from
 
 if TYPE_CHECKING:
-    from netfw_drivers.oslo.exchange import Exchange
+    from netfw_drivers.transports.oslo.session import OsloSession
 
 _MISSING = "oslo.messaging is not installed: pip install netfw[oslo]"
 
@@ -32,7 +32,7 @@ class OsloTransport(Transport):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
-        self._made: Exchange | None = None
+        self._made: OsloSession | None = None
         self._closed = False
 
     @classmethod
@@ -65,14 +65,14 @@ class OsloTransport(Transport):
         if made is not None:
             made.close()
 
-    def _exchange(self) -> Exchange:
+    def _exchange(self) -> OsloSession:
         with self._lock:
             if self._closed:
                 raise BackendUnavailable("this transport is closed")
             if self._made is None:
                 try:
-                    from netfw_drivers.oslo.exchange import Exchange
+                    from netfw_drivers.transports.oslo.session import OsloSession
                 except ImportError as exc:
                     raise ConfigError(_MISSING) from exc
-                self._made = Exchange(self._settings)
+                self._made = OsloSession(self._settings)
             return self._made

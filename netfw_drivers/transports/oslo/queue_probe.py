@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 import amqp
 
-from netfw_drivers.oslo.bus import Bus
-from netfw_drivers.oslo.dialing import abandon, line_to
-from netfw_drivers.oslo.options import Settings
-from netfw_drivers.oslo.watch import BrokerWatch
+from netfw_drivers.transports.oslo.amqp_connection import close_quietly, make_connection
+from netfw_drivers.transports.oslo.broker_monitor import BrokerMonitor
+from netfw_drivers.transports.oslo.messaging import OsloMessaging
+from netfw_drivers.transports.oslo.options import Settings
 
 LOG = logging.getLogger(__name__)
 _CHANNEL = 1
@@ -26,10 +26,10 @@ _PAUSE, _PAUSE_MAX = 0.05, 2.0
 """Seconds until the broker is asked again; each further pause is twice as long."""
 
 
-class Signpost:
+class QueueProbe:
     """Asks the broker for the queue of a topic, once for each connection of *watch*."""
 
-    def __init__(self, settings: Settings, bus: Bus, watch: BrokerWatch) -> None:
+    def __init__(self, settings: Settings, bus: OsloMessaging, watch: BrokerMonitor) -> None:
         self._settings, self._bus, self._watch = settings, bus, watch
         self._lock = threading.Lock()
         self._known: dict[str, int] = {}
@@ -96,11 +96,11 @@ class Signpost:
 
     def _dial(self) -> amqp.Connection:
         if self._line is None:
-            self._line = line_to(random.choice(self._bus.hosts()), self._settings)
+            self._line = make_connection(random.choice(self._bus.hosts()), self._settings)
             self._line.connect()
         return self._line
 
     def _hang_up(self) -> None:
         if self._line is not None:
-            abandon(self._line)
+            close_quietly(self._line)
             self._line = None

@@ -10,12 +10,12 @@ from attrs import frozen
 from oslo_config import cfg
 
 from netfw.errors import ConfigError
-from netfw_drivers.oslo.options import Settings
-from netfw_drivers.oslo.threads import (
+from netfw_drivers.transports.oslo.no_eventlet import (
     oslo_messaging,
     oslo_messaging_metrics,
     oslo_messaging_tracing,
 )
+from netfw_drivers.transports.oslo.options import Settings
 
 _DEFAULTS = {
     "kombu_reconnect_delay": "0",
@@ -42,7 +42,7 @@ class BrokerHost:
     """What py-amqp is told about TLS; nothing: there is none."""
 
 
-class Bus:
+class OsloMessaging:
     """One transport of oslo.messaging.  Making it connects to nobody.
 
     :raises ConfigError: the URL can not be used; the text leaves out its password.

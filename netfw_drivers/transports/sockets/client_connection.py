@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable
 from netfw.drivers.support.error_codec import decode_error
 from netfw.drivers.transport import Message
 from netfw.errors import BackendUnavailable, NetfwError
-from netfw_drivers.local import tokens
-from netfw_drivers.local.frame import Frame, Malformed, encode
-from netfw_drivers.local.options import Settings
-from netfw_drivers.local.tokens import Token
-from netfw_drivers.local.wire import Wire
+from netfw_drivers.transports.sockets import tokens
+from netfw_drivers.transports.sockets.connection import FramedConnection
+from netfw_drivers.transports.sockets.framing import Frame, Malformed, encode
+from netfw_drivers.transports.sockets.options import Settings
+from netfw_drivers.transports.sockets.tokens import Token
 
 
-class Link(Wire):
+class ClientConnection(FramedConnection):
     """Proves who this client is, and who the server; then tells answers and hints apart.
 
     *token* is what both must know.  Without *verified*, a server that does not ask for it is none:

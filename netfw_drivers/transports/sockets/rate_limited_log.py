@@ -9,7 +9,7 @@ _AT_ONCE = 20
 _PER_SECOND = 1.0
 
 
-class Complaints:
+class RateLimitedLog:
     """Says what strangers do: twenty lines at once, after that one each second.
 
     Used by one thread.

@@ -8,8 +8,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from netfw_drivers.oslo.bus import Bus
-from netfw_drivers.oslo.watch import BrokerWatch
+from netfw_drivers.transports.oslo.broker_monitor import BrokerMonitor
+from netfw_drivers.transports.oslo.messaging import OsloMessaging
 
 LOG = logging.getLogger(__name__)
 _PATIENCE = 10.0
@@ -43,13 +43,13 @@ class Endpoint:
         self._woken(token)
 
 
-class Station:
+class TopicServer:
     """One topic that is listened to, for requests (``call``) or hints (``hint``)."""
 
     def __init__(
         self,
-        bus: Bus,
-        watch: BrokerWatch,
+        bus: OsloMessaging,
+        watch: BrokerMonitor,
         kind: str,
         topic: str,
         *,

@@ -10,7 +10,13 @@ from oslo_config import cfg
 
 from netfw.conf.paths import in_state_path
 from netfw.errors import ConfigError
-from netfw_drivers.local.address import FORMS, Address, OpenSocket, TcpAddress, parse_address
+from netfw_drivers.transports.sockets.address import (
+    FORMS,
+    Address,
+    OpenSocket,
+    TcpAddress,
+    parse_address,
+)
 
 _DEFAULT = "unix:$state_path/messages.sock"
 

@@ -11,14 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from netfw.errors import BackendBroken, ConfigError, Conflict
-from netfw_drivers.local.address import Address, OpenSocket, TcpAddress, UnixAddress
-from netfw_drivers.local.options import Settings, check_listening
+from netfw_drivers.transports.sockets.address import Address, OpenSocket, TcpAddress, UnixAddress
+from netfw_drivers.transports.sockets.options import Settings, check_listening
 
 _BACKLOG = 4096
 """All agents of a large cloud may come at once, after a restart."""
 
 
-class Listening:
+class ListenSocket:
     """An open socket that listens, and whether what comes through it speaks TLS."""
 
     def __init__(self, opened: socket.socket, name: str, *, tls: bool = False) -> None:
@@ -35,7 +35,7 @@ class Listening:
         self.socket.close()
 
 
-class UnixListening(Listening):
+class UnixListening(ListenSocket):
     """A socket in the file system, which is removed when it is closed by who made it.
 
     A lock beside it, held as long as it is open, tells a living server from what one left behind.
@@ -61,7 +61,7 @@ class UnixListening(Listening):
         super().close()
 
 
-def open_listening(address: Address, settings: Settings) -> Listening:
+def open_listening(address: Address, settings: Settings) -> ListenSocket:
     """Listen at *address*.
 
     :raises Conflict: somebody else listens there.
@@ -74,7 +74,7 @@ def open_listening(address: Address, settings: Settings) -> Listening:
             mode = 0o755 if settings.socket_mode & 0o007 else 0o751
             Path(address.path).parent.mkdir(mode=mode, parents=True, exist_ok=True)
             return UnixListening(address, settings.socket_mode)
-        return Listening(_bind_tcp(address), str(address), tls=address.tls)
+        return ListenSocket(_bind_tcp(address), str(address), tls=address.tls)
     except OSError as exc:
         if exc.errno == errno.EADDRINUSE:
             raise Conflict(
@@ -132,7 +132,7 @@ def _clear_away(path: str) -> None:
     os.unlink(path)
 
 
-def _inherited(address: OpenSocket, settings: Settings) -> Listening:
+def _inherited(address: OpenSocket, settings: Settings) -> ListenSocket:
     try:
         opened = socket.socket(fileno=os.dup(address.descriptor))
     except OSError as exc:
@@ -141,11 +141,11 @@ def _inherited(address: OpenSocket, settings: Settings) -> Listening:
         if not opened.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             raise ConfigError(f"{address} does not listen")
         if opened.family == socket.AF_UNIX:
-            return Listening(opened, f"unix:{opened.getsockname()}")
+            return ListenSocket(opened, f"unix:{opened.getsockname()}")
         host, port = opened.getsockname()[:2]
         meant = TcpAddress(host, port, settings.tls.certificate is not None)
         check_listening(meant, settings)
-        return Listening(opened, str(meant), tls=meant.tls)
+        return ListenSocket(opened, str(meant), tls=meant.tls)
     except BaseException:
         opened.close()
         raise
@@ -182,13 +182,13 @@ class _Lock:
             return False
 
 
-def open_all(settings: Settings) -> list[Listening]:
+def open_all(settings: Settings) -> list[ListenSocket]:
     """Listen at every address, or at none.
 
     :raises Conflict: somebody else listens at one.
     :raises BackendBroken: this process can not listen at one.
     """
-    opened: list[Listening] = []
+    opened: list[ListenSocket] = []
     try:
         for address in settings.listen:
             opened += [open_listening(address, settings)]

@@ -16,14 +16,19 @@ from netfw.drivers.support.rpc_dispatch import CoalescingSubscriber, HandlerRegi
 from netfw.drivers.support.thread_pool import BoundedThreadPool, InFlight
 from netfw.drivers.transport import Caller, Handler, Listener, Message, Stop
 from netfw.errors import BackendBroken, BackendUnavailable, InvalidInput, NetfwError
-from netfw_drivers.oslo.bus import Bus
-from netfw_drivers.oslo.fields import from_error, from_message, to_answer, to_message
-from netfw_drivers.oslo.options import Settings
-from netfw_drivers.oslo.postman import Postman
-from netfw_drivers.oslo.signpost import Signpost
-from netfw_drivers.oslo.station import Endpoint, Station, patiently
-from netfw_drivers.oslo.threads import oslo_messaging
-from netfw_drivers.oslo.watch import BrokerWatch
+from netfw_drivers.transports.oslo.broker_monitor import BrokerMonitor
+from netfw_drivers.transports.oslo.message_codec import (
+    from_error,
+    from_message,
+    to_answer,
+    to_message,
+)
+from netfw_drivers.transports.oslo.messaging import OsloMessaging
+from netfw_drivers.transports.oslo.no_eventlet import oslo_messaging
+from netfw_drivers.transports.oslo.options import Settings
+from netfw_drivers.transports.oslo.publisher import Publisher
+from netfw_drivers.transports.oslo.queue_probe import QueueProbe
+from netfw_drivers.transports.oslo.rpc_server import Endpoint, TopicServer, patiently
 
 LOG = logging.getLogger(__name__)
 _CALLERS = 32
@@ -39,12 +44,12 @@ _BUSY = BackendUnavailable("the server has more requests than it can answer: wai
 class Listening:
     """A topic that is listened to: by whom, and since which connection it is known to work."""
 
-    station: Station
+    station: TopicServer
     ears: tuple[CoalescingSubscriber, ...]
     heard: int = 0
 
 
-class Exchange:
+class OsloSession:
     """Everything that a transport holds, from its first use on.
 
     :raises ConfigError: the URL can not be used.
@@ -52,7 +57,7 @@ class Exchange:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._bus = Bus(settings)
+        self._bus = OsloMessaging(settings)
         self._desk = HandlerRegistry()
         self._seats = threading.Semaphore(settings.workers)
         self._present = 0
@@ -60,12 +65,12 @@ class Exchange:
         self._callers = BoundedThreadPool("netfw-call", _CALLERS, queue=1000)
         self._waiting: set[Future[Message]] = set()
         self._hearing = BoundedThreadPool("netfw-hints", threads=1, queue=1 << 30)
-        self._stations: dict[str, Station] = {}
+        self._stations: dict[str, TopicServer] = {}
         self._topics: dict[str, Listening] = {}
         self._closed = False
-        self._watch = BrokerWatch(settings, self._bus.hosts(), self._look)
-        self._signpost = Signpost(settings, self._bus, self._watch)
-        self._postman = Postman(self._bus, self._watch, self._unheard)
+        self._watch = BrokerMonitor(settings, self._bus.hosts(), self._look)
+        self._signpost = QueueProbe(settings, self._bus, self._watch)
+        self._postman = Publisher(self._bus, self._watch, self._unheard)
         self._watch.start()
 
     def call(self, message: Message, timeout: float) -> Message:
@@ -97,7 +102,7 @@ class Exchange:
         activity = self._desk.add(topic, handler)
         endpoint = Endpoint(self._answer, _ignore, _ignore)
         threads = self._settings.workers + self._settings.queue + _SPARE
-        station = Station(
+        station = TopicServer(
             self._bus, self._watch, "call", topic,
             endpoint=endpoint, threads=threads, ready=_nothing,
         )  # fmt: skip
@@ -117,7 +122,7 @@ class Exchange:
                 endpoint = Endpoint(
                     _refuse, self._heard, lambda token: self._confirmed(topic, token)
                 )
-                station = Station(
+                station = TopicServer(
                     self._bus, self._watch, "hint", topic,
                     endpoint=endpoint, threads=1, ready=self._look,
                 )  # fmt: skip
@@ -208,7 +213,7 @@ class Exchange:
             raise BackendBroken(too_large)
         return from_message(answer)
 
-    def _stop_serving(self, topic: str, station: Station, activity: InFlight) -> None:
+    def _stop_serving(self, topic: str, station: TopicServer, activity: InFlight) -> None:
         with self._lock:
             if self._stations.get(topic) is station:
                 del self._stations[topic]
@@ -238,7 +243,7 @@ class Exchange:
             listening.heard = int(token)
             self._offer(Message(topic=topic, method="listening"))
 
-    def _unheard(self) -> Mapping[str, Station]:
+    def _unheard(self) -> Mapping[str, TopicServer]:
         epoch = self._watch.epoch
         with self._lock:
             return {

@@ -15,14 +15,19 @@ from netfw.drivers.support.rpc_dispatch import HandlerRegistry
 from netfw.drivers.support.thread_pool import BoundedThreadPool
 from netfw.drivers.transport import Message
 from netfw.errors import BackendBroken, BackendUnavailable
-from netfw_drivers.local.admission import DoorKeeper, Refused, peer_of, server_context
-from netfw_drivers.local.complaints import Complaints
-from netfw_drivers.local.frame import Malformed, encode, encode_message
-from netfw_drivers.local.guest import Call, Guest
-from netfw_drivers.local.listening import Listening
-from netfw_drivers.local.loop import LoopThread
-from netfw_drivers.local.options import Settings
-from netfw_drivers.local.wire import farewell
+from netfw_drivers.transports.sockets.authentication import (
+    AccessDenied,
+    PeerAuthenticator,
+    peer_of,
+    server_context,
+)
+from netfw_drivers.transports.sockets.connection import drain
+from netfw_drivers.transports.sockets.event_loop_thread import LoopThread
+from netfw_drivers.transports.sockets.framing import Malformed, encode, encode_message
+from netfw_drivers.transports.sockets.listen_sockets import ListenSocket
+from netfw_drivers.transports.sockets.options import Settings
+from netfw_drivers.transports.sockets.rate_limited_log import RateLimitedLog
+from netfw_drivers.transports.sockets.server_connection import Call, ServerConnection
 
 LOG = logging.getLogger(__name__)
 _FAREWELL = 5.0
@@ -43,17 +48,17 @@ class Server:
         loop: LoopThread,
         desk: HandlerRegistry,
         workers: BoundedThreadPool,
-        sockets: Sequence[Listening],
+        sockets: Sequence[ListenSocket],
     ) -> None:
         self._settings, self._loop, self._desk, self._workers = settings, loop, desk, workers
-        self.door = DoorKeeper(settings)
+        self.door = PeerAuthenticator(settings)
         if settings.token_file:
             self.door.tokens()
         self._tls = server_context(settings.tls) if any(each.tls for each in sockets) else None
-        self._complaints = Complaints(LOG)
+        self._complaints = RateLimitedLog(LOG)
         self._connected = 0
-        self._guests: set[Guest] = set()
-        self._topics: dict[str, set[Guest]] = {}
+        self._guests: set[ServerConnection] = set()
+        self._topics: dict[str, set[ServerConnection]] = {}
         self._lock = threading.Lock()
         self._unpublished: dict[str, Message] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,16 +94,16 @@ class Server:
             busy = BackendUnavailable("the server has more requests than it can answer: wait")
             call.guest.answer(_error(call, busy))
 
-    def joined(self, guest: Guest, topic: str) -> None:
+    def joined(self, guest: ServerConnection, topic: str) -> None:
         self._topics.setdefault(topic, set()).add(guest)
 
-    def left(self, guest: Guest, topic: str) -> None:
+    def left(self, guest: ServerConnection, topic: str) -> None:
         listening = self._topics.get(topic, set())
         listening.discard(guest)
         if not listening:
             self._topics.pop(topic, None)
 
-    def gone(self, guest: Guest) -> None:
+    def gone(self, guest: ServerConnection) -> None:
         self._connected -= 1
         self._guests.discard(guest)
         for topic in guest.topics:
@@ -126,7 +131,7 @@ class Server:
             for guest in tuple(self._topics.get(topic, ())):
                 guest.hint(topic, data)
 
-    async def _begin(self, sockets: Sequence[Listening]) -> None:
+    async def _begin(self, sockets: Sequence[ListenSocket]) -> None:
         for each in sockets:
             self._task(self._accept(each))
 
@@ -139,14 +144,14 @@ class Server:
         deadline = time.monotonic() + _FAREWELL
         while time.monotonic() < deadline and any(guest.waits for guest in self._guests):
             await asyncio.sleep(0.01)
-        await farewell(tuple(self._guests), _FAREWELL)
+        await drain(tuple(self._guests), _FAREWELL)
 
     def _task(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _accept(self, listening: Listening) -> None:
+    async def _accept(self, listening: ListenSocket) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -158,21 +163,25 @@ class Server:
             peer = peer_of(connection)
             try:
                 guest = self._admit(listening, connection, peer)
-            except Refused as exc:
+            except AccessDenied as exc:
                 self.complain(peer, str(exc))
                 _turn_away(connection, listening, str(exc))
             else:
                 self._task(self._greet(guest, listening, connection))
 
-    def _admit(self, listening: Listening, connection: socket.socket, peer: str) -> Guest:
+    def _admit(
+        self, listening: ListenSocket, connection: socket.socket, peer: str
+    ) -> ServerConnection:
         if self._connected >= self._settings.connections:
-            raise Refused(f"{self._settings.connections} clients are connected already")
+            raise AccessDenied(f"{self._settings.connections} clients are connected already")
         caller = self.door.local_caller(connection) if listening.is_unix else None
-        guest = Guest(self, self._settings, peer, caller)
+        guest = ServerConnection(self, self._settings, peer, caller)
         self._connected += 1
         return guest
 
-    async def _greet(self, guest: Guest, listening: Listening, connection: socket.socket) -> None:
+    async def _greet(
+        self, guest: ServerConnection, listening: ListenSocket, connection: socket.socket
+    ) -> None:
         try:
             transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: guest,
@@ -192,7 +201,7 @@ class Server:
             guest.greet(transport.get_extra_info("ssl_object"))
 
 
-def _turn_away(connection: socket.socket, listening: Listening, reason: str) -> None:
+def _turn_away(connection: socket.socket, listening: ListenSocket, reason: str) -> None:
     with connection, suppress(OSError):
         if not listening.tls:
             connection.send(encode({"kind": "refused", "text": reason}))
@@ -210,5 +219,5 @@ def _error(call: Call, error: BaseException) -> bytes:
     return encode({"kind": "error", "number": call.number}, encode_error(error))
 
 
-def _deliver(guest: Guest, answer: bytes | None) -> None:
+def _deliver(guest: ServerConnection, answer: bytes | None) -> None:
     guest.answer(b"" if answer is None else answer)

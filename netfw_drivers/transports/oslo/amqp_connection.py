@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import amqp
 
-from netfw_drivers.oslo.bus import BrokerHost
-from netfw_drivers.oslo.options import Settings
+from netfw_drivers.transports.oslo.messaging import BrokerHost
+from netfw_drivers.transports.oslo.options import Settings
 
 
-def line_to(host: BrokerHost, settings: Settings, heartbeat: int = 0) -> amqp.Connection:
+def make_connection(host: BrokerHost, settings: Settings, heartbeat: int = 0) -> amqp.Connection:
     """A connection to *host*, which is not made yet; whoever asks for a *heartbeat* sends it."""
     return amqp.Connection(
         host=f"[{host.host}]:{host.port}" if ":" in host.host else f"{host.host}:{host.port}",
@@ -26,7 +26,7 @@ def line_to(host: BrokerHost, settings: Settings, heartbeat: int = 0) -> amqp.Co
     )
 
 
-def abandon(line: amqp.Connection) -> None:
+def close_quietly(line: amqp.Connection) -> None:
     """Let go of a connection, in whatever state it is."""
     with suppress(OSError, amqp.AMQPError, AttributeError, ValueError):
         line.collect()

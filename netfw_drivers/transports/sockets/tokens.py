@@ -96,6 +96,6 @@ def by_host(tokens: tuple[Token, ...]) -> Mapping[str, Token]:
     return {token.host: token for token in tokens}
 
 
-def stand_in() -> Token:
+def dummy_token() -> Token:
     """A token that nobody knows: to do as much for hosts without a token as for others."""
     return Token("", secrets.token_hex(16))

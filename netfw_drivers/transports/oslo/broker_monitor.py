@@ -16,15 +16,15 @@ from contextlib import suppress
 
 import amqp
 
-from netfw_drivers.oslo.bus import BrokerHost
-from netfw_drivers.oslo.dialing import abandon, line_to
-from netfw_drivers.oslo.options import Settings
+from netfw_drivers.transports.oslo.amqp_connection import close_quietly, make_connection
+from netfw_drivers.transports.oslo.messaging import BrokerHost
+from netfw_drivers.transports.oslo.options import Settings
 
 LOG = logging.getLogger(__name__)
 _TICK = 1.0
 
 
-class BrokerWatch:
+class BrokerMonitor:
     """Keeps a connection to one of the *hosts*, and makes it again with pauses that grow.
 
     *connected* is called, in the watch's thread, each time it stands.
@@ -85,13 +85,13 @@ class BrokerWatch:
         """Be connected as long as that lasts; ``False``: it never was."""
         hosts = random.sample(self._hosts, len(self._hosts))
         for each in hosts:
-            connection = line_to(each, self._settings, self._settings.heartbeat)
+            connection = make_connection(each, self._settings, self._settings.heartbeat)
             where = f"{each.host} port {each.port}"
             try:
                 connection.connect()
             except (OSError, amqp.AMQPError) as exc:
                 self._complain(f"no broker at {where}: {exc}")
-                abandon(connection)
+                close_quietly(connection)
                 continue
             LOG.info("connected to the broker at %s", where)
             self._stand(connection)
@@ -100,7 +100,7 @@ class BrokerWatch:
             except (OSError, amqp.AMQPError) as exc:
                 if not self._closed:
                     self._complain(f"the broker at {where} is gone: {exc}")
-            abandon(connection)
+            close_quietly(connection)
             self._fall()
             return True
         return False

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Mapping
 
 from netfw.drivers.transport import Message
-from netfw_drivers.oslo.bus import Bus
-from netfw_drivers.oslo.fields import from_message
-from netfw_drivers.oslo.station import Station
-from netfw_drivers.oslo.watch import BrokerWatch
+from netfw_drivers.transports.oslo.broker_monitor import BrokerMonitor
+from netfw_drivers.transports.oslo.message_codec import from_message
+from netfw_drivers.transports.oslo.messaging import OsloMessaging
+from netfw_drivers.transports.oslo.rpc_server import TopicServer
 
 LOG = logging.getLogger(__name__)
 _AGAIN = 0.5
@@ -19,7 +19,7 @@ _TOPICS = 100_000
 """Topics whose hints wait at most while the broker is away."""
 
 
-class Postman:
+class Publisher:
     """Sends hints in a thread of its own, the last one of each topic.
 
     *unheard* are stations that may have missed something: they are sent a token, the number of
@@ -27,7 +27,10 @@ class Postman:
     """
 
     def __init__(
-        self, bus: Bus, watch: BrokerWatch, unheard: Callable[[], Mapping[str, Station]]
+        self,
+        bus: OsloMessaging,
+        watch: BrokerMonitor,
+        unheard: Callable[[], Mapping[str, TopicServer]],
     ) -> None:
         self._bus, self._watch, self._unheard = bus, watch, unheard
         self._lock = threading.Condition()

@@ -13,14 +13,14 @@ from attrs import define
 
 from netfw.drivers.transport import Message
 from netfw.errors import BackendUnavailable, ConfigError, InvalidInput, NetfwError
-from netfw_drivers.local.address import Address, TcpAddress, UnixAddress
-from netfw_drivers.local.admission import client_context
-from netfw_drivers.local.frame import Malformed, encode_message
-from netfw_drivers.local.link import Link
-from netfw_drivers.local.loop import LoopThread
-from netfw_drivers.local.options import Settings
-from netfw_drivers.local.tokens import read_tokens
-from netfw_drivers.local.wire import farewell
+from netfw_drivers.transports.sockets.address import Address, TcpAddress, UnixAddress
+from netfw_drivers.transports.sockets.authentication import client_context
+from netfw_drivers.transports.sockets.client_connection import ClientConnection
+from netfw_drivers.transports.sockets.connection import drain
+from netfw_drivers.transports.sockets.event_loop_thread import LoopThread
+from netfw_drivers.transports.sockets.framing import Malformed, encode_message
+from netfw_drivers.transports.sockets.options import Settings
+from netfw_drivers.transports.sockets.tokens import read_tokens
 
 LOG = logging.getLogger(__name__)
 _IMPATIENT = 1.0
@@ -49,7 +49,7 @@ class Client:
         self._numbers = itertools.count(1)
         self._requests: dict[int, Request] = {}
         self._topics: set[str] = set()
-        self._link: Link | None = None
+        self._link: ClientConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -133,7 +133,7 @@ class Client:
         if self._task is None and self._settings.connect:
             self._task = asyncio.get_running_loop().create_task(self._stay_connected())
 
-    def _send(self, link: Link, request: Request) -> None:
+    def _send(self, link: ClientConnection, request: Request) -> None:
         try:
             _check_size(request.data, link.limit)
         except InvalidInput as exc:
@@ -213,14 +213,14 @@ class Client:
         self._why = said
         return False
 
-    async def _connect(self, address: Address) -> Link:
+    async def _connect(self, address: Address) -> ClientConnection:
         tcp = isinstance(address, TcpAddress)
         token = read_tokens(self._settings.token_file)[0] if self._settings.token_file else None
         verified = not isinstance(address, TcpAddress) or address.tls
-        made: list[Link] = []
+        made: list[ClientConnection] = []
 
-        def make() -> Link:
-            link = Link(
+        def make() -> ClientConnection:
+            link = ClientConnection(
                 self._settings,
                 token=token if tcp else None,
                 verified=verified,
@@ -238,7 +238,7 @@ class Client:
             raise
         return made[0]
 
-    async def _open(self, address: Address, make: Callable[[], Link]) -> None:
+    async def _open(self, address: Address, make: Callable[[], ClientConnection]) -> None:
         loop = asyncio.get_running_loop()
         if isinstance(address, UnixAddress):
             await loop.create_unix_connection(make, address.path)
@@ -261,10 +261,10 @@ class Client:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if link is not None:
-            await farewell((link,), 1.0)
+            await drain((link,), 1.0)
 
 
-async def _handshake(link: Link) -> None:
+async def _handshake(link: ClientConnection) -> None:
     try:
         await link.ready
     except BaseException:

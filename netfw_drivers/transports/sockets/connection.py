@@ -8,8 +8,8 @@ from abc import abstractmethod
 from contextlib import suppress
 from typing import cast
 
-from netfw_drivers.local.frame import Frame, FrameReader, Malformed
-from netfw_drivers.local.options import Settings
+from netfw_drivers.transports.sockets.framing import Frame, FrameReader, Malformed
+from netfw_drivers.transports.sockets.options import Settings
 
 HANDSHAKE_SIZE = 4096
 """Bytes that a frame has at most from somebody who is not known yet."""
@@ -24,7 +24,7 @@ _KEEPALIVE = (
 """A machine that vanished is noticed by the kernel, within half a minute."""
 
 
-class Wire(asyncio.Protocol):
+class FramedConnection(asyncio.Protocol):
     """Frames over one connection.  All of it runs in the loop's thread.
 
     Until :meth:`admit` frames must be small, and all must happen in the time for a handshake.
@@ -167,7 +167,7 @@ class Wire(asyncio.Protocol):
             )
 
 
-async def farewell(wires: tuple[Wire, ...], seconds: float) -> None:
+async def drain(wires: tuple[FramedConnection, ...], seconds: float) -> None:
     """End connections, those that do not end within *seconds* by force."""
     for wire in wires:
         wire.end("this side was closed")

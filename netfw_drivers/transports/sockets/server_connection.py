@@ -10,11 +10,15 @@ from attrs import frozen
 
 from netfw.drivers.transport import Caller, Message
 from netfw.errors import ConfigError
-from netfw_drivers.local import tokens
-from netfw_drivers.local.admission import DoorKeeper, Refused, certified_caller
-from netfw_drivers.local.frame import Frame, Malformed, encode
-from netfw_drivers.local.options import Settings
-from netfw_drivers.local.wire import Wire
+from netfw_drivers.transports.sockets import tokens
+from netfw_drivers.transports.sockets.authentication import (
+    AccessDenied,
+    PeerAuthenticator,
+    certified_caller,
+)
+from netfw_drivers.transports.sockets.connection import FramedConnection
+from netfw_drivers.transports.sockets.framing import Frame, Malformed, encode
+from netfw_drivers.transports.sockets.options import Settings
 
 PROTOCOL = 1
 _UNANSWERED = 16
@@ -27,7 +31,7 @@ _TOPICS = 1000
 class Call:
     """A request and where its answer goes."""
 
-    guest: Guest
+    guest: ServerConnection
     number: int
     message: Message
     caller: Caller
@@ -37,31 +41,33 @@ class Call:
     """Size of the largest frame that the client takes."""
 
 
-class Front(Protocol):
+class ConnectionOwner(Protocol):
     """What the server does about its guests."""
 
-    door: DoorKeeper
+    door: PeerAuthenticator
 
     def complain(self, peer: str, reason: str) -> None:
         """Somebody is refused."""
 
     def request(self, call: Call) -> None:
-        """Have a request answered, by :meth:`Guest.answer`."""
+        """Have a request answered, by :meth:`ServerConnection.answer`."""
 
-    def joined(self, guest: Guest, topic: str) -> None:
+    def joined(self, guest: ServerConnection, topic: str) -> None:
         """A guest listens to a topic."""
 
-    def left(self, guest: Guest, topic: str) -> None:
+    def left(self, guest: ServerConnection, topic: str) -> None:
         """A guest listens no more."""
 
-    def gone(self, guest: Guest) -> None:
+    def gone(self, guest: ServerConnection) -> None:
         """A guest's connection is no more."""
 
 
-class Guest(Wire):
+class ServerConnection(FramedConnection):
     """Proves who the client is, then takes requests and keeps the topics it listens to."""
 
-    def __init__(self, front: Front, settings: Settings, peer: str, caller: Caller | None) -> None:
+    def __init__(
+        self, front: ConnectionOwner, settings: Settings, peer: str, caller: Caller | None
+    ) -> None:
         super().__init__(settings)
         self._front, self._peer = front, peer
         self._caller = caller
@@ -80,7 +86,7 @@ class Guest(Wire):
                 certificate = secured.getpeercert() or {}
                 names_host = self.settings.tls.names_host
                 self._caller = certified_caller(certificate, names_host=names_host)
-        except Refused as exc:
+        except AccessDenied as exc:
             self.refuse(str(exc))
             return
         if self._caller is not None and (secured is None or self.settings.token_file is None):
@@ -152,7 +158,7 @@ class Guest(Wire):
         except ConfigError as exc:
             self.refuse(str(exc))
             return
-        token = known or tokens.stand_in()
+        token = known or tokens.dummy_token()
         if not tokens.proves(given, token, "client", self._nonce, nonce) or known is None:
             self.send(encode({"kind": "refused", "text": "the server does not know that token"}))
             self.refuse(f"a wrong token for host {host[:100]!r}")

@@ -14,8 +14,8 @@ from typing import Any
 
 from netfw.drivers.transport import Caller
 from netfw.errors import ConfigError
-from netfw_drivers.local.options import Settings, Tls
-from netfw_drivers.local.tokens import Token, by_host, read_tokens
+from netfw_drivers.transports.sockets.options import Settings, Tls
+from netfw_drivers.transports.sockets.tokens import Token, by_host, read_tokens
 
 _CREDENTIALS = struct.Struct("3i")
 _PEER_GROUPS = 59
@@ -23,7 +23,7 @@ _PEER_GROUPS = 59
 _MOST_GROUPS = 256
 
 
-class Refused(Exception):
+class AccessDenied(Exception):
     """The peer may not connect; the text says why."""
 
 
@@ -39,7 +39,7 @@ def peer_of(connection: socket.socket) -> str:
     return f"{host} port {port}"
 
 
-class DoorKeeper:
+class PeerAuthenticator:
     """Knows which users may connect to unix sockets, and which tokens there are.
 
     :raises ConfigError: a user or group does not exist, or the tokens can not be read.
@@ -60,7 +60,7 @@ class DoorKeeper:
         """
         _, uid, gid = _credentials(connection)
         if uid not in self._users and not self._groups & {gid, *_more_groups(connection)}:
-            raise Refused(
+            raise AccessDenied(
                 f"user {uid} is not allowed: see allowed_users and allowed_groups of the server"
             )
         return Caller(f"uid:{uid}")
@@ -96,7 +96,7 @@ def certified_caller(certificate: Mapping[str, Any], *, names_host: bool) -> Cal
     ]
     names = [*alternatives, *common]
     if not names:
-        raise Refused("its certificate has neither a common name nor a DNS name")
+        raise AccessDenied("its certificate has neither a common name nor a DNS name")
     return Caller(f"certificate:{names[0]}", names[0] if names_host else None)
 
 

@@ -16,16 +16,16 @@ from netfw.drivers.support.rpc_dispatch import CoalescingSubscriber, HandlerRegi
 from netfw.drivers.support.thread_pool import BoundedThreadPool
 from netfw.drivers.transport import Caller, Handler, Listener, Message, Shared, Stop, Transport
 from netfw.errors import BackendUnavailable, ConfigError, InvalidInput
-from netfw_drivers.local.admission import client_context
-from netfw_drivers.local.client import Client
-from netfw_drivers.local.listening import Listening, open_all
-from netfw_drivers.local.loop import LoopThread
-from netfw_drivers.local.options import OPTIONS, Settings, settings_from
-from netfw_drivers.local.server import Server
-from netfw_drivers.local.tokens import read_tokens
+from netfw_drivers.transports.sockets.authentication import client_context
+from netfw_drivers.transports.sockets.client import Client
+from netfw_drivers.transports.sockets.event_loop_thread import LoopThread
+from netfw_drivers.transports.sockets.listen_sockets import ListenSocket, open_all
+from netfw_drivers.transports.sockets.options import OPTIONS, Settings, settings_from
+from netfw_drivers.transports.sockets.server import Server
+from netfw_drivers.transports.sockets.tokens import read_tokens
 
 
-class LocalTransport(Transport):
+class SocketTransport(Transport):
     """Over unix sockets and TCP, and within the process.
 
     An object that serves is a server's: it listens, publishes to those who are connected to it,
@@ -44,7 +44,7 @@ class LocalTransport(Transport):
         self._hearing = BoundedThreadPool("netfw-hints", threads=1, queue=1 << 30)
         self._ears: dict[str, tuple[CoalescingSubscriber, ...]] = {}
         self._client = Client(settings, self._loop, self._heard)
-        self._sockets: list[Listening] | None = None
+        self._sockets: list[ListenSocket] | None = None
         self._server: Server | None = None
         self._closed = False
 

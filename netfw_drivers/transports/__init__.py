@@ -1,0 +1,1 @@
+"""Reference transports between server and agents."""
