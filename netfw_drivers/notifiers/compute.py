@@ -19,7 +19,7 @@ from netfw.drivers.notifier import Notifier
 from netfw.errors import BackendUnavailable, ConfigError
 from netfw.model.common_fields import Status
 from netfw.model.port import Port
-from netfw_drivers.notifiers.posting import Poster
+from netfw_drivers.notifiers.http_client import HttpPoster
 
 LOG = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class ComputeNotifier(Notifier):
         ca_file: str | None = None,
     ) -> None:
         self._url = endpoint.rstrip("/") + PLACE
-        self._poster = Poster(timeout=timeout, ca_file=ca_file, auth=auth or NoAuth())
+        self._poster = HttpPoster(timeout=timeout, ca_file=ca_file, auth=auth or NoAuth())
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:

@@ -17,7 +17,7 @@ from netfw.drivers.notifier import Notifier
 from netfw.errors import ConfigError
 from netfw.model.resource import Kind, Resource
 from netfw.model.wire import render
-from netfw_drivers.notifiers.posting import Poster
+from netfw_drivers.notifiers.http_client import HttpPoster
 
 SIGNATURE: Final = "X-Netfw-Signature"
 KINDS: Final = tuple(kind.value for kind in Kind)
@@ -56,7 +56,7 @@ class WebhookNotifier(Notifier):
     ) -> None:
         self._urls, self._secret = tuple(urls), secret
         self._kinds, self._clock = frozenset(map(Kind, kinds)), clock
-        self._poster = Poster(timeout=timeout, ca_file=ca_file)
+        self._poster = HttpPoster(timeout=timeout, ca_file=ca_file)
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:

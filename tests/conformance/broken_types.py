@@ -8,8 +8,8 @@ from typing import ClassVar
 from netfw.drivers.type_driver import AllocationStore, Pool, Range
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.segment import NetworkType, Provider
-from netfw_drivers.segments.mtu import PhysicalMtus
-from netfw_drivers.segments.vlan import VlanTypeDriver
+from netfw_drivers.type_drivers.mtu import PhysicalMtus
+from netfw_drivers.type_drivers.vlan import VlanTypeDriver
 
 AGAIN = "test_all_that_is_released_is_given_again"
 AT_ONCE = "test_many_at_once_get_different_segments"

@@ -14,7 +14,7 @@ from netfw.server.ml2.builder import Drivers, build_core
 from netfw.server.ml2.plugin import Ml2Plugin
 from netfw.server.security_groups.groups import SecurityGroupsPlugin
 from netfw_drivers.ipam.internal import InternalIpamDriver
-from netfw_drivers.segments.local import LocalTypeDriver
+from netfw_drivers.type_drivers.local import LocalTypeDriver
 
 ANNA = RequestContext(project_id="anna")
 BERT = RequestContext(project_id="bert")

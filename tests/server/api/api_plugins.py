@@ -16,7 +16,7 @@ from netfw.server.ml2.plugin import Ml2Plugin
 from netfw.server.security_groups.groups import SecurityGroupsPlugin
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from netfw_drivers.null.mechanism import LoggerMechanismDriver
-from netfw_drivers.segments.tunnel import VxlanTypeDriver
+from netfw_drivers.type_drivers.tunnel import VxlanTypeDriver
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.model.resource import Kind
 from netfw.server.core.extension_drivers import ExtensionDrivers
-from netfw_drivers.extensions.port_security import PortSecurityDriver
+from netfw_drivers.extension_drivers.port_security import PortSecurityDriver
 from tests.server.api.api_plugins import kept
 from tests.server.api.api_world import Client, api
 

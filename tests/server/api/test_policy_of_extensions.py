@@ -12,9 +12,9 @@ from netfw.server.api import resource_registry
 from netfw.server.api.policy.enforcement import RulesPolicy
 from netfw.server.api.schema.resource_schema import Verb
 from netfw.server.core.extension_drivers import ExtensionDrivers
-from netfw_drivers.extensions.dns import DnsDriver
-from netfw_drivers.extensions.port_security import PortSecurityDriver
-from netfw_drivers.extensions.qos import QosDriver
+from netfw_drivers.extension_drivers.dns import DnsDriver
+from netfw_drivers.extension_drivers.port_security import PortSecurityDriver
+from netfw_drivers.extension_drivers.qos import QosDriver
 
 pytestmark = pytest.mark.real
 RED = RequestContext(project_id="red", roles=frozenset({"member"}))

@@ -19,11 +19,11 @@ from netfw.server.ml2.builder import Drivers, build_core
 from netfw.server.ml2.plugin import Ml2Plugin
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from netfw_drivers.null.mechanism import LoggerMechanismDriver
-from netfw_drivers.segments.flat import FlatTypeDriver
-from netfw_drivers.segments.local import LocalTypeDriver
-from netfw_drivers.segments.mtu import PhysicalMtus
-from netfw_drivers.segments.tunnel import GeneveTypeDriver, GreTypeDriver, VxlanTypeDriver
-from netfw_drivers.segments.vlan import VlanTypeDriver
+from netfw_drivers.type_drivers.flat import FlatTypeDriver
+from netfw_drivers.type_drivers.local import LocalTypeDriver
+from netfw_drivers.type_drivers.mtu import PhysicalMtus
+from netfw_drivers.type_drivers.tunnel import GeneveTypeDriver, GreTypeDriver, VxlanTypeDriver
+from netfw_drivers.type_drivers.vlan import VlanTypeDriver
 
 ADMIN = RequestContext(project_id="admins", admin=True)
 ALICE = RequestContext(project_id="alice")

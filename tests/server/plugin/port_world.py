@@ -36,8 +36,8 @@ from netfw.server.db import Transaction
 from netfw.server.l2.ports import PortHandler
 from netfw.server.security_groups.groups import default_group
 from netfw_drivers.ovs.mechanism import OvsMechanismDriver
-from netfw_drivers.segments.tunnel import VxlanTypeDriver
-from netfw_drivers.segments.vlan import VlanTypeDriver
+from netfw_drivers.type_drivers.tunnel import VxlanTypeDriver
+from netfw_drivers.type_drivers.vlan import VlanTypeDriver
 
 MEMBER = RequestContext(project_id="p", user="member")
 OTHER = RequestContext(project_id="q", user="other")

@@ -26,12 +26,12 @@ from netfw.server.core.vendor_resources import DocumentsPlugin
 from netfw.server.db import Database
 from netfw.server.ml2.builder import Drivers, build_core, publish
 from netfw.server.ml2.plugin import Ml2Plugin
-from netfw_drivers.extensions.dns import DnsDriver
-from netfw_drivers.extensions.port_security import PortSecurityDriver
-from netfw_drivers.extensions.qos import QosDriver
+from netfw_drivers.extension_drivers.dns import DnsDriver
+from netfw_drivers.extension_drivers.port_security import PortSecurityDriver
+from netfw_drivers.extension_drivers.qos import QosDriver
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from netfw_drivers.null.mechanism import LoggerMechanismDriver
-from netfw_drivers.segments.vlan import VlanTypeDriver
+from netfw_drivers.type_drivers.vlan import VlanTypeDriver
 from tests.server.plugin.core_calls import (
     ADMIN,
     ALICE,

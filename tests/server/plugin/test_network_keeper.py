@@ -28,7 +28,7 @@ from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.db import Database
 from netfw.server.l3.routers import RouterPlugin
 from netfw_drivers.null.mechanism import LoggerMechanismDriver
-from netfw_drivers.segments.vlan import VlanTypeDriver
+from netfw_drivers.type_drivers.vlan import VlanTypeDriver
 from tests.server.plugin.core_calls import (
     ADMIN,
     ALICE,

@@ -7,8 +7,8 @@ from attrs import fields_dict
 from netfw.conf import plugin, scheduling
 from netfw.model.segment import NetworkType
 from netfw.server.core.settings import Settings
-from netfw_drivers.extensions.dns import DnsDriver
-from netfw_drivers.segments.mtu import GLOBAL_MTU, PHYSICAL_MTUS, TUNNEL_OPTIONS
+from netfw_drivers.extension_drivers.dns import DnsDriver
+from netfw_drivers.type_drivers.mtu import GLOBAL_MTU, PHYSICAL_MTUS, TUNNEL_OPTIONS
 
 
 def test_defaults_of_options_and_of_settings_are_the_same() -> None:

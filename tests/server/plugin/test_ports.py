@@ -21,7 +21,7 @@ from netfw.errors import (
 )
 from netfw.model import NetworkId
 from netfw.server.core.context import ServerContext
-from netfw_drivers.extensions.port_security import PortSecurityDriver
+from netfw_drivers.extension_drivers.port_security import PortSecurityDriver
 from tests.server.plugin.port_world import ADMIN, MEMBER, OTHER, World, addresses
 
 RESERVED_OWNERS = (

@@ -10,7 +10,7 @@ from netfw.drivers.type_driver import Pool, Range, TypeDriver
 from netfw.errors import ConfigError, Conflict, InvalidInput
 from netfw.model.segment import NetworkType, Provider
 from netfw.testing.fakes.allocations import MemoryAllocations
-from netfw_drivers.segments.spans import joined, vlan_spans
+from netfw_drivers.type_drivers.ranges import joined, vlan_spans
 
 pytestmark = pytest.mark.spec("ML2-01")
 

@@ -27,7 +27,7 @@ class Reply:
     text: str
 
 
-class Poster:
+class HttpPoster:
     """Posts JSON to one party; connections are kept, and redirections not followed."""
 
     def __init__(

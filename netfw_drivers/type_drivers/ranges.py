@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn
 
-from netfw.errors import ConfigError
-from netfw.model.segment import VLAN_IDS
+from netfw.errors import ConfigError, InvalidInput
+from netfw.model.segment import VLAN_IDS, NetworkType, Provider
 from netfw.model.text_validation import check_physical_network
 from netfw.model.validation import outside
+
+
+def check_type(own: NetworkType, request: Provider) -> None:
+    """Refuse what is of another type than a driver's *own*.
+
+    :raises InvalidInput: names the attribute.
+    """
+    if request.network_type is not own:
+        raise InvalidInput(
+            {"network_type": f"{request.network_type} is not what the {own} driver is for"}
+        )
+
 
 Span = tuple[int, int]
 """The first and the last number of a range."""

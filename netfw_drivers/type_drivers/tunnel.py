@@ -12,8 +12,7 @@ from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.type_driver import AllocationStore, Pool, Range, TypeDriver
 from netfw.errors import Conflict
 from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Provider
-from netfw_drivers.segments.kind import check_type
-from netfw_drivers.segments.mtu import (
+from netfw_drivers.type_drivers.mtu import (
     ETHERNET_HEADER,
     GENEVE_HEADER,
     KEYED_GRE_HEADER,
@@ -22,7 +21,7 @@ from netfw_drivers.segments.mtu import (
     VXLAN_HEADER,
     tunnel_mtu,
 )
-from netfw_drivers.segments.spans import Span, joined, spans_of
+from netfw_drivers.type_drivers.ranges import Span, check_type, joined, spans_of
 
 _VNI_RANGES = cfg.ListOpt(
     "vni_ranges",

@@ -11,9 +11,8 @@ from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.type_driver import AllocationStore, Pool, Range, TypeDriver
 from netfw.errors import Conflict, InvalidInput, nearest
 from netfw.model.segment import NetworkType, Provider
-from netfw_drivers.segments.kind import check_type
-from netfw_drivers.segments.mtu import GLOBAL_MTU, PHYSICAL_MTUS, PhysicalMtus, physical_mtus
-from netfw_drivers.segments.spans import Span, joined, vlan_spans
+from netfw_drivers.type_drivers.mtu import GLOBAL_MTU, PHYSICAL_MTUS, PhysicalMtus, physical_mtus
+from netfw_drivers.type_drivers.ranges import Span, check_type, joined, vlan_spans
 
 
 class VlanTypeDriver(TypeDriver):

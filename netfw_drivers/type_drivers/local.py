@@ -10,8 +10,8 @@ from oslo_config import cfg
 from netfw.drivers.base import DriverInfo, Host
 from netfw.drivers.type_driver import AllocationStore, Range, TypeDriver
 from netfw.model.segment import NetworkType, Provider
-from netfw_drivers.segments.kind import check_type
-from netfw_drivers.segments.mtu import GLOBAL_MTU, global_mtu
+from netfw_drivers.type_drivers.mtu import GLOBAL_MTU, global_mtu
+from netfw_drivers.type_drivers.ranges import check_type
 
 
 class LocalTypeDriver(TypeDriver):
