@@ -20,7 +20,7 @@ from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.openvswitch import PrivateOvs
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 
 PORTS = 200
 ROUNDS = 3

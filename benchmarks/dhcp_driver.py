@@ -34,7 +34,7 @@ from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 
 SIZES = (10, 500, 2000, 5000)
 SMALL, LARGE = min(SIZES), max(SIZES)

@@ -120,7 +120,7 @@ class FirewallRig:
 
 
 def _space() -> str:
-    from netfw_drivers.ovs.pipeline import FIREWALL_SPACE, SPACE_MASK
+    from netfw_drivers.ovs.pipeline.tables import FIREWALL_SPACE, SPACE_MASK
 
     return f"{FIREWALL_SPACE:#x}/{SPACE_MASK:#x}"
 

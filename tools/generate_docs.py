@@ -29,7 +29,8 @@ from netfw.drivers.registry.loader import all_contracts
 from netfw.server.api.api_reference import reference
 from netfw.server.api.policy import rules
 from netfw.server.api.resources import RESOURCES
-from netfw_drivers.ovs import pipeline, pipeline_costs
+from netfw_drivers.ovs.flow_counts import pipeline
+from netfw_drivers.ovs.pipeline import tables
 
 CONTRACTS = Path("docs/contracts")
 PIPELINE = Path("docs/pipeline.md")
@@ -144,19 +145,19 @@ def sample(namespaces: Iterable[str]) -> str:
 
 
 def pipeline_page() -> str:
-    bridges = (pipeline.INTEGRATION, pipeline.TUNNELS, pipeline.PHYSICAL)
+    bridges = (tables.INTEGRATION, tables.TUNNELS, tables.PHYSICAL)
     lines = [
         "# The way of a packet",
         "",
-        "Made from `netfw_drivers.ovs.pipeline`; `tools/generate_docs.py` writes this page.",
+        "Made from `netfw_drivers.ovs.pipeline.tables`; `tools/generate_docs.py` writes this page.",
         "",
-        markdown(pipeline.__doc__),
+        markdown(tables.__doc__),
         "",
         "Tables are listed in the order in which a packet meets them.",
     ]
     for bridge in bridges:
         lines += ["", f"## {bridge.bridge}", "", bridge.describe().rstrip()]
-    lines += ["", "## What costs how many flows", "", pipeline_costs.describe().rstrip()]
+    lines += ["", "## What costs how many flows", "", pipeline.describe().rstrip()]
     return "\n".join(lines) + "\n"
 
 

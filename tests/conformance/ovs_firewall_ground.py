@@ -20,9 +20,9 @@ from netfw.testing.conformance.firewall_world import Seat, Station
 from netfw.testing.conformance.switch_world import a_segment
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device, Instance, Plug
-from netfw_drivers.ovs.firewall import OvsFirewallDriver
-from netfw_drivers.ovs.pipeline import FIREWALL_SPACE, SPACE_MASK
-from netfw_drivers.ovs.switch import OvsSwitchDriver
+from netfw_drivers.ovs.firewall.driver import OvsFirewallDriver
+from netfw_drivers.ovs.pipeline.tables import FIREWALL_SPACE, SPACE_MASK
+from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 
 OPENFLOW = "-OOpenFlow14"
 PATIENCE, IMPATIENCE = 5.0, 0.5

@@ -18,7 +18,7 @@ from netfw.model.ids import PortId
 from netfw.ovs.ovsdb.client import share_ovsdb
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 
 
 def ip(*arguments: str) -> str:

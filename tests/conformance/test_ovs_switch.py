@@ -21,8 +21,8 @@ from netfw.testing.conformance.switch_reach import SwitchTunnelsConformance
 from netfw.testing.conformance.switch_world import Net, Picture, Stamp, Station
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
-from netfw_drivers.ovs.switch import OvsSwitchDriver
-from netfw_drivers.ovs.switch_settings import tunnel_name
+from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
+from netfw_drivers.ovs.switch.plan.settings import tunnel_name
 
 BRIDGES = "br-int", "br-tun", "br-ex"
 OPENFLOW = "-OOpenFlow14"

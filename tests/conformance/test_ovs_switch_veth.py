@@ -7,8 +7,8 @@ import pytest
 
 from netfw.testing.conformance.switch_reach import SwitchProviderConformance
 from netfw.testing.lab.lab import Lab
-from netfw_drivers.ovs.switch import OvsSwitchDriver
-from netfw_drivers.ovs.switch_links import shared_links
+from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
+from netfw_drivers.ovs.switch.veth_links import shared_links
 from tests.conformance.test_ovs_switch import OvsWorld
 
 

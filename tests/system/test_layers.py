@@ -115,7 +115,7 @@ VIOLATIONS = {
     ),
     "a driver that knows another": Violation(
         "Drivers do not know each other",
-        "netfw_drivers/ovs/interface.py",
+        "netfw_drivers/ovs/interface/driver.py",
         "import netfw_drivers.null.interface",
     ),
     "a driver that speaks netlink": Violation(

@@ -26,7 +26,7 @@ from netfw.state.memory_source import Assignment, MemorySource
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 
 NETWORK = Network(id=NetworkId(UUID(int=1)))
 SUBNET = Subnet(id=SubnetId(UUID(int=2)), network_id=NETWORK.id, cidr="10.0.0.0/16")

@@ -29,7 +29,7 @@ from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
 from netfw_drivers.dnsmasq.runtime.lease_file import read_consistent
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 
 BRIDGE = "br-int"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 
 
 def work(remote: str, confs: str, update: str) -> None:

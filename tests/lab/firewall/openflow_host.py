@@ -23,8 +23,8 @@ from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.plan import Update
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
-from netfw_drivers.ovs.firewall import OvsFirewallDriver
-from netfw_drivers.ovs.switch import OvsSwitchDriver
+from netfw_drivers.ovs.firewall.driver import OvsFirewallDriver
+from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 
 IN, OUT = Direction.INGRESS, Direction.EGRESS
 V4, V6 = Ethertype.IPV4, Ethertype.IPV6

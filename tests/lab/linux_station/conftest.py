@@ -10,7 +10,7 @@ from netfw.linux import netns
 from netfw.linux.service_netns import ServiceNetnsExecutor
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.testing.lab.openvswitch import PrivateOvs
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 
 
 @pytest.fixture

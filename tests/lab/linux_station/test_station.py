@@ -18,7 +18,7 @@ from netfw.linux.service_netns import ServiceNetnsExecutor, plan_removal
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.plan import Update
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 from tests.lab.linux_station.station_samples import (
     OWNER,
     addresses,

@@ -9,7 +9,7 @@ import pytest
 
 from netfw.errors import NotFound
 from netfw.linux.service_netns import DriftMonitor, ServiceNetns, ServiceNetnsExecutor
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 from tests.lab.linux_station.station_samples import (
     awaited,
     converge,

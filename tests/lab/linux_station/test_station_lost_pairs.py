@@ -9,7 +9,7 @@ import pytest
 from netfw.drivers.events import KeysChanged
 from netfw.linux.service_netns import ServiceNetnsExecutor
 from netfw.model.device_names import device_name
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 from tests.lab.linux_station.station_samples import converge, plan, remove, station
 
 

@@ -14,7 +14,7 @@ from netfw.linux.service_netns import ServiceNetnsExecutor, plan_service_netns
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 from tests.lab.linux_station.station_samples import (
     OWNER,
     converge,

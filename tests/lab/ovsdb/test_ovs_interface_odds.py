@@ -16,7 +16,7 @@ from netfw.model.ids import PortId
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
 from netfw.testing.lab.openvswitch import PrivateOvs
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 
 MAC = "fa:16:3e:00:00:01"
 PLACE = "qodd"

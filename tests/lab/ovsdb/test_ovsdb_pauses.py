@@ -9,7 +9,7 @@ import pytest
 
 from netfw.drivers.registry.loader import check_options
 from netfw.drivers.registry.local_host import LocalHost
-from netfw_drivers.ovs.switch import OvsSwitchDriver
+from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 
 
 def pauses(ovs, count: int) -> list[float]:

@@ -11,7 +11,7 @@ from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
-from netfw_drivers.ovs.switch import OvsSwitchDriver
+from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 
 
 def network_id(number: int) -> NetworkId:

@@ -14,10 +14,10 @@ from netfw.drivers.keys import ExtensionKey
 from netfw.drivers.pipeline_grant import Grant, GrantRequest, PipelineHook, TableRequest
 from netfw.drivers.switch_values import Admission
 from netfw.plan import Update
-from netfw_drivers.ovs import integration
-from netfw_drivers.ovs.grants import Layout
-from netfw_drivers.ovs.pipeline import CHUNK_BITS, FIREWALL_SPACE
-from netfw_drivers.ovs.switch_members import Receiver
+from netfw_drivers.ovs.pipeline import br_int
+from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
+from netfw_drivers.ovs.pipeline.tables import CHUNK_BITS, FIREWALL_SPACE
+from netfw_drivers.ovs.switch.plan.broadcast_members import Receiver
 from tests.lab.switch.switch_host import mac, network, port
 
 EVERYTHING = (
@@ -150,9 +150,9 @@ def test_a_multicast_reaches_a_thousand_filtered_ports_of_one_network(trio, tmp_
     chunks = defaultdict(list)
     for number in range(1000, 2000):
         chunks[number >> CHUNK_BITS].append(Receiver(number, filtered=True))
-    flows = [*integration.domain_flows(1, tuple(chunks), (), None, Layout())]
+    flows = [*br_int.domain_flows(1, tuple(chunks), (), None, ExtensionLayout())]
     for chunk, receivers in chunks.items():
-        flows += integration.chunk_flows(1, chunk, tuple(receivers), Layout())
+        flows += br_int.chunk_flows(1, chunk, tuple(receivers), ExtensionLayout())
     listed = tmp_path / "flows"
     listed.write_text("\n".join(map(str, flows)))
     trio.ovs.ofctl("-OOpenFlow14", "add-flows", trio.ovs.management("br-int"), str(listed))

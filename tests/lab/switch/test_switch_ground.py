@@ -10,8 +10,8 @@ from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import BackendUnavailable
 from netfw.plan import Update
 from netfw.testing.lab.waiting import until
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
-from netfw_drivers.ovs.switch import OvsSwitchDriver
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
+from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 from tests.lab.switch.switch_host import network, port
 
 

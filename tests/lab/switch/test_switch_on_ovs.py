@@ -14,7 +14,7 @@ from netfw.drivers.switch_values import Admission, Endpoint, Tunnel
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
 from netfw.testing.lab.waiting import until
-from netfw_drivers.ovs.pipeline import COOKIE
+from netfw_drivers.ovs.pipeline.tables import COOKIE
 from tests.lab.switch.switch_host import mac, network, network_id, port, port_id
 
 BROADCAST = "dl_dst=ff:ff:ff:ff:ff:ff,dl_type=0x9999"

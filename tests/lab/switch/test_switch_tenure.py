@@ -9,8 +9,8 @@ from netfw.drivers.registry.loader import check_options
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import BackendLocked
 from netfw.plan import Update
-from netfw_drivers.ovs.switch import OvsSwitchDriver
-from netfw_drivers.ovs.switch_tenure import lock_name
+from netfw_drivers.ovs.switch.bridge_locks import lock_name
+from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 from tests.lab.switch.switch_host import SwitchHost, network, port
 
 

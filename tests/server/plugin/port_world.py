@@ -35,7 +35,7 @@ from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.db import Transaction
 from netfw.server.l2.ports import PortHandler
 from netfw.server.security_groups.groups import default_group
-from netfw_drivers.ovs.mechanism import OvsMechanismDriver
+from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from netfw_drivers.type_drivers.tunnel import VxlanTypeDriver
 from netfw_drivers.type_drivers.vlan import VlanTypeDriver
 

@@ -15,7 +15,7 @@ from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.ml2.builder import Drivers, build_core
 from netfw.server.ml2.plugin import Ml2Plugin
 from netfw_drivers.ipam.internal import InternalIpamDriver
-from netfw_drivers.ovs.mechanism import OvsMechanismDriver
+from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from tests.server.plugin.agent_samples import beat
 from tests.server.plugin.core_calls import ADMIN, Calls, settings, type_drivers
 

@@ -18,7 +18,7 @@ from netfw.model.resource import Kind
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.outbox.worker import DeliveryConfig
 from netfw_drivers.null.mechanism import L2PopulationMechanismDriver
-from netfw_drivers.ovs.mechanism import OvsMechanismDriver
+from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from tests.server.plugin.outbox_samples import QUICK, Gossip, Recorder, Scene, line
 
 

@@ -29,7 +29,7 @@ from netfw.model.segment import NetworkType
 from netfw.server.binding.algorithm import FAILURE, MOST_LEVELS, bind
 from netfw.server.binding.port_bindings import PortBindingHandler
 from netfw.server.core.context import ServerContext
-from netfw_drivers.ovs.mechanism import OvsMechanismDriver
+from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from tests.server.plugin.port_world import ADMIN, World, provider
 
 Answer = Callable[[BindingRequest], Any]

@@ -11,13 +11,16 @@ from netfw.linux.ip.values import Link
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb.values import Bridge, Interface, Port
 from netfw.plan import Update
-from netfw_drivers.ovs.observed import Observed, Settings
-from netfw_drivers.ovs.plan import plan_interfaces
+from netfw_drivers.ovs.interface.observed import InterfaceSettings, Observed
+from netfw_drivers.ovs.interface.plan import plan_interfaces
 
 A, B = PortId(UUID(int=0xA << 96)), PortId(UUID(int=0xB << 96))
 MAC, OTHER_MAC = "fa:16:3e:00:00:0a", "fa:16:3e:00:00:0b"
 BRIDGE = Bridge(uuid=UUID(int=1), name="br-int", datapath_type="netdev")
-INTERNAL, VETH = Settings(bridge="br-int"), Settings(bridge="br-int", use_veth=True)
+INTERNAL, VETH = (
+    InterfaceSettings(bridge="br-int"),
+    InterfaceSettings(bridge="br-int", use_veth=True),
+)
 TAP_A = "tap0000000a-00"
 
 

@@ -18,7 +18,7 @@ from netfw.model.binding import VhostUserMode, VifDetails, VnicType
 from netfw.model.json_document import JsonDocument
 from netfw.model.segment import NetworkType, Provider
 from netfw.testing.conformance import mechanism_scene as scene
-from netfw_drivers.ovs.mechanism import OvsMechanismDriver
+from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 
 FACTS = SwitchFacts(
     physical_networks=frozenset({"physnet1"}),

@@ -11,7 +11,7 @@ def test_a_driver_can_be_made_without_loading_the_library_of_the_switch():
     program = """
 import sys
 from netfw.drivers.registry.local_host import LocalHost
-from netfw_drivers.ovs.interface import OvsInterfaceDriver
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 options = {option.dest: option.default for option in OvsInterfaceDriver.OPTIONS}
 OvsInterfaceDriver.from_conf(options, LocalHost()).describe()
 print(sorted({"ovs", "ovsdbapp", "eventlet", "os_ken"} & sys.modules.keys()))

@@ -21,9 +21,9 @@ from netfw.ovs.openflow.encode import State as Bytes
 from netfw.ovs.openflow.flow_cache import digest
 from netfw.ovs.ovsdb.values import Interface, Port
 from netfw.plan import Plan, Update
-from netfw_drivers.ovs.firewall_plan import FirewallPlan, Observed, plan_firewall
-from netfw_drivers.ovs.firewall_read import Recollection
-from netfw_drivers.ovs.firewall_state import State
+from netfw_drivers.ovs.firewall.plan.plan import FirewallPlan, Observed, plan_firewall
+from netfw_drivers.ovs.firewall.plan.recovery import RecoveredState
+from netfw_drivers.ovs.firewall.plan.state import State
 
 IN, OUT = Direction.INGRESS, Direction.EGRESS
 V4, V6 = Ethertype.IPV4, Ethertype.IPV6
@@ -127,13 +127,13 @@ class Bench:
         """Forget everything but the flows."""
         self.book = FlowCache()
         self.book.load({key: digest(state) for key, state in self.flows.items()})
-        found = Recollection(self.flows.items())
+        found = RecoveredState(self.flows.items())
         self.book.adopt(found.groups())
         self.state = found.state
 
     @property
     def held(self) -> set[FirewallKey]:
-        return set(Recollection(self.flows.items()).state.held())
+        return set(RecoveredState(self.flows.items()).state.held())
 
 
 def _device(number: int) -> Port:

@@ -1,6 +1,6 @@
 """What the documentation says of the firewall's costs."""
 
-from netfw_drivers.ovs.firewall_costs import counts
+from netfw_drivers.ovs.flow_counts.firewall import counts
 from tests.unit.ovs.firewall.firewall_scene import (
     IN,
     OUT,

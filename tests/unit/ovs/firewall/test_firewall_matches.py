@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.model.port_range import PortRange
-from netfw_drivers.ovs.firewall_matches import (
+from netfw_drivers.ovs.firewall.plan.matches import (
     Address,
-    Plane,
+    RuleStage,
     address_at,
     masked,
     member_spots,
@@ -72,7 +72,7 @@ def test_sctp_is_matched_in_the_packet_whichever_way_it_goes():
     }
 
 
-@pytest.mark.parametrize("plane", Plane)
+@pytest.mark.parametrize("plane", RuleStage)
 @pytest.mark.parametrize("prefix", ["10.0.0.0/8", "10.1.2.3", "fd00::/64", "fd00::1", "0.0.0.0/0"])
 @pytest.mark.parametrize("mac", [None, "fa:16:3e:00:00:01"])
 def test_a_member_is_known_again_by_its_matches(plane, prefix, mac):
@@ -90,7 +90,7 @@ def test_a_rule_with_a_protocol_is_nobodys_address():
 
 def test_a_rule_about_a_prefix_and_a_member_with_it_share_a_place():
     (spot,) = rule_spots(rule(IN, remote_prefix="192.0.2.1/32"), stateful=True)
-    assert member_spots(Plane.INGRESS, Address(ip_network("192.0.2.1"))) == (spot,)
+    assert member_spots(RuleStage.INGRESS, Address(ip_network("192.0.2.1"))) == (spot,)
 
 
 @pytest.mark.parametrize("stateful", [True, False])

@@ -11,7 +11,14 @@ from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.model.ids import AddressGroupId, PortId
 from netfw.ovs.openflow import Encoded
 from netfw.ovs.openflow.decode import conjunctions, note_of
-from netfw_drivers.ovs.firewall_notes import Known, Permit, PortNote, SetOf, read, write
+from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
+    GroupPresent,
+    MemberSet,
+    Permit,
+    PortNote,
+    read,
+    write,
+)
 from tests.unit.ovs.firewall.firewall_scene import IN, OUT, group_id
 
 ADDRESSES = AddressGroupKey(AddressGroupId(UUID(int=7)))
@@ -19,9 +26,9 @@ NOTED = [
     Permit(group_id(1), IN, True),
     Permit(group_id(1), OUT, False, GroupKey(group_id(2))),
     Permit(group_id(1), OUT, True, ADDRESSES),
-    Known(group_id(3)),
-    SetOf(GroupKey(group_id(1))),
-    SetOf(ADDRESSES),
+    GroupPresent(group_id(3)),
+    MemberSet(GroupKey(group_id(1))),
+    MemberSet(ADDRESSES),
     PortNote(PortKey(PortId(UUID(int=9))), 77),
     frozenset(),
     frozenset(map(group_id, range(1, 20))),

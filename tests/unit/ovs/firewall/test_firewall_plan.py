@@ -12,11 +12,11 @@ from netfw.drivers.keys import AddressGroupKey, PortKey
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.ids import AddressGroupId, PortId
 from netfw.ovs.openflow.decode import conjunctions
-from netfw_drivers.ovs.firewall_draft import Owner
-from netfw_drivers.ovs.firewall_flows import PortFlows, port_flows, static_flows
-from netfw_drivers.ovs.firewall_state import PolicyOwner
-from netfw_drivers.ovs.firewall_zones import Zones
-from netfw_drivers.ovs.pipeline import INTEGRATION
+from netfw_drivers.ovs.firewall.plan.changes import Owner
+from netfw_drivers.ovs.firewall.plan.ct_zones import Zones
+from netfw_drivers.ovs.firewall.plan.flows import PortFlows, port_flows, static_flows
+from netfw_drivers.ovs.firewall.plan.state import PolicyOwner
+from netfw_drivers.ovs.pipeline.tables import INTEGRATION
 from tests.unit.ovs.firewall.firewall_scene import (
     IN,
     OUT,
@@ -331,7 +331,7 @@ def _all(*parts):
 @pytest.fixture
 def cramped(monkeypatch) -> Bench:
     """A switch with short messages."""
-    monkeypatch.setattr("netfw_drivers.ovs.firewall_draft.MOST_CLAUSES", 20)
+    monkeypatch.setattr("netfw_drivers.ovs.firewall.plan.changes.MOST_CLAUSES", 20)
     return Bench()
 
 

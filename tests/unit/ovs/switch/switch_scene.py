@@ -22,13 +22,13 @@ from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.ovs.ovsdb.operations import AddBridge, AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb.values import Bridge, Interface, Port, Snapshot, Switch
 from netfw.plan import Operation
-from netfw_drivers.ovs.grants import Layout
-from netfw_drivers.ovs.switch_book import Book
-from netfw_drivers.ovs.switch_members import Members
-from netfw_drivers.ovs.switch_observed import Observed, port_id_of
-from netfw_drivers.ovs.switch_plan import Outline
-from netfw_drivers.ovs.switch_settings import Settings
-from netfw_drivers.ovs.vlans import Vlans
+from netfw_drivers.ovs.common.local_vlans import Vlans
+from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
+from netfw_drivers.ovs.switch.plan.broadcast_members import Members
+from netfw_drivers.ovs.switch.plan.observed import Observed, port_id_of
+from netfw_drivers.ovs.switch.plan.plan import PlanOutline
+from netfw_drivers.ovs.switch.plan.settings import Settings
+from netfw_drivers.ovs.switch.plan.state import SwitchState
 
 SPACE = UUID(int=0xABC)
 SETTINGS = Settings(
@@ -153,7 +153,7 @@ class Database:
         changed_row = evolve(row, interfaces=(inner,)) if wanted.table is Table.INTERFACE else inner
         rows[wanted.record] = changed_row
 
-    def observed(self, book: Book | None = None, members: Members | None = None) -> Observed:
+    def observed(self, book: SwitchState | None = None, members: Members | None = None) -> Observed:
         bridge = self.bridges.get("br-int")
         plugged: dict[PortId, tuple[Port, ...]] = {}
         for port in self.ports.values():
@@ -167,8 +167,8 @@ class Database:
             plugged=plugged,
             admission=self.admissions.get,
             vlans=Vlans.recorded(bridge.external_ids if bridge else {}),
-            layout=Layout(),
-            book=book or Book(),
+            layout=ExtensionLayout(),
+            book=book or SwitchState(),
             members=members or Members(),
         )
 
@@ -178,7 +178,7 @@ def changed(have: Mapping[str, str], keys: Mapping[str, str | None]) -> dict[str
     return {**kept, **{key: value for key, value in keys.items() if value is not None}}
 
 
-def rows(found: Outline) -> list[str]:
+def rows(found: PlanOutline) -> list[str]:
     """Every change of the database, stage by stage."""
     stages = (*found.draft.before(), *found.draft.after())
     return [operation.text for stage in stages for operation in stage.operations]

@@ -12,9 +12,9 @@ from netfw.ovs.openflow.decode import written_eth_src
 from netfw.ovs.openflow.encode import State, encode_flows
 from netfw.ovs.openflow.flow_cache import FlowCache
 from netfw.plan import Update
-from netfw_drivers.ovs.pipeline import RESPONDER, UNICAST
-from netfw_drivers.ovs.switch_book import Book
-from netfw_drivers.ovs.switch_plan import outline
+from netfw_drivers.ovs.pipeline.tables import RESPONDER, UNICAST
+from netfw_drivers.ovs.switch.plan.plan import outline
+from netfw_drivers.ovs.switch.plan.state import SwitchState
 from tests.unit.ovs.switch.switch_scene import (
     SETTINGS,
     Database,
@@ -41,7 +41,7 @@ class Switch:
     """The flows of ``br-tun`` of a host with one network and one peer."""
 
     def __init__(self) -> None:
-        self.database, self.book, self.flows = Database(), Book(), FlowCache()
+        self.database, self.book, self.flows = Database(), SwitchState(), FlowCache()
         self.states: dict[object, dict[tuple[int, bytes], State]] = {}
         self.do(put=network(1, "vxlan", segmentation_id=7))
         self.do(put=tunnel(2))

@@ -11,9 +11,9 @@ from netfw.linux.ip.operations import AddVeth, DelLink, SetMtu, SetUp
 from netfw.linux.ip.values import Link
 from netfw.ovs.ovsdb.operations import AddPort
 from netfw.plan import Operation, Update
-from netfw_drivers.ovs.switch_options import OPTIONS, settings_from
-from netfw_drivers.ovs.switch_plan import Outline, outline
-from netfw_drivers.ovs.switch_settings import Settings
+from netfw_drivers.ovs.switch.options import OPTIONS, settings_from
+from netfw_drivers.ovs.switch.plan.plan import PlanOutline, outline
+from netfw_drivers.ovs.switch.plan.settings import Settings
 from tests.unit.ovs.switch.switch_scene import SETTINGS, Database, network, network_key, rows
 
 VETH = evolve(SETTINGS, use_veth=True)
@@ -28,7 +28,7 @@ class Machine:
         self.database = Database()
         self.links: dict[str, Link] = {}
 
-    def outline(self, settings: Settings) -> Outline:
+    def outline(self, settings: Settings) -> PlanOutline:
         observed = evolve(self.database.observed(), links=dict(self.links))
         return outline(Update(put=PUT), observed, settings, {})
 

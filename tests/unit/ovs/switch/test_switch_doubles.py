@@ -5,8 +5,8 @@ from itertools import permutations
 from attrs import evolve
 
 from netfw.ovs.ovsdb.values import Changed
-from netfw_drivers.ovs.switch_plugged import Plugged
-from netfw_drivers.ovs.vlans import NET_UUID
+from netfw_drivers.ovs.common.local_vlans import NET_UUID
+from netfw_drivers.ovs.switch.port_tracker import PortTracker
 from tests.unit.ovs.switch.switch_scene import SETTINGS, Database, port_key
 
 
@@ -19,7 +19,7 @@ def test_the_device_of_a_port_is_the_one_that_is_wired_in_whatever_order_they_co
     unnumbered = evolve(plain, name="aab", other_config=wired.other_config)
     unnumbered = evolve(unnumbered, interfaces=(evolve(wired.interface, ofport=None),))
     for order in permutations([wired, plain, unnumbered]):
-        plugged = Plugged(SETTINGS, lambda event: None)
+        plugged = PortTracker(SETTINGS, lambda event: None)
         for port in order:
             plugged(Changed(ports={port.name: port}))
         assert plugged.devices[port_key(1).port].name == "tap1"

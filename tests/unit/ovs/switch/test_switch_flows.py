@@ -12,10 +12,10 @@ from netfw.model.address import Mac
 from netfw.model.segment import NetworkType, Provider
 from netfw.ovs.openflow import encode_flows
 from netfw.ovs.openflow.decode import output_ports, written_eth_src
-from netfw_drivers.ovs import integration, physical_bridge, tunnel_bridge
-from netfw_drivers.ovs.grants import Layout
-from netfw_drivers.ovs.integration import WiredPort, port_flows
-from netfw_drivers.ovs.pipeline import (
+from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun
+from netfw_drivers.ovs.pipeline.br_int import WiredPort, port_flows
+from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
+from netfw_drivers.ovs.pipeline.tables import (
     COOKIE,
     FILTERED_PORT,
     GUARDED_PORT,
@@ -24,11 +24,11 @@ from netfw_drivers.ovs.pipeline import (
     PHYSICAL,
     TUNNELS,
 )
-from netfw_drivers.ovs.switch_members import Receiver
+from netfw_drivers.ovs.switch.plan.broadcast_members import Receiver
 
 MAC = Mac("fa:16:3e:00:00:01")
-PLAIN = Layout()
-WATCHED = Layout().granted(
+PLAIN = ExtensionLayout()
+WATCHED = ExtensionLayout().granted(
     GrantRequest(
         owner="ears",
         tables=(
@@ -50,11 +50,13 @@ SOURCES = frozenset(
 )
 
 
-def port(guard: frozenset[AllowedSource] | None = None, layout: Layout = PLAIN) -> WiredPort:
+def port(
+    guard: frozenset[AllowedSource] | None = None, layout: ExtensionLayout = PLAIN
+) -> WiredPort:
     return WiredPort(number=5, vlan=7, mac=MAC, guard=guard, layout=layout)
 
 
-def filtered(layout: Layout = PLAIN) -> WiredPort:
+def filtered(layout: ExtensionLayout = PLAIN) -> WiredPort:
     mac = Mac("fa:16:3e:00:00:09")
     return WiredPort(number=9, vlan=7, mac=mac, guard=None, filtered=True, layout=layout)
 
@@ -93,7 +95,7 @@ def test_nothing_passes_a_filtered_port_but_through_the_firewalls_tables():
     ]
     cookies = {flow.cookie for flow in port_flows(filtered()) if flow.table == 0}
     assert cookies == {COOKIE | FILTERED_PORT}
-    base = texts(integration.base_flows(None, PLAIN))
+    base = texts(br_int.base_flows(None, PLAIN))
     assert "table=60, priority=2,reg5=0x10000/0x10000 actions=resubmit(,71)" in base
     for table in (71, 72, 81, 82):
         assert [line for line in base if line.startswith(f"table={table},")] == [
@@ -105,13 +107,13 @@ def test_nothing_passes_a_filtered_port_but_through_the_firewalls_tables():
 
 def test_broadcast_asks_the_firewall_for_those_alone_that_are_filtered():
     some = (Receiver(200), Receiver(201, filtered=True), Receiver(202))
-    assert texts(integration.chunk_flows(7, 3, some, PLAIN)) == [
+    assert texts(br_int.chunk_flows(7, 3, some, PLAIN)) == [
         "table=63, priority=1,reg6=0x7/0xffff,reg8=0x30000/0xffff0000 actions="
         "output:200,load:0xc9->NXM_NX_REG8[0..15],resubmit(,81),output:202"
     ]
     (hosting,) = (
         line
-        for line in texts(integration.domain_flows(7, (0,), some[:2], None, PLAIN))
+        for line in texts(br_int.domain_flows(7, (0,), some[:2], None, PLAIN))
         if "priority=3," in line
     )
     assert hosting.endswith("output:200,load:0xc9->NXM_NX_REG8[0..15],resubmit(,81),resubmit(,62)")
@@ -119,7 +121,7 @@ def test_broadcast_asks_the_firewall_for_those_alone_that_are_filtered():
 
 @pytest.mark.spec("L2-25")
 def test_extensions_see_what_the_firewall_has_let_through():
-    plain, watched = (texts(integration.base_flows(None, layout)) for layout in (PLAIN, WATCHED))
+    plain, watched = (texts(br_int.base_flows(None, layout)) for layout in (PLAIN, WATCHED))
     assert "table=91, priority=0 actions=resubmit(,94)" in plain
     assert "table=92, priority=0 actions=output:NXM_NX_REG8[0..15]" in plain
     steps = {step.place: step for step in WATCHED.steps}
@@ -162,7 +164,7 @@ def test_a_guarded_port_is_led_through_the_guards():
 
 
 def test_broadcast_goes_to_the_chunks_of_a_network_and_then_to_other_hosts():
-    flows = texts(integration.domain_flows(7, (0, 3), (Receiver(9),), 32512, PLAIN))
+    flows = texts(br_int.domain_flows(7, (0, 3), (Receiver(9),), 32512, PLAIN))
     assert flows == [
         "table=61, priority=10,reg6=0x7/0xffff,dl_dst=01:00:00:00:00:00/01:00:00:00:00:00 actions="
         "load:0->NXM_NX_REG8[16..31],resubmit(,63),load:0x3->NXM_NX_REG8[16..31],resubmit(,63),"
@@ -171,7 +173,7 @@ def test_broadcast_goes_to_the_chunks_of_a_network_and_then_to_other_hosts():
         "table=62, priority=1,reg6=0x7/0xffff actions="
         "push_vlan:0x8100,set_field:4103->vlan_vid,output:32512",
     ]
-    assert texts(integration.chunk_flows(7, 3, receivers(200, 201), PLAIN)) == [
+    assert texts(br_int.chunk_flows(7, 3, receivers(200, 201), PLAIN)) == [
         "table=63, priority=1,reg6=0x7/0xffff,reg8=0x30000/0xffff0000 actions=output:200,output:201"
     ]
 
@@ -179,7 +181,7 @@ def test_broadcast_goes_to_the_chunks_of_a_network_and_then_to_other_hosts():
 @pytest.mark.spec("L2-25")
 def test_what_is_delivered_is_shown_to_the_extensions_that_want_to_see_it():
     (entry,) = (step.table for step in WATCHED.steps if step.place is PipelineHook.TO_PORT)
-    (chunk,) = texts(integration.chunk_flows(7, 0, receivers(5, 6), WATCHED))
+    (chunk,) = texts(br_int.chunk_flows(7, 0, receivers(5, 6), WATCHED))
     assert chunk.endswith(
         f"load:0x5->NXM_NX_REG8[0..15],resubmit(,{entry}),"
         f"load:0x6->NXM_NX_REG8[0..15],resubmit(,{entry})"
@@ -188,17 +190,17 @@ def test_what_is_delivered_is_shown_to_the_extensions_that_want_to_see_it():
 
 @pytest.mark.spec("L2-23")
 def test_a_physical_network_has_its_own_name_on_its_bridge_and_the_local_one_here():
-    assert texts(physical_bridge.network_flows(7, VLAN, 3)) == [
+    assert texts(br_phys.network_flows(7, VLAN, 3)) == [
         "priority=4,in_port=3,dl_vlan=7 actions=set_field:4296->vlan_vid,NORMAL"
     ]
-    assert texts(physical_bridge.network_flows(8, FLAT, 3)) == [
+    assert texts(br_phys.network_flows(8, FLAT, 3)) == [
         "priority=4,in_port=3,dl_vlan=8 actions=pop_vlan,NORMAL"
     ]
-    assert texts(integration.network_flows(7, VLAN, 4)) == [
+    assert texts(br_int.network_flows(7, VLAN, 4)) == [
         "priority=3,in_port=4,dl_vlan=200 actions="
         "pop_vlan,load:0x7->NXM_NX_REG6[0..15],resubmit(,58)"
     ]
-    assert texts(integration.network_flows(8, FLAT, 4)) == [
+    assert texts(br_int.network_flows(8, FLAT, 4)) == [
         "priority=3,in_port=4,vlan_tci=0x0000/0x1fff actions="
         "load:0x8->NXM_NX_REG6[0..15],resubmit(,58)"
     ]
@@ -206,12 +208,12 @@ def test_a_physical_network_has_its_own_name_on_its_bridge_and_the_local_one_her
 
 @pytest.mark.spec("L2-03")
 def test_what_has_no_name_on_a_physical_bridge_is_dropped():
-    assert "priority=2,in_port=3 actions=drop" in texts(physical_bridge.base_flows(3))
+    assert "priority=2,in_port=3 actions=drop" in texts(br_phys.base_flows(3))
 
 
 @pytest.mark.spec("L2-22")
 def test_a_tunnelled_network_floods_to_its_peers():
-    assert texts(tunnel_bridge.network_flows(7, NetworkType.VXLAN, 100, (22, 21))) == [
+    assert texts(br_tun.network_flows(7, NetworkType.VXLAN, 100, (22, 21))) == [
         "table=4, priority=1,tun_id=0x64 actions="
         "push_vlan:0x8100,set_field:4103->vlan_vid,resubmit(,10)",
         "table=2, priority=1,dl_vlan=7 actions=set_field:0x64->tun_id,"
@@ -219,13 +221,13 @@ def test_a_tunnelled_network_floods_to_its_peers():
         "table=22, priority=1,dl_vlan=7 actions="
         "pop_vlan,set_field:0x64->tun_id,output:21,output:22",
     ]
-    assert len(texts(tunnel_bridge.network_flows(7, NetworkType.GRE, 100, ()))) == 2
+    assert len(texts(br_tun.network_flows(7, NetworkType.GRE, 100, ()))) == 2
 
 
 @pytest.mark.spec("L2-24")
 def test_an_entry_is_one_flow_and_one_answer_for_each_address():
     addresses = [ip_address("10.0.0.1"), ip_address("fd00::1")]
-    flows = list(tunnel_bridge.forwarding_flows(7, 100, MAC, 21, addresses))
+    flows = list(br_tun.forwarding_flows(7, 100, MAC, 21, addresses))
     assert texts(flows)[0] == (
         "table=20, priority=2,dl_vlan=7,dl_dst=fa:16:3e:00:00:01 actions="
         "load:0xffff->NXM_NX_REG1[0..15],pop_vlan,set_field:0x64->tun_id,output:21"
@@ -235,43 +237,43 @@ def test_an_entry_is_one_flow_and_one_answer_for_each_address():
 
 def test_a_flow_says_where_it_sends_and_as_whom():
     addresses = [ip_address("10.0.0.1"), ip_address("fd00::1")]
-    flows = tunnel_bridge.forwarding_flows(7, 100, MAC, 21, addresses)
+    flows = br_tun.forwarding_flows(7, 100, MAC, 21, addresses)
     states = [encoded.state for encoded in encode_flows(flows).values()]
     assert output_ports(states[0]) == {21}
     assert [written_eth_src(state) for state in states[1:]] == [0xFA163E000001] * 2
     (flood,) = encode_flows(
-        [list(tunnel_bridge.network_flows(7, NetworkType.VXLAN, 100, (22, 21)))[2]]
+        [list(br_tun.network_flows(7, NetworkType.VXLAN, 100, (22, 21)))[2]]
     ).values()
     assert output_ports(flood.state) == {21, 22}
 
 
-def everything(layout: Layout) -> dict[of.Pipeline, list[of.Flow]]:
+def everything(layout: ExtensionLayout) -> dict[of.Pipeline, list[of.Flow]]:
     grant = layout.grants.get("ears")
-    extension = [] if grant is None else integration.extension_flows(grant, None)
+    extension = [] if grant is None else br_int.extension_flows(grant, None)
     return {
         INTEGRATION: [
-            *integration.base_flows(32512, layout),
+            *br_int.base_flows(32512, layout),
             *port_flows(port(SOURCES, layout)),
             *port_flows(WiredPort(number=6, vlan=8, mac=MAC, guard=None, layout=layout)),
             *port_flows(filtered(layout)),
-            *integration.domain_flows(7, (0, 1), (Receiver(5), Receiver(9, True)), 32512, layout),
-            *integration.chunk_flows(7, 0, (Receiver(5), Receiver(9, True)), layout),
-            *integration.network_flows(7, VLAN, 4),
-            *integration.network_flows(8, FLAT, 4),
+            *br_int.domain_flows(7, (0, 1), (Receiver(5), Receiver(9, True)), 32512, layout),
+            *br_int.chunk_flows(7, 0, (Receiver(5), Receiver(9, True)), layout),
+            *br_int.network_flows(7, VLAN, 4),
+            *br_int.network_flows(8, FLAT, 4),
             *extension,
         ],
         TUNNELS: [
-            *tunnel_bridge.base_flows(1, responder=True),
-            *tunnel_bridge.tunnel_flows(2, NetworkType.VXLAN, learns=True),
-            *tunnel_bridge.tunnel_flows(3, NetworkType.GRE, learns=False),
-            *tunnel_bridge.network_flows(7, NetworkType.VXLAN, 9, (2,)),
-            *tunnel_bridge.network_flows(8, NetworkType.GENEVE, 9, ()),
-            *tunnel_bridge.forwarding_flows(7, 9, MAC, 2, [ip_address("fd00::1")]),
+            *br_tun.base_flows(1, responder=True),
+            *br_tun.tunnel_flows(2, NetworkType.VXLAN, learns=True),
+            *br_tun.tunnel_flows(3, NetworkType.GRE, learns=False),
+            *br_tun.network_flows(7, NetworkType.VXLAN, 9, (2,)),
+            *br_tun.network_flows(8, NetworkType.GENEVE, 9, ()),
+            *br_tun.forwarding_flows(7, 9, MAC, 2, [ip_address("fd00::1")]),
         ],
         PHYSICAL: [
-            *physical_bridge.base_flows(3),
-            *physical_bridge.network_flows(7, VLAN, 3),
-            *physical_bridge.network_flows(8, FLAT, 3),
+            *br_phys.base_flows(3),
+            *br_phys.network_flows(7, VLAN, 3),
+            *br_phys.network_flows(8, FLAT, 3),
         ],
     }
 
@@ -283,7 +285,7 @@ def test_every_flow_keeps_to_what_its_table_declares():
 
 
 @pytest.mark.parametrize("layout", [PLAIN, WATCHED])
-def test_only_the_rest_of_a_table_has_no_priority(layout: Layout):
+def test_only_the_rest_of_a_table_has_no_priority(layout: ExtensionLayout):
     """Of two flows with one priority that match a packet, the switch takes any."""
     for flows in everything(layout).values():
         for flow in flows:
@@ -291,7 +293,9 @@ def test_only_the_rest_of_a_table_has_no_priority(layout: Layout):
 
 
 @pytest.mark.parametrize("layout", [PLAIN, WATCHED])
-def test_a_tag_that_only_says_how_urgent_it_is_is_gone_before_anybody_looks(layout: Layout):
+def test_a_tag_that_only_says_how_urgent_it_is_is_gone_before_anybody_looks(
+    layout: ExtensionLayout,
+):
     first = [flow for flow in everything(layout)[INTEGRATION] if flow.table == 0]
     first.sort(key=lambda flow: -flow.priority)
     assert texts(first[:2]) == [
@@ -326,7 +330,7 @@ def guards(match: of.Match) -> bool:
 
 @pytest.mark.spec("L2-20")
 def test_what_is_learnt_is_told_apart_from_what_is_made():
-    flows = tunnel_bridge.base_flows(1, responder=False)
+    flows = br_tun.base_flows(1, responder=False)
     (lesson,) = (a for flow in flows for a in flow.actions if isinstance(a, of.Learn))
     assert (lesson.table, lesson.cookie) == (20, LEARNT)
     assert not any(isinstance(part.target, int) for part in lesson.lessons)
@@ -339,6 +343,6 @@ def test_an_extension_may_say_itself_what_happens_to_the_rest():
     number = grant.tables["from"].number
     own = of.Flow(table=number, priority=0, match=of.ANYTHING, cookie=grant.cookie)
     addition = SwitchContribution(owner="ears", flows=(own,))
-    flows = list(integration.extension_flows(grant, addition))
+    flows = list(br_int.extension_flows(grant, addition))
     assert [flow for flow in flows if flow.table == number] == [own]
     assert len({flow.identity for flow in flows}) == len(flows) == 4

@@ -7,8 +7,8 @@ from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.pipeline_grant import GrantRequest, PipelineHook, RegisterRequest, TableRequest
 from netfw.errors import ConfigError, InvalidInput, NotSupported
 from netfw.flows.learn import Lesson
-from netfw_drivers.ovs.grants import Layout, trespass
-from netfw_drivers.ovs.pipeline import OWNER_MASK, SPACE_MASK, SWITCH_SPACE
+from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_violation
+from netfw_drivers.ovs.pipeline.tables import OWNER_MASK, SPACE_MASK, SWITCH_SPACE
 
 
 def claim(owner: str, *places: PipelineHook | None, bits: int = 0) -> GrantRequest:
@@ -18,7 +18,7 @@ def claim(owner: str, *places: PipelineHook | None, bits: int = 0) -> GrantReque
     )
 
 
-def walk(layout: Layout, place: PipelineHook) -> list[int]:
+def walk(layout: ExtensionLayout, place: PipelineHook) -> list[int]:
     """The tables that a packet meets that no extension says anything of."""
     hops = {hop: after for _, hop, after in layout.hops()}
     thens = {t.number: t.then for g in layout.grants.values() for t in g.tables.values()}
@@ -31,23 +31,26 @@ def walk(layout: Layout, place: PipelineHook) -> list[int]:
 @pytest.mark.spec("L2-25")
 def test_extensions_of_one_place_are_met_in_the_order_of_the_configuration():
     layout = (
-        Layout()
+        ExtensionLayout()
         .granted(claim("a", PipelineHook.FROM_PORT))
         .granted(claim("b", PipelineHook.FROM_PORT))
     )
     assert walk(layout, PipelineHook.FROM_PORT) == [100, 101, 102, 103, 30]
-    assert layout.grants["a"] == Layout().granted(claim("a", PipelineHook.FROM_PORT)).grants["a"]
+    assert (
+        layout.grants["a"]
+        == ExtensionLayout().granted(claim("a", PipelineHook.FROM_PORT)).grants["a"]
+    )
 
 
 def test_without_extensions_packets_go_straight_on():
-    assert walk(Layout(), PipelineHook.FROM_PORT) == [30]
-    assert walk(Layout(), PipelineHook.SENT) == [94]
-    assert not Layout().delivers
+    assert walk(ExtensionLayout(), PipelineHook.FROM_PORT) == [30]
+    assert walk(ExtensionLayout(), PipelineHook.SENT) == [94]
+    assert not ExtensionLayout().delivers
 
 
 def test_what_is_delivered_passes_both_places_and_then_leaves():
     layout = (
-        Layout()
+        ExtensionLayout()
         .granted(claim("a", PipelineHook.RECEIVED))
         .granted(claim("b", PipelineHook.TO_PORT))
     )
@@ -56,14 +59,14 @@ def test_what_is_delivered_passes_both_places_and_then_leaves():
 
 
 def test_every_cookie_is_in_the_space_of_the_switch_driver():
-    layout = Layout().granted(claim("a")).granted(claim("b"))
+    layout = ExtensionLayout().granted(claim("a")).granted(claim("b"))
     cookies = [grant.cookie for grant in layout.grants.values()]
     assert len({cookie & OWNER_MASK for cookie in cookies}) == 2
     assert {cookie & SPACE_MASK for cookie in cookies} == {SWITCH_SPACE}
 
 
 def test_bits_of_one_claim_are_in_one_register_and_nobody_elses():
-    layout = Layout()
+    layout = ExtensionLayout()
     for owner in "abcdefgh":
         layout = layout.granted(claim(owner, bits=20))
         if len(layout.claims) == 7:
@@ -79,13 +82,13 @@ def test_bits_of_one_claim_are_in_one_register_and_nobody_elses():
 
 def test_what_a_switch_has_not_is_refused():
     with pytest.raises(NotSupported, match="meters"):
-        Layout().granted(GrantRequest(owner="a", meters=1))
+        ExtensionLayout().granted(GrantRequest(owner="a", meters=1))
     with pytest.raises(ConfigError, match="two extensions are called a"):
-        Layout().granted(claim("a")).granted(claim("a", PipelineHook.SENT))
+        ExtensionLayout().granted(claim("a")).granted(claim("a", PipelineHook.SENT))
 
 
 def test_an_addition_may_go_on_where_its_grant_says_and_write_what_it_has():
-    layout = Layout().granted(claim("a", PipelineHook.FROM_PORT, bits=4))
+    layout = ExtensionLayout().granted(claim("a", PipelineHook.FROM_PORT, bits=4))
     grant = layout.grants["a"]
     table = grant.tables["t0"]
     assert table.then is not None
@@ -97,7 +100,7 @@ def test_an_addition_may_go_on_where_its_grant_says_and_write_what_it_has():
         actions=(of.load(mark, 1), of.goto(table.then), of.output(7)),
         cookie=grant.cookie | 77,
     )
-    assert trespass(SwitchContribution(owner="a", flows=(flow,)), layout) is None
+    assert grant_violation(SwitchContribution(owner="a", flows=(flow,)), layout) is None
 
 
 NETWORK = of.RegisterField(6, 0, 11, "not its own")
@@ -106,16 +109,18 @@ IN_PORT = of.Bits(of.FIELD["in_port"], 0, 15)
 
 
 def lesson(*lessons: Lesson, table: int = 100) -> of.Learn:
-    cookie = Layout().granted(claim("a", PipelineHook.FROM_PORT, bits=20)).grants["a"].cookie
+    cookie = (
+        ExtensionLayout().granted(claim("a", PipelineHook.FROM_PORT, bits=20)).grants["a"].cookie
+    )
     return of.learn(table, of.learn_match(of.FIELD["eth_src"]), *lessons, cookie=cookie)
 
 
 def verdict(*actions: of.Action) -> object:
     """What is said to an extension that has table 100 and 20 bits, and does this."""
-    layout = Layout().granted(claim("a", PipelineHook.FROM_PORT, bits=20))
+    layout = ExtensionLayout().granted(claim("a", PipelineHook.FROM_PORT, bits=20))
     cookie = layout.grants["a"].cookie
     flow = of.Flow(table=100, priority=1, match=of.ipv4(), actions=actions, cookie=cookie)
-    return trespass(SwitchContribution(owner="a", flows=(flow,)), layout)
+    return grant_violation(SwitchContribution(owner="a", flows=(flow,)), layout)
 
 
 @pytest.mark.parametrize(

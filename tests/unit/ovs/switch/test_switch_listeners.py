@@ -7,8 +7,8 @@ from attrs import evolve
 
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
-from netfw_drivers.ovs.switch_plan import outline
-from netfw_drivers.ovs.switch_settings import Settings
+from netfw_drivers.ovs.switch.plan.plan import outline
+from netfw_drivers.ovs.switch.plan.settings import Settings
 from tests.unit.ovs.switch.switch_scene import SETTINGS, Database, network, rows
 
 WANTED = Update(put=network(1))

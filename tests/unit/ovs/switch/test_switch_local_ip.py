@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netfw.errors import ConfigError
-from netfw_drivers.ovs.switch_options import OPTIONS, settings_from
+from netfw_drivers.ovs.switch.options import OPTIONS, settings_from
 
 
 def settings(local_ip: str) -> object:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from netfw.drivers.keys import PortKey
 from netfw.model.ids import NetworkId, PortId, SegmentId
-from netfw_drivers.ovs.switch_members import Member, Members, Membership
-from netfw_drivers.ovs.vlans import Domain
+from netfw_drivers.ovs.common.local_vlans import Domain
+from netfw_drivers.ovs.switch.plan.broadcast_members import Member, Members, MembersOverlay
 
 DOMAINS = [Domain(NetworkId(UUID(int=n)), SegmentId(UUID(int=n))) for n in (1, 2)]
 keys = st.integers(1, 8).map(lambda n: PortKey(PortId(UUID(int=n))))
@@ -20,7 +20,7 @@ states = st.dictionaries(keys, members)
 
 def picture(held: Members) -> dict[object, object]:
     """All chunks with their ports, and the open ports, as they are."""
-    same = Membership(held, {}, frozenset())
+    same = MembersOverlay(held, {}, frozenset())
     chunks = {chunk: same.receivers(chunk) for chunk in same.everything()}
     return {**chunks, **{domain: same.open_ports(domain) for domain in held.domains()}}
 
@@ -31,13 +31,13 @@ def test_a_view_shows_what_will_be_without_touching_what_is(before, change, dead
     live = {key: member for key, member in change.items() if key not in dead}
     concerned = frozenset({*change, *dead})
     now = picture(held)
-    view = Membership(held, live, concerned)
+    view = MembersOverlay(held, live, concerned)
     after = Members({**{k: m for k, m in before.items() if k not in concerned}, **live})
     for chunk in view.everything():
-        assert view.receivers(chunk) == Membership(after, {}, frozenset()).receivers(chunk)
+        assert view.receivers(chunk) == MembersOverlay(after, {}, frozenset()).receivers(chunk)
     for domain in DOMAINS:
-        assert view.chunks(domain) == Membership(after, {}, frozenset()).chunks(domain)
-        assert view.open_ports(domain) == Membership(after, {}, frozenset()).open_ports(domain)
+        assert view.chunks(domain) == MembersOverlay(after, {}, frozenset()).chunks(domain)
+        assert view.open_ports(domain) == MembersOverlay(after, {}, frozenset()).open_ports(domain)
     assert picture(held) == now
 
 
@@ -45,10 +45,10 @@ def test_a_view_shows_what_will_be_without_touching_what_is(before, change, dead
 def test_only_touched_chunks_differ(before, change, dead):
     held = Members(before)
     live = {key: member for key, member in change.items() if key not in dead}
-    view = Membership(held, live, frozenset({*change, *dead}))
+    view = MembersOverlay(held, live, frozenset({*change, *dead}))
     untouched = view.everything() - view.touched()
     for chunk in untouched:
-        assert view.receivers(chunk) == Membership(held, {}, frozenset()).receivers(chunk)
+        assert view.receivers(chunk) == MembersOverlay(held, {}, frozenset()).receivers(chunk)
 
 
 @given(states, states)

@@ -3,9 +3,9 @@
 from netfw.drivers.keys import NetworkKey
 from netfw.ovs.ovsdb.operations import AddBridge
 from netfw.plan import Update
-from netfw_drivers.ovs.switch_book import Book
-from netfw_drivers.ovs.switch_plan import outline
-from netfw_drivers.ovs.vlans import no_record, record_of
+from netfw_drivers.ovs.common.local_vlans import no_record, record_of
+from netfw_drivers.ovs.switch.plan.plan import outline
+from netfw_drivers.ovs.switch.plan.state import SwitchState
 from tests.unit.ovs.switch.switch_scene import (
     SETTINGS,
     Database,
@@ -37,7 +37,7 @@ def test_what_has_a_record_comes_before_what_is_new():
 
 
 def test_what_the_driver_was_told_comes_before_what_is_new():
-    book = Book({**vlan_network(2), **wiring(2, 2)})
+    book = SwitchState({**vlan_network(2), **wiring(2, 2)})
     put = {**wiring(1, 2), **wiring(2, 2)}
     found = outline(Update(put=put), Database().observed(book), SETTINGS, {})
     assert list(found.put) == [port_key(2), port_key(1)]

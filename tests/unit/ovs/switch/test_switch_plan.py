@@ -13,14 +13,14 @@ from netfw.ovs.openflow.encode import canonical, cookie_of
 from netfw.ovs.openflow.flow_cache import FlowCache
 from netfw.ovs.ovsdb.operations import AddPort
 from netfw.plan import Update
-from netfw_drivers.ovs.integration import admission_key
-from netfw_drivers.ovs.pipeline import COOKIE, GUARDED_PORT
-from netfw_drivers.ovs.switch_book import Book
-from netfw_drivers.ovs.switch_held import recollected
-from netfw_drivers.ovs.switch_members import Members
-from netfw_drivers.ovs.switch_plan import Outline, outline
-from netfw_drivers.ovs.switch_settings import Settings
-from netfw_drivers.ovs.vlans import VlansExhausted
+from netfw_drivers.ovs.common.local_vlans import VlansExhausted
+from netfw_drivers.ovs.pipeline.br_int import admission_key
+from netfw_drivers.ovs.pipeline.tables import COOKIE, GUARDED_PORT
+from netfw_drivers.ovs.switch.plan.broadcast_members import Members
+from netfw_drivers.ovs.switch.plan.plan import PlanOutline, outline
+from netfw_drivers.ovs.switch.plan.recovery import recover_state
+from netfw_drivers.ovs.switch.plan.settings import Settings
+from netfw_drivers.ovs.switch.plan.state import SwitchState
 from tests.unit.ovs.switch.switch_scene import (
     SETTINGS,
     Database,
@@ -42,14 +42,14 @@ class Scene:
 
     def __init__(self, settings: Settings = SETTINGS) -> None:
         self.settings, self.database = settings, Database()
-        self.book, self.members = Book(), Members()
+        self.book, self.members = SwitchState(), Members()
         self.flows = {bridge: FlowCache() for bridge in settings.bridges}
 
-    def outline(self, update: Update[SwitchKey, SwitchValue]) -> Outline:
+    def outline(self, update: Update[SwitchKey, SwitchValue]) -> PlanOutline:
         observed = self.database.observed(self.book, self.members)
         return outline(update, observed, self.settings, {})
 
-    def do(self, update: Update[SwitchKey, SwitchValue]) -> Outline:
+    def do(self, update: Update[SwitchKey, SwitchValue]) -> PlanOutline:
         found = self.outline(update)
         for stage in (*found.draft.before(), *found.draft.after()):
             self.database.run(stage.operations)
@@ -142,7 +142,7 @@ def test_a_number_is_recorded_before_anything_uses_it_and_given_back_after(groun
 def test_a_restarted_driver_finds_the_numbers_again(ground: Scene):
     ground.do(Update(put=network(2)))
     ground.do(Update(drop=frozenset({network_key(1)})))
-    ground.book, ground.members = Book(), Members()
+    ground.book, ground.members = SwitchState(), Members()
     found = ground.outline(Update(put={**network(3), **network(2)}, complete=True))
     assert found.draft.release == []
     assert len(found.draft.prepare) == 1
@@ -203,7 +203,7 @@ def test_what_lives_is_known_by_its_flows_after_a_restart(ground: Scene):
     ground.database.plug(1, 5)
     ground.database.plug(2, 6)
     ground.do(Update(put={**wiring(1, 1), **wiring(2, 1, Admission.HOLD)}))
-    ground.book, ground.members = Book(), Members()
+    ground.book, ground.members = SwitchState(), Members()
     held = {**wiring(1, 1, Admission.HOLD), **wiring(2, 1, Admission.HOLD)}
     found = ground.outline(Update(put={**network(1), **held}, complete=True))
     assert found.live.keys() == {port_key(1)}
@@ -217,7 +217,7 @@ def test_a_port_on_hold_does_not_take_its_life_to_another_network(ground: Scene)
     assert found.live == {}
 
 
-def is_filtered(found: Outline) -> bool:
+def is_filtered(found: PlanOutline) -> bool:
     (member,) = found.live.values()
     return member.filtered
 
@@ -229,7 +229,7 @@ def test_a_live_port_on_hold_stays_filtered_or_not(ground: Scene, before: bool):
     assert is_filtered(ground.do(Update(put=wiring(1, 1, filtered=before)))) == before
     held = wiring(1, 1, Admission.HOLD, filtered=not before)
     assert is_filtered(ground.do(Update(put=held))) == before
-    ground.book, ground.members = Book(), Members()  # a restart
+    ground.book, ground.members = SwitchState(), Members()  # a restart
     assert is_filtered(ground.do(Update(put={**network(1), **held}, complete=True))) == before
     assert is_filtered(ground.do(Update(put=wiring(1, 1, filtered=not before)))) != before
 
@@ -244,7 +244,7 @@ def test_a_live_port_on_hold_stays_guarded_until_a_firewall_guards_it(ground: Sc
     ground.database.plug(1, 5)
     ground.do(Update(put=wiring(1, 1, guard=guard)))
     before = dict(ground.flows["br-int"].observed)
-    ground.book, ground.members = Book(), Members()  # an agent that has a firewall now
+    ground.book, ground.members = SwitchState(), Members()  # an agent that has a firewall now
     held = {**network(1), **wiring(1, 1, Admission.HOLD, guard=guard, filtered=True)}
     ground.do(Update(put=held, complete=True))
     assert ground.flows["br-int"].observed == before
@@ -266,8 +266,8 @@ def test_a_later_run_knows_which_ports_are_filtered(ground: Scene):
     for number, filtered in ((1, True), (2, False)):
         ground.database.plug(number, number)
         ground.do(Update(put=wiring(number, 1, filtered=filtered)))
-    ground.book, ground.members = Book(), Members()
-    found = ground.outline(Update(put=recollected((), ground.database.observed(), SETTINGS)))
+    ground.book, ground.members = SwitchState(), Members()
+    found = ground.outline(Update(put=recover_state((), ground.database.observed(), SETTINGS)))
     assert {key: member.filtered for key, member in found.live.items()} == {
         port_key(1): True,
         port_key(2): False,
@@ -451,7 +451,7 @@ def test_what_can_not_be_is_refused_for_its_key_alone(ground: Scene, wrong: Stat
 
 
 def test_what_is_kept_but_unknown_protects_flows_from_the_sweep(ground: Scene):
-    ground.book = Book()
+    ground.book = SwitchState()
     keep = frozenset({network_key(1)})
     assert not ground.outline(Update(put=network(2), complete=True, keep=keep)).remove_unowned
     assert ground.outline(Update(put=network(2), complete=True)).remove_unowned

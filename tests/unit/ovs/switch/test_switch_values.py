@@ -11,8 +11,8 @@ from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Endpoint
 from netfw.errors import ConfigError
 from netfw.model.segment import NetworkType
-from netfw_drivers.ovs.switch_settings import Settings, tunnel_name
-from netfw_drivers.ovs.vlans import Vlans, free_vlan, record_of
+from netfw_drivers.ovs.common.local_vlans import Vlans, free_vlan, record_of
+from netfw_drivers.ovs.switch.plan.settings import Settings, tunnel_name
 
 
 def made(**options):

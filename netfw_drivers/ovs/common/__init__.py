@@ -1,0 +1,1 @@
+"""What the drivers for Open vSwitch share."""

@@ -1,0 +1,1 @@
+"""Firewall driver: security groups as flows of br-int."""

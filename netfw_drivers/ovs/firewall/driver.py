@@ -1,0 +1,225 @@
+"""OvsFirewallDriver: filters ports inside Open vSwitch, by connection tracking and conjunctions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self
+
+from oslo_config import cfg
+
+from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
+from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.keys import PortKey
+from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
+from netfw.ovs.openflow import Drift, FlowCache
+from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
+from netfw.plan import Plan
+from netfw_drivers.ovs.common.bridge_flows import BridgeFlows, shared_flows
+from netfw_drivers.ovs.firewall.monitor import DriftedOwners, OfportTracker
+from netfw_drivers.ovs.firewall.plan.changes import parts_of
+from netfw_drivers.ovs.firewall.plan.ct_zones import Zones
+from netfw_drivers.ovs.firewall.plan.plan import (
+    OURS,
+    FirewallPlan,
+    FirewallUpdate,
+    Observed,
+    plan_firewall,
+)
+from netfw_drivers.ovs.firewall.plan.recovery import RecoveredState
+from netfw_drivers.ovs.firewall.plan.state import State
+from netfw_drivers.ovs.switch.options import OPTIONS as SWITCH_OPTIONS
+from netfw_drivers.ovs.switch.options import openflow_directory
+from netfw_drivers.ovs.switch.plan.stages import FlowStep
+
+_CAPABILITIES = (
+    Capability.PLAN,
+    Capability.WATCH,
+    Capability.FILTERING,
+    Capability.SPOOF_GUARD,
+    Capability.STATELESS_GROUPS,
+    Capability.ADDRESS_GROUPS,
+    Capability.IN_SWITCH,
+)
+_SHARED = (
+    "integration_bridge",
+    "ovsdb_connection",
+    "ovsdb_timeout",
+    "ovsdb_monitor_respawn_interval",
+    "openflow_directory",
+)
+"""Options that must be as those of the switch driver."""
+_OVERTAKEN = "planned before another plan was carried out; plan again"
+
+
+class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, Observed]):
+    """Filters ports of ``br-int`` by flows of its own cookie.
+
+    The switch driver brings it the packets of ports that are wired as filtered; without its flows
+    none of them passes.  It keeps nothing but flows: numbers of policies and conjunctions are in
+    notes beside what they mark.  One update is one bundle.
+    """
+
+    VERSION: ClassVar[int] = 1
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = tuple(
+        option for option in SWITCH_OPTIONS if option.name in _SHARED
+    )
+
+    def __init__(
+        self, ovsdb: Ovsdb, connect: Callable[[str], BridgeFlows], bridge: str = "br-int"
+    ) -> None:
+        self._ovsdb, self._connect, self._bridge = ovsdb, connect, bridge
+        self._flows: BridgeFlows | None = None
+        self._state = State()
+        self._recollected = False
+        self._revision = 0
+        self._sinks: list[Sink] = []
+        self._drifts = DriftedOwners()
+        self._zones = Zones()
+        self._numbers = OfportTracker(bridge, self._tell)
+        self._endings: list[Callable[[], None]] = [ovsdb.watch(self._numbers)]
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        remote, timeout = options["ovsdb_connection"], options["ovsdb_timeout"]
+        directory = openflow_directory(options)
+        return cls(
+            share_ovsdb(host, remote, timeout, options["ovsdb_monitor_respawn_interval"]),
+            lambda bridge: shared_flows(host, directory, bridge, timeout),
+            options["integration_bridge"],
+        )
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("openflow", _CAPABILITIES)
+
+    def faults(self) -> tuple[str, ...]:
+        try:
+            self._ovsdb.bridge(self._bridge)  # one that is not there is made by the switch driver
+        except NetfwError as error:
+            return (str(error),)
+        return ()
+
+    def close(self) -> None:
+        while self._endings:
+            self._endings.pop()()
+        self._sinks.clear()
+
+    def held(self) -> frozenset[FirewallKey]:
+        self._ovsdb.sync()
+        if self._ovsdb.bridge(self._bridge) is None:
+            return frozenset()
+        return frozenset(RecoveredState(self._current().space(OURS)).state.held())
+
+    def observe(self, scope: FirewallUpdate | None) -> Observed:
+        if scope is None:
+            self._ovsdb.sync()
+        absent = self._ovsdb.bridge(self._bridge) is None
+        flows = None if absent else self._current(audit=scope is None)
+        if flows is None:
+            self._state, self._recollected = State(), False
+        elif not self._recollected:
+            self._recollect(flows)
+        for key, value in scope.put.items() if scope is not None else ():
+            if isinstance(key, PortKey) and isinstance(value, FilteredPort):
+                self._numbers.expect(key, value.device)
+        return Observed(
+            bridge=self._bridge,
+            ports=self._ovsdb.snapshot().ports,
+            state=self._state,
+            book=FlowCache() if flows is None else flows.mirror,
+            drifted=self._drifts.now(),
+            revision=self._revision,
+            absent=absent,
+        )
+
+    def plan(self, update: FirewallUpdate, observed: Observed) -> Plan:
+        return plan_firewall(update, observed) if update else Plan()
+
+    def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
+        if not isinstance(plan, FirewallPlan):
+            return
+        assert plan.draft is not None
+        assert plan.flows is not None
+        flows = self._current()
+        if plan.absent or plan.revision != self._revision:
+            raise OperationRefused({f"the filters of {self._bridge}": _OVERTAKEN})
+        flows.flush_zones(self._zones.first_used(plan.zones, self._state.ports))
+        try:
+            flows.mirror.apply(plan.flows)
+        except OperationRefused as refusal:
+            raise OperationRefused(_blamed(refusal, plan)) from refusal
+        except BackendUnavailable:
+            self._recollected = False  # nobody knows what was done
+            raise
+        plan.draft.state.commit()
+        self._revision += 1
+        self._drifts.settle(parts_of([*plan.flows.holds, *plan.flows.gone]))
+        self._zones.note(plan.zones, plan.draft.state.gone())
+        for key in plan.dropped:
+            self._numbers.forget(key)
+        for stage in plan.stages:
+            checkpoint(stage)
+
+    def watch(self, sink: Sink) -> None:
+        self._sinks.append(sink)
+
+    def _tell(self, event: Event) -> None:
+        for sink in list(self._sinks):
+            sink(event)
+
+    def _drifted(self, drift: Drift) -> None:
+        """Somebody changed flows of ours, or added some that bear our cookie."""
+        parts = frozenset(parts_of(drift.owners))
+        self._drifts.add(parts)
+        ports = frozenset(part for part in parts if isinstance(part, PortKey))
+        if parts - ports or (self._recollected and self._pretended(drift)):
+            self._tell(FeedLost(f"somebody changed what filters the ports of {self._bridge}"))
+        elif ports:
+            self._tell(KeysChanged(f"somebody changed their filters on {self._bridge}", ports))
+
+    def _pretended(self, drift: Drift) -> bool:
+        """Whether flows came that only a complete pass tells from ours, and removes."""
+        assert self._flows is not None
+        cookies = map(self._flows.mirror.cookie, drift.strays)
+        return any(cookie is not None and cookie in OURS for cookie in cookies)
+
+    def _answers(self, up: bool) -> None:
+        self._tell(FeedLost(f"{self._bridge} {'answers again' if up else 'does not answer'}"))
+
+    def _recollect(self, flows: BridgeFlows) -> None:
+        """Learn from the switch what an earlier run was told, and which flows are whose."""
+        found = RecoveredState(flows.space(OURS))
+        flows.mirror.adopt(found.groups())
+        self._state, self._recollected = found.state, True
+        self._revision += 1
+
+    def _current(self, *, audit: bool = False) -> BridgeFlows:
+        """The flows of the bridge, once they are all read.
+
+        :raises BackendUnavailable: there is no such bridge, or the switch does not answer.
+        """
+        if self._ovsdb.bridge(self._bridge) is None:
+            raise BackendUnavailable(
+                f"there is no bridge {self._bridge} on the switch at {self._ovsdb.remote}: its "
+                "switch driver makes it"
+            )
+        if self._flows is None:
+            self._flows = self._connect(self._bridge)
+            self._endings.append(self._flows.watch(self._drifted, self._answers))
+            audit = False
+        self._flows.mirror.wait_current()
+        if audit:
+            self._flows.mirror.audit()
+            self._flows.mirror.wait_current()
+            self._flows.wait_answer()  # by then we were told what has drifted
+        return self._flows
+
+
+def _blamed(refusal: OperationRefused, plan: Plan) -> dict[object, str]:
+    steps = {
+        str(operation.payload.subject): operation
+        for operation in plan
+        if isinstance(operation.payload, FlowStep)
+    }
+    return {steps.get(str(flow), flow): why for flow, why in refusal.reasons.items()}

@@ -1,0 +1,91 @@
+"""What happens to the switch behind the firewall's back, told as the keys it concerns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+from netfw.drivers.events import Event, KeysChanged
+from netfw.drivers.keys import PortKey
+from netfw.ovs.ovsdb.values import Changed, SwitchEvent
+from netfw_drivers.ovs.common.ovsdb_outage import Outage
+from netfw_drivers.ovs.firewall.plan.changes import FlowOwner
+from netfw_drivers.ovs.switch.plan.observed import ofport_of
+
+Tell = Callable[[Event], None]
+
+
+class OfportTracker:
+    """The switch's numbers of devices; tells of those that somebody relies on or waits for.
+
+    Fed by the database's thread.
+    """
+
+    def __init__(self, bridge: str, tell: Tell) -> None:
+        self._bridge, self._tell = bridge, tell
+        self._lock = threading.Lock()
+        self._numbers: dict[str, int] = {}
+        self._users: dict[str, set[PortKey]] = {}
+        self._device: dict[PortKey, str] = {}
+        self._outage = Outage(tell)
+
+    def expect(self, key: PortKey, device: str) -> None:
+        """*key* is about *device* from now on."""
+        with self._lock:
+            self._forget(key)
+            self._device[key] = device
+            self._users.setdefault(device, set()).add(key)
+
+    def forget(self, key: PortKey) -> None:
+        """*key* is about nothing any more."""
+        with self._lock:
+            self._forget(key)
+
+    def __call__(self, event: SwitchEvent) -> None:
+        if not isinstance(event, Changed):
+            self._outage.hear(event)
+        elif keys := self._changed(event):
+            self._tell(KeysChanged("the switch numbered their devices", keys))
+
+    def _changed(self, event: Changed) -> frozenset[PortKey]:
+        now: dict[str, int | None] = dict.fromkeys(event.ports_gone)
+        now |= {
+            name: ofport_of(port) if port.bridge == self._bridge else None
+            for name, port in event.ports.items()
+        }
+        with self._lock:
+            found = [key for name, number in now.items() for key in self._note(name, number)]
+        return frozenset(found)
+
+    def _note(self, name: str, number: int | None) -> Iterable[PortKey]:
+        before = self._numbers.pop(name, None)
+        if number is not None:
+            self._numbers[name] = number
+        return self._users.get(name, ()) if before != number else ()
+
+    def _forget(self, key: PortKey) -> None:
+        device = self._device.pop(key, None)
+        if device is not None:
+            self._users[device].discard(key)
+            if not self._users[device]:
+                del self._users[device]
+
+
+class DriftedOwners:
+    """Whose flows somebody else changed, until they are put right."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._parts: set[FlowOwner] = set()
+
+    def add(self, parts: Iterable[FlowOwner]) -> None:
+        with self._lock:
+            self._parts.update(parts)
+
+    def settle(self, parts: Iterable[FlowOwner]) -> None:
+        with self._lock:
+            self._parts.difference_update(parts)
+
+    def now(self) -> frozenset[FlowOwner]:
+        with self._lock:
+            return frozenset(self._parts)

@@ -1,0 +1,1 @@
+"""Pure: the flows of security groups, and what to change."""

@@ -1,0 +1,343 @@
+"""What an update of the firewall changes, and whose flows that concerns.  Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Set
+from functools import partial
+
+from attrs import frozen
+
+from netfw import flows as of
+from netfw.drivers.firewall import FilteredPort, FirewallKey, Member, Rules
+from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
+from netfw.errors import InvalidInput
+from netfw.model.ids import SecurityGroupId
+from netfw.model.security_group import SecurityGroupRule
+from netfw.ovs.openflow.flow_cache import FlowGroup
+from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
+    GroupPresent,
+    Groups,
+    MemberSet,
+    Permit,
+    Remote,
+)
+from netfw_drivers.ovs.firewall.plan.flows import (
+    COOKIE,
+    PortFlows,
+    conjunction_flows,
+    policy_flows,
+    port_flows,
+    static_flows,
+)
+from netfw_drivers.ovs.firewall.plan.matches import (
+    Address,
+    ClauseMatch,
+    RuleStage,
+    address_at,
+    member_spots,
+    rule_spots,
+)
+from netfw_drivers.ovs.firewall.plan.state import (
+    ALONE,
+    MeaningOwner,
+    PolicyOwner,
+    State,
+    StateDraft,
+    plane_of,
+)
+
+STATIC = "static"
+MOST_POLICIES = 0xFFFF
+MOST_CLAUSES = 4000
+"""Of one flow; there is no room for more in one message."""
+
+FlowOwner = PortKey | PolicyOwner | MeaningOwner | ClauseMatch | str
+"""Whose flows, of those of the firewall."""
+
+
+@frozen
+class Owner:
+    """How the firewall's owners of flows are told from those of others."""
+
+    part: FlowOwner
+
+
+class FirewallChanges:
+    """Takes one change after the other; then says which flows there are to be."""
+
+    def __init__(self, state: State) -> None:
+        self.state = StateDraft(state)
+        self._touched: dict[FlowOwner, set[FirewallKey]] = defaultdict(set)
+        self._addresses: dict[ClauseMatch, Address | None] = {}
+        self._members: set[Member] = set()
+        """Those that were put."""
+        self._crowded: set[FlowOwner] = set()
+
+    # Changes
+
+    def put_port(self, key: PortKey, port: FilteredPort, number: int) -> None:
+        """Filter *port*, which is *number* to the switch.
+
+        :raises InvalidInput: there are too many different sets of groups; nothing is changed.
+        """
+        policy = 0 if port.trusted else self._policy(port.groups)
+        before = self._policies_of(key)
+        if policy:
+            self.state.policy_ports.add(policy, key)
+            self._touch(PolicyOwner(policy), key)
+        for former in before - {policy}:
+            self._leave(former, key)
+        sources = frozenset() if port.trusted else port.sources
+        flows = PortFlows(key=key, number=number, policy=policy, sources=sources)
+        self.state.set_port(key, flows)
+        self._touch(key, key)
+
+    def drop_port(self, key: PortKey) -> None:
+        for former in self._policies_of(key):
+            self._leave(former, key)
+        self.state.set_port(key, None)
+        self._touch(key, key)
+
+    def put_group(self, key: GroupKey, rules: Rules) -> None:
+        """Allow what *rules* allow.
+
+        :raises InvalidInput: too many groups have such a rule; nothing is changed.
+        """
+        wanted = _wanted(key.group, rules)
+        self._check_room(key, wanted)
+        known, _ = self.state.meanings.take(GroupPresent(key.group))
+        self._touch(MeaningOwner(known), key)
+        for number, permit in self._permits(key.group):
+            if permit not in wanted:
+                self._withdraw(key, number, permit)
+        for permit, spots in wanted.items():
+            self._grant(key, permit, spots)
+
+    def drop_group(self, key: GroupKey) -> None:
+        for number, permit in self._permits(key.group):
+            self._withdraw(key, number, permit)
+        known = self.state.meanings.get(GroupPresent(key.group))
+        if known is not None:
+            self.state.meanings.free(GroupPresent(key.group))
+            self._touch(MeaningOwner(known), key)
+
+    def put_member(self, member: Member) -> None:
+        remote, address = member.group, Address(member.prefix, member.mac)
+        self._members.add(member)
+        number, _ = self.state.meanings.take(MemberSet(remote))
+        self._touch(MeaningOwner(number), member)
+        self.state.members.add(remote, address)
+        self._touch_address(address, self.state.planes(remote), member)
+
+    def drop_member(self, member: Member) -> None:
+        remote, address = member.group, Address(member.prefix, member.mac)
+        self.state.members.remove(remote, address)
+        self._touch_address(address, RuleStage, member)
+        number = self.state.meanings.get(MemberSet(remote))
+        if number is not None and not self.state.members.has(remote):
+            self.state.meanings.free(MemberSet(remote))
+            self._touch(MeaningOwner(number), member)
+
+    def touch(self, part: FlowOwner) -> None:
+        """Look at these flows again, whatever changes."""
+        self._touched.setdefault(part, set())
+
+    def touch_everything(self) -> None:
+        """Look at all flows again."""
+        state = self.state
+        for key in state.ports():
+            self.touch(key)
+        for groups in state.policies:
+            self.touch(PolicyOwner(_some(state.policies.get(groups))))
+        for meaning in state.meanings:
+            self.touch(MeaningOwner(_some(state.meanings.get(meaning))))
+        for _, spot in state.rules:
+            self.touch(spot)
+        for remote, address in state.members:
+            if Member(remote, address.prefix, address.mac) not in self._members:
+                self._touch_address(address, state.planes(remote))
+
+    # Flows
+
+    def groups(self) -> tuple[dict[Hashable, FlowGroup], set[Owner]]:
+        """The flows to put, and whose flows to drop, of everything that was touched."""
+        put: dict[Hashable, FlowGroup] = {}
+        drop: set[Owner] = set()
+        empty = self.state.is_empty()
+        for part in (*self._touched, STATIC):
+            if isinstance(part, PortKey) and self.state.is_inherited(part):
+                continue
+            group = None if empty else self._group(part)
+            if group is not None:
+                put[Owner(part)] = group
+            else:
+                drop.add(Owner(part))
+        return put, drop
+
+    @property
+    def crowded(self) -> Set[FlowOwner]:
+        """Of `groups`, those with a flow that is too long for a message."""
+        return self._crowded
+
+    def concerned(self, part: FlowOwner) -> frozenset[FirewallKey]:
+        """The keys for whose sake the flows of *part* change."""
+        return frozenset(self._touched.get(part, ()))
+
+    def _group(self, part: FlowOwner) -> FlowGroup | None:
+        match part:
+            case PortKey():
+                port = self.state.port(part)
+                return None if port is None else FlowGroup(port, partial(port_flows, port))
+            case PolicyOwner(number):
+                return self._policy_group(number)
+            case MeaningOwner(number):
+                meaning = self.state.meanings.thing(number)
+                flows = None if meaning is None else partial(conjunction_flows, number, meaning)
+                return None if flows is None else FlowGroup(meaning, flows)
+            case ClauseMatch():
+                clauses = self.state.clauses(part, self._address(part))
+                self._note_length(part, clauses)
+                return FlowGroup(clauses, partial(_clauses, part, clauses)) if clauses else None
+            case _:
+                return FlowGroup(STATIC, static_flows)
+
+    def _policy_group(self, number: int) -> FlowGroup | None:
+        groups = self.state.policies.thing(number)
+        if groups is None:
+            return None
+        source = groups, self.state.permits_of(groups)
+        self._note_length(PolicyOwner(number), groups, *(found for _, found in source[1]))
+        return FlowGroup(source, partial(policy_flows, number, *source))
+
+    def _note_length(self, part: FlowOwner, *lists: Collection[object]) -> None:
+        if any(len(each) > MOST_CLAUSES for each in lists):
+            self._crowded.add(part)
+
+    def _address(self, spot: ClauseMatch) -> Address | None:
+        if spot not in self._addresses:
+            self._addresses[spot] = address_at(spot)
+        return self._addresses[spot]
+
+    # Parts of changes
+
+    def _policy(self, groups: Groups) -> int:
+        number, new = self.state.policies.take(groups)
+        if new and number > MOST_POLICIES:
+            self.state.policies.free(groups)
+            raise InvalidInput(
+                {"groups": f"this host has {MOST_POLICIES} sets of groups already: put ports into "
+                 "groups that others are in"}
+            )  # fmt: skip
+        for group in groups:
+            self.state.group_policies.add(group, number)
+        return number
+
+    def _leave(self, policy: int, key: PortKey) -> None:
+        """The port is no longer judged by *policy*, which ends with its last port."""
+        self.state.policy_ports.remove(policy, key)
+        groups = self.state.policies.thing(policy)
+        if groups is not None and not self.state.policy_ports.has(policy):
+            self.state.policies.free(groups)
+            for group in groups:
+                self.state.group_policies.remove(group, policy)
+        self._touch(PolicyOwner(policy), key)
+
+    def _policies_of(self, key: PortKey) -> set[int]:
+        return set(self.state.policy_ports.lefts(key))
+
+    def _permits(self, group: SecurityGroupId) -> list[tuple[int, Permit]]:
+        found = ((n, self.state.meanings.thing(n)) for n in self.state.permits.rights(group))
+        return sorted((n, thing) for n, thing in found if isinstance(thing, Permit))
+
+    def _grant(self, key: GroupKey, permit: Permit, spots: frozenset[ClauseMatch]) -> None:
+        number, _ = self.state.meanings.take(permit)
+        if (key.group, number) not in self.state.permits:
+            self.state.permits.add(key.group, number)
+            self._touch_policies(key)
+            if permit.remote is not None:
+                self.state.referrers.add(permit.remote, number)
+                self._touch_members(permit, key)
+        self._touch(MeaningOwner(number), key)
+        before = self.state.rules.rights(number)
+        for spot in before - spots:
+            self.state.rules.remove(number, spot)
+            self._touch(spot, key)
+        for spot in spots - before:
+            self.state.rules.add(number, spot)
+            self._touch(spot, key)
+
+    def _withdraw(self, key: GroupKey, number: int, permit: Permit) -> None:
+        for spot in tuple(self.state.rules.rights(number)):
+            self.state.rules.remove(number, spot)
+            self._touch(spot, key)
+        if permit.remote is not None:
+            self._touch_members(permit, key)
+            self.state.referrers.remove(permit.remote, number)
+        self.state.permits.remove(key.group, number)
+        self.state.meanings.free(permit)
+        self._touch(MeaningOwner(number), key)
+        self._touch_policies(key)
+
+    def _check_room(self, key: GroupKey, wanted: Mapping[Permit, frozenset[ClauseMatch]]) -> None:
+        for permit, spots in wanted.items():
+            number = self.state.meanings.get(permit)
+            for spot in spots:
+                others = self.state.rules.lefts(spot)
+                if len(others) >= MOST_CLAUSES and number not in others:
+                    raise InvalidInput(
+                        {str(key): f"{MOST_CLAUSES} groups of this host have the same rule "
+                         f"({spot.match}) already: put ports into groups that others are in"}
+                    )  # fmt: skip
+
+    def _touch(self, part: FlowOwner, key: FirewallKey) -> None:
+        self._touched[part].add(key)
+
+    def _touch_policies(self, key: GroupKey) -> None:
+        for policy in self.state.group_policies.rights(key.group):
+            self._touch(PolicyOwner(policy), key)
+
+    def _touch_members(self, permit: Permit, key: FirewallKey) -> None:
+        """Members of a remote group are, or are no longer, looked for by *permit*."""
+        assert permit.remote is not None
+        for address in self.state.members.rights(permit.remote):
+            self._touch_address(address, {plane_of(permit), ALONE}, key)
+
+    def _touch_address(
+        self, address: Address, planes: Iterable[RuleStage], key: FirewallKey | None = None
+    ) -> None:
+        for plane in planes:
+            for spot in member_spots(plane, address):
+                self._addresses[spot] = address
+                self._touched[spot].update(() if key is None else (key,))
+
+
+def _wanted(group: SecurityGroupId, rules: Rules) -> dict[Permit, frozenset[ClauseMatch]]:
+    found: dict[Permit, set[ClauseMatch]] = defaultdict(set)
+    for rule in sorted(rules.rules, key=lambda rule: (str(rule.direction), rule.id)):
+        permit = Permit(group, rule.direction, rules.stateful, remote_of(rule))
+        found[permit] |= rule_spots(rule, stateful=rules.stateful)
+    return {permit: frozenset(spots) for permit, spots in found.items()}
+
+
+def remote_of(rule: SecurityGroupRule) -> Remote | None:
+    """Whose members the rule names."""
+    if rule.remote_group_id is not None:
+        return GroupKey(rule.remote_group_id)
+    if rule.remote_address_group_id is not None:
+        return AddressGroupKey(rule.remote_address_group_id)
+    return None
+
+
+def _clauses(spot: ClauseMatch, clauses: Iterable[tuple[int, int, int]]) -> Iterator[of.Flow]:
+    yield spot.flow(*(of.Conjunction(*clause) for clause in clauses), cookie=COOKIE)
+
+
+def _some(number: int | None) -> int:
+    assert number is not None
+    return number
+
+
+def parts_of(owners: Iterable[object]) -> Iterator[FlowOwner]:
+    """The parts among owners of flows, of whom some are others'."""
+    return (owner.part for owner in owners if isinstance(owner, Owner))

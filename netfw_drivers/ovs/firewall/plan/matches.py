@@ -1,0 +1,198 @@
+"""Which packets a rule is about, and which ones a member sends or receives.  Pure.
+
+Rules of stateful groups are asked about the packet that opened a connection, whichever way the
+packet at hand goes: so its replies and the errors about it are judged by the same rule, and end
+with it.  Rules of stateless groups are asked about the packet itself.
+
+A later fragment has no ports.  Every rule with ports or ICMP types also takes the later fragments
+of its protocol: what they belong to is nothing without its first fragment, which is judged in full.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from ipaddress import IPv4Network, IPv6Network
+
+from attrs import frozen
+
+from netfw import flows as of
+from netfw.flows.field import FIELD, IPV4_TYPE
+from netfw.model.address import IpNetwork, Mac
+from netfw.model.port_range import PortRange
+from netfw.model.protocol import ICMP, ICMPV6, SCTP, TCP, UDP
+from netfw.model.security_group import Direction, SecurityGroupRule
+from netfw_drivers.ovs.pipeline.tables import DIRECTION, RULES_EGRESS, RULES_INGRESS
+
+SENDS, RECEIVES = 0, 1
+"""Values of `DIRECTION`."""
+MATCHED_PORTS = frozenset({TCP, UDP, SCTP})
+"""Protocols whose ports the switch knows."""
+_PORT_BITS = 16
+_PORT_MASK = (1 << _PORT_BITS) - 1
+_VALID = of.ct_state("+trk-inv")
+_ANYWHERE = of.ct_state("-snat")
+"""Holds for all packets here.  A flow can fulfil one clause of a conjunction only, so that members
+with all addresses must not have the flow of rules for all protocols."""
+_WAYS = (RECEIVES, of.eth_src), (SENDS, of.eth_dst)
+"""Where the far end's MAC address is."""
+_DESTINATION = {TCP: of.tcp_dst, UDP: of.udp_dst, SCTP: of.sctp_dst}
+
+
+class RuleStage(enum.Enum):
+    """Where rules are asked: of one direction, and of groups that keep state or do not."""
+
+    EGRESS = (Direction.EGRESS, True)
+    INGRESS = (Direction.INGRESS, True)
+    EGRESS_PLAIN = (Direction.EGRESS, False)
+    INGRESS_PLAIN = (Direction.INGRESS, False)
+
+    def __init__(self, direction: Direction, stateful: bool) -> None:
+        self.direction, self.stateful = direction, stateful
+        inward = direction is Direction.INGRESS
+        self.table = RULES_INGRESS if inward else RULES_EGRESS
+        self.priority = 70 if stateful else 110
+        self.way = RECEIVES if inward else SENDS
+        """The way of packets that open a connection."""
+
+
+def plane_for(direction: Direction, *, stateful: bool) -> RuleStage:
+    """Where rules of this direction, in groups of this kind, are asked."""
+    return _PLANES[direction, stateful]
+
+
+_PLANES = {plane.value: plane for plane in RuleStage}
+
+
+@frozen(cache_hash=True)
+class ClauseMatch:
+    """A place for clauses: the switch has one flow of each, for all conjunctions that want it."""
+
+    plane: RuleStage
+    match: of.Match
+
+    def flow(self, *actions: of.Action, cookie: int) -> of.Flow:
+        plane = self.plane
+        return plane.table.flow(self.match, *actions, priority=plane.priority, cookie=cookie)
+
+
+@frozen(cache_hash=True)
+class Address:
+    """What a member is known by."""
+
+    prefix: IpNetwork
+    mac: Mac | None = None
+
+
+def masked(ports: PortRange) -> Iterator[tuple[int, int]]:
+    """Values and masks that together match *ports* and nothing else; as few as there can be."""
+    first, last = ports.first, ports.last
+    while first <= last:
+        size = first & -first
+        while first + size - 1 > last:
+            size >>= 1
+        yield first, _PORT_MASK & ~(size - 1)
+        first += size
+
+
+def rule_spots(rule: SecurityGroupRule, *, stateful: bool) -> frozenset[ClauseMatch]:
+    """The clauses that *rule* is made of."""
+    plane = plane_for(rule.direction, stateful=stateful)
+    base = _family(plane, rule.ethertype.ip_version) & _far_end(plane, rule.remote_prefix)
+    return frozenset(ClauseMatch(plane, base & part) for part in _transport(plane, rule))
+
+
+def member_spots(plane: RuleStage, address: Address) -> tuple[ClauseMatch, ...]:
+    """The packets to and from a member."""
+    base = _family(plane, address.prefix.version) & _far_end(plane, address.prefix)
+    if address.mac is None:
+        return (ClauseMatch(plane, base if address.prefix.prefixlen else base & _ANYWHERE),)
+    if not plane.stateful:
+        (here,) = (word for way, word in _WAYS if way == plane.way)
+        return (ClauseMatch(plane, base & here(address.mac)),)
+    return tuple(
+        ClauseMatch(plane, base & DIRECTION.is_(way) & word(address.mac)) for way, word in _WAYS
+    )
+
+
+def address_at(spot: ClauseMatch) -> Address | None:
+    """The member whose packets those of *spot* are; ``None``: no member has such packets."""
+    match = spot.match
+    family, ends = match.get("eth_type"), (match.get("eth_src"), match.get("eth_dst"))
+    if family is None:
+        return None
+    version = 4 if family[0] == IPV4_TYPE else 6
+    found = match.get(_far_field(spot.plane, version)) or (0, 0)
+    macs = [_mac(end[0]) for end in ends if end is not None]
+    address = Address(_prefix(version, *found), macs[0] if macs else None)
+    return address if spot in member_spots(spot.plane, address) else None
+
+
+def _transport(plane: RuleStage, rule: SecurityGroupRule) -> Iterator[of.Match]:
+    """Protocol, ports and ICMP types."""
+    number, ports = rule.ip_protocol, rule.ports
+    if number is None:
+        yield of.ANYTHING
+        return
+    protocol = of.ct_nw_proto(number) if plane.stateful else of.ip_proto(number)
+    if ports is not None:
+        for value, mask in masked(ports):
+            for found in _ports(plane, number, value, mask):
+                yield protocol & found
+    elif rule.icmp_type is not None:
+        yield protocol & _icmp(plane, number, rule.icmp_type, rule.icmp_code)
+    else:
+        yield protocol
+        return
+    yield protocol & of.ip_frag("later")
+
+
+def _ports(plane: RuleStage, protocol: int, value: int, mask: int) -> Iterator[of.Match]:
+    if not plane.stateful:
+        yield _DESTINATION[protocol](value, mask)
+    elif protocol != SCTP:
+        yield of.ct_tp_dst(value, mask)
+    else:  # not every datapath tells the ports of the packet that opened an SCTP association
+        yield of.ip_proto(SCTP) & DIRECTION.is_(plane.way) & of.sctp_dst(value, mask)
+        yield of.ip_proto(SCTP) & DIRECTION.is_(1 - plane.way) & of.sctp_src(value, mask)
+
+
+def _icmp(plane: RuleStage, protocol: int, kind: int, code: int | None) -> of.Match:
+    if plane.stateful:
+        found = of.ct_tp_src(kind)
+        return found if code is None else found & of.ct_tp_dst(code)
+    assert protocol in (ICMP, ICMPV6)
+    of_type, of_code = (
+        (of.icmp_type, of.icmp_code) if protocol == ICMP else (of.icmpv6_type, of.icmpv6_code)
+    )
+    found = of_type(kind)
+    return found if code is None else found & of_code(code)
+
+
+def _family(plane: RuleStage, version: int) -> of.Match:
+    family = of.ipv4() if version == 4 else of.ipv6()
+    return family & _VALID if plane.stateful else family
+
+
+def _far_end(plane: RuleStage, prefix: IpNetwork | None) -> of.Match:
+    """The other end of a connection is in *prefix*."""
+    if prefix is None or not prefix.prefixlen:
+        return of.ANYTHING
+    where = FIELD[_far_field(plane, prefix.version)]
+    return of.matching(where, int(prefix.network_address), int(prefix.netmask))
+
+
+def _far_field(plane: RuleStage, version: int) -> str:
+    side = "src" if plane.direction is Direction.INGRESS else "dst"
+    if not plane.stateful:
+        return f"ipv{version}_{side}"
+    return f"ct_nw_{side}" if version == 4 else f"ct_ipv6_{side}"
+
+
+def _prefix(version: int, value: int, mask: int) -> IpNetwork:
+    length = mask.bit_count()
+    return IPv4Network((value, length)) if version == 4 else IPv6Network((value, length))
+
+
+def _mac(number: int) -> Mac:
+    return Mac(":".join(f"{byte:02x}" for byte in number.to_bytes(6)))

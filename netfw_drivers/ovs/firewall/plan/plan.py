@@ -1,0 +1,263 @@
+"""What an update of the firewall asks of ``br-int``: one bundle, all of it or nothing.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from attrs import field, frozen
+
+from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
+from netfw.drivers.keys import GroupKey, PortKey
+from netfw.drivers.support import firewall_validation
+from netfw.errors import InvalidInput, NetfwError
+from netfw.flows import Flow
+from netfw.model.protocol import NAMES
+from netfw.ovs.openflow.encode import Key
+from netfw.ovs.openflow.flow_cache import FlowGroup, FlowPlan
+from netfw.ovs.openflow.flow_diff import CookieSpace
+from netfw.ovs.ovsdb.values import Port
+from netfw.plan import Operation, Plan, Stage, Update
+from netfw_drivers.ovs.firewall.plan.changes import (
+    MOST_CLAUSES,
+    FirewallChanges,
+    FlowOwner,
+    Owner,
+    parts_of,
+)
+from netfw_drivers.ovs.firewall.plan.ct_zones import zone_of
+from netfw_drivers.ovs.firewall.plan.matches import MATCHED_PORTS
+from netfw_drivers.ovs.firewall.plan.state import State
+from netfw_drivers.ovs.pipeline.tables import FIREWALL_SPACE, SPACE_MASK
+from netfw_drivers.ovs.switch.plan.observed import ofport_of
+from netfw_drivers.ovs.switch.plan.stages import FLOWS, FlowStep, UnwantedFlow
+
+
+def refusal(key: object, value: object) -> InvalidInput | None:
+    """Why *value* can not be had under *key*; ``None``: it can."""
+    common = firewall_validation.validation_error(key, value)
+    if common is not None or not isinstance(value, Rules):
+        return common
+    faults = {
+        f"rule {rule.id}": f"the switch does not know the ports of "
+        f"{NAMES.get(rule.protocol or 0, str(rule.protocol))}: leave them out"
+        for rule in value.rules
+        if rule.ports is not None and rule.protocol not in MATCHED_PORTS
+    }
+    return InvalidInput(faults) if faults else None
+
+
+OURS = CookieSpace(FIREWALL_SPACE, SPACE_MASK)
+FirewallUpdate = Update[FirewallKey, FirewallValue]
+K = TypeVar("K", bound=FirewallKey)
+_CROWDED = (
+    f"more than {MOST_CLAUSES} groups, or rules with remote groups, concern one port or address: "
+    "use fewer groups"
+)
+
+
+class Flows(Protocol):
+    """The flows of a bridge: a mirror of it, or a book."""
+
+    def plan(
+        self,
+        put: Mapping[Hashable, FlowGroup],
+        drop: Collection[Hashable] = (),
+        *,
+        complete: CookieSpace | None = None,
+        keep: Collection[Hashable] = (),
+    ) -> FlowPlan: ...
+
+
+@frozen(kw_only=True)
+class Observed:
+    """What the switch holds, and what its ports are numbered."""
+
+    bridge: str
+    ports: Mapping[str, Port]
+    """Those of the switch's database, by name."""
+    state: State
+    book: Flows
+    drifted: frozenset[FlowOwner] = frozenset()
+    """Whose flows somebody else changed."""
+    revision: int = 0
+    """How often the state was changed before this was observed."""
+    absent: bool = False
+    """There is no such bridge."""
+
+    def zone(self, device: str) -> int | None:
+        """Where connections of *device* are tracked."""
+        port = self.ports.get(device)
+        return zone_of(port) if port is not None else None
+
+    def number(self, device: str) -> int | None:
+        """The switch's number for *device*, once it has one."""
+        port = self.ports.get(device)
+        return ofport_of(port) if port is not None and port.bridge == self.bridge else None
+
+
+@frozen(kw_only=True)
+class FirewallPlan(Plan):
+    """A plan, and what the driver has to note when it is carried out."""
+
+    draft: FirewallChanges | None = field(default=None, eq=False, repr=False)
+    flows: FlowPlan | None = field(default=None, eq=False, repr=False)
+    zones: Mapping[PortKey, int] = field(factory=dict, eq=False, repr=False)
+    """Where the connections of ports that are put are tracked."""
+    revision: int = field(default=0, eq=False, repr=False)
+    absent: bool = field(default=False, eq=False, repr=False)
+
+    @property
+    def dropped(self) -> frozenset[PortKey]:
+        """Ports that nobody waits for any more."""
+        gone = self.draft.state.gone() if self.draft is not None else ()
+        return frozenset(gone) - self.waiting.keys()
+
+
+class FirewallOutline:
+    """Works out one update, given who is refused."""
+
+    def __init__(
+        self, update: FirewallUpdate, observed: Observed, refused: Mapping[FirewallKey, NetfwError]
+    ) -> None:
+        self._update, self._observed = update, observed
+        self.refused: dict[FirewallKey, NetfwError] = dict(refused)
+        self.waiting: dict[FirewallKey, str] = {}
+        self.zones: dict[PortKey, int] = {}
+        self.draft = FirewallChanges(observed.state)
+        for key, value in update.put.items():
+            fault = refusal(key, value)
+            if fault is not None:
+                self.refused.setdefault(key, fault)
+        for key in self._leaving():
+            self._drop(key)
+        for key in _ordered(key for key in update.put if key not in self.refused):
+            self._put(key, update.put[key])
+        if update.complete:
+            self.draft.touch_everything()
+        for part in observed.drifted:
+            self.draft.touch(part)
+        self._groups = self.draft.groups()
+
+    def crowding(self) -> dict[FirewallKey, NetfwError]:
+        """Those that were put for whose sake a flow would be too long: as few as may be."""
+        found: dict[FirewallKey, NetfwError] = {}
+        for part in self.draft.crowded:
+            asked = self.draft.concerned(part) & self._update.put.keys() - self.refused.keys()
+            kinds = [_of(asked, kind) for kind in (GroupKey, Member, PortKey)]
+            blamed = min(filter(None, kinds), key=len, default=[])
+            found |= {key: InvalidInput({str(key): _CROWDED}) for key in blamed}
+        return found
+
+    def flows(self) -> FlowPlan:
+        """What to change on the bridge."""
+        put, drop = self._groups
+        kept = [Owner(key) for key in self.draft.state.inherited()]
+        space = OURS if self._update.complete else None
+        return self._observed.book.plan(put, drop, complete=space, keep=kept)
+
+    def _leaving(self) -> Iterator[FirewallKey]:
+        kept = self._update.keep | self.refused.keys()
+        yield from (key for key in self._update.drop if key not in kept)
+        if self._update.complete:
+            staying = self._update.put.keys() | kept | self._update.drop
+            yield from [key for key in self._observed.state.held() if key not in staying]
+
+    def _put(self, key: FirewallKey, value: FirewallValue) -> None:
+        try:
+            match key, value:
+                case PortKey(), FilteredPort():
+                    self._put_port(key, value)
+                case GroupKey(), Rules():
+                    self.draft.put_group(key, value)
+                case Member(), _:
+                    self.draft.put_member(key)
+        except InvalidInput as error:
+            self.refused[key] = error
+
+    def _put_port(self, key: PortKey, port: FilteredPort) -> None:
+        number = self._observed.number(port.device)
+        if number is not None:
+            self.draft.put_port(key, port, number)
+            zone = self._observed.zone(port.device)
+            if zone is not None:
+                self.zones[key] = zone
+            return
+        self.draft.drop_port(key)  # its former number may be another's by now
+        bridge = self._observed.bridge
+        self.waiting[key] = f"the switch has no number for {port.device} on {bridge} yet"
+
+    def _drop(self, key: FirewallKey) -> None:
+        match key:
+            case PortKey():
+                self.draft.drop_port(key)
+            case GroupKey():
+                self.draft.drop_group(key)
+            case Member() if refusal(key, key) is None:  # else it was never there
+                self.draft.drop_member(key)
+
+
+def plan_firewall(update: FirewallUpdate, observed: Observed) -> Plan:
+    """What turns *observed* into *update*."""
+    unwilling: dict[FirewallKey, NetfwError] = {}
+    while True:
+        found = FirewallOutline(update, observed, unwilling)
+        more = found.crowding()
+        if not more:
+            flows = found.flows()
+            more = {
+                part: flows.refused[Owner(part)]
+                for part in parts_of(flows.refused)
+                if isinstance(part, PortKey) and part not in unwilling
+            }
+        if not more:
+            break
+        unwilling |= more
+    operations = tuple(_steps(observed.bridge, flows, found.draft))
+    return FirewallPlan(
+        stages=(Stage(operations),) if operations else (),
+        waiting=found.waiting,
+        refused=found.refused,
+        draft=found.draft,
+        flows=flows,
+        zones=found.zones,
+        revision=observed.revision,
+        absent=observed.absent,
+    )
+
+
+def _steps(bridge: str, plan: FlowPlan, draft: FirewallChanges) -> Iterator[Operation]:
+    changes = plan.changes
+    owners = {
+        key: owner
+        for held in (plan.before, plan.holds)
+        for owner, one in held.items()
+        for key in one.flows
+    }
+
+    def step(lead: str, key: Key, subject: Flow | UnwantedFlow) -> Operation:
+        asked = (draft.concerned(part) for part in parts_of([owners.get(key)]))
+        done = FlowStep(lead, subject)
+        return Operation(FLOWS + bridge, done.__str__, next(asked, frozenset()), done)
+
+    for key, cookie in changes.removed.items():
+        yield step(f"remove cookie={cookie:#x},", key, UnwantedFlow(key))
+    for encoded in changes.added:
+        yield step("add ", encoded.key, encoded.flow)
+    for encoded in changes.changed:
+        yield step("change ", encoded.key, encoded.flow)
+
+
+def _ordered(keys: Iterable[FirewallKey]) -> list[FirewallKey]:
+    """Numbers are given in the same order in every run."""
+    asked = list(keys)
+    ports, groups = _of(asked, PortKey), _of(asked, GroupKey)
+    return [
+        *sorted(groups, key=lambda key: key.group),
+        *_of(asked, Member),
+        *sorted(ports, key=lambda key: key.port),
+    ]
+
+
+def _of(keys: Iterable[FirewallKey], kind: type[K]) -> list[K]:
+    return [key for key in keys if isinstance(key, kind)]

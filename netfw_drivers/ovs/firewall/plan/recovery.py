@@ -1,0 +1,153 @@
+"""What the switch says that the firewall holds.  Pure.
+
+Everything is read from the flows: numbers and ports from their notes, rules and members from where
+their clauses are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from functools import partial
+
+from attrs import frozen
+
+from netfw import flows as of
+from netfw.ovs.openflow.decode import conjunctions, note_of
+from netfw.ovs.openflow.encode import Key, cookie_of, decode_match
+from netfw.ovs.openflow.encode import State as Bytes
+from netfw.ovs.openflow.flow_cache import FlowGroup
+from netfw_drivers.ovs.firewall.plan.changes import MOST_POLICIES, STATIC, FlowOwner, Owner
+from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
+    GroupPresent,
+    MemberSet,
+    Noted,
+    Permit,
+    PortNote,
+    read,
+)
+from netfw_drivers.ovs.firewall.plan.flows import COOKIE, static_flows
+from netfw_drivers.ovs.firewall.plan.matches import ClauseMatch, RuleStage, address_at
+from netfw_drivers.ovs.firewall.plan.state import MeaningOwner, PolicyOwner, State
+from netfw_drivers.ovs.pipeline.tables import (
+    BASE_EGRESS,
+    BASE_INGRESS,
+    POLICY,
+    PORT,
+    RULES_EGRESS,
+    RULES_INGRESS,
+    TARGET,
+)
+
+_RULES = RULES_EGRESS.number, RULES_INGRESS.number
+_BASES = BASE_EGRESS.number, BASE_INGRESS.number
+_MOST_MEANINGS = 1 << 24
+_PLANES = {(plane.table.number, plane.priority): plane for plane in RuleStage}
+
+
+@frozen
+class ParsedFlow:
+    """One flow of the firewall."""
+
+    table: int
+    priority: int
+    match: of.Match
+    actions: Bytes
+
+    def key_flow(self) -> of.Flow:
+        """A flow with the same key."""
+        return of.Flow(table=self.table, priority=self.priority, match=self.match, cookie=COOKIE)
+
+    def value(self, where: of.RegisterField) -> int | None:
+        """What the flow wants of a register's bits; ``None``: anything."""
+        found = self.match.get(f"reg{where.number}")
+        if found is None or found[1] & where.mask != where.mask:
+            return None
+        return (found[0] & where.mask) >> where.first
+
+
+class RecoveredState:
+    """The state that an earlier run has left, and whose its flows are."""
+
+    def __init__(self, flows: Iterable[tuple[Key, Bytes]]) -> None:
+        self.state = State()
+        self._parts: dict[FlowOwner, list[of.Flow]] = defaultdict(list)
+        found = [_read(key, state) for key, state in flows if cookie_of(state) == COOKIE]
+        ports = self._note_all(found)
+        for flow in found:
+            part = self._part(flow, ports)
+            if part is not None:
+                self._parts[part].append(flow.key_flow())
+        self._parts[STATIC] = list(static_flows())
+
+    def groups(self) -> Mapping[Hashable, FlowGroup]:
+        """Where the flows of each are."""
+        return {
+            Owner(part): FlowGroup(None, partial(list, flows))
+            for part, flows in self._parts.items()
+        }
+
+    def _note_all(self, found: Collection[ParsedFlow]) -> dict[int, PortNote]:
+        """Read the notes; the ports by their numbers."""
+        ports: dict[int, PortNote] = {}
+        for flow in found:
+            data = note_of(flow.actions)
+            noted = None if data is None else read(data)
+            if noted is not None:
+                self._note(flow, noted, ports)
+        policies = self.state.policies.thing
+        for port in ports.values():
+            self.state.ports[port.port] = None
+            if port.policy in policies:
+                self.state.policy_ports.add(port.policy, port.port)
+        return ports
+
+    def _note(self, flow: ParsedFlow, noted: Noted, ports: dict[int, PortNote]) -> None:
+        id, policy, target = flow.match.get("conj_id"), flow.value(POLICY), flow.value(TARGET)
+        state = self.state
+        match noted:
+            case PortNote():
+                if target is not None:
+                    ports[target] = noted
+            case Permit() | GroupPresent() | MemberSet():
+                if id is not None and id[0] < _MOST_MEANINGS and noted not in state.meanings.number:
+                    state.note_meaning(noted, id[0])
+            case groups:
+                number = policy or 0
+                if 0 < number <= MOST_POLICIES and groups not in state.policies.number:
+                    state.note_policy(groups, number)
+
+    def _part(self, flow: ParsedFlow, ports: Mapping[int, PortNote]) -> FlowOwner | None:
+        """Whose flow it is; takes over the clauses that it has."""
+        number = flow.value(TARGET if flow.table == BASE_INGRESS.number else PORT)
+        rules = flow.table in _RULES
+        if number is not None and (rules or flow.table in _BASES):
+            return ports[number].port if number in ports else None
+        if not rules:
+            return None
+        id, policy = flow.match.get("conj_id"), flow.value(POLICY)
+        if id is not None:
+            return MeaningOwner(id[0])
+        if policy is not None:
+            return PolicyOwner(policy)
+        plane = _PLANES.get((flow.table, flow.priority))
+        clauses = conjunctions(flow.actions)
+        if plane is None or not clauses:
+            return None
+        spot = ClauseMatch(plane, flow.match)
+        for clause in clauses:
+            self._clause(spot, clause)
+        return spot
+
+    def _clause(self, spot: ClauseMatch, clause: of.Conjunction) -> None:
+        meaning = self.state.meanings.thing.get(clause.id)
+        if isinstance(meaning, Permit) and clause.clause == clause.clauses == meaning.clauses:
+            self.state.rules.add(clause.id, spot)
+        elif isinstance(meaning, MemberSet):
+            address = address_at(spot)
+            if address is not None:
+                self.state.members.add(meaning.remote, address)
+
+
+def _read(key: Key, state: Bytes) -> ParsedFlow:
+    return ParsedFlow(key[0], int.from_bytes(key[1:3]), decode_match(key[3:]), state)

@@ -1,0 +1,193 @@
+"""What the firewall in the switch holds: who has which number, and who names whom.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from attrs import define, field, frozen
+
+from netfw.drivers.firewall import FirewallKey, Member
+from netfw.drivers.keys import GroupKey, PortKey
+from netfw.model.ids import SecurityGroupId
+from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
+    ConjunctionUse,
+    GroupPresent,
+    Groups,
+    MemberSet,
+    Permit,
+    Remote,
+)
+from netfw_drivers.ovs.firewall.plan.flows import PortFlows
+from netfw_drivers.ovs.firewall.plan.matches import Address, ClauseMatch, RuleStage, plane_for
+from netfw_drivers.ovs.firewall.plan.multimap import (
+    IdAllocator,
+    MultiMap,
+    MultiMapOverlay,
+    NumbersDraft,
+)
+
+ALONE = RuleStage.INGRESS
+"""Where members are kept that nobody refers to."""
+_KNOWN = object()
+
+
+@frozen
+class PolicyOwner:
+    """Whose flows: a policy's."""
+
+    number: int
+
+
+@frozen
+class MeaningOwner:
+    """Whose flows: a conjunction's."""
+
+    number: int
+
+
+@define
+class State:
+    """What is on the switch.  Everything in it can be read back from there."""
+
+    meanings: IdAllocator[ConjunctionUse] = field(factory=IdAllocator)
+    policies: IdAllocator[Groups] = field(factory=IdAllocator)
+    ports: dict[PortKey, PortFlows | None] = field(factory=dict)
+    """``None``: an earlier run made its flows."""
+    policy_ports: MultiMap[int, PortKey] = field(factory=MultiMap)
+    """Policies and the ports that they are for."""
+    group_policies: MultiMap[SecurityGroupId, int] = field(factory=MultiMap)
+    """Groups and the policies that they are part of."""
+    permits: MultiMap[SecurityGroupId, int] = field(factory=MultiMap)
+    """Groups and their conjunctions."""
+    referrers: MultiMap[Remote, int] = field(factory=MultiMap)
+    """Remote groups and the conjunctions that name them."""
+    rules: MultiMap[int, ClauseMatch] = field(factory=MultiMap)
+    """Conjunctions and where their rules are."""
+    members: MultiMap[Remote, Address] = field(factory=MultiMap)
+
+    def held(self) -> Iterator[FirewallKey]:
+        """What is held."""
+        yield from self.ports
+        for meaning in self.meanings.number:
+            if isinstance(meaning, GroupPresent):
+                yield GroupKey(meaning.group)
+        for remote, address in self.members:
+            yield Member(remote, address.prefix, address.mac)
+
+    def note_meaning(self, meaning: ConjunctionUse, number: int) -> None:
+        """Take over what a note of an earlier run says."""
+        self.meanings.give(meaning, number)
+        if isinstance(meaning, Permit):
+            self.permits.add(meaning.group, number)
+            if meaning.remote is not None:
+                self.referrers.add(meaning.remote, number)
+
+    def note_policy(self, groups: Groups, number: int) -> None:
+        """Take over what a note of an earlier run says."""
+        self.policies.give(groups, number)
+        for group in groups:
+            self.group_policies.add(group, number)
+
+
+class StateDraft:
+    """The state as it will be, without touching it."""
+
+    def __init__(self, base: State) -> None:
+        self.base = base
+        self.meanings = NumbersDraft(base.meanings)
+        self.policies = NumbersDraft(base.policies)
+        self.policy_ports = MultiMapOverlay(base.policy_ports)
+        self.group_policies = MultiMapOverlay(base.group_policies)
+        self.permits = MultiMapOverlay(base.permits)
+        self.referrers = MultiMapOverlay(base.referrers)
+        self.rules = MultiMapOverlay(base.rules)
+        self.members = MultiMapOverlay(base.members)
+        self._ports: dict[PortKey, PortFlows | None] = {}
+
+    def port(self, key: PortKey) -> PortFlows | None:
+        """What its flows are made of, if it has some and that is known."""
+        return self._ports[key] if key in self._ports else self.base.ports.get(key)
+
+    def set_port(self, key: PortKey, flows: PortFlows | None) -> None:
+        self._ports[key] = flows
+
+    def inherited(self) -> Iterator[PortKey]:
+        """Ports whose flows an earlier run made, and that stay as they are."""
+        for key, flows in self.base.ports.items():
+            if flows is None and key not in self._ports:
+                yield key
+
+    def is_inherited(self, key: PortKey) -> bool:
+        return key not in self._ports and self.base.ports.get(key, _KNOWN) is None
+
+    def gone(self) -> Iterator[PortKey]:
+        """Ports that have no flows any more."""
+        return (key for key, flows in self._ports.items() if flows is None)
+
+    def ports(self) -> Iterator[PortKey]:
+        yield from (key for key in self.base.ports if key not in self._ports)
+        yield from (key for key, flows in self._ports.items() if flows is not None)
+
+    def is_empty(self) -> bool:
+        return not any(next(iter(part), None) is not None for part in self._parts())
+
+    def _parts(self) -> Iterable[Iterable[object]]:
+        return self.ports(), self.meanings, self.policies
+
+    def clauses(
+        self, spot: ClauseMatch, address: Address | None
+    ) -> tuple[tuple[int, int, int], ...]:
+        """Number, clause and how many there are, for everyone who wants something of *spot*."""
+        found = set()
+        for number in self.rules.lefts(spot):
+            count = self._count(number)
+            found.add((number, count, count))
+        for remote in self.members.lefts(address) if address is not None else ():
+            planes = self.planes(remote)
+            if spot.plane in planes:
+                own = self.meanings.get(MemberSet(remote))
+                assert own is not None
+                found.update((number, 2, 3) for number in (own, *planes[spot.plane]))
+        return tuple(sorted(found))
+
+    def planes(self, remote: Remote) -> Mapping[RuleStage, list[int]]:
+        """Where members of *remote* are looked for, and by which conjunctions."""
+        found: dict[RuleStage, list[int]] = {}
+        for number in self.referrers.rights(remote):
+            meaning = self.meanings.thing(number)
+            if isinstance(meaning, Permit):
+                found.setdefault(plane_of(meaning), []).append(number)
+        return found or {ALONE: []}
+
+    def permits_of(
+        self, groups: Groups
+    ) -> tuple[tuple[RuleStage, tuple[tuple[int, int], ...]], ...]:
+        """The conjunctions of *groups*, with their numbers of clauses, by where they are asked."""
+        found: dict[RuleStage, list[tuple[int, int]]] = {}
+        for group in groups:
+            for number in self.permits.rights(group):
+                meaning = self.meanings.thing(number)
+                assert isinstance(meaning, Permit)
+                found.setdefault(plane_of(meaning), []).append((number, meaning.clauses))
+        return tuple((plane, tuple(sorted(found[plane]))) for plane in RuleStage if plane in found)
+
+    def commit(self) -> None:
+        """Note it."""
+        for part in (
+            *(self.meanings, self.policies, self.policy_ports, self.group_policies),
+            *(self.permits, self.referrers, self.rules, self.members),
+        ):
+            part.commit()
+        for key, flows in self._ports.items():
+            self.base.ports.pop(key, None)
+            if flows is not None:
+                self.base.ports[key] = flows
+
+    def _count(self, number: int) -> int:
+        meaning = self.meanings.thing(number)
+        assert isinstance(meaning, Permit)
+        return meaning.clauses
+
+
+def plane_of(permit: Permit) -> RuleStage:
+    return plane_for(permit.direction, stateful=permit.stateful)

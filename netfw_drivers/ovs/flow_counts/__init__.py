@@ -1,0 +1,1 @@
+"""Pure: flows per port and rule, for the documentation."""

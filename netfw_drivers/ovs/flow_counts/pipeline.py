@@ -1,0 +1,60 @@
+"""How many flows each thing costs, counted on examples.  Pure; for the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_address, ip_network
+
+from netfw import flows as of
+from netfw.drivers.allowed_source import AllowedSource
+from netfw.model.address import Mac
+from netfw.model.segment import NetworkType, Provider
+from netfw_drivers.ovs.flow_counts import firewall
+from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun
+from netfw_drivers.ovs.pipeline.br_int import WiredPort
+from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
+from netfw_drivers.ovs.pipeline.tables import CHUNK_BITS
+from netfw_drivers.ovs.switch.plan.broadcast_members import Receiver
+
+_MAC = Mac("fa:16:3e:00:00:01")
+_LAYOUT = ExtensionLayout()
+_VLAN = Provider(network_type=NetworkType.VLAN, physical_network="physnet1", segmentation_id=9)
+_GUARD = frozenset(
+    {AllowedSource(_MAC, ip_network("192.0.2.1")), AllowedSource(_MAC, ip_network("2001:db8::1"))}
+)
+
+
+def describe() -> str:
+    """A table of Markdown."""
+    lines = ["| what | bridge | flows |", "| --- | --- | --- |"]
+    lines += [f"| {what} | {bridge} | {len(list(flows))} |" for what, bridge, flows in _examples()]
+    lines += [f"| {what} | br-int | {number} |" for what, number in firewall.counts()]
+    return "\n".join(lines) + "\n"
+
+
+def _examples() -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
+    inside, tunnels, physical = "br-int", "br-tun", "physical"
+    yield "the ground", inside, br_int.base_flows(1, _LAYOUT)
+    yield "the ground, with responder", tunnels, br_tun.base_flows(1, responder=True)
+    yield "the ground", physical, br_phys.base_flows(1)
+    yield "a port", inside, br_int.port_flows(_port(None))
+    yield "a guarded port with two addresses", inside, br_int.port_flows(_port(_GUARD))
+    yield "a filtered port, besides its firewall", inside, br_int.port_flows(_port(None, True))
+    yield "a network with ports", inside, br_int.domain_flows(1, (0,), (), 1, _LAYOUT)
+    chunk = f"up to {1 << CHUNK_BITS} ports of one network, for broadcast"
+    yield chunk, inside, br_int.chunk_flows(1, 0, (Receiver(1),), _LAYOUT)
+    yield "a flat or VLAN network", inside, br_int.network_flows(1, _VLAN, 1)
+    yield "a flat or VLAN network", physical, br_phys.network_flows(1, _VLAN, 1)
+    overlay = br_tun.network_flows(1, NetworkType.VXLAN, 1, (1,))
+    yield "a tunnelled network, however many peers", tunnels, overlay
+    mesh = br_tun.tunnel_flows(1, NetworkType.VXLAN, learns=True)
+    yield "a tunnel of a mesh", tunnels, mesh
+    plain = br_tun.tunnel_flows(1, NetworkType.VXLAN, learns=False)
+    yield "a tunnel with population", tunnels, plain
+    answered = [ip_address("192.0.2.1"), ip_address("2001:db8::1")]
+    entry = br_tun.forwarding_flows(1, 1, _MAC, 1, answered)
+    yield "a port elsewhere, answered for with two addresses", tunnels, entry
+
+
+def _port(guard: frozenset[AllowedSource] | None, filtered: bool = False) -> WiredPort:
+    return WiredPort(number=1, vlan=1, mac=_MAC, guard=guard, filtered=filtered, layout=_LAYOUT)

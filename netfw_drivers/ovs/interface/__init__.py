@@ -1,0 +1,1 @@
+"""Interface driver: devices plugged into a bridge."""

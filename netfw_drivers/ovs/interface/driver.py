@@ -1,0 +1,373 @@
+"""OvsInterfaceDriver: plugs ports into one bridge of an Open vSwitch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Self, cast
+from uuid import UUID
+
+from attrs import evolve
+from oslo_config import cfg
+
+from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.events import FeedLost, KeysChanged
+from netfw.drivers.events import Sink as EventSink
+from netfw.drivers.interface import Attachment, Device, InterfaceDriver
+from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.errors import BackendUnavailable, NetfwError, NotFound, OperationRefused
+from netfw.linux import netns
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.values import Link
+from netfw.model.device_names import device_name
+from netfw.model.ids import PortId
+from netfw.ovs.ovsdb.client import DEFAULT_REMOTE, Ovsdb, share_ovsdb
+from netfw.ovs.ovsdb.operations import AddPort, SetColumns
+from netfw.ovs.ovsdb.values import OWNER, Changed, Connected, Disconnected, Port, SwitchEvent
+from netfw.plan import Operation, Plan, Stage, Update
+from netfw_drivers.ovs.common.option_types import Seconds
+from netfw_drivers.ovs.interface.observed import (
+    InterfaceSettings,
+    Observed,
+    Place,
+    device_of,
+    is_namespace_name,
+    place_of,
+)
+from netfw_drivers.ovs.interface.plan import OVSDB, LinkStep, plan_interfaces
+
+_CAPABILITIES = (
+    Capability.PLAN,
+    Capability.NAMESPACES,
+    Capability.MTU_CHANGE,
+    Capability.WATCH,
+)
+
+
+class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observed]):
+    """Ports as internal ports of the bridge, or as veth pairs with one end on it.
+
+    New ports are on the dead VLAN until the switch driver admits them; their tag is not touched
+    again.  Names of internal ports are names of the switch: two in different namespaces can not
+    be the same.  Only ports of this bridge that carry netfw's mark are touched.
+    """
+
+    VERSION: ClassVar[int] = 1
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
+        cfg.StrOpt(
+            "integration_bridge",
+            default="br-int",
+            help="Bridge that ports are plugged into; it must exist.",
+        ),
+        cfg.StrOpt(
+            "ovsdb_connection",
+            default=DEFAULT_REMOTE,
+            help="Where the switch's database listens: unix:PATH or tcp:ADDRESS:PORT.",
+        ),
+        cfg.Opt(
+            "ovsdb_timeout",
+            type=Seconds(min=0.1),
+            default=10.0,
+            help="Seconds to wait for an answer of the database or an act of the switch.",
+        ),
+        cfg.BoolOpt(
+            "ovs_use_veth",
+            default=False,
+            help="Use veth pairs instead of internal ports, for kernels without namespaces there.",
+        ),
+    )
+
+    def __init__(self, ovsdb: Ovsdb, bridge: str = "br-int", *, use_veth: bool = False) -> None:
+        self._ovsdb = ovsdb
+        self._settings = InterfaceSettings(bridge=bridge, use_veth=use_veth)
+        self._stop_watching: list[Callable[[], None]] = []
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        remote, timeout = options["ovsdb_connection"], options["ovsdb_timeout"]
+        ovsdb = share_ovsdb(host, remote, timeout)
+        return cls(ovsdb, options["integration_bridge"], use_veth=options["ovs_use_veth"])
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("openvswitch", _CAPABILITIES)
+
+    def faults(self) -> tuple[str, ...]:
+        try:
+            bridge = self._ovsdb.bridge(self._settings.bridge)
+        except NetfwError as error:
+            return (str(error),)
+        if bridge is None:
+            name = self._settings.bridge
+            return (f"there is no bridge {name}: ovs-vsctl add-br {name}",)
+        return ()
+
+    def close(self) -> None:
+        while self._stop_watching:
+            self._stop_watching.pop()()
+
+    def devices(self) -> Mapping[PortId, Device]:
+        ours = self._ours()
+        links = _read_links({place_of(port) for members in ours.values() for port in members})
+        return {port_id: _device(members[0], links) for port_id, members in ours.items()}
+
+    def device_name(self, port: PortId) -> str:
+        """A veth pair has its ``tap`` end on the bridge."""
+        return device_name("ns-" if self._settings.use_veth else "tap", port)
+
+    def held(self) -> frozenset[PortId]:
+        return frozenset(self._ours())
+
+    def observe(self, scope: Update[PortId, Attachment] | None) -> Observed:
+        if scope is not None and not scope.complete:
+            return self._observe_slice(scope)
+        if scope is None:
+            self._ovsdb.sync()
+        wanted = {value.netns for value in scope.put.values()} if scope else _namespaces()
+        snapshot = self._ovsdb.snapshot()
+        ours = self._mine(snapshot.ports.values())
+        recorded = {place_of(port) for members in ours.values() for port in members}
+        return Observed(
+            bridge=snapshot.bridges.get(self._settings.bridge),
+            ours=ours,
+            named=snapshot.ports,
+            links=_read_links({None} | recorded | wanted),
+        )
+
+    def plan(self, update: Update[PortId, Attachment], observed: Observed) -> Plan:
+        return plan_interfaces(update, observed, self._settings)
+
+    def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
+        with _Networks() as networks:
+            for stage in plan.stages:
+                try:
+                    self._carry_out(stage, networks)
+                except OperationRefused as refusal:
+                    self._take_back(_made(plan) & _owners(refusal.reasons), networks)
+                    raise
+                checkpoint(stage)
+
+    def watch(self, sink: EventSink) -> None:
+        self._stop_watching.append(self._ovsdb.watch(_Watcher(self._settings.bridge, sink)))
+
+    def _observe_slice(self, scope: Update[PortId, Attachment]) -> Observed:
+        """The ports of the keys in *scope*, and whoever has the names it wants."""
+        named: dict[str, Port] = {}
+        for port_id in scope:
+            for port in self._ovsdb.ports_claiming(OWNER, str(port_id)):
+                named[port.name] = port
+        for port_id, attachment in scope.put.items():
+            holder = self._ovsdb.port(self._settings.port_name(port_id, attachment))
+            if holder is not None:
+                named[holder.name] = holder
+        ours = self._mine(named.values())
+        return Observed(
+            bridge=self._ovsdb.bridge(self._settings.bridge),
+            ours=ours,
+            named=named,
+            links=_read_named_links(self._settings.names(scope.put, ours)),
+        )
+
+    def _mine(self, ports: Iterable[Port]) -> dict[PortId, tuple[Port, ...]]:
+        """The ports that this driver made, by whom they are for."""
+        found: dict[PortId, tuple[Port, ...]] = {}
+        for port in ports:
+            owner = _owner(port) if port.bridge == self._settings.bridge else None
+            if owner is not None:
+                found[owner] = (*found.get(owner, ()), port)
+        return found
+
+    def _ours(self) -> dict[PortId, tuple[Port, ...]]:
+        self._ovsdb.sync()
+        return self._mine(self._ovsdb.snapshot().ports.values())
+
+    def _carry_out(self, stage: Stage, networks: _Networks) -> None:
+        if stage.backend == OVSDB:
+            self._transact(stage, networks)
+        else:
+            networks.carry_out(stage)
+
+    def _take_back(self, owners: frozenset[PortId], networks: _Networks) -> None:
+        """Remove what was made for *owners*: who can not have what he wants has nothing."""
+        if not owners:
+            return
+        drop: Update[PortId, Attachment] = Update(drop=owners)
+        for stage in self.plan(drop, self.observe(drop)).stages:
+            self._carry_out(stage, networks)
+
+    def _transact(self, stage: Stage, networks: _Networks) -> None:
+        by_payload: dict[Any, Operation] = {o.payload: o for o in stage.operations}
+        sizes = {o: self._size_of(o.record) for o in by_payload if _changes_size(o)}
+        try:
+            self._ovsdb.run(list(by_payload))
+        except OperationRefused as refusal:
+            reasons = {by_payload.get(key, key): why for key, why in refusal.reasons.items()}
+            raise OperationRefused(reasons) from refusal
+        broken: dict[object, str] = {
+            by_payload[o]: why for o, why in self._ignored(by_payload, networks)
+        }
+        if broken:
+            self._ovsdb.run([_set_size(change, size) for change, size in sizes.items()])
+            added = (o for payload, o in by_payload.items() if isinstance(payload, AddPort))
+            self._take_back(_owners(added), networks)
+            raise OperationRefused(broken)
+
+    def _size_of(self, name: str) -> int | None:
+        port = self._ovsdb.port(name)
+        return port.interface.mtu_request if port else None
+
+    def _ignored(
+        self, operations: Iterable[object], networks: _Networks
+    ) -> Iterator[tuple[object, str]]:
+        """What the database took and the switch then could not do, and why.
+
+        A device whose name is taken it does not make, and a size that is too large it does not set.
+        """
+        for operation in operations:
+            match operation:
+                case AddPort(type="internal", name=name, mtu_request=size):
+                    port = self._ovsdb.port(name)
+                    if port is not None and port.interface.error:
+                        yield operation, port.interface.error
+                        continue
+                case SetColumns(record=name, values={"mtu_request": int() as size}):
+                    pass
+                case _:
+                    continue
+            found = networks.home.link(name) if size is not None else None
+            if found is not None and found.mtu != size:
+                yield operation, f"the switch left the MTU of {name} at {found.mtu}, not {size}"
+
+
+class _Watcher:
+    """Turns what the switch announces into the keys it is about."""
+
+    def __init__(self, bridge: str, sink: EventSink) -> None:
+        self._bridge = bridge
+        self._sink = sink
+        self._owners: dict[str, PortId] = {}
+
+    def __call__(self, event: SwitchEvent) -> None:
+        match event:
+            case Disconnected(remote):
+                self._sink(FeedLost(f"{remote} does not answer"))
+            case Connected():
+                pass
+            case Changed():
+                keys = self._keys(event)
+                if keys:
+                    self._sink(KeysChanged("the switch changed their ports", keys))
+
+    def _keys(self, event: Changed) -> frozenset[PortId]:
+        gone = {self._owners.pop(name) for name in event.ports_gone if name in self._owners}
+        for name, port in event.ports.items():
+            owner = _owner(port)
+            before = self._owners.pop(name, None)
+            if before is not None:
+                gone.add(before)
+            if owner is not None and port.bridge == self._bridge:
+                self._owners[name] = owner
+                gone.add(owner)
+        return frozenset(gone)
+
+
+class _Networks:
+    """The networks a plan works in: the host's, and the namespace it is at."""
+
+    def __init__(self) -> None:
+        self._open: dict[Place, NetlinkClient] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for network in self._open.values():
+            network.close()
+
+    def carry_out(self, stage: Stage) -> None:
+        (operation,) = stage.operations
+        step = operation.payload
+        assert isinstance(step, LinkStep)
+        try:
+            self._network(step.place).apply([step.operation])
+        except BackendUnavailable:
+            raise
+        except NetfwError as error:
+            raise OperationRefused({operation: str(error)}) from error
+
+    @property
+    def home(self) -> NetlinkClient:
+        """The switch's own."""
+        return self._network(None)
+
+    def _network(self, place: Place) -> NetlinkClient:
+        if place not in self._open:
+            for other in self._open.keys() - {None}:
+                self._open.pop(other).close()
+            self._open[place] = NetlinkClient(place)
+        return self._open[place]
+
+
+def _owner(port: Port) -> PortId | None:
+    """The port that netfw made this for; a mark that is no id is somebody's joke."""
+    try:
+        return PortId(UUID(port.external_ids.get(OWNER, "")))
+    except ValueError:
+        return None
+
+
+def _made(plan: Plan) -> frozenset[PortId]:
+    """Whom the plan makes a new port for."""
+    return _owners(operation for operation in plan if isinstance(operation.payload, AddPort))
+
+
+def _owners(operations: Iterable[object]) -> frozenset[PortId]:
+    known = (operation for operation in operations if isinstance(operation, Operation))
+    return frozenset(cast(PortId, owner) for operation in known for owner in operation.owners)
+
+
+def _changes_size(operation: object) -> bool:
+    return isinstance(operation, SetColumns) and "mtu_request" in operation.values
+
+
+def _set_size(change: SetColumns, size: int | None) -> SetColumns:
+    return evolve(change, values={"mtu_request": size})
+
+
+def _namespaces() -> frozenset[str]:
+    """Those that a port can be in; a name that no attachment can have is somebody else's."""
+    return frozenset(name for name in netns.names() if is_namespace_name(name))
+
+
+def _read_links(places: Iterable[Place]) -> dict[Place, dict[str, Link]]:
+    """The devices of those *places* that exist."""
+    found: dict[Place, dict[str, Link]] = {}
+    for place in places:
+        try:
+            with NetlinkClient(place) as network:
+                found[place] = network.links()
+        except NotFound:
+            continue
+    return found
+
+
+def _read_named_links(names: Mapping[Place, Iterable[str]]) -> dict[Place, dict[str, Link]]:
+    """Single devices of those places that exist."""
+    found: dict[Place, dict[str, Link]] = {}
+    for place, wanted in names.items():
+        try:
+            with NetlinkClient(place) as network:
+                links = [network.link(name) for name in wanted]
+        except NotFound:
+            continue
+        found[place] = {link.name: link for link in links if link is not None}
+    return found
+
+
+def _device(port: Port, links: Mapping[Place, Mapping[str, Link]]) -> Device:
+    name = device_of(port)
+    link = links.get(place_of(port), {}).get(name)
+    ofport = port.interface.ofport
+    return Device(
+        name=name,
+        mac=link.mac if link else None,
+        ofport=ofport if ofport is not None and ofport > 0 else None,
+    )

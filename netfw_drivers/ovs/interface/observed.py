@@ -1,0 +1,147 @@
+"""What the machine has of the ports of one bridge, and how the driver was configured.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from attrs import field, frozen
+
+from netfw.drivers.interface import Attachment
+from netfw.linux.ip.values import Link
+from netfw.model.device_names import check_device_name, check_namespace_name, device_name
+from netfw.model.ids import PortId
+from netfw.ovs.ovsdb.values import Bridge, Port
+from netfw.plan import Update
+
+NETNS = "netfw-netns"
+DEVICE = "netfw-device"
+"""Where a port's device is, and what it is called when that is not the name of the OVS port."""
+STATUS = "iface-status"
+ATTACHED_MAC = "attached-mac"
+
+TAP = "tun"
+MADE_BY_SWITCH = frozenset({TAP, "openvswitch"})
+"""Kinds of the devices that a switch makes for internal ports: in userspace, in the kernel."""
+
+Place = str | None
+"""A network namespace by name; ``None`` is the switch's own."""
+
+
+@frozen(kw_only=True)
+class Observed:
+    """What the machine has, as far as an update concerns it."""
+
+    bridge: Bridge | None
+    ours: Mapping[PortId, tuple[Port, ...]] = field(factory=dict)
+    named: Mapping[str, Port] = field(factory=dict)
+    """OVS ports of the names in question, whoever made them."""
+    links: Mapping[Place, Mapping[str, Link]] = field(factory=dict)
+    """Devices by namespace; a namespace that is not in here does not exist."""
+
+    def link(self, place: Place, name: str) -> Link | None:
+        return self.links.get(place, {}).get(name)
+
+
+@frozen(kw_only=True)
+class InterfaceSettings:
+    """How this driver was configured."""
+
+    bridge: str
+    use_veth: bool = False
+
+    def port_name(self, port_id: PortId, attachment: Attachment) -> str:
+        """The name of the OVS port: the device itself, or the veth's end at the bridge."""
+        if not self.use_veth:
+            return attachment.device
+        end = device_name("tap", port_id)
+        return end if end != attachment.device else device_name("ovs", port_id)
+
+    def names(
+        self, put: Mapping[PortId, Attachment], ours: Mapping[PortId, tuple[Port, ...]]
+    ) -> dict[Place, set[str]]:
+        """The devices to look at, by namespace, for these keys alone."""
+        found: dict[Place, set[str]] = {None: set()}
+        for port_id in put.keys() | ours.keys():
+            names: set[str] = set()
+            places: set[Place] = {None}
+            for port in ours.get(port_id, ()):
+                names |= {port.name, device_of(port)}
+                places.add(place_of(port))
+            wanted = put.get(port_id)
+            if wanted is not None:
+                names |= {self.port_name(port_id, wanted), wanted.device}
+                places.add(wanted.netns)
+            for place in places:
+                found.setdefault(place, set()).update(filter(is_device_name, names))
+        return found
+
+
+def place_of(port: Port) -> Place:
+    """The namespace that a port's device was put into; a mark that can not be one says nothing."""
+    name = port.external_ids.get(NETNS)
+    return name if name is not None and is_namespace_name(name) else None
+
+
+def device_of(port: Port) -> str:
+    """The device that the owner of a port uses; a mark that can not be one says nothing."""
+    name = port.external_ids.get(DEVICE)
+    return name if name is not None and is_pair(port) and is_device_name(name) else port.name
+
+
+def is_pair(port: Port) -> bool:
+    """Whether a port of ours is one end of a veth pair."""
+    return DEVICE in port.external_ids and port.interface.type != "internal"
+
+
+def has_valid_marks(port: Port) -> bool:
+    """Whether the marks of a port are such as this driver makes, and can be relied on."""
+    marks = port.external_ids
+    place, device = marks.get(NETNS), marks.get(DEVICE)
+    return (place is None or is_namespace_name(place)) and (
+        device is None or is_device_name(device)
+    )
+
+
+def is_namespace_name(name: str) -> bool:
+    return _passes(check_namespace_name, name)
+
+
+def is_device_name(name: str) -> bool:
+    return _passes(check_device_name, name)
+
+
+def _passes(check: Callable[[str], None], name: str) -> bool:
+    try:
+        check(name)
+    except ValueError:
+        return False
+    return True
+
+
+def is_unusable(port: Port) -> bool:
+    """Whether a port of ours never came to have a device."""
+    if is_pair(port):
+        return STATUS not in port.interface.external_ids
+    return port.interface.error is not None
+
+
+def is_stranded(port: Port, observed: Observed) -> bool:
+    """Whether a port of ours can not get to its place, because somebody has its name there."""
+    place = place_of(port)
+    home, there = observed.link(None, port.name), observed.link(place, port.name)
+    return (
+        place is not None
+        and not is_pair(port)
+        and home is not None
+        and home.kind in MADE_BY_SWITCH
+        and there is not None
+        and there.kind not in MADE_BY_SWITCH
+    )
+
+
+def leaving(update: Update[PortId, Attachment], observed: Observed) -> Iterator[PortId]:
+    """The ports of ours that *update* removes."""
+    yield from sorted(update.drop & observed.ours.keys())
+    if update.complete:
+        staying = update.put.keys() | update.drop | update.keep
+        yield from sorted(observed.ours.keys() - staying)

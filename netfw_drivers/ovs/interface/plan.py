@@ -1,0 +1,391 @@
+"""What it takes to plug ports into a bridge.  Pure: values in, values out.
+
+A port is known as ours by a mark on its row in the switch's database, which is made before anything
+else and removed after everything else: whatever a crash leaves behind is found by it again.  That
+holds for a dead switch too, which would remove no device: it goes before its row.
+Rules found by trying (Open vSwitch 3.1, userspace datapath):
+
+* A switch matches ports by name: one that is removed and added in one transaction keeps its device,
+  or the lack of one.  So removal and addition are different stages.
+* A device that is deleted, alone or with its namespace, is not made again, and no column says so.
+* A restarted switch makes new devices in its own namespace; those in other namespaces are dead.
+* The switch sets MAC and MTU of devices in its own namespace alone, and there insists on them.
+  An MTU that it can not set it leaves as it is, and no column says so: each is a stage of its own,
+  to be looked at afterwards.
+* When it opens a device it reads and later writes the flags: a device that is set up meanwhile is
+  down again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import define, field, frozen
+
+from netfw.drivers.interface import Attachment
+from netfw.errors import Conflict
+from netfw.linux.ip.operations import (
+    AddVeth,
+    DelLink,
+    MoveLink,
+    NetworkOperation,
+    SetChecksumOffload,
+    SetMac,
+    SetMtu,
+    SetUp,
+)
+from netfw.linux.ip.values import Link
+from netfw.model.ids import PortId
+from netfw.ovs.ovsdb.operations import (
+    REMOVE_AT_ONCE,
+    AddPort,
+    OvsdbOperation,
+    RemovePort,
+    SetColumns,
+    Table,
+    Value,
+)
+from netfw.ovs.ovsdb.values import IFACE_ID, OWNER, Port
+from netfw.plan import Operation, Plan, Stage, Update
+from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN
+from netfw_drivers.ovs.interface.name_conflicts import refusals
+from netfw_drivers.ovs.interface.observed import (
+    ATTACHED_MAC,
+    DEVICE,
+    MADE_BY_SWITCH,
+    NETNS,
+    STATUS,
+    TAP,
+    InterfaceSettings,
+    Observed,
+    Place,
+    device_of,
+    is_pair,
+    is_stranded,
+    is_unusable,
+    leaving,
+    place_of,
+)
+
+OVSDB = "ovsdb"
+
+
+@frozen
+class LinkStep:
+    """One operation on a device of one namespace."""
+
+    place: Place
+    operation: NetworkOperation
+
+
+def plan_interfaces(
+    update: Update[PortId, Attachment], observed: Observed, settings: InterfaceSettings
+) -> Plan:
+    """What turns *observed* into *update*; refusals are in the plan."""
+    refused = refusals(update, observed, settings)
+    draft = _Draft(observed=observed, settings=settings)
+    for port_id in leaving(update, observed):
+        for port in observed.ours.get(port_id, ()):
+            draft.remove(port_id, port)
+    for port_id, attachment in update.put.items():
+        if port_id not in refused:
+            draft.put(port_id, attachment)
+        elif isinstance(refused[port_id], Conflict):
+            draft.abandon(port_id)
+    return Plan(stages=tuple(draft.stages()), waiting=draft.waiting, refused=refused)
+
+
+@define
+class _Draft:
+    """Collects operations by the stage they belong to."""
+
+    observed: Observed
+    settings: InterfaceSettings
+    clearing: list[Operation] = field(factory=list)
+    removals: list[Operation] = field(factory=list)
+    additions: list[Operation] = field(factory=list)
+    database: list[Operation] = field(factory=list)
+    sizes: list[Operation] = field(factory=list)
+    links: list[Operation] = field(factory=list)
+    ready: list[Operation] = field(factory=list)
+    finishing: list[Operation] = field(factory=list)
+    waiting: dict[PortId, str] = field(factory=dict)
+
+    def stages(self) -> Iterator[Stage]:
+        yield from (Stage((operation,)) for operation in self.clearing)
+        for start in range(0, len(self.removals), REMOVE_AT_ONCE):
+            yield Stage(tuple(self.removals[start : start + REMOVE_AT_ONCE]))
+        for batch in (self.additions, self.database):
+            if batch:
+                yield Stage(tuple(batch))
+        yield from (Stage((operation,)) for operation in (*self.sizes, *self.links))
+        if self.ready:
+            yield Stage(tuple(self.ready))
+        yield from (Stage((operation,)) for operation in self.finishing)
+
+    def remove(self, port_id: PortId, port: Port) -> None:
+        for place in sorted({None, place_of(port)}, key=str):
+            if self._goes_along(port, place):
+                self.clearing.append(_link(port_id, place, DelLink(port.name)))
+        expect = {OWNER: str(port_id)}
+        self.removals.append(_ovsdb(port_id, RemovePort(name=port.name, expect=expect)))
+
+    def _goes_along(self, port: Port, place: Place) -> bool:
+        """Whether the device of the port's name in *place* is the port's, and can be deleted."""
+        found = self.observed.link(place, port.name)
+        if found is None:
+            return False
+        if is_pair(port):  # its ends come and go together
+            other = self.observed.link(place_of(port), device_of(port))
+            return place is None and (other is not None or not is_unusable(port))
+        ours = found.kind == TAP and found.mac == port.interface.mac and not is_unusable(port)
+        return ours or self._is_dead(port, place)
+
+    def abandon(self, port_id: PortId) -> None:
+        """Leave no mark on a name that turned out to be another's."""
+        for port in self.observed.ours.get(port_id, ()):
+            if is_unusable(port) or is_stranded(port, self.observed):
+                self.remove(port_id, port)
+
+    def put(self, port_id: PortId, wanted: Attachment) -> None:
+        name = self.settings.port_name(port_id, wanted)
+        kept = None
+        for port in self.observed.ours.get(port_id, ()):
+            if port.name == name and self._can_stay(port, wanted):
+                kept = port
+            else:
+                self.remove(port_id, port)
+        if kept is None:
+            self._add(port_id, wanted, name)
+        elif self.settings.use_veth:
+            self._mend_veth(port_id, wanted, kept)
+        else:
+            self._mend_internal(port_id, wanted, kept)
+
+    def _can_stay(self, port: Port, wanted: Attachment) -> bool:
+        """Whether *port* can be put right; a device that is gone, or has to come back, is new."""
+        if self.settings.use_veth:
+            return self._veth_can_stay(port, wanted)
+        if port.interface.type != "internal":
+            return False
+        found = self._internal_place(port, wanted)
+        return found is not None and (found[0] is None or wanted.netns is not None)
+
+    def _veth_can_stay(self, port: Port, wanted: Attachment) -> bool:
+        if not is_pair(port) or device_of(port) != wanted.device:
+            return False
+        ends = self.observed.link(None, port.name), self._veth_place(wanted, port)
+        if STATUS in port.interface.external_ids:
+            return None not in ends
+        return True  # we did not come to make them, last time
+
+    def _internal_place(self, port: Port, wanted: Attachment) -> tuple[Place, Link] | None:
+        home = self.observed.link(None, port.name)
+        if home is not None and home.kind in MADE_BY_SWITCH:
+            return None, home
+        for place in (wanted.netns, place_of(port)):
+            link = self.observed.link(place, port.name) if place is not None else None
+            if link is not None:
+                return place, link
+        return None
+
+    def _is_dead(self, port: Port, place: Place) -> bool:
+        """Whether the device in *place* is what a switch left that was restarted since."""
+        home = self.observed.link(None, port.name)
+        there = self.observed.link(place, port.name) if place is not None else None
+        return (
+            home is not None
+            and home.kind in MADE_BY_SWITCH
+            and there is not None
+            and there.kind in MADE_BY_SWITCH
+        )
+
+    def _add(self, port_id: PortId, wanted: Attachment, name: str) -> None:
+        veth = self.settings.use_veth
+        ids = {IFACE_ID: str(port_id), ATTACHED_MAC: str(wanted.mac)}
+        port = AddPort(
+            bridge=self.settings.bridge,
+            name=name,
+            type="" if veth else "internal",
+            mac=None if veth else wanted.mac,
+            mtu_request=self._mtu_request(wanted),
+            tag=DEAD_VLAN,
+            external_ids=ids if veth else {**ids, STATUS: "active"},
+            port_external_ids={
+                key: value for key, value in self._marks(port_id, wanted).items() if value
+            },
+        )
+        self.additions.append(_ovsdb(port_id, port))
+        if veth:
+            self._make_veth(port_id, wanted, name)
+            return
+        if wanted.netns is not None:
+            self._on(port_id, None, MoveLink(name=name, namespace=wanted.netns))
+            self._on(port_id, wanted.netns, SetMtu(name, wanted.mtu))
+        if wanted.up:
+            self._on(port_id, wanted.netns, SetUp(name))
+
+    def _make_veth(self, port_id: PortId, wanted: Attachment, name: str) -> None:
+        pair = AddVeth(name=name, peer=wanted.device, peer_namespace=wanted.netns)
+        self._on(port_id, None, pair, SetMtu(name, wanted.mtu))
+        device, place = wanted.device, wanted.netns
+        self._on(port_id, place, SetMac(device, wanted.mac), SetMtu(device, wanted.mtu))
+        self._spare_checksums(port_id, place, device)
+        if wanted.up:
+            self._on(port_id, place, SetUp(device))
+        self._make_ready(port_id, name)
+        self._raise_end(port_id, name)
+
+    def _raise_end(self, port_id: PortId, name: str) -> None:
+        """Not before the switch has found it: it reads and writes the flags of a device it opens,
+        and what was changed in between is lost."""
+        self.finishing.append(_link(port_id, None, SetUp(name)))
+
+    def _make_ready(self, port_id: PortId, name: str) -> None:
+        """Say, last of all, that the pair is whole; the switch looks for its end again then."""
+        status = SetColumns(
+            table=Table.INTERFACE,
+            record=name,
+            keys={"external_ids": {STATUS: "active"}},
+            expect={OWNER: str(port_id)},
+        )
+        self.ready.append(_ovsdb(port_id, status))
+
+    def _spare_checksums(self, port_id: PortId, place: Place, device: str) -> None:
+        bridge = self.observed.bridge
+        if bridge is not None and bridge.datapath_type == "netdev":
+            self._on(port_id, place, SetChecksumOffload(device, on=False))
+
+    def _mend_internal(self, port_id: PortId, wanted: Attachment, port: Port) -> None:
+        found = self._internal_place(port, wanted)
+        assert found is not None
+        place, link = found
+        for other in {wanted.netns, place_of(port)} - {place}:
+            if self._is_dead(port, other):
+                self.clearing.append(_link(port_id, other, DelLink(port.name)))
+        self._mend_rows(port_id, wanted, port, {"mac": (port.interface.mac, str(wanted.mac))})
+        size = self._mtu_request(wanted)
+        if size != port.interface.mtu_request:
+            change = SetColumns(
+                table=Table.INTERFACE,
+                record=port.name,
+                values={"mtu_request": size},
+                expect={OWNER: str(port_id)},
+            )
+            self.sizes.append(_ovsdb(port_id, change))
+        moved = place != wanted.netns
+        if moved:
+            assert wanted.netns is not None
+            self._on(port_id, place, MoveLink(name=port.name, namespace=wanted.netns))
+        self._mend_link(port_id, wanted, link, moved=moved)
+
+    def _mend_veth(self, port_id: PortId, wanted: Attachment, port: Port) -> None:
+        end = self.observed.link(None, port.name)
+        found = self._veth_place(wanted, port)
+        ready = STATUS in port.interface.external_ids
+        self._mend_rows(port_id, wanted, port, {}, ready=ready)
+        if end is None or found is None:
+            if end is not None:
+                self.clearing.append(_link(port_id, None, DelLink(port.name)))
+            self._make_veth(port_id, wanted, port.name)
+            return
+        if not ready:
+            self._spare_checksums(port_id, found[0], wanted.device)
+            self._make_ready(port_id, port.name)
+        elif port.interface.error:
+            self._make_ready(port_id, port.name)
+            self.waiting[port_id] = f"the switch looks for {port.name}: {port.interface.error}"
+        if end.mtu != wanted.mtu:
+            self._on(port_id, None, SetMtu(end.name, wanted.mtu))
+        if not end.up:
+            self._raise_end(port_id, end.name)
+        place, link = found
+        if place != wanted.netns:
+            assert wanted.netns is not None
+            self._on(port_id, place, MoveLink(name=wanted.device, namespace=wanted.netns))
+        self._mend_link(port_id, wanted, link, moved=place != wanted.netns)
+
+    def _veth_place(self, wanted: Attachment, port: Port) -> tuple[Place, Link] | None:
+        """Where the owner's end is; one that has to come back here counts as missing."""
+        places = (wanted.netns,) if wanted.netns is None else (wanted.netns, place_of(port))
+        for place in places:
+            link = self.observed.link(place, wanted.device)
+            if link is not None:
+                return place, link
+        return None
+
+    def _mend_link(self, port_id: PortId, wanted: Attachment, link: Link, *, moved: bool) -> None:
+        if link.mac != wanted.mac:
+            self._on(port_id, wanted.netns, SetMac(link.name, wanted.mac))
+        if link.mtu != wanted.mtu or moved:
+            self._on(port_id, wanted.netns, SetMtu(link.name, wanted.mtu))
+        if link.up != wanted.up or (moved and wanted.up):
+            self._on(port_id, wanted.netns, SetUp(link.name, wanted.up))
+
+    def _mend_rows(
+        self,
+        port_id: PortId,
+        wanted: Attachment,
+        port: Port,
+        columns: Mapping[str, tuple[Value, Value]],
+        *,
+        ready: bool = True,
+    ) -> None:
+        """Put right what the database says of *port*; never its tag, which others decide."""
+        status = {STATUS: "active"} if ready else {}
+        ids = {IFACE_ID: str(port_id), ATTACHED_MAC: str(wanted.mac), **status}
+        self._set(
+            port_id,
+            Table.PORT,
+            port.name,
+            _differing(port.external_ids, self._marks(port_id, wanted)),
+        )
+        self._set(
+            port_id,
+            Table.INTERFACE,
+            port.name,
+            _differing(port.interface.external_ids, ids),
+            {column: want for column, (have, want) in columns.items() if have != want},
+        )
+
+    def _set(
+        self,
+        port_id: PortId,
+        table: Table,
+        name: str,
+        ids: Mapping[str, str | None],
+        values: Mapping[str, Value] | None = None,
+    ) -> None:
+        if ids or values:
+            change = SetColumns(
+                table=table,
+                record=name,
+                values=values or {},
+                keys={"external_ids": ids} if ids else {},
+                expect={OWNER: str(port_id)},
+            )
+            self.database.append(_ovsdb(port_id, change))
+
+    def _marks(self, port_id: PortId, wanted: Attachment) -> dict[str, str | None]:
+        device = wanted.device if self.settings.use_veth else None
+        return {OWNER: str(port_id), NETNS: wanted.netns, DEVICE: device}
+
+    def _mtu_request(self, wanted: Attachment) -> int | None:
+        """In its own namespace the switch decides about the MTU, and has to be told."""
+        return wanted.mtu if wanted.netns is None and not self.settings.use_veth else None
+
+    def _on(self, port_id: PortId, place: Place, *operations: NetworkOperation) -> None:
+        self.links += [_link(port_id, place, operation) for operation in operations]
+
+
+def _differing(have: Mapping[str, str], want: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {key: value for key, value in want.items() if have.get(key) != value}
+
+
+def _ovsdb(port_id: PortId, payload: OvsdbOperation) -> Operation:
+    return Operation(OVSDB, payload.text, frozenset({port_id}), payload)
+
+
+def _link(port_id: PortId, place: Place, operation: NetworkOperation) -> Operation:
+    backend = f"links/{place}" if place is not None else "links"
+    return Operation(backend, operation.text, frozenset({port_id}), LinkStep(place, operation))

@@ -1,0 +1,1 @@
+"""Pure: mechanism driver of the L2 agent for Open vSwitch."""

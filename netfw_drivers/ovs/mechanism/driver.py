@@ -1,0 +1,130 @@
+"""OvsMechanismDriver: binds ports to hosts whose L2 agent has an Open vSwitch.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.mechanism import Binding, BindingRequest, Bound, MechanismDriver, Refused
+from netfw.model.agent import Agent
+from netfw.model.binding import VhostUserMode, VifDetails, VifType, VnicType
+from netfw.model.ids import PortId, SegmentId
+from netfw.model.segment import NetworkType, Provider
+from netfw_drivers.ovs.mechanism.agent_config import AgentReport
+
+AGENT_TYPE = "Open vSwitch agent"
+SOCKET_PREFIX = "vhu"
+SOCKET_NAME = 14
+"""Characters, as the hypervisor's plug-in counts them."""
+
+
+class OvsMechanismDriver(MechanismDriver):
+    """Binds ports by what the agent of the host reports.
+
+    The first segment on offer that the agent can reach is taken.  There is nothing to deliver:
+    agents read what concerns them from their source.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        return cls()
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("openvswitch")
+
+    def bind(self, request: BindingRequest) -> Binding:
+        vnic = request.port.binding.vnic_type
+        if vnic is not VnicType.NORMAL:
+            return Refused(f"openvswitch plugs {VnicType.NORMAL} cards, and {vnic} is wanted")
+        agent = _agent(request)
+        if isinstance(agent, Refused):
+            return agent
+        try:
+            report = AgentReport.of(agent.configurations)
+        except ValueError as exc:
+            return Refused(f"the report of the {AGENT_TYPE} on {request.host} is wrong: {exc}")
+        return _bind(request, report)
+
+
+def _agent(request: BindingRequest) -> Agent | Refused:
+    found = [agent for agent in request.agents if agent.agent_type == AGENT_TYPE]
+    if not found:
+        others = ", ".join(sorted({agent.agent_type for agent in request.agents})) or "no agent"
+        return Refused(f"host {request.host} has no {AGENT_TYPE}: it has {others}")
+    for agent in found:
+        if agent.alive:
+            return agent
+    heard = max((a.heartbeat_at for a in found if a.heartbeat_at is not None), default=None)
+    since = "was never heard of" if heard is None else f"was last heard of at {heard.isoformat()}"
+    return Refused(f"the {AGENT_TYPE} on {request.host} is dead: it {since}")
+
+
+def _bind(request: BindingRequest, report: AgentReport) -> Binding:
+    reasons = []
+    for segment in request.segments:
+        reason = _obstacle(segment.provider, report)
+        if not reason:
+            return _bound_to(request, report, segment.id)
+        reasons.append(reason)
+    return Refused(
+        f"the {AGENT_TYPE} on {request.host} reaches none of the segments: {'; '.join(reasons)}"
+        if reasons
+        else f"no segment of network {request.network.id} is on offer for host {request.host}"
+    )
+
+
+def _obstacle(provider: Provider, report: AgentReport) -> str:
+    """Why the agent can not reach a segment; empty: it can."""
+    kind, name = provider.network_type, provider.physical_network
+    if kind is NetworkType.LOCAL:
+        return ""
+    if kind.is_tunnel:
+        if kind in report.tunnel_types:
+            return ""
+        known = ", ".join(sorted(report.tunnel_types)) or "empty"
+        return f"{_named(provider)}: its tunnel_types are {known}"
+    if name in report.physical_networks:
+        return ""
+    known = ", ".join(sorted(report.physical_networks)) or "none"
+    return f"{_named(provider)}: its bridge_mappings have {known}"
+
+
+def _named(provider: Provider) -> str:
+    number = "" if provider.segmentation_id is None else f" {provider.segmentation_id}"
+    where = "" if provider.physical_network is None else f" on {provider.physical_network}"
+    return f"{provider.network_type}{number}{where}"
+
+
+def _bound_to(request: BindingRequest, report: AgentReport, segment: SegmentId) -> Bound:
+    mode = _vhost_user(report)
+    details = VifDetails(
+        port_filter=True,
+        ovs_hybrid_plug=report.hybrid_plug,
+        connectivity="l2",
+        bridge_name=report.bridge,
+        datapath_type=report.datapath_type,
+        vhostuser_mode=mode,
+        vhostuser_ovs_plug=None if mode is None else True,
+        vhostuser_socket=None if mode is None else _socket(report, request.port.id),
+    )
+    vif_type = VifType.OVS if mode is None else VifType.VHOST_USER
+    return Bound(segment=segment, vif_type=vif_type.value, vif_details=details)
+
+
+def _vhost_user(report: AgentReport) -> VhostUserMode | None:
+    """How instances are plugged by shared memory; ``None``: not at all.
+
+    Where a firewall filters on Linux bridges they are not: it would not see their packets.
+    """
+    if report.datapath_type != "netdev" or not report.socket_dir or report.hybrid_plug:
+        return None
+    if "dpdkvhostuserclient" in report.interface_types:
+        return VhostUserMode.SERVER
+    return VhostUserMode.CLIENT if "dpdkvhostuser" in report.interface_types else None
+
+
+def _socket(report: AgentReport, port: PortId) -> str:
+    return f"{report.socket_dir}/" + f"{SOCKET_PREFIX}{port}"[:SOCKET_NAME]

@@ -1,0 +1,1 @@
+"""Pure: tables and flows of br-int, br-tun and physical bridges."""

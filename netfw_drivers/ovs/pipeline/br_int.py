@@ -1,0 +1,245 @@
+"""The flows of ``br-int``.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+
+from attrs import frozen
+
+from netfw import flows as of
+from netfw.drivers.allowed_source import AllowedSource
+from netfw.drivers.contribution import SwitchContribution
+from netfw.drivers.pipeline_grant import Grant, PipelineHook
+from netfw.flows.field import ADVERTISEMENT
+from netfw.model.address import Mac
+from netfw.model.segment import NetworkType, Provider
+from netfw.ovs.openflow.encode import Encoded, Key
+from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN
+from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
+from netfw_drivers.ovs.pipeline.tables import (
+    ACCEPT_OR_INGRESS,
+    ACCEPTED,
+    ACCEPTED_EGRESS,
+    ACCEPTED_INGRESS,
+    BASE_EGRESS,
+    BASE_INGRESS,
+    COOKIE,
+    DIRECTION,
+    DROPPED,
+    EGRESS,
+    FILTERED,
+    FILTERED_PORT,
+    GUARDED_PORT,
+    INTEGRATION,
+    LOCAL_OUTPUT,
+    LOCAL_SWITCHING,
+    MEMBER_CHUNK,
+    MEMBERS,
+    NETWORK,
+    PORT,
+    RATE_PACKETS,
+    SPOOF_ARP,
+    SPOOF_MAC,
+    TARGET,
+    TRANSIENT,
+)
+from netfw_drivers.ovs.switch.plan.broadcast_members import Receiver
+
+ADMISSION = 9
+"""Priority of the flow that lets a port take part."""
+_GROUP = "01:00:00:00:00:00/01:00:00:00:00:00"
+_BEFORE_FIREWALL = (PipelineHook.FROM_PORT, PipelineHook.SENT)
+"""Behind them there is a firewall: of the sender, of the receivers."""
+_NOBODY = "0.0.0.0"
+"""The sender of an ARP probe."""
+
+
+@frozen(kw_only=True)
+class WiredPort:
+    """All that the flows of a port are made of."""
+
+    number: int
+    vlan: int
+    mac: Mac
+    guard: frozenset[AllowedSource] | None
+    filtered: bool = False
+    layout: ExtensionLayout
+
+
+def base_flows(from_tunnels: int | None, layout: ExtensionLayout) -> Iterator[of.Flow]:
+    """What is there before any port: *from_tunnels* is the patch to ``br-tun``, if there is one."""
+    for table in INTEGRATION.tables:
+        yield _miss(table, layout)
+    yield LOCAL_SWITCHING.flow(of.vlan(DEAD_VLAN), of.drop(), priority=65535, cookie=COOKIE)
+    # A tag without a VLAN says how urgent a packet is, and nothing about its network.
+    yield LOCAL_SWITCHING.flow(
+        of.vlan(0), of.PopVlan(), of.goto(LOCAL_SWITCHING), priority=65534, cookie=COOKIE
+    )
+    yield TRANSIENT.flow(FILTERED.is_(1), of.goto(BASE_EGRESS), priority=2, cookie=COOKIE)
+    yield TRANSIENT.flow(PORT.is_(0), of.goto(ACCEPTED), priority=1, cookie=COOKIE)
+    yield EGRESS.flow(PORT.is_(0), of.drop(), priority=2, cookie=COOKIE)
+    if from_tunnels is not None:
+        yield LOCAL_SWITCHING.flow(
+            of.in_port(from_tunnels) & of.tagged(),
+            of.move(of.Bits(of.VLAN_TCI, 0, 11), of.Bits(NETWORK.bits.field, 0, 11)),
+            of.PopVlan(),
+            of.goto(RATE_PACKETS),
+            priority=2,
+            cookie=COOKIE,
+        )
+    for place, hop, after in layout.hops():
+        onward = of.goto(after)
+        # The firewall would take a connection that an extension tracked for one of its own.
+        actions = (of.CtClear(), onward) if place in _BEFORE_FIREWALL else (onward,)
+        yield of.Flow(table=hop, priority=0, match=of.ANYTHING, actions=actions, cookie=COOKIE)
+
+
+def _miss(table: of.Table, layout: ExtensionLayout) -> of.Flow:
+    """What a table does with the rest; extensions may want to see it."""
+    if table is ACCEPTED_EGRESS:
+        onward: tuple[of.Action, ...] = (of.goto(layout.entry(PipelineHook.SENT)),)
+    elif table is ACCEPTED_INGRESS and layout.delivers:
+        onward = (of.goto(layout.entry(PipelineHook.TO_PORT)),)
+    elif table is DROPPED:
+        onward = tuple(map(of.goto, layout.watchers()))
+    else:
+        onward = table.miss
+    return table.flow(of.ANYTHING, *onward, priority=0, cookie=COOKIE)
+
+
+def extension_flows(grant: Grant, addition: SwitchContribution | None) -> Iterator[of.Flow]:
+    """What an extension wants whatever ports there are; packets it says nothing of pass by."""
+    flows = addition.flows if addition is not None else ()
+    yield from flows
+    own = {flow.identity for flow in flows}
+    for table in grant.tables.values():
+        onward = () if table.then is None else (of.goto(table.then),)
+        miss = of.Flow(
+            table=table.number, priority=0, match=of.ANYTHING, actions=onward, cookie=COOKIE
+        )
+        if miss.identity not in own:
+            yield miss
+
+
+def admission(number: int) -> of.Match:
+    """What a port that takes part in its network is told by, whatever its flows do."""
+    return of.in_port(number) & of.untagged()
+
+
+def admission_key(number: int) -> Key:
+    """How the switch tells the flow by which a port takes part at all."""
+    flow = LOCAL_SWITCHING.flow(admission(number), priority=ADMISSION)
+    return Encoded(flow).key
+
+
+def port_flows(port: WiredPort) -> Iterator[of.Flow]:
+    """What lets a port take part in its network."""
+    here = admission(port.number)
+    filtered = (of.load(FILTERED, 1),) if port.filtered else ()
+    known = of.load(PORT, port.number), of.load(NETWORK, port.vlan), *filtered
+    onward = of.goto(port.layout.entry(PipelineHook.FROM_PORT))
+    first = onward if port.guard is None else of.goto(SPOOF_MAC)
+    cookie = COOKIE | FILTERED_PORT * port.filtered | GUARDED_PORT * (port.guard is not None)
+    yield LOCAL_SWITCHING.flow(here, *known, first, priority=ADMISSION, cookie=cookie)
+    if port.guard is not None:
+        for claims in (of.arp(), of.icmpv6() & of.icmpv6_type(ADVERTISEMENT)):
+            yield LOCAL_SWITCHING.flow(
+                here & claims, *known, of.goto(SPOOF_ARP), priority=10, cookie=COOKIE
+            )
+        yield from _guards(of.in_port(port.number), port.guard, onward)
+    towards = NETWORK.is_(port.vlan) & of.eth_dst(port.mac)
+    delivery = _deliver(Receiver(port.number, port.filtered), port.layout)
+    yield LOCAL_OUTPUT.flow(towards, *delivery, priority=12, cookie=COOKIE)
+    if port.filtered:
+        # It decides itself which connections to it are remembered: one that it refuses is none.
+        yield ACCEPT_OR_INGRESS.flow(
+            towards & DIRECTION.is_(0), of.goto(ACCEPTED_EGRESS), priority=20, cookie=COOKIE
+        )
+
+
+def addition_flows(additions: tuple[SwitchContribution, ...]) -> Iterator[of.Flow]:
+    """What extensions add for a port; it is there before the port lives."""
+    for addition in additions:
+        yield from addition.flows
+
+
+def domain_flows(
+    vlan: int,
+    chunks: tuple[int, ...],
+    hosting: tuple[Receiver, ...],
+    uplink: int | None,
+    layout: ExtensionLayout,
+) -> Iterator[of.Flow]:
+    """What brings packets to all ports of a network, and to its other hosts by *uplink*.
+
+    *hosting* are the ports with MAC addresses behind them that nobody told us: what is for an
+    unknown address goes there too.
+    """
+    ours = NETWORK.is_(vlan)
+    to_all: list[of.Action] = []
+    for chunk in chunks:
+        to_all += [of.load(MEMBER_CHUNK, chunk), of.goto(MEMBERS)]
+    yield LOCAL_OUTPUT.flow(
+        ours & of.eth_dst(_GROUP), *to_all, of.goto(EGRESS), priority=10, cookie=COOKIE
+    )
+    if hosting:
+        to_hosting = (action for receiver in hosting for action in _deliver(receiver, layout))
+        yield LOCAL_OUTPUT.flow(ours, *to_hosting, of.goto(EGRESS), priority=3, cookie=COOKIE)
+    if uplink is not None:
+        yield EGRESS.flow(
+            ours, of.PushVlan(), of.set_vlan(vlan), of.output(uplink), priority=1, cookie=COOKIE
+        )
+
+
+def chunk_flows(
+    vlan: int, chunk: int, receivers: tuple[Receiver, ...], layout: ExtensionLayout
+) -> Iterator[of.Flow]:
+    """What brings packets to some of the ports of a network."""
+    actions = (action for receiver in receivers for action in _deliver(receiver, layout))
+    yield MEMBERS.flow(
+        NETWORK.is_(vlan) & MEMBER_CHUNK.is_(chunk), *actions, priority=1, cookie=COOKIE
+    )
+
+
+def network_flows(vlan: int, provider: Provider, cable: int) -> Iterator[of.Flow]:
+    """What takes a physical network's packets in by *cable*, under the local *vlan*."""
+    known = of.load(NETWORK, vlan), of.goto(RATE_PACKETS)
+    if provider.network_type is NetworkType.VLAN:
+        assert provider.segmentation_id is not None
+        theirs = of.in_port(cable) & of.vlan(provider.segmentation_id)
+        yield LOCAL_SWITCHING.flow(theirs, of.PopVlan(), *known, priority=3, cookie=COOKIE)
+    else:
+        theirs = of.in_port(cable) & of.untagged()
+        yield LOCAL_SWITCHING.flow(theirs, *known, priority=3, cookie=COOKIE)
+
+
+def _deliver(receiver: Receiver, layout: ExtensionLayout) -> tuple[of.Action, ...]:
+    """Out by a port, past the firewall and the extensions that want to see what ports receive."""
+    number = receiver.number
+    if receiver.filtered:
+        return of.load(TARGET, number), of.goto(BASE_INGRESS)
+    if layout.delivers:
+        return of.load(TARGET, number), of.goto(layout.entry(PipelineHook.TO_PORT))
+    return (of.output(number),)
+
+
+def _guards(
+    here: of.Match, guard: frozenset[AllowedSource], onward: of.Resubmit
+) -> Iterator[of.Flow]:
+    """ARP and advertisements only for addresses it has; probes, which claim nothing, pass."""
+    checked = of.goto(SPOOF_MAC)
+    for source in guard:
+        if isinstance(source.prefix, IPv4Network):
+            claim = of.arp() & of.arp_sha(source.mac)
+            if source.prefix.prefixlen:
+                claim &= of.arp_spa(source.prefix)
+        else:
+            claim = of.icmpv6() & of.icmpv6_type(ADVERTISEMENT) & of.eth_src(source.mac)
+            if source.prefix.prefixlen:
+                claim &= of.nd_target(source.prefix)
+        yield SPOOF_ARP.flow(here & claim, checked, priority=2, cookie=COOKIE)
+    for mac in {source.mac for source in guard}:
+        probe = of.arp() & of.arp_sha(mac) & of.arp_spa(_NOBODY)
+        yield SPOOF_ARP.flow(here & probe, checked, priority=3, cookie=COOKIE)
+        yield SPOOF_MAC.flow(here & of.eth_src(mac), onward, priority=2, cookie=COOKIE)

@@ -1,0 +1,195 @@
+"""The flows of ``br-tun``.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Address, IPv6Address
+
+from netfw import flows as of
+from netfw.flows.field import ADVERTISEMENT, SOLICITATION
+from netfw.flows.match_builders import mac_number
+from netfw.model.address import IpAddress, Mac
+from netfw.model.segment import NetworkType
+from netfw_drivers.ovs.pipeline.tables import (
+    BY_LEARNING,
+    COOKIE,
+    FLOOD,
+    FROM_TUNNEL,
+    KIND,
+    KINDS,
+    LEARN,
+    LEARNS,
+    LEARNT,
+    NEIGHBOUR,
+    PATCH_TO_TUNNEL,
+    RESPONDER,
+    SENT,
+    TUNNEL_INPUT,
+    TUNNELS,
+    UNICAST,
+    VIA,
+)
+
+LEARNT_FOR = 300
+"""Seconds that a sender's place is remembered."""
+_GROUP = "01:00:00:00:00:00/01:00:00:00:00:00"
+_ALL = "ff:ff:ff:ff:ff:ff"
+_REQUEST, _REPLY = 1, 2
+_SOLICITED_OVERRIDE = 0x60000000
+_TARGET_ADDRESS = 2
+"""The option of an advertisement that says who has the address."""
+
+
+def base_flows(to_host: int, *, responder: bool) -> Iterator[of.Flow]:
+    """What is there before any network; *to_host* is the patch to ``br-int``."""
+    yield from TUNNELS.miss_flows(COOKIE)
+    yield TUNNEL_INPUT.flow(
+        of.in_port(to_host), of.goto(PATCH_TO_TUNNEL), priority=1, cookie=COOKIE
+    )
+    yield PATCH_TO_TUNNEL.flow(of.eth_dst(_GROUP), of.goto(FLOOD), priority=2, cookie=COOKIE)
+    if responder:
+        question = of.arp() & of.arp_op(_REQUEST) & of.eth_dst(_ALL)
+        yield PATCH_TO_TUNNEL.flow(question, of.goto(RESPONDER), priority=3, cookie=COOKIE)
+        yield from _neighbour_base()
+    # A learnt flow outlives what it was learnt from.  So it names neither local VLAN nor action,
+    # only the tunnel: whether the network is here, and the tunnel still in the mesh, others say.
+    lesson = of.learn(
+        UNICAST.number,
+        of.learn_match(KIND),
+        of.learn_match(of.FIELD["tun_id"]),
+        of.learn_match(of.FIELD["eth_dst"], of.FIELD["eth_src"]),
+        of.learn_load(VIA, of.Bits(of.FIELD["in_port"], 0, 15)),
+        priority=1,
+        cookie=LEARNT,
+        hard_timeout=LEARNT_FOR,
+    )
+    yield LEARN.flow(LEARNS.is_(1), lesson, of.output(to_host), priority=2, cookie=COOKIE)
+    yield LEARN.flow(of.ANYTHING, of.output(to_host), priority=1, cookie=COOKIE)
+    yield BY_LEARNING.flow(VIA.is_(SENT), of.drop(), priority=2, cookie=COOKIE)
+
+
+def tunnel_flows(number: int, kind: NetworkType, *, learns: bool) -> Iterator[of.Flow]:
+    """What takes in packets from the tunnel at port *number*."""
+    yield TUNNEL_INPUT.flow(
+        of.in_port(number),
+        of.load(LEARNS, int(learns)),
+        of.load(KIND, KINDS[kind]),
+        of.goto(FROM_TUNNEL[kind]),
+        priority=1,
+        cookie=COOKIE,
+    )
+    if learns:
+        yield BY_LEARNING.flow(
+            VIA.is_(number) & of.tagged(),
+            of.PopVlan(),
+            of.output(number),
+            priority=1,
+            cookie=COOKIE,
+        )
+
+
+def network_flows(
+    vlan: int, kind: NetworkType, number: int, outputs: Iterable[int]
+) -> Iterator[of.Flow]:
+    """What joins a local *vlan* to the network that all hosts know by *kind* and *number*."""
+    yield FROM_TUNNEL[kind].flow(
+        of.tun_id(number),
+        of.PushVlan(),
+        of.set_vlan(vlan),
+        of.goto(LEARN),
+        priority=1,
+        cookie=COOKIE,
+    )
+    yield PATCH_TO_TUNNEL.flow(
+        of.vlan(vlan),
+        of.set_tunnel(number),
+        of.load(KIND, KINDS[kind]),
+        of.goto(UNICAST),
+        of.goto(BY_LEARNING),
+        priority=1,
+        cookie=COOKIE,
+    )
+    ports = sorted(outputs)
+    if ports:
+        yield FLOOD.flow(
+            of.vlan(vlan),
+            of.PopVlan(),
+            of.set_tunnel(number),
+            *map(of.output, ports),
+            priority=1,
+            cookie=COOKIE,
+        )
+
+
+def forwarding_flows(
+    vlan: int, number: int, mac: Mac, tunnel: int, addresses: Iterable[IpAddress]
+) -> Iterator[of.Flow]:
+    """What sends to *mac* by *tunnel*, and answers for its *addresses* here."""
+    yield UNICAST.flow(
+        of.vlan(vlan) & of.eth_dst(mac),
+        of.load(VIA, SENT),
+        of.PopVlan(),
+        of.set_tunnel(number),
+        of.output(tunnel),
+        priority=2,
+        cookie=COOKIE,
+    )
+    for address in addresses:
+        if isinstance(address, IPv4Address):
+            yield _arp_answer(vlan, mac, address)
+        else:
+            yield _neighbour_answer(vlan, mac, address)
+
+
+def _arp_answer(vlan: int, mac: Mac, address: IPv4Address) -> of.Flow:
+    question = of.vlan(vlan) & of.arp() & of.arp_op(_REQUEST) & of.arp_tpa(address)
+    sender, receiver = of.FIELD["eth_src"], of.FIELD["eth_dst"]
+    return RESPONDER.flow(
+        question,
+        of.move(sender, receiver),
+        of.set_field("eth_src", mac),
+        of.load(of.FIELD["arp_op"], _REPLY),
+        of.move(of.FIELD["arp_sha"], of.FIELD["arp_tha"]),
+        of.move(of.FIELD["arp_spa"], of.FIELD["arp_tpa"]),
+        of.load(of.FIELD["arp_sha"], mac_number(mac)),
+        of.load(of.FIELD["arp_spa"], int(address)),
+        of.back(),
+        priority=1,
+        cookie=COOKIE,
+    )
+
+
+def _neighbour_base() -> Iterator[of.Flow]:
+    """The way of a neighbour solicitation to its answer."""
+    solicitation = of.icmpv6() & of.icmpv6_type(SOLICITATION)
+    yield PATCH_TO_TUNNEL.flow(
+        solicitation & of.eth_dst(_GROUP), of.goto(RESPONDER), priority=3, cookie=COOKIE
+    )
+    # Who has no address yet asks whether anybody has it: the one who has it answers to all.
+    nobody = solicitation & of.ipv6_src(IPv6Address(0))
+    yield RESPONDER.flow(nobody, of.goto(FLOOD), priority=2, cookie=COOKIE)
+    # The option with the address can be named only when the packet is an advertisement.
+    yield NEIGHBOUR.flow(
+        of.icmpv6() & of.icmpv6_type(ADVERTISEMENT),
+        of.move(of.FIELD["eth_src"], of.FIELD["nd_tll"]),
+        of.back(),
+        priority=1,
+        cookie=COOKIE,
+    )
+
+
+def _neighbour_answer(vlan: int, mac: Mac, address: IPv6Address) -> of.Flow:
+    question = of.vlan(vlan) & of.icmpv6() & of.icmpv6_type(SOLICITATION) & of.nd_target(address)
+    return RESPONDER.flow(
+        question,
+        of.move(of.FIELD["eth_src"], of.FIELD["eth_dst"]),
+        of.set_field("eth_src", mac),
+        of.move(of.FIELD["ipv6_src"], of.FIELD["ipv6_dst"]),
+        of.set_field("ipv6_src", address),
+        of.set_field("icmpv6_type", ADVERTISEMENT),
+        of.load(of.ND_RESERVED, _SOLICITED_OVERRIDE),
+        of.load(of.ND_OPTIONS_TYPE, _TARGET_ADDRESS),
+        of.goto(NEIGHBOUR),
+        priority=1,
+        cookie=COOKIE,
+    )

@@ -1,0 +1,276 @@
+"""What extensions are given of ``br-int``, and what they may do with it.  Pure.
+
+Claims are granted one after the other and a grant never changes, so the tables of one place are
+chained through hops: behind each extension's table there is one of ours that leads to whoever
+comes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import field, frozen
+
+from netfw import flows as of
+from netfw.drivers.contribution import SwitchContribution
+from netfw.drivers.pipeline_grant import (
+    BitsGrant,
+    Grant,
+    GrantRequest,
+    PipelineHook,
+    RegisterRequest,
+    TableGrant,
+    TableRequest,
+)
+from netfw.errors import ConfigError, InvalidInput, NetfwError, NotSupported
+from netfw.flows.action import NO_TABLE
+from netfw.flows.field import FIELD, IN_PORT_WIDE
+from netfw.flows.learn import Lesson
+from netfw.flows.port import ALL, FLOOD, NORMAL, RESERVED
+from netfw_drivers.ovs.pipeline.tables import (
+    ACCEPTED,
+    COOKIE,
+    DELIVER,
+    EXTENSION_TABLES,
+    FREE_REGISTERS,
+    LOCAL_EGRESS,
+    OWNER_MASK,
+)
+
+_REGISTER_BITS = 32
+_MOST_EXTENSIONS = 255
+_HOOKED = (PipelineHook.FROM_PORT, PipelineHook.TO_PORT, PipelineHook.RECEIVED, PipelineHook.SENT)
+"""Where packets go on after the extension has seen them."""
+_CROWDS = frozenset({NORMAL, FLOOD, ALL})
+_CAME_BY = frozenset({FIELD["in_port"].name, IN_PORT_WIDE.name})
+_NOT_OF_THE_PACKET = _CAME_BY | {
+    *("tun_id", "tun_src", "tun_dst", "tun_ipv6_src", "tun_ipv6_dst"),
+    *("pkt_mark", "ct_state", "ct_mark", "ct_label", "metadata"),
+}
+"""What goes along with a packet, besides registers, and is granted to nobody."""
+
+
+@frozen(kw_only=True)
+class Step:
+    """An extension's table at a place, and the hop behind it; dropped packets go no further."""
+
+    place: PipelineHook
+    table: int
+    hop: int | None
+
+
+@frozen(kw_only=True)
+class ExtensionLayout:
+    """All that was granted, in the order of the claims."""
+
+    claims: tuple[GrantRequest, ...] = ()
+    grants: Mapping[str, Grant] = field(factory=dict, hash=False)
+    steps: tuple[Step, ...] = ()
+    tables_left: tuple[int, ...] = EXTENSION_TABLES
+    bits_used: Mapping[int, int] = field(factory=dict, hash=False)
+    """Bits in use of each register, counted from its lowest."""
+
+    def granted(self, claim: GrantRequest) -> ExtensionLayout:
+        """This layout with *claim* granted; see :meth:`SwitchDriver.grant`.
+
+        :raises NotSupported: the switch has no such thing as is claimed.
+        :raises ConfigError: nothing is left, or one name claims twice.
+        """
+        if claim in self.claims:
+            return self
+        self._refuse(claim)
+        tables, steps, left = self._tables(claim)
+        registers, used = self._registers(claim)
+        grant = Grant(
+            owner=claim.owner,
+            cookie=COOKIE | (len(self.claims) + 1) << 32,
+            cookie_mask=OWNER_MASK,
+            prefix=f"netfw-{claim.owner}-",
+            tables=tables,
+            registers=registers,
+        )
+        return ExtensionLayout(
+            claims=(*self.claims, claim),
+            grants={**self.grants, claim.owner: grant},
+            steps=(*self.steps, *steps),
+            tables_left=left,
+            bits_used=used,
+        )
+
+    def entry(self, place: PipelineHook) -> int:
+        """The table in which packets enter *place*; where they go on, when nobody is there."""
+        for step in self.steps:
+            if step.place is place:
+                return step.table
+        return self._end(place)
+
+    def watchers(self) -> tuple[int, ...]:
+        """The tables that are shown what was dropped."""
+        return tuple(step.table for step in self.steps if step.place is PipelineHook.DROPPED)
+
+    @property
+    def delivers(self) -> bool:
+        """Whether some extension sees what is delivered to ports."""
+        return any(
+            step.place in {PipelineHook.TO_PORT, PipelineHook.RECEIVED} for step in self.steps
+        )
+
+    def hops(self) -> Iterator[tuple[PipelineHook, int, int]]:
+        """Each hop: its place, its table, and the table that it leads to."""
+        for place in _HOOKED:
+            chain = [step for step in self.steps if step.place is place]
+            following = [*(step.table for step in chain[1:]), self._end(place)]
+            for step, after in zip(chain, following, strict=False):
+                if step.hop is not None:
+                    yield place, step.hop, after
+
+    def _end(self, place: PipelineHook) -> int:
+        match place:
+            case PipelineHook.FROM_PORT:
+                return LOCAL_EGRESS.number
+            case PipelineHook.TO_PORT:
+                return self.entry(PipelineHook.RECEIVED)
+            case PipelineHook.RECEIVED:
+                return DELIVER.number
+            case PipelineHook.SENT:
+                return ACCEPTED.number
+            case PipelineHook.DROPPED:
+                raise ValueError("what was dropped goes nowhere")
+
+    def _refuse(self, claim: GrantRequest) -> None:
+        if claim.owner in self.grants:
+            raise ConfigError(f"two extensions are called {claim.owner}: leave one out")
+        if claim.marks:
+            raise NotSupported(f"{claim.owner} claims marks: on a switch, claim register bits")
+        if claim.meters:
+            raise NotSupported(f"{claim.owner} claims meters, which this switch driver has not")
+        if len(self.claims) == _MOST_EXTENSIONS:
+            raise ConfigError(f"no cookie is left for {claim.owner}: {self._who()}")
+
+    def _tables(
+        self, claim: GrantRequest
+    ) -> tuple[dict[str, TableGrant], list[Step], tuple[int, ...]]:
+        left = list(self.tables_left)
+        granted: dict[str, TableGrant] = {}
+        steps: list[Step] = []
+        for wanted in claim.tables:
+            number = self._take(left, claim, wanted)
+            hop = self._take(left, claim, wanted) if wanted.place in _HOOKED else None
+            granted[wanted.name] = TableGrant(number=number, then=hop)
+            if wanted.place is not None:
+                steps.append(Step(place=wanted.place, table=number, hop=hop))
+        return granted, steps, tuple(left)
+
+    def _take(self, left: list[int], claim: GrantRequest, wanted: TableRequest) -> int:
+        if not left:
+            raise ConfigError(f"no table is left for {wanted.name} of {claim.owner}: {self._who()}")
+        return left.pop(0)
+
+    def _registers(self, claim: GrantRequest) -> tuple[dict[str, BitsGrant], dict[int, int]]:
+        used = dict(self.bits_used)
+        granted: dict[str, BitsGrant] = {}
+        for wanted in claim.registers:
+            register = self._register_for(wanted, used, claim)
+            first = used.get(register, 0)
+            used[register] = first + wanted.bits
+            granted[wanted.name] = BitsGrant(register=register, first=first, bits=wanted.bits)
+        return granted, used
+
+    def _register_for(
+        self, wanted: RegisterRequest, used: Mapping[int, int], claim: GrantRequest
+    ) -> int:
+        for register in FREE_REGISTERS:
+            if used.get(register, 0) + wanted.bits <= _REGISTER_BITS:
+                return register
+        raise ConfigError(
+            f"no register has {wanted.bits} bits left for {wanted.name} of {claim.owner}: "
+            f"{self._who()}"
+        )
+
+    def _who(self) -> str:
+        return "; ".join(
+            f"{owner} has {len(grant.tables)} tables and "
+            f"{sum(bits.bits for bits in grant.registers.values())} bits"
+            for owner, grant in self.grants.items()
+        )
+
+
+def grant_violation(addition: SwitchContribution, layout: ExtensionLayout) -> NetfwError | None:
+    """What *addition* does that it may not; ``None`` when it stays within its grant."""
+    if addition.qos:
+        return NotSupported(f"{addition.owner}: this switch driver does not limit ports yet")
+    grant = layout.grants.get(addition.owner)
+    if grant is None:
+        return InvalidInput({addition.owner: "it adds flows without a grant"})
+    for flow in addition.flows:
+        if fault := _fault(flow, grant):
+            return InvalidInput({addition.owner: f"{fault}: {flow}"})
+    return None
+
+
+def _fault(flow: of.Flow, grant: Grant) -> str:
+    if flow.table not in {table.number for table in grant.tables.values()}:
+        return f"table {flow.table} is not its own"
+    if not _ours(flow.cookie, grant):
+        return f"cookie {flow.cookie:#x} is not its own"
+    return next(_faults(flow, grant), "")
+
+
+def _faults(flow: of.Flow, grant: Grant) -> Iterator[str]:
+    """What *flow*, which is in its own table, does elsewhere."""
+    own = {table.number for table in grant.tables.values()}
+    onward = own | {table.then for table in grant.tables.values()} | {NO_TABLE}
+    for action in flow.actions:
+        match action:
+            case of.Resubmit(port=int(port)):
+                yield f"port {port} is not where the packet came in"
+            case of.Resubmit(table=number) | of.GotoTable(table=number) | of.Ct(table=number):
+                if number not in onward:
+                    yield f"table {number}, where it goes on, is not its own"
+            case of.Learn(table=number, cookie=cookie, lessons=lessons):
+                if number not in own or not _ours(cookie, grant):
+                    yield "it learns what is not its own"
+                for lesson in lessons:
+                    yield from _excesses(lesson, grant)
+            case _:
+                yield from _excesses(action, grant)
+
+
+def _excesses(action: of.Action | Lesson, grant: Grant) -> Iterator[str]:
+    """What *action* writes, or where it sends, beyond *grant*."""
+    match action:
+        case of.Load(bits=bits) | of.Move(target=bits) | of.LearnLoad(target=bits):
+            if not _writable(bits, grant):
+                yield f"{bits}, which it writes, is not its own"
+        case of.SetField(field=where):
+            if not _writable(of.Bits(where, 0, where.nxm_width - 1), grant):
+                yield f"{where.name} is not its own to write"
+        case of.Output(port=port) if port in _CROWDS:
+            yield f"{RESERVED[port]} stands for ports that it does not name"
+        case of.OutputTo(bits=bits) | of.LearnOutput(source=bits):
+            if not _names_port(bits, grant):
+                yield f"{bits} is not its own to name a port"
+        case of.Meter(id=number):
+            yield f"meter {number} is not its own"
+
+
+def _names_port(bits: of.Bits, grant: Grant) -> bool:
+    """Whether it says itself what these bits hold, or they are the port that a packet came by."""
+    own = bits.field in of.REGISTERS and _writable(bits, grant)
+    return own or bits.field.name in _CAME_BY
+
+
+def _ours(cookie: int, grant: Grant) -> bool:
+    return cookie & grant.cookie_mask == grant.cookie
+
+
+def _writable(bits: of.Bits, grant: Grant) -> bool:
+    if bits.field not in of.REGISTERS:
+        return bits.field.name not in _NOT_OF_THE_PACKET
+    number = of.REGISTERS.index(bits.field)
+    return any(
+        given.register == number
+        and given.first <= bits.first
+        and bits.last < given.first + given.bits
+        for given in grant.registers.values()
+    )

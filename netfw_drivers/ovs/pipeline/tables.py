@@ -1,0 +1,366 @@
+"""The way of a packet through the bridges, to be read from top to bottom.  Pure.
+
+Table numbers and registers are those that operators know.  Tables that nobody fills yet have
+their place already: packets pass through them, or never get there.
+
+``br-int`` joins the ports of this host.  Nothing enters it but by a flow of its own: a port that
+nobody wired finds none in table 0.  Nothing leaves it but by a flow either: within it packets carry
+no tag, a register says which network they belong to, and each is sent to the ports that it is for.
+What the owner of a device writes into the database, such as another tag, changes nothing of that.
+
+Filtered ports are the firewall's: what they send goes through tables 71 and 72, what they receive
+through 81 and 82, and what no flow there lets pass is dropped.  Without a firewall that is all.
+The switch follows 4096 jumps of one packet and then drops it.  A packet for all ports of a network
+takes four for each filtered one that may receive it, so that a host has room for a thousand of them
+in one network.
+
+``br-tun`` takes what leaves for other hosts, finds the tunnel, and replaces the local VLAN by the
+number that all hosts know the network by.
+
+A physical bridge replaces the local VLAN by the one that the physical network knows.
+"""
+
+from __future__ import annotations
+
+from netfw import flows as of
+from netfw.model.segment import NetworkType
+
+MAGIC = 0x6E66 << 48
+"""First of a cookie: a flow of netfw."""
+SWITCH_SPACE = MAGIC | 0x01 << 40
+"""Flows of the switch driver and of extensions, under `SPACE_MASK`; a firewall has another."""
+SPACE_MASK = 0xFFFFFF << 40
+OWNER_MASK = 0xFFFFFFFF << 32
+"""Whose flow exactly; the other half of a cookie is the owner's own."""
+FIREWALL_SPACE = MAGIC | 0x02 << 40
+"""Flows of the firewall in the switch, under `SPACE_MASK`."""
+COOKIE = SWITCH_SPACE
+"""Flows of the switch driver itself."""
+FILTERED_PORT, GUARDED_PORT = 2, 4
+"""Bits in the cookie of the flow that lets a port take part: what it is, for a later run."""
+LEARNT = COOKIE | 1
+"""Flows that packets made by ``learn``."""
+
+PORT = of.RegisterField(5, 0, 15, "number of the port that a packet left; 0: it came from outside")
+FILTERED = of.RegisterField(5, 16, 16, "1: the firewall is asked about what the port sends")
+NETWORK = of.RegisterField(6, 0, 15, "local VLAN of the network")
+POLICY = of.RegisterField(7, 0, 15, "number of the set of groups that a packet is judged by")
+DIRECTION = of.RegisterField(7, 16, 16, "0: a port sends it; 1: a port receives it")
+TARGET = of.RegisterField(8, 0, 15, "number of the port that a packet is for")
+MEMBER_CHUNK = of.RegisterField(8, 16, 31, "which ports of a network are next")
+CHUNK_BITS = 6
+"""Ports with the same number but for these bits get broadcast from one flow: so one port more
+costs the same on a network of a thousand."""
+FREE_REGISTERS = tuple(range(9, 16))
+"""Registers of ``br-int`` that are given to extensions."""
+EXTENSION_TABLES = tuple(range(100, 200))
+"""Tables of ``br-int`` that are given to extensions."""
+
+_FROM = (PORT, FILTERED, NETWORK)
+_JUDGED = (POLICY, DIRECTION)
+
+LOCAL_SWITCHING = of.Table(
+    number=0,
+    name="local-switching",
+    asks="Where does this come from: a wired port, a physical network, tunnels, or nowhere good?",
+    leads_to=(
+        "dvr-to-tunnel", "dvr-to-physical", "arp-dvr-tunnel", "arp-dvr-physical", "spoof-arp",
+        "spoof-mac", "local-egress", "rate-packets",
+    ),
+    back_to=("local-switching",),
+    writes=_FROM,
+)  # fmt: skip
+DVR_TUNNEL = of.Table(
+    number=1,
+    name="dvr-to-tunnel",
+    asks="(distributed routing) Which router was it on a tunnelled network?",
+    leads_to=("rate-packets",),
+)
+DVR_PHYSICAL = of.Table(
+    number=2,
+    name="dvr-to-physical",
+    asks="(distributed routing) Which router was it on a physical network?",
+    leads_to=("rate-packets",),
+)
+ARP_DVR_TUNNEL = of.Table(
+    number=3,
+    name="arp-dvr-tunnel",
+    asks="(distributed routing) Is it ARP for a router, from a tunnel?",
+    leads_to=("rate-packets",),
+)
+ARP_DVR_PHYSICAL = of.Table(
+    number=4,
+    name="arp-dvr-physical",
+    asks="(distributed routing) Is it ARP for a router, from a physical network?",
+    leads_to=("rate-packets",),
+)
+CANARY = of.Table(
+    number=23, name="canary", asks="Nothing: it is gone when the switch has lost its flows."
+)
+SPOOF_ARP = of.Table(
+    number=24,
+    name="spoof-arp",
+    asks="May this port say that it has this address, in ARP and neighbour advertisements?",
+    leads_to=("spoof-mac", "dropped"),
+    miss=(of.goto(93),),
+)
+SPOOF_MAC = of.Table(
+    number=25,
+    name="spoof-mac",
+    asks="May this port send from this MAC address?",
+    leads_to=("local-egress", "dropped"),
+    miss=(of.goto(93),),
+)
+LOCAL_EGRESS = of.Table(
+    number=30,
+    name="local-egress",
+    asks="(local services) Is it for a service on this host?",
+    leads_to=("local-ip", "rate-packets"),
+    miss=(of.goto(58),),
+)
+LOCAL_IP = of.Table(
+    number=31,
+    name="local-ip",
+    asks="(local services) Which one?",
+    leads_to=("rate-packets",),
+    miss=(of.goto(58),),
+)
+RATE_PACKETS = of.Table(
+    number=58,
+    name="rate-packets",
+    asks="(QoS) Are these too many packets?",
+    leads_to=("rate-bandwidth",),
+    miss=(of.goto(59),),
+)
+RATE_BANDWIDTH = of.Table(
+    number=59,
+    name="rate-bandwidth",
+    asks="(QoS) Are these too many bits?",
+    leads_to=("transient",),
+    miss=(of.goto(60),),
+)
+TRANSIENT = of.Table(
+    number=60,
+    name="transient",
+    asks="Is it to be filtered, or just sent on?",
+    leads_to=("base-egress", "accepted-egress", "accepted"),
+    miss=(of.goto(91),),
+)
+BASE_EGRESS = of.Table(
+    number=71,
+    name="base-egress",
+    asks="(firewall) Is the sender who it says it is, and may anybody send this?",
+    leads_to=("rules-egress", "accepted-egress", "dropped"),
+    writes=_JUDGED,
+    miss=(of.goto(93),),
+)
+RULES_EGRESS = of.Table(
+    number=72,
+    name="rules-egress",
+    asks="(firewall) Does a rule let a port open this connection?",
+    leads_to=("accept-or-ingress", "rules-ingress", "accepted-egress", "dropped"),
+    back_to=("base-egress",),
+    miss=(of.goto(93),),
+)
+ACCEPT_OR_INGRESS = of.Table(
+    number=73,
+    name="accept-or-ingress",
+    asks="(firewall) Is the connection remembered now, or does a receiver on this host decide?",
+    leads_to=("accepted-egress", "accepted-ingress"),
+)
+ACCEPTED_EGRESS = of.Table(
+    number=91,
+    name="accepted-egress",
+    asks="(hook) A port may send this.",
+    leads_to=("accepted",),
+    miss=(of.goto(94),),
+)
+ACCEPTED = of.Table(
+    number=94,
+    name="accepted",
+    asks="It may go on, whoever it comes from; (firewall) has it many receivers?",
+    leads_to=("local-output",),
+    back_to=("accepted",),
+    miss=(of.goto(61),),
+)
+LOCAL_OUTPUT = of.Table(
+    number=61,
+    name="local-output",
+    asks="Which port of this host is it for; or is it for all of them?",
+    leads_to=("members", "base-ingress", "deliver", "egress"),
+    writes=(TARGET, MEMBER_CHUNK),
+    miss=(of.goto(62),),
+)
+MEMBERS = of.Table(
+    number=63,
+    name="members",
+    asks="Which of the network's ports are in this chunk?",
+    leads_to=("base-ingress", "deliver"),
+    writes=(TARGET,),
+)
+BASE_INGRESS = of.Table(
+    number=81,
+    name="base-ingress",
+    asks="(firewall) May anybody receive this?",
+    leads_to=("rules-ingress", "accepted-ingress", "dropped"),
+    writes=_JUDGED,
+    miss=(of.goto(93),),
+)
+RULES_INGRESS = of.Table(
+    number=82,
+    name="rules-ingress",
+    asks="(firewall) Does a rule let others open this connection to a port?",
+    leads_to=("accepted-ingress", "dropped"),
+    back_to=("base-ingress", "base-egress", "rules-egress", "accept-or-ingress"),
+    miss=(of.goto(93),),
+)
+ACCEPTED_INGRESS = of.Table(
+    number=92,
+    name="accepted-ingress",
+    asks="(hook) A filtered port may receive this.",
+    leads_to=("deliver",),
+    miss=(of.OutputTo(TARGET.bits),),
+)
+DELIVER = of.Table(
+    number=64,
+    name="deliver",
+    asks="(extensions) It leaves by the port that the register says.",
+    miss=(of.OutputTo(TARGET.bits),),
+)
+EGRESS = of.Table(
+    number=62,
+    name="egress",
+    asks="Which bridge leads to the network's other hosts, if it came from this one?",
+)
+DROPPED = of.Table(number=93, name="dropped", asks="(hook) This was refused.")
+
+INTEGRATION = of.Pipeline(
+    "br-int",
+    (
+        LOCAL_SWITCHING, DVR_TUNNEL, DVR_PHYSICAL, ARP_DVR_TUNNEL, ARP_DVR_PHYSICAL, CANARY,
+        SPOOF_ARP, SPOOF_MAC, LOCAL_EGRESS, LOCAL_IP, RATE_PACKETS, RATE_BANDWIDTH, TRANSIENT,
+        BASE_EGRESS, RULES_EGRESS, ACCEPT_OR_INGRESS, ACCEPTED_EGRESS, ACCEPTED, LOCAL_OUTPUT,
+        MEMBERS, BASE_INGRESS, RULES_INGRESS, ACCEPTED_INGRESS, DELIVER, EGRESS, DROPPED,
+    ),
+)  # fmt: skip
+
+LEARNS = of.RegisterField(0, 0, 0, "1: the sender's place is learnt")
+KIND = of.RegisterField(0, 1, 3, "type of tunnel; equal numbers of two types are two networks")
+VIA = of.RegisterField(1, 0, 15, "number of the tunnel that the receiver was last heard from")
+SENT = 0xFFFF
+"""In place of a tunnel's number: it is sent already."""
+KINDS = {NetworkType.GRE: 1, NetworkType.VXLAN: 2, NetworkType.GENEVE: 3}
+
+TUNNEL_INPUT = of.Table(
+    number=0,
+    name="classify",
+    asks="Does it come from this host, or from which type of tunnel?",
+    leads_to=("dvr-process", "patch-to-tunnel", "from-gre", "from-vxlan", "from-geneve"),
+    writes=(LEARNS, KIND),
+)
+TUNNEL_DVR = of.Table(
+    number=1,
+    name="dvr-process",
+    asks="(distributed routing) Is it from or for a router?",
+    leads_to=("patch-to-tunnel",),
+    miss=(of.goto(2),),
+)
+PATCH_TO_TUNNEL = of.Table(
+    number=2,
+    name="patch-to-tunnel",
+    asks="Is it for one receiver, a question that can be answered here, or for all?",
+    leads_to=("unicast", "learnt", "responder", "flood"),
+    writes=(KIND,),
+)
+FROM_GRE, FROM_VXLAN, FROM_GENEVE = (
+    of.Table(
+        number=number,
+        name=f"from-{kind}",
+        asks=f"Which network has this {kind} number?",
+        leads_to=("dvr-no-learn", "learn"),
+    )
+    for number, kind in (
+        (3, NetworkType.GRE),
+        (4, NetworkType.VXLAN),
+        (6, NetworkType.GENEVE),
+    )
+)
+FROM_TUNNEL = {
+    NetworkType.GRE: FROM_GRE,
+    NetworkType.VXLAN: FROM_VXLAN,
+    NetworkType.GENEVE: FROM_GENEVE,
+}
+NO_LEARN = of.Table(
+    number=9,
+    name="dvr-no-learn",
+    asks="(distributed routing) Is the sender a router?",
+    leads_to=("learn",),
+    miss=(of.goto(10),),
+)
+LEARN = of.Table(
+    number=10,
+    name="learn",
+    asks="Is the sender to be remembered?  Then it goes to this host's ports.",
+    learns_into=("unicast",),
+)
+RESPONDER = of.Table(
+    number=21,
+    name="responder",
+    asks="Which MAC address has the address that ARP or neighbour solicitation asks for?",
+    leads_to=("neighbour", "flood"),
+    miss=(of.goto(22),),
+)
+NEIGHBOUR = of.Table(
+    number=23, name="neighbour", asks="Is the neighbour advertisement complete?  It goes back."
+)
+UNICAST = of.Table(
+    number=20,
+    name="unicast",
+    asks="Behind which tunnel is the receiver, as we were told or as was learnt?",
+    writes=(VIA,),
+)
+BY_LEARNING = of.Table(
+    number=19,
+    name="learnt",
+    asks="Is the tunnel still one to learn from?  What was learnt is worth nothing without it.",
+    leads_to=("flood",),
+    miss=(of.goto(22),),
+)
+FLOOD = of.Table(number=22, name="flood", asks="Which hosts have ports of this network?")
+
+TUNNELS = of.Pipeline(
+    "br-tun",
+    (
+        TUNNEL_INPUT, TUNNEL_DVR, PATCH_TO_TUNNEL, FROM_GRE, FROM_VXLAN, FROM_GENEVE, NO_LEARN,
+        LEARN, RESPONDER, NEIGHBOUR, UNICAST, BY_LEARNING, FLOOD,
+    ),
+)  # fmt: skip
+
+PHYSICAL_INPUT = of.Table(
+    number=0,
+    name="translate",
+    asks="Does it come from this host's ports, with a local VLAN that the network has a name for?",
+    leads_to=("dvr-process", "dvr-translate", "dvr-not-learn"),
+    miss=(of.normal(),),
+)
+PHYSICAL_DVR = of.Table(
+    number=1,
+    name="dvr-process",
+    asks="(distributed routing) Is it from or for a router?",
+    leads_to=("dvr-translate",),
+)
+PHYSICAL_TRANSLATE = of.Table(
+    number=2,
+    name="dvr-translate",
+    asks="(distributed routing) Which VLAN has the physical network for it?",
+)
+PHYSICAL_NO_LEARN = of.Table(
+    number=3,
+    name="dvr-not-learn",
+    asks="(distributed routing) Is the sender a router?",
+)
+
+PHYSICAL = of.Pipeline(
+    "physical bridge",
+    (PHYSICAL_INPUT, PHYSICAL_DVR, PHYSICAL_TRANSLATE, PHYSICAL_NO_LEARN),
+)

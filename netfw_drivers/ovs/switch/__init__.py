@@ -1,0 +1,1 @@
+"""Switch driver: networks, ports and tunnels on bridges."""

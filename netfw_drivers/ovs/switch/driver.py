@@ -1,0 +1,398 @@
+"""OvsSwitchDriver: joins ports to their networks by Open vSwitch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, ClassVar, Self
+from uuid import UUID
+
+from oslo_config import cfg
+
+from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
+from netfw.drivers.keys import NetworkKey
+from netfw.drivers.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch_values import (
+    Endpoint,
+    SwitchDevice,
+    SwitchFacts,
+    SwitchKey,
+    SwitchValue,
+)
+from netfw.errors import BackendUnavailable, ConfigError, NetfwError
+from netfw.model.ids import PortId, SegmentId
+from netfw.ovs.openflow import EVERYBODY, CookieSpace, Drift, FlowCache, FlowMirror, FlowPlan
+from netfw.ovs.openflow.encode import Key, State
+from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
+from netfw.ovs.ovsdb.values import Switch
+from netfw.plan import Outcome, Plan, Update
+from netfw_drivers.ovs.common.bridge_flows import BridgeFlows, shared_flows
+from netfw_drivers.ovs.common.local_vlans import Domain, Vlans
+from netfw_drivers.ovs.pipeline.br_int import admission_key
+from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
+from netfw_drivers.ovs.pipeline.tables import FLOOD, RESPONDER, SPACE_MASK, SWITCH_SPACE, UNICAST
+from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
+from netfw_drivers.ovs.switch.executor import Executor
+from netfw_drivers.ovs.switch.options import OPTIONS, openflow_directory, settings_from
+from netfw_drivers.ovs.switch.plan.bridges import speaks_openflow14, unreachable_hint
+from netfw_drivers.ovs.switch.plan.broadcast_members import Members
+from netfw_drivers.ovs.switch.plan.flow_groups import BASE, SWITCH
+from netfw_drivers.ovs.switch.plan.observed import Observed
+from netfw_drivers.ovs.switch.plan.plan import PlanOutline, SwitchUpdate, outline
+from netfw_drivers.ovs.switch.plan.recovery import entries_held, held, recover_state
+from netfw_drivers.ovs.switch.plan.settings import Settings
+from netfw_drivers.ovs.switch.plan.stages import IncompleteObservation, SwitchPlan, compose
+from netfw_drivers.ovs.switch.plan.state import SwitchState
+from netfw_drivers.ovs.switch.port_tracker import PortTracker
+from netfw_drivers.ovs.switch.veth_links import HostLinks, shared_links
+
+_CAPABILITIES = (
+    Capability.PLAN,
+    Capability.WATCH,
+    Capability.TUNNELS,
+    Capability.POPULATION,
+    Capability.FLOWS,
+    Capability.IN_SWITCH,
+)
+_OURS = CookieSpace(SWITCH_SPACE, SPACE_MASK)
+Connect = Callable[[str], BridgeFlows]
+"""Gives the flows of a bridge."""
+
+
+class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]):
+    """Ports of ``br-int``, tunnels on ``br-tun``, and bridges that lead to physical networks.
+
+    ``br-int`` and ``br-tun`` are the driver's own: it makes them, and takes no flow of its cookie
+    there for anybody else's.  Physical bridges must exist; there it adds a cable and its flows.
+    All other bridges are only watched.  Whoever changes something holds all its bridges, and
+    others wait until he is closed: see `switch_tenure`.
+    """
+
+    VERSION: ClassVar[int] = 1
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = OPTIONS
+
+    def __init__(
+        self,
+        ovsdb: Ovsdb,
+        settings: Settings,
+        connect: Connect,
+        links: HostLinks,
+        *,
+        drop_flows_on_start: bool = False,
+        vhostuser_socket_dir: str | None = None,
+    ) -> None:
+        self._ovsdb, self._settings, self._connect = ovsdb, settings, connect
+        self._links = links
+        self._vhostuser = vhostuser_socket_dir
+        self._layout = ExtensionLayout()
+        self._book = SwitchState()
+        self._members = Members()
+        self._recollected = False
+        self._numbers: tuple[object, Vlans] = (None, Vlans({}, {}))
+        self._bridges: dict[str, BridgeFlows] = {}
+        self._sinks: list[Sink] = []
+        self._endings: list[Callable[[], None]] = []
+        self._to_empty = set(settings.made) if drop_flows_on_start else set()
+        self._plugged = PortTracker(settings, self._tell)
+        self._tenure = BridgeLocks(ovsdb, settings, self._tell)
+        self._endings.append(self._tenure.end)
+        self._endings += [ovsdb.watch(self._plugged), ovsdb.watch(self._tenure)]
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        remote, timeout = options["ovsdb_connection"], options["ovsdb_timeout"]
+        directory = openflow_directory(options)
+        return cls(
+            share_ovsdb(host, remote, timeout, options["ovsdb_monitor_respawn_interval"]),
+            settings_from(options),
+            lambda bridge: shared_flows(host, directory, bridge, timeout),
+            shared_links(host),
+            drop_flows_on_start=options["drop_flows_on_start"],
+            vhostuser_socket_dir=options["vhostuser_socket_dir"],
+        )
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("openvswitch", _CAPABILITIES)
+
+    def faults(self) -> tuple[str, ...]:
+        try:
+            return tuple(self._misconfigured())
+        except NetfwError as error:
+            return (str(error),)
+
+    def close(self) -> None:
+        while self._endings:
+            self._endings.pop()()
+        self._sinks.clear()
+
+    def devices(self) -> Mapping[PortId, SwitchDevice]:
+        self._ovsdb.bridge(self._settings.integration)
+        self._plugged.listed()
+        return self._plugged.devices
+
+    def facts(self) -> SwitchFacts:
+        for fault in self._misconfigured():
+            raise ConfigError(fault)
+        settings = self._settings
+        local = settings.local_ip
+        return SwitchFacts(
+            physical_networks=frozenset(settings.mappings),
+            mappings=dict(settings.mappings),
+            endpoints=frozenset(Endpoint(kind, local) for kind in settings.tunnel_types)
+            if local is not None
+            else frozenset(),
+            datapath_type=settings.datapath_type,
+            bridge=settings.integration,
+            vhostuser_socket_dir=self._vhostuser,
+            features=frozenset(self._switch().iface_types),
+        )
+
+    def grant(self, claim: GrantRequest) -> Grant:
+        self._layout = self._layout.granted(claim)
+        return self._layout.grants[claim.owner]
+
+    def held(self) -> frozenset[SwitchKey]:
+        observed = self.observe(None)
+        return frozenset(held(observed, self._settings) | self._entries(observed).keys())
+
+    def converge(self, update: SwitchUpdate) -> Outcome[SwitchKey]:
+        self._tenure.take()  # what is seen before others have ended is not what will be
+        return super().converge(update)
+
+    def observe(self, scope: SwitchUpdate | None) -> Observed:
+        if scope is None:
+            self._ovsdb.sync()
+        snapshot = self._ovsdb.snapshot()
+        self._plugged.listed()
+        for name in self._settings.bridges:
+            if speaks_openflow14(snapshot.bridges.get(name), self._settings):
+                self._current(name, audit=scope is None)
+        bridge = snapshot.bridges.get(self._settings.integration)
+        observed = Observed(
+            snapshot=snapshot,
+            plugged=self._plugged.ports(),
+            admission=self._admission,
+            vlans=self._recorded(bridge.external_ids if bridge is not None else {}),
+            layout=self._layout,
+            book=self._book,
+            members=self._members,
+            links=self._links.read(self._settings.physical_ends),
+        )
+        if not self._recollected and (scope is None or not scope.complete or scope.keep):
+            self._recollect(observed)
+        return observed
+
+    def plan(self, update: SwitchUpdate, observed: Observed) -> Plan:
+        if not update:
+            return Plan()
+        unwilling: dict[SwitchKey, NetfwError] = {}
+        while True:
+            found = outline(update, observed, self._settings, unwilling)
+            flows = {
+                bridge: self._plan_flows(bridge, found, self._flow_book(bridge, found))
+                for bridge in self._settings.bridges
+                if bridge in found.groups.put or bridge in found.groups.drop
+                if bridge in observed.snapshot.bridges or bridge in self._settings.made
+            }
+            more = {
+                owner[1]: conflict
+                for plan in flows.values()
+                for owner, conflict in plan.refused.items()
+                if isinstance(owner, tuple)
+            }
+            if not more:
+                return compose(found, flows, frozenset(update))
+            unwilling |= more
+
+    def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
+        if not isinstance(plan, SwitchPlan):
+            return
+        if plan.outline is not None and plan.outline.unknown_flows and not self._recollected:
+            raise IncompleteObservation
+        executor = Executor(
+            self._ovsdb, self._tenure, self._plugged, self._mirror_plan, plan, links=self._links
+        )
+        for stage in plan.stages:
+            executor.carry_out(stage)
+            checkpoint(stage)
+        executor.settle()
+        if plan.outline is not None:
+            self._book.commit(plan.outline.put, plan.outline.drop)
+            self._members.commit(plan.outline.live, plan.outline.concerned)
+            if plan.outline.remove_unowned:
+                self._to_empty.clear()
+                self._recollected = True
+
+    def watch(self, sink: Sink) -> None:
+        self._sinks.append(sink)
+
+    def _tell(self, event: Event) -> None:
+        for sink in list(self._sinks):
+            sink(event)
+
+    def _answers(self, bridge: str, up: bool) -> None:
+        """The switch is lost or there again: whether anything is as wanted is to be seen."""
+        self._tell(FeedLost(f"{bridge} {'answers again' if up else 'does not answer'}"))
+
+    def _drifted(self, bridge: str, drift: Drift) -> None:
+        """Somebody changed flows of ours, or added some that bear our cookie.
+
+        What is there before anybody said what is wanted is no news.
+        """
+        if self._recollected and self._pretended(bridge, drift):
+            self._tell(FeedLost(f"{bridge} has flows with our cookie that nobody wants"))
+        keys: set[object] = set()
+        for owner in drift.owners:
+            if isinstance(owner, tuple) and owner[0] == SWITCH:
+                keys.update(self._concerned(owner))
+        if BASE in keys:
+            self._tell(FeedLost(f"{bridge} has lost flows that everybody needs"))
+        elif keys:
+            self._tell(KeysChanged(f"somebody changed their flows on {bridge}", keys))
+
+    def _pretended(self, bridge: str, drift: Drift) -> bool:
+        """Whether flows came that only a complete pass tells from ours, and removes."""
+        mirror = self._bridges[bridge].mirror
+        cookies = map(mirror.cookie, drift.strays)
+        return any(cookie is not None and cookie in _OURS for cookie in cookies)
+
+    def _concerned(self, owner: tuple[object, ...]) -> Iterable[object]:
+        """The keys to converge again, to have the flows of *owner* put right."""
+        match owner:
+            case (_, NetworkKey(network=network), UUID() as segment, *chunk):
+                members = list(self._members.ports.items())
+                domain = Domain(network, SegmentId(segment))
+                yield from (
+                    key
+                    for key, member in members
+                    if member.domain == domain and chunk in ([], [member.chunk[1]])
+                )
+            case (_, key, *_):
+                yield key
+
+    def _admission(self, number: int) -> int | None:
+        flows = self._bridges.get(self._settings.integration)
+        return None if flows is None else flows.mirror.cookie(admission_key(number))
+
+    def _recollect(self, observed: Observed) -> None:
+        """Learn from the machine what an earlier run was told, and which flows are whose.
+
+        An update that says everything does not need it; any other must not harm what it does
+        not mention.
+        """
+        values = {**self._entries(observed, all_of_them=True)}
+        found = outline(Update(put=values), observed, self._settings, {})
+        for bridge, groups in found.groups.put.items():
+            if bridge in self._bridges:
+                self._bridges[bridge].mirror.adopt(groups)
+        self._book.commit(found.put, ())
+        self._members.commit(found.live, ())
+        self._recollected = True
+
+    def _entries(
+        self, observed: Observed, *, all_of_them: bool = False
+    ) -> dict[SwitchKey, SwitchValue]:
+        """What the machine says of entries of population, or of everything."""
+        flows = self._bridges.get(self._settings.tunnel)
+        read: list[tuple[Key, State]] = []
+        if flows is not None:
+            read = [e for table in (UNICAST, FLOOD, RESPONDER) for e in flows.table(table.number)]
+        if all_of_them:
+            return recover_state(read, observed, self._settings)
+        return entries_held(read, observed)
+
+    def _misconfigured(self) -> list[str]:
+        """What contradicts the machine, and what to do about each."""
+        faults = []
+        switch, settings = self._switch(), self._settings
+        for network, bridge in settings.mappings.items():
+            if self._ovsdb.bridge(bridge) is None:
+                faults.append(
+                    f"bridge_mappings: there is no bridge {bridge} for {network}: make it "
+                    f"(ovs-vsctl add-br {bridge}), or change the mapping"
+                )
+        if switch.datapath_types and settings.datapath_type not in switch.datapath_types:
+            known = ", ".join(sorted(switch.datapath_types))
+            faults.append(
+                f"datapath_type: the switch has no {settings.datapath_type}; it has {known}"
+            )
+        return faults
+
+    def _switch(self) -> Switch:
+        return self._ovsdb.snapshot().switch
+
+    def _recorded(self, ids: Mapping[str, str]) -> Vlans:
+        """The local VLANs; read again only when the row has changed."""
+        if self._numbers[0] is not ids:
+            self._numbers = ids, Vlans.recorded(ids)
+        return self._numbers[1]
+
+    def _current(self, name: str, *, audit: bool = False) -> BridgeFlows:
+        """The flows of a bridge that exists, once they are all read.
+
+        :raises BackendUnavailable: the switch does not answer.
+        """
+        if name not in self._bridges:
+            found = self._bridges[name] = self._connect(name)
+            self._endings.append(
+                found.watch(partial(self._drifted, name), partial(self._answers, name))
+            )
+            audit = False
+        with self._answering(name):
+            self._bridges[name].mirror.wait_current()
+            if audit:
+                self._bridges[name].mirror.audit()
+                self._bridges[name].mirror.wait_current()
+        return self._bridges[name]
+
+    @contextmanager
+    def _answering(self, name: str) -> Iterator[None]:
+        """Say what may be wrong when the switch does not answer for a bridge."""
+        try:
+            yield
+        except BackendUnavailable as error:
+            bridge = self._ovsdb.snapshot().bridges.get(name)
+            why = unreachable_hint(bridge) if bridge is not None else ""
+            raise BackendUnavailable(f"{error}{why}") from error
+
+    def _flow_book(self, bridge: str, found: PlanOutline) -> FlowCache | FlowMirror:
+        """What *bridge* holds; of one that is still to be made, or to speak, it is nothing."""
+        flows = self._bridges.get(bridge)
+        speaks = speaks_openflow14(found.draft.snapshot.bridges.get(bridge), self._settings)
+        return flows.mirror if flows is not None and speaks else FlowCache()
+
+    def _plan_flows(
+        self, bridge: str, found: PlanOutline, book: FlowCache | FlowMirror
+    ) -> FlowPlan:
+        """What to change on *bridge*, which holds what *book* says."""
+        space = EVERYBODY if bridge in self._to_empty else _OURS
+        return book.plan(
+            found.groups.put.get(bridge, {}),
+            found.groups.drop.get(bridge, ()),
+            complete=space if found.remove_unowned else None,
+            keep=found.kept,
+            erase=self._orphaned(found) if bridge == self._settings.integration else None,
+        )
+
+    def _orphaned(self, found: PlanOutline) -> CookieSpace | None:
+        """The flows of an extension that is dropped before anybody said what it had."""
+        for owner in found.orphans & self._layout.grants.keys():
+            grant = self._layout.grants[owner]
+            return CookieSpace(grant.cookie, grant.cookie_mask)
+        return None
+
+    def _mirror_plan(self, bridge: str, plan: SwitchPlan) -> tuple[BridgeFlows, FlowPlan]:
+        """Where to carry out the flows of *plan*, planned again when they could be outdated."""
+        known = self._bridges.get(bridge)
+        if known is not None and bridge in plan.unsettled:
+            with self._answering(bridge):
+                known.wait_answer()
+        flows = self._current(bridge)
+        if known is not None and bridge not in plan.unsettled:
+            return flows, plan.flows[bridge]
+        assert plan.outline is not None
+        return flows, self._plan_flows(bridge, plan.outline, flows.mirror)

@@ -1,0 +1,190 @@
+"""Options of the switch driver, and the settings they make.  Does no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_config import cfg
+
+from netfw.errors import ConfigError
+from netfw.model.address import IpAddress, as_address
+from netfw.model.device_names import check_device_name
+from netfw.model.segment import NetworkType
+from netfw.ovs.ovsdb.client import DEFAULT_PAUSE, DEFAULT_REMOTE
+from netfw_drivers.ovs.common.option_types import Seconds
+from netfw_drivers.ovs.switch.plan.settings import VETH_MTU, VXLAN_PORT, Settings
+
+_TUNNELS = sorted(str(kind) for kind in NetworkType if kind.is_tunnel)
+
+OPTIONS: tuple[cfg.Opt, ...] = (
+    cfg.StrOpt(
+        "integration_bridge",
+        default="br-int",
+        help="Bridge that ports are plugged into; it is made when it does not exist.",
+    ),
+    cfg.StrOpt(
+        "tunnel_bridge",
+        default="br-tun",
+        help="Bridge that holds the tunnels to other hosts; it is made when it does not exist.",
+    ),
+    cfg.DictOpt(
+        "bridge_mappings",
+        default={},
+        help="Physical networks and the bridges that lead to them, as physnet1:br-ex.  "
+        "The bridges must exist.",
+    ),
+    cfg.ListOpt(
+        "tunnel_types",
+        default=[],
+        help=f"Types of tunnels that this host can do, out of {', '.join(_TUNNELS)}.",
+    ),
+    cfg.StrOpt("local_ip", help="Address of this host that tunnels begin at."),
+    cfg.IntOpt(
+        "overlay_ip_version",
+        default=0,
+        choices=[0, 4, 6],
+        help="IP version that tunnels go over; 0: that of local_ip.",
+    ),
+    cfg.StrOpt(
+        "datapath_type",
+        default="system",
+        choices=["system", "netdev"],
+        help="Where bridges forward packets: in the kernel (system) or in userspace (netdev).",
+    ),
+    cfg.BoolOpt(
+        "arp_responder",
+        default=False,
+        help="Answer ARP and neighbour solicitation for ports of other hosts on this host.  "
+        "Needs L2 population.",
+    ),
+    cfg.BoolOpt(
+        "drop_flows_on_start",
+        default=False,
+        help="Once after the start, remove every flow that is not wanted, whoever made it.",
+    ),
+    cfg.BoolOpt(
+        "dont_fragment",
+        default=True,
+        help="Mark tunnelled packets as not to be fragmented on their way.",
+    ),
+    cfg.BoolOpt("tunnel_csum", default=False, help="Fill in the outer checksum of tunnels."),
+    cfg.PortOpt("vxlan_udp_port", default=VXLAN_PORT, help="UDP port of VXLAN tunnels."),
+    cfg.BoolOpt(
+        "use_veth_interconnection",
+        default=False,
+        help="Join the integration bridge and the bridges of bridge_mappings by veth pairs "
+        "instead of patch ports.  The ends are called int-BRIDGE and phy-BRIDGE, cut to nine "
+        "characters and six digits of a hash where that is too long for a device.",
+    ),
+    cfg.IntOpt(
+        "veth_mtu",
+        default=VETH_MTU,
+        min=68,
+        max=65535,
+        help="MTU of those veth pairs: at least that of any network that they carry.",
+    ),
+    cfg.StrOpt(
+        "vhostuser_socket_dir",
+        help="Where a hypervisor finds vhost-user sockets; reported to the server.",
+    ),
+    cfg.StrOpt(
+        "ovsdb_connection",
+        default=DEFAULT_REMOTE,
+        help="Where the switch's database listens: unix:PATH, tcp:ADDRESS:PORT or ssl:...",
+    ),
+    cfg.Opt(
+        "ovsdb_timeout",
+        type=Seconds(min=0.1),
+        default=10.0,
+        help="Seconds to wait for an answer of the database or an act of the switch.",
+    ),
+    cfg.Opt(
+        "ovsdb_monitor_respawn_interval",
+        type=Seconds(min=0.1, max=3600),
+        default=DEFAULT_PAUSE,
+        help="Seconds between two attempts to reach a database that went away, at most; the first "
+        "attempts come sooner.",
+    ),
+    cfg.StrOpt(
+        "openflow_directory",
+        help="Where the bridges' management sockets (BRIDGE.mgmt) are; when not set, beside the "
+        "database's socket, or /run/openvswitch.",
+    ),
+)
+
+
+def settings_from(options: Mapping[str, Any]) -> Settings:
+    """The settings that *options* make.
+
+    :raises ConfigError: they contradict each other; the text says what to change.
+    """
+    mappings: dict[str, str] = dict(options["bridge_mappings"])
+    bridges = [options["integration_bridge"], options["tunnel_bridge"], *mappings.values()]
+    for bridge in bridges:
+        if bridges.count(bridge) > 1:
+            raise ConfigError(
+                f"bridge {bridge} is configured twice: integration_bridge, tunnel_bridge and each "
+                "of bridge_mappings must be bridges of their own"
+            )
+    kinds = frozenset(map(_kind, options["tunnel_types"]))
+    settings = Settings(
+        integration=options["integration_bridge"],
+        tunnel=options["tunnel_bridge"],
+        mappings=mappings,
+        tunnel_types=kinds,
+        local_ip=_local_ip(options, needed=bool(kinds)),
+        datapath_type=options["datapath_type"],
+        responder=options["arp_responder"],
+        dont_fragment=options["dont_fragment"],
+        csum=options["tunnel_csum"],
+        vxlan_port=options["vxlan_udp_port"],
+        use_veth=options["use_veth_interconnection"],
+        veth_mtu=options["veth_mtu"],
+    )
+    for name in settings.physical_ends if settings.use_veth else ():
+        _check_end(name)
+    return settings
+
+
+def openflow_directory(options: Mapping[str, Any]) -> str:
+    """Where the management sockets are."""
+    given: str | None = options["openflow_directory"]
+    kind, _, path = options["ovsdb_connection"].partition(":")
+    if given:
+        return given
+    return str(path).rpartition("/")[0] if kind == "unix" else "/run/openvswitch"
+
+
+def _check_end(name: str) -> None:
+    try:
+        check_device_name(name)
+    except ValueError as exc:
+        raise ConfigError(
+            f"bridge_mappings: {exc}: give the bridge another name, or set "
+            "use_veth_interconnection = false"
+        ) from exc
+
+
+def _kind(text: str) -> NetworkType:
+    if text not in _TUNNELS:
+        raise ConfigError(f"tunnel_types: {text!r} is not one of {', '.join(_TUNNELS)}")
+    return NetworkType(text)
+
+
+def _local_ip(options: Mapping[str, Any], *, needed: bool) -> IpAddress | None:
+    text, version = options["local_ip"], options["overlay_ip_version"]
+    if not text:
+        if needed:
+            raise ConfigError("tunnel_types need local_ip: set it to an address of this host")
+        return None
+    try:
+        address = as_address(text)
+    except ValueError as exc:
+        raise ConfigError(f"local_ip: {exc}") from exc
+    if version and address.version != version:
+        raise ConfigError(
+            f"local_ip {address} is not IPv{version}: change it, or set overlay_ip_version to "
+            f"{address.version}"
+        )
+    return address

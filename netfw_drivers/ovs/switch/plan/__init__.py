@@ -1,0 +1,1 @@
+"""Pure: what to change on the bridges."""

@@ -1,0 +1,322 @@
+"""Which flows each bridge is to have, in groups that change together.  Pure.
+
+A group belongs to a key: one changed port costs its own group, one changed tunnel the groups of
+those who use it.  A group is described by what its flows are made of; the flows are made only
+when that differs from before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Set
+from functools import partial
+
+from attrs import define, field
+
+from netfw import flows as of
+from netfw.drivers.contribution import SwitchContribution
+from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.switch_values import (
+    Endpoint,
+    Forwarding,
+    ForwardingKey,
+    LocalNetwork,
+    SwitchKey,
+    Tunnel,
+)
+from netfw.errors import Conflict
+from netfw.model.address import IpAddress
+from netfw.model.ids import NetworkId
+from netfw.model.segment import NetworkType, Segment
+from netfw.ovs.openflow.flow_cache import FlowGroup
+from netfw_drivers.ovs.common.local_vlans import Domain
+from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun
+from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
+from netfw_drivers.ovs.switch.plan.broadcast_members import Chunk, MembersOverlay
+from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges
+from netfw_drivers.ovs.switch.plan.ports import PlannedPort
+from netfw_drivers.ovs.switch.plan.settings import Settings, tunnel_name
+from netfw_drivers.ovs.switch.plan.state import SwitchStateOverlay
+
+SWITCH = "switch"
+BASE = "base"
+ADDED = "added"
+
+Owner = tuple[object, ...]
+"""Whose flows: this driver's, for a key or for the ground, and which part of them."""
+Flows = Callable[[], Iterable[of.Flow]]
+
+
+def owner_of(key: object, *part: object) -> Owner:
+    return SWITCH, key, *part
+
+
+@define
+class Groups:
+    """Groups of flows to put and owners to drop, by bridge."""
+
+    put: dict[str, dict[Hashable, FlowGroup]] = field(factory=dict)
+    drop: dict[str, set[Hashable]] = field(factory=dict)
+
+    def set(self, bridge: str, owner: Owner, source: object, make: Flows) -> None:
+        self.put.setdefault(bridge, {})[owner] = FlowGroup(source, make)
+
+    def unset(self, bridge: str, owner: Owner) -> None:
+        self.drop.setdefault(bridge, set()).add(owner)
+
+
+class FlowGroupBuilder:
+    """Makes the groups, from what is wanted and the numbers it has here."""
+
+    def __init__(
+        self,
+        draft: OvsdbChanges,
+        settings: Settings,
+        wanted: SwitchStateOverlay,
+        numbers: dict[Domain, int],
+    ) -> None:
+        self._draft, self._settings, self._wanted = draft, settings, wanted
+        self._numbers = numbers
+        self.groups = Groups()
+
+    def base(self, layout: ExtensionLayout) -> None:
+        """What is there before any port."""
+        settings, groups = self._settings, self.groups
+        groups.put.update({name: {} for name in settings.made})
+        cable = settings.tunnel_cable
+        inward = self._draft.number(cable.near.name) if settings.has_tunnels else None
+        groups.set(
+            settings.integration,
+            owner_of(BASE),
+            (inward, layout),
+            partial(br_int.base_flows, inward, layout),
+        )
+        for owner, grant in layout.grants.items():
+            addition = self._wanted.get(ExtensionKey(owner), SwitchContribution)
+            groups.set(
+                settings.integration,
+                owner_of(ExtensionKey(owner)),
+                (grant, addition),
+                partial(br_int.extension_flows, grant, addition),
+            )
+        outward = self._draft.number(cable.far.name) if settings.has_tunnels else None
+        if outward is not None:
+            make = partial(br_tun.base_flows, outward, responder=settings.responder)
+            groups.set(settings.tunnel, owner_of(BASE), (outward, settings.responder), make)
+        for bridge in settings.mappings.values():
+            number = self._draft.number(settings.physical_cable(bridge).far.name)
+            if number is not None:
+                groups.set(bridge, owner_of(BASE), number, partial(br_phys.base_flows, number))
+
+    def port(self, key: PortKey, wired: PlannedPort | None, layout: ExtensionLayout) -> None:
+        """Its own flows when it lives, and those that extensions add before that."""
+        bridge, groups = self._settings.integration, self.groups
+        additions = wired.wiring.additions if wired is not None else ()
+        if additions:
+            make = partial(br_int.addition_flows, additions)
+            groups.set(bridge, owner_of(key, ADDED), additions, make)
+        else:
+            groups.unset(bridge, owner_of(key, ADDED))
+        if wired is None or not wired.live:
+            groups.unset(bridge, owner_of(key))
+            return
+        port = br_int.WiredPort(
+            number=wired.member.number,
+            vlan=wired.vlan,
+            mac=wired.wiring.mac,
+            guard=wired.wiring.guard,
+            filtered=wired.wiring.filtered,
+            layout=layout,
+        )
+        groups.set(bridge, owner_of(key), port, partial(br_int.port_flows, port))
+        for segment in self._segments(wired.member.domain.network):
+            if segment.id == wired.member.domain.segment:
+                self._wait_for_bridge(key, segment)
+
+    def members(
+        self, membership: MembersOverlay, chunks: Set[Chunk], layout: ExtensionLayout
+    ) -> None:
+        """What brings packets to the ports of *chunks*."""
+        bridge, groups = self._settings.integration, self.groups
+        for chunk in chunks:
+            domain, number = chunk
+            owner = owner_of(NetworkKey(domain.network), domain.segment, number)
+            ports, vlan = membership.receivers(chunk), self._numbers.get(domain)
+            if ports and vlan is not None:
+                make = partial(br_int.chunk_flows, vlan, number, ports, layout)
+                groups.set(bridge, owner, (vlan, ports, layout), make)
+            else:
+                groups.unset(bridge, owner)
+        for domain in {domain for domain, _ in chunks}:
+            self._domain(domain, membership, layout)
+
+    def _domain(self, domain: Domain, membership: MembersOverlay, layout: ExtensionLayout) -> None:
+        owner = owner_of(NetworkKey(domain.network), domain.segment)
+        chunks, vlan = membership.chunks(domain), self._numbers.get(domain)
+        if not chunks or vlan is None:
+            self.groups.unset(self._settings.integration, owner)
+            return
+        source = vlan, chunks, membership.open_ports(domain), self._uplink(domain), layout
+        make = partial(br_int.domain_flows, *source)
+        self.groups.set(self._settings.integration, owner, source, make)
+
+    def _uplink(self, domain: Domain) -> int | None:
+        """The number of the patch that leads to the network's other hosts."""
+        for segment in self._segments(domain.network):
+            if segment.id == domain.segment:
+                kind, physical = segment.provider.network_type, segment.provider.physical_network
+                if kind.is_tunnel:
+                    return self._draft.number(self._settings.tunnel_cable.near.name)
+                if physical is not None:
+                    cable = self._settings.physical_cable(self._settings.mappings[physical])
+                    return self._draft.number(cable.near.name)
+        return None
+
+    def network(self, key: NetworkKey) -> None:
+        """The flows of a network on every bridge; none where it is not carried."""
+        network = self._wanted.network(key.network)
+        for segment in self._segments(key.network):
+            self._wait_for_bridge(key, segment)
+            blocked = self._draft.blocked.get(self._far_bridge(segment) or "")
+            if blocked:
+                self._draft.refused[key] = Conflict(blocked)
+        made: dict[str, list[tuple[object, Flows]]] = {name: [] for name in self._settings.bridges}
+        if network is not None:
+            for bridge, source, make in self._parts(key, network):
+                made[bridge].append((source, make))
+        for bridge, parts in made.items():
+            if parts:
+                sources = tuple(source for source, _ in parts)
+                self.groups.set(
+                    bridge, owner_of(key), sources, partial(_joined, [make for _, make in parts])
+                )
+            else:
+                self.groups.unset(bridge, owner_of(key))
+
+    def _wait_for_bridge(self, key: SwitchKey, segment: Segment) -> None:
+        """Say that *key* is cut off from other hosts while nobody makes the physical bridge."""
+        bridge, physical = self._far_bridge(segment), segment.provider.physical_network
+        if (
+            bridge in self._settings.mappings.values()
+            and bridge not in self._draft.snapshot.bridges
+        ):
+            self._draft.waiting[key] = (
+                f"there is no bridge {bridge} for {physical}: make it (ovs-vsctl add-br {bridge})"
+            )
+
+    def _far_bridge(self, segment: Segment) -> str | None:
+        """The bridge that leads to the other hosts of *segment*."""
+        if segment.provider.network_type.is_tunnel:
+            return self._settings.tunnel
+        return self._settings.mappings.get(segment.provider.physical_network or "")
+
+    def _segments(self, network: NetworkId) -> tuple[Segment, ...]:
+        held = self._wanted.network(network)
+        return () if held is None else held.segments
+
+    def tunnel(self, key: Endpoint) -> None:
+        tunnel = self._wanted.get(key, Tunnel)
+        number = self._draft.number(tunnel_name(key))
+        if tunnel is None or number is None or key in self._draft.refused:
+            self.groups.unset(self._settings.tunnel, owner_of(key))
+            if tunnel is not None and key not in self._draft.refused:
+                self._draft.waiting[key] = "the switch has not numbered the tunnel yet"
+            return
+        make = partial(br_tun.tunnel_flows, number, key.type, learns=tunnel.mesh)
+        self.groups.set(self._settings.tunnel, owner_of(key), (number, tunnel.mesh), make)
+
+    def flood(self, key: SwitchKey, network: NetworkId, endpoint: Endpoint) -> None:
+        """Say what a flood or forwarding entry waits for; its flow is the network's."""
+        why = self._missing(network, endpoint)
+        if why:
+            self._draft.waiting[key] = why
+
+    def forwarding(self, key: ForwardingKey) -> None:
+        bridge = self._settings.tunnel
+        entry = self._wanted.get(key, Forwarding)
+        if entry is None:
+            self.groups.unset(bridge, owner_of(key))
+            return
+        self.flood(key, key.network, entry.endpoint)
+        segment = self._segment(key.network, entry.endpoint.type)
+        tunnel = self._tunnel_number(entry.endpoint)
+        if segment is None or tunnel is None:
+            self.groups.unset(bridge, owner_of(key))
+            return
+        vlan, number = self._numbers[Domain(key.network, segment.id)], segment.provider
+        addresses = self._answered(key, entry) if self._settings.responder else ()
+        source = vlan, number.segmentation_id, tunnel, addresses
+        make = partial(
+            br_tun.forwarding_flows,
+            vlan,
+            number.segmentation_id or 0,
+            key.mac,
+            tunnel,
+            addresses,
+        )
+        self.groups.set(bridge, owner_of(key), source, make)
+
+    def _answered(self, key: ForwardingKey, entry: Forwarding) -> tuple[IpAddress, ...]:
+        """The addresses that are answered for with this MAC, and not with another that has them."""
+        mine = (each for each in entry.addresses if self._wanted.is_answered_for(key, each))
+        return tuple(sorted(mine, key=str))
+
+    def _parts(self, key: NetworkKey, network: LocalNetwork) -> Iterator[tuple[str, object, Flows]]:
+        """Bridge, source and maker of what each segment needs there."""
+        for segment in network.segments:
+            vlan = self._numbers.get(Domain(key.network, segment.id))
+            if vlan is None:
+                continue
+            if segment.provider.network_type.is_tunnel:
+                yield self._tunnelled(key.network, segment, vlan)
+            elif segment.provider.physical_network is not None:
+                yield from self._physical(segment, vlan)
+        for addition in network.additions:
+            yield self._settings.integration, addition, partial(list, addition.flows)
+
+    def _tunnelled(
+        self, network: NetworkId, segment: Segment, vlan: int
+    ) -> tuple[str, object, Flows]:
+        kind, number = segment.provider.network_type, segment.provider.segmentation_id or 0
+        peers = {*self._wanted.mesh(kind), *self._wanted.floods(network)}
+        found = (self._tunnel_number(peer) for peer in peers if peer.type is kind)
+        outputs = tuple(sorted(port for port in found if port is not None))
+        make = partial(br_tun.network_flows, vlan, kind, number, outputs)
+        return self._settings.tunnel, (vlan, kind, number, outputs), make
+
+    def _physical(self, segment: Segment, vlan: int) -> Iterator[tuple[str, object, Flows]]:
+        provider = segment.provider
+        bridge = self._settings.mappings[provider.physical_network or ""]
+        cable = self._settings.physical_cable(bridge)
+        near, far = self._draft.number(cable.near.name), self._draft.number(cable.far.name)
+        if near is None or far is None:
+            return
+        inward = partial(br_int.network_flows, vlan, provider, near)
+        yield self._settings.integration, (vlan, provider, near), inward
+        outward = partial(br_phys.network_flows, vlan, provider, far)
+        yield bridge, (vlan, provider, far), outward
+
+    def _missing(self, network: NetworkId, endpoint: Endpoint) -> str:
+        if self._wanted.network(network) is None:
+            return f"network {network} is not on this host yet"
+        if self._segment(network, endpoint.type) is None:
+            return f"network {network} is not carried by {endpoint.type} here"
+        if self._tunnel_number(endpoint) is None:
+            return f"there is no tunnel to {endpoint} yet"
+        return ""
+
+    def _segment(self, network: NetworkId, kind: NetworkType) -> Segment | None:
+        for segment in self._segments(network):
+            known = Domain(network, segment.id) in self._numbers
+            if segment.provider.network_type is kind and known:
+                return segment
+        return None
+
+    def _tunnel_number(self, endpoint: Endpoint) -> int | None:
+        if self._wanted.get(endpoint, Tunnel) is None or endpoint in self._draft.refused:
+            return None
+        return self._draft.number(tunnel_name(endpoint))
+
+
+def _joined(makers: Iterable[Flows]) -> Iterator[of.Flow]:
+    for make in makers:
+        yield from make()

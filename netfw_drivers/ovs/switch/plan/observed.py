@@ -1,0 +1,111 @@
+"""What the machine has, as far as the switch driver is concerned.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from uuid import UUID
+
+from attrs import field, frozen
+
+from netfw.drivers.switch_values import Endpoint
+from netfw.linux.ip.values import Link
+from netfw.model.address import as_address
+from netfw.model.ids import PortId
+from netfw.model.segment import NetworkType
+from netfw.ovs.ovsdb.operations import Value
+from netfw.ovs.ovsdb.values import IFACE_ID, Port, Snapshot
+from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, NET_UUID, Vlans
+from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
+from netfw_drivers.ovs.pipeline.tables import FILTERED_PORT, GUARDED_PORT
+from netfw_drivers.ovs.switch.plan.broadcast_members import Members
+from netfw_drivers.ovs.switch.plan.state import SwitchState
+
+TUNNEL_MARK = "netfw-tunnel"
+ENDPOINT_MARK = "netfw-endpoint"
+MESH_MARK = "netfw-mesh"
+"""Keys of a tunnel's ``external_ids``: the host that it leads to, that host's address, and whether
+every network floods into it."""
+LISTENER_MARK = "netfw-listener"
+"""Key of the ``external_ids`` of a tunnel that leads nowhere, and keeps the switch listening."""
+ATTACHED_MAC = "attached-mac"
+"""Key of an interface's ``external_ids``: the address of the instance behind it."""
+EXTENSION_MARK = "netfw-extension-"
+"""Keys of ``br-int``'s ``external_ids``: extensions with flows that belong to no port."""
+PARKED: Mapping[str, Value] = {"tag": DEAD_VLAN, "vlan_mode": None, "trunks": ()}
+"""What the database says of a port that takes part in nothing."""
+
+
+@frozen(kw_only=True)
+class Observed:
+    """The database, what was granted, and what the driver was told before."""
+
+    snapshot: Snapshot
+    plugged: Mapping[PortId, tuple[Port, ...]]
+    """Ports of ``br-int`` by the id that their interface claims."""
+    admission: Callable[[int], int | None]
+    """The cookie of the flow by which the port of this number can send, if there is one."""
+    vlans: Vlans
+    layout: ExtensionLayout
+    book: SwitchState
+    members: Members
+    links: Mapping[str, Link] = field(factory=dict)
+    """Devices of the host that have the names of cables."""
+
+    def admitted(self, number: int) -> bool:
+        """Whether the port of this number can send."""
+        return self.admission(number) is not None
+
+    def filtered(self, number: int) -> bool:
+        """Whether the port of this number can, as far as the firewall lets it."""
+        return bool((self.admission(number) or 0) & FILTERED_PORT)
+
+    def guarded(self, number: int) -> bool:
+        """Whether the port of this number can, from addresses of its own."""
+        return bool((self.admission(number) or 0) & GUARDED_PORT)
+
+
+def port_id_of(port: Port) -> PortId | None:
+    """The port that a device was plugged for; an id that is none is somebody's joke.
+
+    Written otherwise than all write it, it is none: two texts must not mean one port.
+    """
+    text = port.interface.external_ids.get(IFACE_ID, "")
+    try:
+        port_id = UUID(text)
+    except ValueError:
+        return None
+    return PortId(port_id) if str(port_id) == text else None
+
+
+def ofport_of(port: Port) -> int | None:
+    """The switch's number for a port, once it has one."""
+    number = port.interface.ofport
+    return number if number is not None and number > 0 else None
+
+
+def has_tag(port: Port, vlan: int) -> bool:
+    """Whether the database says that it is an ordinary port of this VLAN."""
+    return port.tag == vlan and port.vlan_mode is None and not port.trunks
+
+
+def is_recorded(port: Port) -> bool:
+    """Whether somebody wired it, or declared it dead."""
+    return NET_UUID in port.other_config
+
+
+def by_rank(ports: Iterable[Port]) -> tuple[Port, ...]:
+    """Devices that claim to be one port: first the one that is wired, or can be."""
+    return tuple(
+        sorted(ports, key=lambda port: (ofport_of(port) is None, not is_recorded(port), port.name))
+    )
+
+
+def endpoint_of(port: Port) -> Endpoint | None:
+    """The far end of a tunnel that this driver made."""
+    if TUNNEL_MARK not in port.external_ids:
+        return None
+    try:
+        address = as_address(port.external_ids.get(ENDPOINT_MARK, ""))
+        return Endpoint(NetworkType(port.interface.type), address)
+    except ValueError:
+        return None

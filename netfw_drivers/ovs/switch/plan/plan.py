@@ -1,0 +1,258 @@
+"""What turns what is there into what is wanted.  Pure: values in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from typing import TypeVar
+
+from attrs import frozen
+
+from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.switch_values import (
+    Endpoint,
+    FloodKey,
+    ForwardingKey,
+    SwitchKey,
+    SwitchValue,
+    Tunnel,
+)
+from netfw.errors import NetfwError
+from netfw.ovs.ovsdb.operations import SetColumns, Table
+from netfw.plan import Update
+from netfw_drivers.ovs.switch.plan.bridges import plan_bridges
+from netfw_drivers.ovs.switch.plan.broadcast_members import Member, MembersOverlay
+from netfw_drivers.ovs.switch.plan.flow_groups import ADDED, FlowGroupBuilder, Groups, owner_of
+from netfw_drivers.ovs.switch.plan.observed import EXTENSION_MARK, Observed
+from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, row
+from netfw_drivers.ovs.switch.plan.ports import Ports
+from netfw_drivers.ovs.switch.plan.recovery import held
+from netfw_drivers.ovs.switch.plan.settings import Settings
+from netfw_drivers.ovs.switch.plan.state import SwitchStateOverlay, carried_by
+from netfw_drivers.ovs.switch.plan.tunnels import drop_tunnels, plan_listeners, plan_tunnels
+from netfw_drivers.ovs.switch.plan.validation import refusals
+from netfw_drivers.ovs.switch.plan.vlan_assignment import VlanAssignment
+
+SwitchUpdate = Update[SwitchKey, SwitchValue]
+K = TypeVar("K", bound=SwitchKey)
+
+
+@frozen
+class PlanOutline:
+    """Rows and flows to change, and what is held afterwards."""
+
+    draft: OvsdbChanges
+    groups: Groups
+    put: Mapping[SwitchKey, SwitchValue]
+    drop: frozenset[SwitchKey]
+    kept: frozenset[object]
+    """Owners whose flows stay as they are."""
+    live: Mapping[PortKey, Member]
+    concerned: Set[PortKey]
+    """The ports that take part in their networks, of those that were looked at."""
+    remove_unowned: bool
+    """Flows of ours that nobody wants are removed."""
+    unknown_flows: bool
+    """They should be, but nobody could tell them from the flows of what is kept."""
+    orphans: frozenset[str]
+    """Extensions that are dropped though nobody knows which flows they had."""
+
+
+def outline(
+    update: SwitchUpdate,
+    observed: Observed,
+    settings: Settings,
+    unwilling: Mapping[SwitchKey, NetfwError],
+) -> PlanOutline:
+    """Rows and flows for *update*; *unwilling* are refused already, and stay as they are."""
+    refused = {**refusals(update.put, settings, observed.layout), **unwilling}
+    while True:
+        found = _Planner(update, observed, settings, refused).outline()
+        if found.draft.refused.keys() <= refused.keys():
+            found.draft.refused.update(refused)
+            return found
+        refused |= found.draft.refused
+
+
+class _Planner:
+    """Works out one update, given who is refused."""
+
+    def __init__(
+        self,
+        update: SwitchUpdate,
+        observed: Observed,
+        settings: Settings,
+        refused: Mapping[SwitchKey, NetfwError],
+    ) -> None:
+        self._update, self._observed, self._settings = update, observed, settings
+        self._held = held(observed, settings) if update.complete else frozenset()
+        self._keep = update.keep | refused.keys()
+        self._put = {key: update.put[key] for key in self._ranked() if key not in refused}
+        self._drop = self._leaving()
+        self._wanted = SwitchStateOverlay(observed.book, self._put, self._drop)
+        self._draft = OvsdbChanges(observed.snapshot)
+
+    def outline(self) -> PlanOutline:
+        self._extensions()
+        numbering = self._networks()
+        records = {**self._marks(), **numbering.records}
+        plan_bridges(self._draft, self._settings, records, self._observed.links)
+        plan_listeners(self._draft, self._settings)
+        endpoints = _of(self._put, Endpoint)
+        tunnels = {key: self._wanted.get(key, Tunnel) for key in endpoints}
+        plan_tunnels(self._draft, self._settings, {k: v for k, v in tunnels.items() if v})
+        drop_tunnels(self._draft, _of(self._drop, Endpoint))
+        ports = Ports(self._draft, self._observed, self._wanted, numbering.numbers)
+        concerned = self._ports()
+        ports.plan(concerned)
+        live = {key: wired.member for key, wired in ports.wired.items() if wired.live}
+        groups = self._flows(numbering, ports, concerned, live)
+        blind = self._update.complete and not self._knows_kept()
+        if blind:
+            self._draft.release.clear()  # flows that nobody knows may use those numbers
+        return PlanOutline(
+            self._draft,
+            groups,
+            self._put,
+            self._drop,
+            frozenset(owner for key in self._keep for owner in _owners(key)),
+            live,
+            concerned.keys(),
+            self._update.complete and not blind,
+            blind,
+            frozenset(
+                key.owner
+                for key in _of(self._drop, ExtensionKey)
+                if key not in self._observed.book.values
+            ),
+        )
+
+    def _ranked(self) -> Iterable[SwitchKey]:
+        """What is asked for, with what is there already before what contradicts it."""
+        known = self._observed.book.values
+        return sorted(self._update.put, key=lambda key: not (key in known or key in self._held))
+
+    def _leaving(self) -> frozenset[SwitchKey]:
+        """The keys that this update removes."""
+        drop = {key for key in self._update.drop if key not in self._keep}
+        if self._update.complete:
+            everything = self._observed.book.values.keys() | self._held
+            drop |= everything - self._put.keys() - self._keep
+        return frozenset(drop)
+
+    def _knows_kept(self) -> bool:
+        """Whether the flows of what is kept are known; else nobody could tell them from garbage."""
+        unknown = self._keep - self._observed.book.values.keys()
+        return not unknown & self._held
+
+    def _networks(self) -> VlanAssignment:
+        numbering = VlanAssignment(self._observed, self._wanted, self._settings.integration)
+        numbering.take(self._draft, sorted(_of(self._drop, NetworkKey), key=str))
+        numbering.give(self._draft, _of(self._put, NetworkKey))
+        if self._update.complete and not self._keep & self._held:
+            numbering.tidy(self._draft)  # flows that are kept may use such a number
+        return numbering
+
+    def _changed_networks(self) -> list[NetworkKey]:
+        """The networks whose ports and entries have to be looked at again."""
+        return [
+            key
+            for key in (*_of(self._put, NetworkKey), *_of(self._drop, NetworkKey))
+            if self._update.complete or self._put.get(key) != self._wanted.before(key)
+        ]
+
+    def _ports(self) -> dict[PortKey, None]:
+        concerned = dict.fromkeys([*_of(self._put, PortKey), *_of(self._drop, PortKey)])
+        for key in self._changed_networks():
+            concerned.update(dict.fromkeys(sorted(self._wanted.ports(key.network), key=str)))
+        return {key: None for key in concerned if key not in self._keep}
+
+    def _flows(
+        self,
+        numbering: VlanAssignment,
+        ports: Ports,
+        concerned: Mapping[PortKey, None],
+        live: Mapping[PortKey, Member],
+    ) -> Groups:
+        flows = FlowGroupBuilder(self._draft, self._settings, self._wanted, numbering.numbers)
+        flows.base(self._observed.layout)
+        for key in concerned:
+            flows.port(key, ports.wired.get(key), self._observed.layout)
+        membership = MembersOverlay(self._observed.members, live, concerned.keys())
+        chunks = membership.everything() if self._update.complete else membership.touched()
+        flows.members(membership, chunks, self._observed.layout)
+        if self._settings.has_tunnels:
+            for endpoint in self._endpoints():
+                flows.tunnel(endpoint)
+            for entry in self._forwardings():
+                flows.forwarding(entry)
+            for flood in _of(self._put, FloodKey):
+                flows.flood(flood, flood.network, flood.endpoint)
+        for network in self._flooding_networks():
+            flows.network(network)
+        return flows.groups
+
+    def _endpoints(self) -> Set[Endpoint]:
+        return {*_of(self._put, Endpoint), *_of(self._drop, Endpoint)}
+
+    def _entries(self, kind: type[K]) -> Iterable[K]:
+        """The entries that were asked about, or whose network or tunnel changed."""
+        found = set[K]()
+        for key in self._changed_networks():
+            found |= {*_of(self._wanted.affected(key.network), kind)}
+        for endpoint in self._endpoints():
+            found |= {*_of(self._wanted.affected(endpoint), kind)}
+        return self._asked_first(found, kind)
+
+    def _forwardings(self) -> Iterable[ForwardingKey]:
+        """The entries of peers' ports, and those with which they have an address in common."""
+        entries = dict.fromkeys(self._entries(ForwardingKey))
+        for key in list(entries):
+            rivals = _of(self._wanted.rivals(key), ForwardingKey)
+            entries |= dict.fromkeys(sorted(rivals, key=str))
+        return [key for key in entries if key not in self._keep]
+
+    def _flooding_networks(self) -> Iterable[NetworkKey]:
+        """The networks that changed, or that flood into what changed."""
+        found = {NetworkKey(key.network) for key in self._entries(FloodKey)}
+        for endpoint in self._endpoints():
+            found |= {*_of(self._wanted.affected(carried_by(endpoint.type)), NetworkKey)}
+        return self._asked_first(found, NetworkKey)
+
+    def _asked_first(self, others: Set[K], kind: type[K]) -> Iterable[K]:
+        """What was asked about and *others*, in an order that is the same in every run."""
+        asked = dict.fromkeys([*_of(self._put, kind), *_of(self._drop, kind)])
+        rest = sorted(others - asked.keys() - self._keep, key=str)
+        return [*(key for key in asked if key not in self._keep), *rest]
+
+    def _extensions(self) -> None:
+        """Say on ``br-int`` which extensions have flows that belong to no port."""
+        bridge = self._observed.snapshot.bridges.get(self._settings.integration)
+        if bridge is None:
+            return
+        marks = dict.fromkeys(key.owner for key in _of(self._drop, ExtensionKey))
+        want = {**{EXTENSION_MARK + owner: None for owner in marks}, **self._marks()}
+        for name, value in want.items():
+            before = bridge.external_ids.get(name)
+            if before != value:
+                change = SetColumns(
+                    table=Table.BRIDGE,
+                    record=bridge.name,
+                    keys={"external_ids": {name: value}},
+                    expect={name: before},
+                )
+                key = ExtensionKey(name.removeprefix(EXTENSION_MARK))
+                self._draft.prepare.append(row(change, [key]))
+
+    def _marks(self) -> dict[str, str]:
+        return {EXTENSION_MARK + key.owner: "1" for key in _of(self._put, ExtensionKey)}
+
+
+def _owners(key: SwitchKey) -> Iterable[object]:
+    """Whose flows are those of *key* alone."""
+    yield owner_of(key)
+    if isinstance(key, PortKey):
+        yield owner_of(key, ADDED)
+
+
+def _of(keys: Iterable[SwitchKey], kind: type[K]) -> Iterable[K]:
+    return [key for key in keys if isinstance(key, kind)]

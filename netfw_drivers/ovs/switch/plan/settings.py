@@ -1,0 +1,152 @@
+"""How the switch driver was configured, and the names that follow from it.  Pure."""
+
+from __future__ import annotations
+
+from base64 import b32encode
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b, sha1
+from ipaddress import IPv4Address
+
+from attrs import field, frozen
+
+from netfw.drivers.switch_values import Endpoint
+from netfw.model.address import IpAddress
+from netfw.model.device_names import DEVICE_NAME_LENGTH
+from netfw.model.segment import NetworkType
+
+_HASH_LENGTH = 6
+VXLAN_PORT = 4789
+VETH_MTU = 9000
+USERSPACE = "netdev"
+"""The datapath type of switches that forward in their own process."""
+
+
+@frozen
+class LinkEnd:
+    """One end of a cable."""
+
+    bridge: str
+    name: str
+
+
+@frozen
+class BridgeLink:
+    """What joins two bridges; the near end is on ``br-int``."""
+
+    near: LinkEnd
+    far: LinkEnd
+    is_physical: bool = False
+    """It leads to a physical network; only such ones are ever made of veths."""
+    veth_mtu: int | None = None
+    """It is a pair of veths of this size; None: of patch ports."""
+
+    @property
+    def is_veth(self) -> bool:
+        return self.veth_mtu is not None
+
+    @property
+    def ends(self) -> tuple[tuple[LinkEnd, LinkEnd], tuple[LinkEnd, LinkEnd]]:
+        """Each end, with the other."""
+        return (self.near, self.far), (self.far, self.near)
+
+
+@frozen(kw_only=True)
+class Settings:
+    """How this driver was configured."""
+
+    integration: str = "br-int"
+    tunnel: str = "br-tun"
+    mappings: Mapping[str, str] = field(factory=dict)
+    """Bridges by physical network."""
+    tunnel_types: frozenset[NetworkType] = frozenset()
+    local_ip: IpAddress | None = None
+    datapath_type: str = "system"
+    responder: bool = False
+    dont_fragment: bool = True
+    csum: bool = False
+    vxlan_port: int = VXLAN_PORT
+    use_veth: bool = False
+    """Whether cables to physical bridges are veths."""
+    veth_mtu: int = VETH_MTU
+
+    @property
+    def has_tunnels(self) -> bool:
+        return bool(self.tunnel_types)
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The bridges that the driver makes itself."""
+        return (self.integration, *((self.tunnel,) if self.has_tunnels else ()))
+
+    @property
+    def bridges(self) -> tuple[str, ...]:
+        """All bridges that the driver puts flows on."""
+        return (*self.made, *self.mappings.values())
+
+    def cables(self) -> Iterator[BridgeLink]:
+        """Every cable there is to be."""
+        if self.has_tunnels:
+            yield self.tunnel_cable
+        yield from map(self.physical_cable, self.mappings.values())
+
+    @property
+    def physical_ends(self) -> tuple[str, ...]:
+        """The names of ends that devices can have."""
+        cables = map(self.physical_cable, self.mappings.values())
+        return tuple(end.name for cable in cables for end in (cable.near, cable.far))
+
+    @property
+    def tunnel_cable(self) -> BridgeLink:
+        return BridgeLink(LinkEnd(self.integration, "patch-tun"), LinkEnd(self.tunnel, "patch-int"))
+
+    def physical_cable(self, bridge: str) -> BridgeLink:
+        return BridgeLink(
+            LinkEnd(self.integration, _end_name("int-", bridge)),
+            LinkEnd(bridge, _end_name("phy-", bridge)),
+            is_physical=True,
+            veth_mtu=self.veth_mtu if self.use_veth else None,
+        )
+
+    def listeners(self) -> dict[NetworkType, Endpoint]:
+        """The tunnels that lead to this host itself, by type; see docs/decisions/0012."""
+        if self.datapath_type != USERSPACE or self.local_ip is None:
+            return {}
+        return {kind: Endpoint(kind, self.local_ip) for kind in self.tunnel_types}
+
+    def tunnel_options(self, endpoint: Endpoint) -> dict[str, str]:
+        """What the database says of a tunnel to *endpoint*."""
+        options = {
+            "remote_ip": str(endpoint.address),
+            "in_key": "flow",
+            "out_key": "flow",
+            "df_default": str(self.dont_fragment).lower(),
+        }
+        if self.local_ip is not None:
+            options["local_ip"] = str(self.local_ip)
+        if self.csum:
+            options["csum"] = "true"
+        if endpoint.type is NetworkType.VXLAN and self.vxlan_port != VXLAN_PORT:
+            options["dst_port"] = str(self.vxlan_port)
+        return options
+
+
+def tunnel_name(endpoint: Endpoint) -> str:
+    """The port's name: by the peer's address in hex, or by a hash where that is too long."""
+    address = endpoint.address
+    if isinstance(address, IPv4Address):
+        return f"{endpoint.type}-{int(address):08x}"
+    digest = b32encode(blake2b(address.packed, digest_size=5).digest()).decode().lower()
+    return f"{endpoint.type}-{digest}"
+
+
+def listener_name(kind: NetworkType) -> str:
+    return f"listen-{kind}"
+
+
+def _end_name(prefix: str, bridge: str) -> str:
+    """A name that fits a device; what is too long is cut and hashed, as all agents do it."""
+    name = prefix + bridge
+    if len(name) <= DEVICE_NAME_LENGTH:
+        return name
+    digest = sha1(bridge.encode(), usedforsecurity=False).hexdigest()[:_HASH_LENGTH]
+    return name[: DEVICE_NAME_LENGTH - _HASH_LENGTH] + digest

@@ -1,0 +1,122 @@
+"""What the switch driver can not hold, found out without the machine.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+
+from netfw.drivers.contribution import SwitchContribution
+from netfw.drivers.keys import ExtensionKey, HostKey, NetworkKey, PortKey
+from netfw.drivers.switch_values import (
+    Endpoint,
+    Flood,
+    FloodKey,
+    Forwarding,
+    ForwardingKey,
+    HostMac,
+    LocalNetwork,
+    SwitchKey,
+    SwitchValue,
+    Tunnel,
+    Wiring,
+)
+from netfw.errors import InvalidInput, NetfwError, NotFound, NotSupported
+from netfw.model.segment import NetworkType, Segment
+from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_violation
+from netfw_drivers.ovs.switch.plan.settings import Settings
+
+_FITS: Mapping[type, type] = {
+    PortKey: Wiring,
+    NetworkKey: LocalNetwork,
+    Endpoint: Tunnel,
+    FloodKey: Flood,
+    ForwardingKey: Forwarding,
+    HostKey: HostMac,
+    ExtensionKey: SwitchContribution,
+}
+
+
+def refusals(
+    put: Mapping[SwitchKey, SwitchValue], settings: Settings, layout: ExtensionLayout
+) -> dict[SwitchKey, NetfwError]:
+    """Who can not have what they want, whatever the machine has."""
+    found: dict[SwitchKey, NetfwError] = {}
+    for key, value in put.items():
+        problem = _problem(key, value, settings, layout)
+        if problem is not None:
+            found[key] = problem
+    return found
+
+
+def _problem(
+    key: SwitchKey, value: SwitchValue, settings: Settings, layout: ExtensionLayout
+) -> NetfwError | None:
+    if not isinstance(value, _FITS[type(key)]):
+        return InvalidInput({str(key): f"{type(value).__name__} is no value for it"})
+    problems: Iterable[NetfwError] = ()
+    match value:
+        case Wiring():
+            problems = chain(_wiring(value), _additions(value.additions, layout))
+        case LocalNetwork():
+            problems = chain(_network(value, settings), _additions(value.additions, layout))
+        case Tunnel() if isinstance(key, Endpoint):
+            problems = _tunnel(key, settings)
+        case HostMac():
+            problems = (NotSupported("this switch driver knows no distributed routers yet"),)
+        case SwitchContribution() if isinstance(key, ExtensionKey):
+            problems = _addition(key, value, layout)
+    return next(iter(problems), None)
+
+
+def _wiring(value: Wiring) -> Iterator[NetfwError]:
+    if value.subport is not None:
+        yield NotSupported("this switch driver knows no trunks yet")
+
+
+def _network(value: LocalNetwork, settings: Settings) -> Iterator[NetfwError]:
+    if value.legs:
+        yield NotSupported("this switch driver knows no distributed routers yet")
+    if not value.segments:
+        yield InvalidInput({"segments": "there is none that this host can reach"})
+    for segment in value.segments:
+        yield from _segment(segment, settings)
+
+
+def _segment(segment: Segment, settings: Settings) -> Iterator[NetfwError]:
+    provider = segment.provider
+    kind, physical = provider.network_type, provider.physical_network
+    if kind.is_tunnel and kind not in settings.tunnel_types:
+        yield NotSupported(f"this host does no {kind}: add it to tunnel_types")
+    if kind in {NetworkType.FLAT, NetworkType.VLAN} and physical not in settings.mappings:
+        yield NotFound(f"no bridge leads to {physical}: add {physical}:BRIDGE to bridge_mappings")
+    if (kind.is_tunnel or kind is NetworkType.VLAN) and provider.segmentation_id is None:
+        yield InvalidInput({"segmentation_id": f"a {kind} segment needs one to be wired"})
+
+
+def _tunnel(endpoint: Endpoint, settings: Settings) -> Iterator[NetfwError]:
+    local = settings.local_ip
+    if endpoint.type not in settings.tunnel_types or local is None:
+        yield NotSupported(f"this host does no {endpoint.type}: add it to tunnel_types")
+    elif endpoint.address.version != local.version:
+        yield InvalidInput(
+            {str(endpoint): f"its address is not of the family of local_ip, {local}"}
+        )
+    elif endpoint.address == local:
+        yield InvalidInput({str(endpoint): "that is this host itself"})
+
+
+def _additions(
+    additions: Iterable[SwitchContribution], layout: ExtensionLayout
+) -> Iterator[NetfwError]:
+    for addition in additions:
+        problem = grant_violation(addition, layout)
+        if problem is not None:
+            yield problem
+
+
+def _addition(
+    key: ExtensionKey, value: SwitchContribution, layout: ExtensionLayout
+) -> Iterator[NetfwError]:
+    if value.owner != key.owner:
+        yield InvalidInput({str(key): f"it is an addition of {value.owner}"})
+    yield from _additions((value,), layout)

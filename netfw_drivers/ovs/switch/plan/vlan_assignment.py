@@ -1,0 +1,100 @@
+"""Which network has which local VLAN.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+
+from netfw.drivers.keys import NetworkKey
+from netfw.model.ids import NetworkId
+from netfw.model.segment import Segment
+from netfw.ovs.ovsdb.operations import SetColumns, Table
+from netfw.plan import Operation
+from netfw_drivers.ovs.common.local_vlans import (
+    NET_UUID,
+    Domain,
+    VlansExhausted,
+    free_vlan,
+    record_of,
+)
+from netfw_drivers.ovs.switch.plan.observed import Observed
+from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, row
+from netfw_drivers.ovs.switch.plan.state import SwitchStateOverlay
+
+
+class VlanAssignment:
+    """Local VLANs as they will be; a number is used again only after it was given back."""
+
+    def __init__(self, observed: Observed, wanted: SwitchStateOverlay, bridge: str) -> None:
+        self.numbers: dict[Domain, int] = dict(observed.vlans.numbers)
+        self.records: dict[str, str] = {}
+        self._observed, self._wanted, self._bridge = observed, wanted, bridge
+        self._taken = observed.vlans.taken
+
+    def give(self, draft: OvsdbChanges, keys: Iterable[NetworkKey]) -> None:
+        """Give numbers to the segments of *keys* that have none, and take those of others."""
+        for key in sorted(keys, key=self._is_blank):
+            network = self._wanted.network(key.network)
+            if network is None:
+                continue
+            try:
+                for segment in network.segments:
+                    self._record(draft, key, segment)
+            except VlansExhausted as error:
+                draft.refused[key] = error
+                continue
+            domains = {Domain(key.network, segment.id) for segment in network.segments}
+            self._release(draft, key, self._observed.vlans.of(key.network).keys() - domains)
+
+    def take(self, draft: OvsdbChanges, keys: Iterable[NetworkKey]) -> None:
+        """Take back every number of *keys*."""
+        for key in keys:
+            self._release(draft, key, self._observed.vlans.of(key.network).keys())
+
+    def tidy(self, draft: OvsdbChanges) -> None:
+        """Remove what is no record, though it is where records are."""
+        for name, value in self._observed.vlans.garbage.items():
+            draft.release.append(self._change((), name, value, None))
+
+    def _record(self, draft: OvsdbChanges, key: NetworkKey, segment: Segment) -> None:
+        domain = Domain(key.network, segment.id)
+        known = self._observed.vlans.segments.get(domain)
+        if known is None:
+            self.numbers[domain] = free_vlan(self._taken, self._hints(key.network))
+            self._taken.add(self.numbers[domain])
+        name, value = record_of(self.numbers[domain], segment)
+        before = None if known is None else record_of(self.numbers[domain], known)[1]
+        self.records[name] = value
+        if before != value and self._bridge in draft.snapshot.bridges:
+            draft.prepare.append(self._change([key], name, before, value))
+
+    def _release(self, draft: OvsdbChanges, key: NetworkKey, domains: Set[Domain]) -> None:
+        for domain in sorted(domains, key=str):
+            segment = self._observed.vlans.segments[domain]
+            name, value = record_of(self.numbers.pop(domain), segment)
+            draft.release.append(self._change([key], name, value, None))
+
+    def _change(
+        self, owners: Iterable[NetworkKey], name: str, before: str | None, after: str | None
+    ) -> Operation:
+        change = SetColumns(
+            table=Table.BRIDGE,
+            record=self._bridge,
+            keys={"external_ids": {name: after}},
+            expect={name: before},
+        )
+        return row(change, owners)
+
+    def _is_blank(self, key: NetworkKey) -> bool:
+        """Whether any number will do: none is recorded, and no port of it has one."""
+        network = self._wanted.network(key.network)
+        segments = () if network is None else network.segments
+        recorded = all(Domain(key.network, segment.id) in self.numbers for segment in segments)
+        return not recorded and next(self._hints(key.network), None) is None
+
+    def _hints(self, network: NetworkId) -> Iterator[int]:
+        """The VLAN that ports of this network have already, by whoever wired them."""
+        for key in sorted(self._wanted.ports(network), key=str):
+            for port in self._observed.plugged.get(key.port, ()):
+                tag = port.other_config.get("tag", "")
+                if port.other_config.get(NET_UUID) == str(network) and tag.isdecimal():
+                    yield int(tag)

@@ -1,0 +1,237 @@
+"""What is plugged into the switch, kept current from the database's announcements."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from netfw.drivers.events import Event, FeedLost, KeysChanged
+from netfw.drivers.keys import PortKey
+from netfw.drivers.switch_values import SwitchDevice, SwitchKey
+from netfw.model.address import Mac
+from netfw.model.ids import PortId
+from netfw.ovs.ovsdb.values import Bridge, Changed, Port, SwitchEvent
+from netfw_drivers.ovs.common.local_vlans import RECORD, no_record
+from netfw_drivers.ovs.common.ovsdb_outage import Outage
+from netfw_drivers.ovs.switch.plan.bridges import PROTOCOLS, SECURE
+from netfw_drivers.ovs.switch.plan.observed import (
+    ATTACHED_MAC,
+    EXTENSION_MARK,
+    by_rank,
+    endpoint_of,
+    ofport_of,
+    port_id_of,
+)
+from netfw_drivers.ovs.switch.plan.settings import Settings
+
+Fingerprint = tuple[object, ...]
+"""All of a row that this driver cares about."""
+_RECORD = tuple(no_record())
+
+
+class PortTracker:
+    """Devices by the port they are for; announces what somebody else changed.
+
+    Fed by the database's thread.  What the driver does itself it says beforehand, so that its own
+    changes come back without a word.
+    """
+
+    def __init__(self, settings: Settings, tell: Callable[[Event], None]) -> None:
+        self._settings, self._tell = settings, tell
+        self._cables = {
+            end.name: cable.veth_mtu for cable in settings.cables() for end, _ in cable.ends
+        }
+        self._lock = threading.Lock()
+        self._ports: dict[PortId, tuple[Port, ...]] = {}
+        self._devices: dict[PortId, SwitchDevice] = {}
+        self._known: dict[str, tuple[Port, Fingerprint]] = {}
+        self._names = frozenset(settings.bridges)
+        self._physical = frozenset(settings.mappings.values())
+        self._bridges: dict[str, Fingerprint] = {}
+        self._records: dict[str, str] = {}
+        self._recording: dict[str, str | None] = {}
+        self._expected: dict[str, Fingerprint | None] = {}
+        self._listed = False
+        self._outage = Outage(tell)
+
+    @property
+    def devices(self) -> Mapping[PortId, SwitchDevice]:
+        """Every device; a view of what is there now."""
+        return MappingProxyType(self._devices)
+
+    def ports(self) -> dict[PortId, tuple[Port, ...]]:
+        """The ports of ``br-int``."""
+        with self._lock:
+            return dict(self._ports)
+
+    def listed(self) -> None:
+        """Whoever reads now knows what there is; from now on what comes is news."""
+        self._listed = True
+
+    def expect(self, name: str, port: Port | None) -> None:
+        """The driver is about to make this of the port *name*."""
+        with self._lock:
+            self._expected[name] = None if port is None else self._fingerprint(port)
+
+    def expect_records(self, records: Mapping[str, str | None]) -> None:
+        """The driver is about to write these into the ``external_ids`` of ``br-int``."""
+        with self._lock:
+            self._recording.update(records)
+
+    def __call__(self, event: SwitchEvent) -> None:
+        if isinstance(event, Changed):
+            self._changed(event)
+        else:
+            self._outage.hear(event)
+
+    def _changed(self, event: Changed) -> None:
+        with self._lock:
+            first, self._listed = not self._listed, True
+            keys: set[SwitchKey | None] = set()
+            for name in event.ports_gone:
+                keys.update(self._gone(name))
+            for name, port in event.ports.items():
+                keys.update(self._came(name, port))
+            for name in {*event.bridges, *event.bridges_gone} & self._names:
+                keys.update(self._bridge(name, event.bridges.get(name)))
+        if first:
+            return
+        if None in keys:
+            self._tell(FeedLost("somebody changed the bridges or the cables between them"))
+        elif keys:
+            self._tell(KeysChanged("the switch changed", keys))
+
+    def _gone(self, name: str) -> Iterator[SwitchKey | None]:
+        before = self._known.pop(name, None)
+        if before is None:
+            return
+        self._forget(before[0])
+        if self._expected.pop(name, before[1]) is not None:
+            yield from self._keys(before[0])
+
+    def _came(self, name: str, port: Port) -> Iterator[SwitchKey | None]:
+        before = self._known.get(name)
+        if before is not None:
+            self._forget(before[0])
+        now = self._fingerprint(port)
+        self._known[name] = port, now
+        self._note(port)
+        if before is not None and self._is_sound(before[0]) and not self._is_sound(port):
+            yield None
+        if self._expected.get(name, ()) == now:
+            del self._expected[name]
+        elif before is not None and before[1] != now and not self._numbered(before[0], now):
+            yield from self._keys(before[0])
+            yield from self._keys(port)
+        elif before is None and not self._is_made(port):
+            yield from self._keys(port)
+
+    def _is_sound(self, port: Port) -> bool:
+        """Whether a port is a cable's end, of veths that are up and as large as they should be."""
+        mtu, found = self._cables.get(port.name), port.interface
+        return mtu is not None and (found.link_state, found.mtu) == ("up", mtu)
+
+    def _numbered(self, before: Port, now: Fingerprint) -> bool:
+        """Whether a cable or tunnel only got its number; who made it looks at that himself."""
+        if not self._is_made(before) or ofport_of(before) is not None:
+            return False
+        bridge, kind, _, options = self._fingerprint(before)
+        return (bridge, kind, options) == (now[0], now[1], now[-1])
+
+    def _is_made(self, port: Port) -> bool:
+        return port.name in self._cables or endpoint_of(port) is not None
+
+    def _keys(self, port: Port) -> Iterator[SwitchKey | None]:
+        """Whom a change of *port* concerns; ``None``: everybody."""
+        port_id, endpoint = port_id_of(port), endpoint_of(port)
+        if port.name in self._cables:
+            yield None
+        elif port_id is not None:
+            yield PortKey(port_id)
+        elif endpoint is not None and port.bridge == self._settings.tunnel:
+            yield endpoint
+
+    def _note(self, port: Port) -> None:
+        port_id = port_id_of(port)
+        if port_id is None:
+            return
+        if port.bridge == self._settings.integration:
+            self._ports[port_id] = by_rank((*self._ports.get(port_id, ()), port))
+            self._devices[port_id] = _device(self._ports[port_id][0], self._settings.integration)
+        elif port_id not in self._devices:
+            self._devices[port_id] = _device(port, self._settings.integration)
+
+    def _forget(self, port: Port) -> None:
+        port_id = port_id_of(port)
+        if port_id is None:
+            return
+        left = tuple(p for p in self._ports.get(port_id, ()) if p.name != port.name)
+        if left:
+            self._ports[port_id] = left
+            self._devices[port_id] = _device(left[0], self._settings.integration)
+        else:
+            self._ports.pop(port_id, None)
+            device = self._devices.get(port_id)
+            if device is not None and device.name == port.name:
+                del self._devices[port_id]
+
+    def _bridge(self, name: str, bridge: Bridge | None) -> Iterator[None]:
+        """Whether somebody removed a bridge, made it anew, made it speak otherwise, or forget."""
+        before = self._bridges.pop(name, None)
+        if bridge is not None:
+            now = self._bridges[name] = bridge.uuid, bridge.fail_mode, bridge.protocols
+            kept = before == now or (before is not None and before[0] == now[0] and _fits(bridge))
+        else:
+            kept = False
+        recorded = name != self._settings.integration or self._recorded(bridge)
+        if before is None:
+            kept, recorded = name not in self._physical, True
+        if not kept or not recorded:
+            yield None
+
+    def _recorded(self, bridge: Bridge | None) -> bool:
+        """Whether the records of ``br-int`` are those from before, but for what was expected."""
+        before, now = self._records, {} if bridge is None else _records(bridge)
+        self._records = now
+        changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
+        expected = {k: self._recording.pop(k) for k in changed & self._recording.keys()}
+        return expected == {key: now.get(key) for key in changed}
+
+    def _fingerprint(self, port: Port) -> Fingerprint:
+        interface = port.interface
+        if self._is_made(port):
+            options = tuple(sorted(interface.options.items()))
+            return port.bridge, interface.type, ofport_of(port), options
+        record = tuple(port.other_config.get(key) for key in _RECORD)
+        number = ofport_of(port)
+        wiring = port.tag, port.vlan_mode, port.trunks, record
+        return port_id_of(port), port.bridge, number, interface.error, *wiring
+
+
+def _records(bridge: Bridge) -> dict[str, str]:
+    """What ``br-int`` says of networks and extensions, for a driver that starts anew."""
+    return {k: v for k, v in bridge.external_ids.items() if k.startswith((RECORD, EXTENSION_MARK))}
+
+
+def _fits(bridge: Bridge) -> bool:
+    return bridge.fail_mode == SECURE and set(PROTOCOLS) <= set(bridge.protocols)
+
+
+def _device(port: Port, integration: str) -> SwitchDevice:
+    return SwitchDevice(
+        name=port.name,
+        mac=_mac(port),
+        ofport=ofport_of(port),
+        ancillary=port.bridge != integration,
+    )
+
+
+def _mac(port: Port) -> Mac | None:
+    """The address of the instance behind it, as whoever plugged it says."""
+    interface = port.interface
+    text = interface.external_ids.get(ATTACHED_MAC) or interface.mac_in_use or ""
+    try:
+        return Mac(text)
+    except ValueError:
+        return None
