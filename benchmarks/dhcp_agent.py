@@ -22,7 +22,7 @@ from benchmarks.dhcp_rig import Guest, Rig, cpu, rig
 from benchmarks.figure import Figure, ratio
 from benchmarks.l2_rig import run_alone
 from benchmarks.server_limits import resident
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 SIZES = (10, 1000, 5000)
 ROUNDS = 15
@@ -123,7 +123,7 @@ def _have_leases(found: Rig, network: str, ports: list[dict[str, Any]]) -> None:
     former = found.server(network)
     if former is not None:
         os.kill(int(former.name), signal.SIGKILL)
-    until(lambda: found.server(network) not in (former, None), "another dnsmasq")
+    wait_until(lambda: found.server(network) not in (former, None), "another dnsmasq")
     _rest(found, network)
 
 

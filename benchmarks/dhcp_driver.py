@@ -29,7 +29,7 @@ from netfw.model.ids import PortId
 from netfw.model.port import FixedIp
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
-from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet
+from netfw.testing.conformance.dhcp.factories import Net, a_subnet, make_network
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.settings import Settings
@@ -57,7 +57,7 @@ def figures(sizes: tuple[int, ...] = SIZES) -> Iterator[Figure]:
     costs: dict[int, Cost] = {}
     for size in sizes:
         with _ground() as (settings, driver):
-            net = a_net(evolve(a_subnet(), cidr=BLOCK, gateway=BLOCK[1]))
+            net = make_network(evolve(a_subnet(), cidr=BLOCK, gateway=BLOCK[1]))
             ports = {PortKey(PortId(uuid4())): _port(net, number) for number in range(size)}
             began = time.perf_counter()
             outcome = driver.converge(Update(put={net.key: net.value, **ports}))

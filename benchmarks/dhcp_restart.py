@@ -22,7 +22,7 @@ from benchmarks.figure import Figure, ratio
 from benchmarks.imports import IMPORT, list_modules
 from benchmarks.l2_rig import run_alone, seconds
 from benchmarks.server_limits import resident
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 NETWORKS = 200
 PORTS = 5
@@ -87,7 +87,7 @@ def _serve(found: Rig, networks: int) -> None:
     for number in range(networks):
         found.ports(found.network(number + 1), PORTS)
     made = time.monotonic()
-    until(lambda: len(found.servers()) == networks, "every network being served", pause=0.1)
+    wait_until(lambda: len(found.servers()) == networks, "every network being served", pause=0.1)
     found.dhcp.wait_for(lambda status: bool(status.get("ready")))
     print(
         f"    {networks} networks: made by the API in {made - began:.1f} s, "

@@ -30,7 +30,7 @@ from netfw.model.segment import NetworkType, Provider
 from netfw.state.memory_source import MemorySource
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.waiting import PATIENCE
+from netfw.testing.lab.wait import PATIENCE
 
 ELSEWHERE = "elsewhere"
 NETWORK = Network(

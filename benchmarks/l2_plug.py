@@ -24,7 +24,7 @@ from attrs import frozen
 
 from benchmarks.figure import Figure, ratio
 from benchmarks.l2_rig import Rig, rig, run_alone
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 SIZES = {50: 2, 200: 3, 500: 1, 1000: 2}
 """How often each size is measured, on either side; the shortest counts."""
@@ -100,7 +100,7 @@ def _own(size: int) -> tuple[Run, Work]:
 
         def work() -> None:
             host.plug(numbers)
-            until(lambda: host.passed(start)[0] >= size, "the wiring", pause=0.005)
+            wait_until(lambda: host.passed(start)[0] >= size, "the wiring", pause=0.005)
 
         with instance.pinging(target) as ping:
             run = _timed(work, ping.stop)
@@ -146,7 +146,9 @@ def _others() -> tuple[float, float, float, tuple[float, float]]:
         start = host.mark()
         host.want(stay)
         host.plug(numbers)
-        until(lambda: host.passed(start)[0] >= REMOVED, "the wiring of half of them", pause=0.005)
+        wait_until(
+            lambda: host.passed(start)[0] >= REMOVED, "the wiring of half of them", pause=0.005
+        )
         time.sleep(2)
 
         def during(work: Callable[[], None]) -> float:
@@ -156,7 +158,7 @@ def _others() -> tuple[float, float, float, tuple[float, float]]:
         def wire() -> None:
             start = host.mark()
             host.state(numbers)
-            until(
+            wait_until(
                 lambda: host.passed(start)[0] >= REMOVED,
                 "the wiring of the other half",
                 pause=0.005,
@@ -165,7 +167,7 @@ def _others() -> tuple[float, float, float, tuple[float, float]]:
         def remove() -> None:
             start = host.mark()
             host.state(stay)
-            until(lambda: host.passed(start)[2] >= REMOVED, "the removal", pause=0.005)
+            wait_until(lambda: host.passed(start)[2] >= REMOVED, "the removal", pause=0.005)
 
         idle = during(lambda: time.sleep(2))
         wired, removed = [], []

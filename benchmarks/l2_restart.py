@@ -19,7 +19,7 @@ from attrs import frozen
 from benchmarks.figure import Figure, ratio
 from benchmarks.imports import IMPORT, list_modules
 from benchmarks.l2_rig import Rig, environment, rig, run_alone, seconds
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 SIZES = (50, 200, 500, 1000)
 ROUNDS = 3
@@ -67,7 +67,7 @@ def _measure(size: int) -> Restart:
         host.want(numbers)
         start = host.mark()
         host.plug(numbers)
-        until(lambda: host.passed(start)[0] >= size, "the wiring")
+        wait_until(lambda: host.passed(start)[0] >= size, "the wiring")
         time.sleep(3)
         host.stop()
         modules = list_modules(host.host, "netfw.cli.ovs_agent", host.conf)

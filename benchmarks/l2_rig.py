@@ -25,7 +25,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 WITNESSES = (60_001, 60_002)
 """Ports that are wired before anything is measured, and ping each other meanwhile."""
@@ -93,7 +93,7 @@ class Rig:
         """State these ports, and the witnesses; returns when the agent has taken it in."""
         start = self.mark() if self.log.exists() else 0
         self.state(numbers)
-        until(lambda: "the source put" in self.log.read_text()[start:], "the agent reading it")
+        wait_until(lambda: "the source put" in self.log.read_text()[start:], "the agent reading it")
         time.sleep(1)  # what it has to say of them is said
 
     def state(self, numbers: Iterable[int]) -> None:
@@ -129,7 +129,7 @@ class Rig:
         self.status_file.unlink(missing_ok=True)
         start = time.perf_counter()
         self.process = self.host.spawn(self.argv, env=environment())
-        until(
+        wait_until(
             lambda: self.status().get("ready"),
             lambda: f"{self.status()}\n{self.log.read_text()[-3000:]}",
             pause=0.002,
@@ -290,7 +290,7 @@ def rig() -> Iterator[tuple[Rig, Instance, str]]:
         found.state(())
         instance, target = found.witnesses()
         found.start()
-        until(lambda: not instance.ping(target, count=1, timeout=0.2).lost, "the first ping")
+        wait_until(lambda: not instance.ping(target, count=1, timeout=0.2).lost, "the first ping")
         try:
             yield found, instance, target
         finally:

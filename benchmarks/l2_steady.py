@@ -12,7 +12,7 @@ from statistics import median
 
 from benchmarks.figure import Figure
 from benchmarks.l2_rig import Rig, rig, run_alone
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 SIZES = (10, 200, 500, 1000)
 ADDED = 10
@@ -51,7 +51,7 @@ def _fill(host: Rig, size: int) -> None:
     host.want(range(1, size + ADDED + 1))
     start = host.mark()
     host.plug(range(1, size + 1))
-    until(lambda: host.passed(start)[0] >= size, "the wiring")
+    wait_until(lambda: host.passed(start)[0] >= size, "the wiring")
     time.sleep(3)
 
 
@@ -72,7 +72,7 @@ def _at_rest(host: Rig, size: int) -> Iterator[Figure]:
 def _one_more(host: Rig, number: int) -> float:
     start, before = host.mark(), host.cpu()
     host.plug([number])
-    until(lambda: host.passed(start)[0] >= 1, "the wiring of one more")
+    wait_until(lambda: host.passed(start)[0] >= 1, "the wiring of one more")
     time.sleep(_AFTER)
     return host.cpu() - before
 

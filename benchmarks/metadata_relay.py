@@ -26,7 +26,7 @@ from netfw.drivers.registry.local_host import LocalHost
 from netfw.linux.netns import run_in
 from netfw.model.ids import NetworkId
 from netfw.plan import Update
-from netfw.testing.conformance.metadata_lab import GuestRoom
+from netfw.testing.conformance.metadata.lab_environment import ClientNetns
 from netfw.testing.lab.ini import ini
 
 NETWORK = NetworkId(UUID(int=7001))
@@ -166,8 +166,8 @@ def _agent(folder: Path, port: int) -> Iterator[tuple[int, Path]]:
 
 
 @contextmanager
-def _proxy(folder: Path, door: Path) -> Iterator[GuestRoom]:
-    room = GuestRoom("meta", "tap-meta")
+def _proxy(folder: Path, door: Path) -> Iterator[ClientNetns]:
+    room = ClientNetns("meta", "tap-meta")
     values = {
         "metadata_proxy_socket": str(door),
         "metadata_proxy_confs": str(folder / "confs"),

@@ -15,7 +15,7 @@ import pytest
 
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 SAMPLE = Path(__file__).parent / "l2_extension"
 PORTS = {number: str(UUID(int=number)) for number in (1, 2, 3)}
@@ -108,8 +108,8 @@ def installed(directory: Path) -> None:
 def ward(make_lab: Any, tmp_path: Path) -> Iterator[Ward]:
     lab = make_lab(hosts=1, bridges=["br-int"])
     ward = Ward(lab.hosts["host1"], tmp_path)
-    until(ward.status.exists)
-    until(lambda: json.loads(ward.status.read_text())["ready"])
+    wait_until(ward.status.exists)
+    wait_until(lambda: json.loads(ward.status.read_text())["ready"])
     yield ward
     ward.process.kill()
     ward.process.wait()
@@ -118,36 +118,36 @@ def ward(make_lab: Any, tmp_path: Path) -> Iterator[Ward]:
 @pytest.mark.spec("L2-25", "DRV-33")
 def test_a_port_in_quarantine_reaches_the_clinic_and_nobody_else(ward: Ward) -> None:
     sick, _, _ = (ward.instance(number) for number in PORTS)
-    until(lambda: not sick.ping("10.0.0.2").lost)
+    wait_until(lambda: not sick.ping("10.0.0.2").lost)
     ward.write(p1=["quarantine"])
-    until(lambda: sick.ping("10.0.0.2", count=1, timeout=0.3).lost)
+    wait_until(lambda: sick.ping("10.0.0.2", count=1, timeout=0.3).lost)
     assert sick.ping(CLINIC).lost == 0
     assert len(ward.flows()) == 1
     ward.write()
-    until(lambda: not sick.ping("10.0.0.2").lost)
+    wait_until(lambda: not sick.ping("10.0.0.2").lost)
     assert ward.flows() == []
 
 
 def test_the_list_is_watched_and_what_somebody_deletes_or_restarts_comes_back(ward: Ward) -> None:
     sick, _, _ = (ward.instance(number) for number in PORTS)
-    until(lambda: not sick.ping("10.0.0.2").lost)
+    wait_until(lambda: not sick.ping("10.0.0.2").lost)
     ward.list.write_text(PORTS[1])
-    until(ward.flows)
+    wait_until(ward.flows)
     ward.host.run(["ovs-ofctl", "-O", "OpenFlow13", "del-flows", "br-int", "table=100"])
-    until(ward.flows)
+    wait_until(ward.flows)
     ward.host.restart_switch()
-    until(ward.flows)
-    until(lambda: not sick.ping(CLINIC).lost)
+    wait_until(ward.flows)
+    wait_until(lambda: not sick.ping(CLINIC).lost)
     assert sick.ping("10.0.0.2", count=1, timeout=0.3).lost
     ward.host.ovs.vsctl("del-port", "tap1")
-    until(lambda: not ward.flows())
+    wait_until(lambda: not ward.flows())
 
 
 def test_a_list_that_can_not_be_understood_changes_nothing(ward: Ward) -> None:
     sick, _, _ = (ward.instance(number) for number in PORTS)
     ward.list.write_text(PORTS[1])
-    until(ward.flows)
+    wait_until(ward.flows)
     ward.list.write_text("everybody")
-    until(lambda: "not a list of port ids" in ward.log.read_text())
+    wait_until(lambda: "not a list of port ids" in ward.log.read_text())
     assert len(ward.flows()) == 1
     assert sick.ping(CLINIC).lost == 0

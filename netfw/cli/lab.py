@@ -60,11 +60,11 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
 
 
 def bring_up(arguments: argparse.Namespace) -> int:
-    from netfw.testing.lab import detached, record, topology
+    from netfw.testing.lab import persistent, registry, topology
 
     document = _document(arguments)
     wanted = topology.read(document)
-    detached.up(record.open_directory(), arguments.name, document)
+    persistent.up(registry.open_directory(), arguments.name, document)
     option = "" if arguments.name == DEFAULT else f" --name {arguments.name}"
     count = "one host" if wanted.hosts == 1 else f"{wanted.hosts} hosts"
     print(f"Lab {arguments.name!r} is up with {count}. Try:")
@@ -88,11 +88,11 @@ def _document(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def show_labs(arguments: argparse.Namespace) -> int:
-    from netfw.testing.lab import detached, record
+    from netfw.testing.lab import persistent, registry
 
-    directory = record.open_directory()
+    directory = registry.open_directory()
     names = [arguments.name] if arguments.name else [one.name for one in directory.all()]
-    labs = [detached.show(directory, name) for name in names]
+    labs = [persistent.show(directory, name) for name in names]
     if arguments.json:
         print(json.dumps(labs, indent=2))
     elif not labs:
@@ -118,20 +118,20 @@ def open_shell(arguments: argparse.Namespace) -> int:
 
 
 def _run_on(arguments: argparse.Namespace, argv: list[str]) -> int:
-    from netfw.testing.lab import detached, record
+    from netfw.testing.lab import persistent, registry
 
     host, _, namespace = arguments.target.partition("/")
-    detached.enter(record.open_directory(), arguments.name, host, namespace or None)
-    return detached.run_inside(argv)
+    persistent.enter(registry.open_directory(), arguments.name, host, namespace or None)
+    return persistent.run_inside(argv)
 
 
 def take_down(arguments: argparse.Namespace) -> int:
-    from netfw.testing.lab import detached, record
+    from netfw.testing.lab import persistent, registry
 
-    directory = record.open_directory()
+    directory = registry.open_directory()
     names = [one.name for one in directory.all()] if arguments.all else [arguments.name]
     for name in names:
-        detached.down(directory, name)
+        persistent.down(directory, name)
         print(f"Lab {name!r} is down.")
     if not names:
         print("No lab is up.")

@@ -4,7 +4,7 @@ from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpDriver, DhcpPlace
 from netfw.plan import Outcome
-from netfw.testing.conformance.promises import proves as breaks
+from netfw.testing.conformance.common.promises import proves as breaks
 from tests.conformance import broken_dhcp_leases
 from tests.conformance.imaginary_dhcp import GoodDhcp
 

@@ -8,7 +8,7 @@ from attrs import evolve
 from netfw.drivers.dhcp import DhcpDriver
 from netfw.errors import NetfwError
 from netfw.plan import Outcome
-from netfw.testing.conformance.promises import proves as breaks
+from netfw.testing.conformance.common.promises import proves as breaks
 from tests.conformance.imaginary_dhcp import GoodDhcp
 
 

@@ -10,9 +10,9 @@ from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.support.firewall_validation import validation_error
 from netfw.errors import BackendUnavailable, NetfwError
 from netfw.plan import Outcome
-from netfw.testing.conformance.firewall_packets import Packet
-from netfw.testing.conformance.promises import proves as breaks
-from netfw.testing.conformance.promises import proves_raise as breaks_raise
+from netfw.testing.conformance.common.promises import proves as breaks
+from netfw.testing.conformance.common.promises import proves_raise as breaks_raise
+from netfw.testing.conformance.firewall.packets import Packet
 from tests.conformance.imaginary_firewall import GoodFirewall, operation, reverse, staged
 from tests.conformance.imaginary_firewall_suites import broken_among
 

@@ -6,8 +6,8 @@ from netfw.drivers.base import Capability
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, Member, Rules
 from netfw.drivers.keys import GroupKey
 from netfw.model.protocol import ICMPV6, PORTED, UDP
-from netfw.testing.conformance.firewall_packets import Arp, Other, Packet
-from netfw.testing.conformance.promises import proves as breaks
+from netfw.testing.conformance.common.promises import proves as breaks
+from netfw.testing.conformance.firewall.packets import Arp, Other, Packet
 from tests.conformance.imaginary_firewall import GoodFirewall
 from tests.conformance.imaginary_firewall_suites import broken_among
 

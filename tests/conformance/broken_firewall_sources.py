@@ -7,8 +7,8 @@ from attrs import evolve
 from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, Rules
 from netfw.drivers.keys import GroupKey
-from netfw.testing.conformance.firewall_packets import Arp, Packet
-from netfw.testing.conformance.promises import proves as breaks
+from netfw.testing.conformance.common.promises import proves as breaks
+from netfw.testing.conformance.firewall.packets import Arp, Packet
 from tests.conformance.imaginary_firewall import GoodFirewall
 from tests.conformance.imaginary_firewall_suites import broken_among
 

@@ -7,7 +7,7 @@ from attrs import evolve
 from netfw.drivers.metadata import IDENTIFYING, MetadataDriver
 from netfw.errors import BackendBroken, Conflict, NotFound
 from netfw.plan import Outcome
-from netfw.testing.conformance.promises import proves as breaks
+from netfw.testing.conformance.common.promises import proves as breaks
 from tests.conformance.imaginary_metadata import (
     GoodMetadataDriver,
     Process,

@@ -15,8 +15,8 @@ from netfw.drivers.switch_values import (
 )
 from netfw.errors import BackendUnavailable, ConfigError, NotSupported
 from netfw.plan import Outcome, Stage
-from netfw.testing.conformance.promises import proves as breaks
-from netfw.testing.conformance.promises import proves_raise as breaks_raise
+from netfw.testing.conformance.common.promises import proves as breaks
+from netfw.testing.conformance.common.promises import proves_raise as breaks_raise
 from tests.conformance.imaginary_switch import GoodSwitch
 
 DEAD, HOLD, LIVE = Admission.DEAD, Admission.HOLD, Admission.LIVE

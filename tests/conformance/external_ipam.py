@@ -10,7 +10,7 @@ from netfw.model.address import IpAddress
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
-from netfw.testing.conformance.ipam import AddressBooks, IpamDriverConformance
+from netfw.testing.conformance.server.ipam import AddressStoreFactory, IpamDriverConformance
 from netfw.testing.fakes.allocations import MemoryAddresses
 from netfw_drivers.ipam.internal import InternalIpamDriver
 
@@ -57,5 +57,5 @@ class Elsewhere(IpamDriverConformance):
     def make_driver(self) -> ExternalIpam:
         return self.DRIVER(self.elsewhere)
 
-    def taken(self, books: AddressBooks, subnet: Subnet) -> frozenset[IpAddress]:
+    def taken(self, books: AddressStoreFactory, subnet: Subnet) -> frozenset[IpAddress]:
         return self.elsewhere.taken(subnet)

@@ -11,14 +11,14 @@ from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpDriver
 from netfw.model.address import eui64
-from netfw.testing.conformance.dhcp_ground import DhcpGround, FoundServer, Guest
-from netfw.testing.conformance.dhcp_leases import CLIENT_ID, IPXE
+from netfw.testing.conformance.dhcp.environment import DhcpClientVm, DhcpEnvironment, FoundServer
+from netfw.testing.conformance.dhcp.leases import CLIENT_ID, IPXE
 from netfw.testing.lab.dhcp_lease import Lease, Lease6
 from tests.conformance.imaginary_dhcp import GoodDhcp
 from tests.conformance.imaginary_dhcp_machine import Machine
 
 
-class ImaginaryGuest(Guest):
+class ImaginaryGuest(DhcpClientVm):
     def __init__(self, machines, network, mac):
         self.machines, self.network, self.mac = machines, network, mac
         self.has: Lease | None = None
@@ -114,7 +114,7 @@ class ImaginaryGuest(Guest):
                 serving.leases.pop(self.has6.addresses[0], None)
 
 
-class ImaginaryGround(DhcpGround):
+class ImaginaryGround(DhcpEnvironment):
     patience: ClassVar[float] = 0.05
 
     def __init__(self, kind: type[GoodDhcp]):

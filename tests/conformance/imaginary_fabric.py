@@ -15,8 +15,11 @@ from netfw.errors import BackendBroken, BackendUnavailable, InvalidInput
 from netfw.model.network import Network
 from netfw.model.resource import Ref, Resource
 from netfw.model.segment import NetworkType
-from netfw.testing.conformance import mechanism_scene as scene
-from netfw.testing.conformance.mechanism import MechanismDriverConformance, Setting
+from netfw.testing.conformance.server import mechanism_samples as scene
+from netfw.testing.conformance.server.mechanism import (
+    MechanismDriverConformance,
+    MechanismEnvironment,
+)
 
 FORBIDDEN, TOO_MUCH = "forbidden", "too much"
 
@@ -86,9 +89,9 @@ class OnFabric(MechanismDriverConformance):
     DRIVER: ClassVar[type[FabricDriver]] = FabricDriver
 
     @contextmanager
-    def setting(self) -> Iterator[Setting]:
+    def setting(self) -> Iterator[MechanismEnvironment]:
         fabric = Fabric()
-        yield Setting(
+        yield MechanismEnvironment(
             make=lambda: self.DRIVER(fabric), picture=fabric.picture, outage=fabric.outage
         )
 

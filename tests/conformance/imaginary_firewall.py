@@ -28,9 +28,14 @@ from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.protocol import TCP
 from netfw.plan import Operation, Plan, Stage, Update
-from netfw.testing.conformance.firewall_packets import ECHO_REPLY, Flags, Packet, Sent
-from netfw.testing.conformance.firewall_verdict import passes
-from netfw.testing.conformance.firewall_world import Delivery, FirewallGround, Seat, Station
+from netfw.testing.conformance.firewall.environment import (
+    Delivery,
+    FirewallEnvironment,
+    FirewallTestPort,
+    PlugPoint,
+)
+from netfw.testing.conformance.firewall.packets import ECHO_REPLY, Flags, Packet, Sent
+from netfw.testing.conformance.firewall.reference_model import passes
 
 Policy = Mapping[FirewallKey, FirewallValue]
 Connection = tuple[object, ...]
@@ -207,13 +212,13 @@ def staged(*stages: Iterable[Operation]) -> tuple[Stage, ...]:
     return tuple(Stage(tuple(stage)) for stage in map(tuple, stages) if stage)
 
 
-class ImaginaryGround(FirewallGround):
+class ImaginaryGround(FirewallEnvironment):
     """Where packets go where the driver's class says."""
 
     def __init__(self, kind: type[GoodFirewall]) -> None:
         self.kind, self.machine = kind, Machine()
         self.seats = tuple(
-            Seat(
+            PlugPoint(
                 number=number,
                 port=PortId(UUID(int=number + 1)),
                 network=NetworkId(UUID(int=100 + number // 4)),
@@ -230,7 +235,7 @@ class ImaginaryGround(FirewallGround):
             self.machine.in_force = self.kind.in_force(self.machine.policy)
             return tuple(self.kind.fate(self.machine, delivery) for delivery in deliveries)
 
-    def wire(self, ports: Mapping[Station, Any]) -> None:
+    def wire(self, ports: Mapping[FirewallTestPort, Any]) -> None:
         """There is no switch."""
 
     def picture(self) -> frozenset[str]:

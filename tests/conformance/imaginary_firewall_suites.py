@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
-from netfw.testing.conformance.firewall_suite import FirewallSuite, MakeDriver, emptied
+from netfw.testing.conformance.firewall.case import FirewallSuite, MakeDriver, emptied
 from tests.conformance.imaginary_firewall import GoodFirewall, ImaginaryGround
 from tests.conformance.suite_refusals import Refusal, refusal_of
 

@@ -27,9 +27,9 @@ from netfw.errors import (
 )
 from netfw.model.address import IpAddress
 from netfw.plan import Operation, Outcome, Plan, Stage
-from netfw.testing.conformance.metadata import LINK_LOCAL, MetadataDriverConformance
-from netfw.testing.conformance.metadata_requests import Arrival
-from netfw.testing.conformance.metadata_upstream import requests_in
+from netfw.testing.conformance.metadata.recording_agent import requests_in
+from netfw.testing.conformance.metadata.requests import Arrival
+from netfw.testing.conformance.metadata.suite import LINK_LOCAL, MetadataDriverConformance
 
 OWN = ip_address("10.0.0.2")
 GUEST = {4: ip_address("10.0.0.5"), 6: ip_address("fe80::5")}

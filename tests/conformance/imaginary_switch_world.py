@@ -25,24 +25,24 @@ from netfw.drivers.switch_values import (
 from netfw.model.address import IpAddress, Mac
 from netfw.model.ids import PortId
 from netfw.model.segment import NetworkType, Provider
-from netfw.testing.conformance.switch import SwitchDriverConformance
-from netfw.testing.conformance.switch_world import (
-    Gossip,
+from netfw.testing.conformance.switch.environment import (
     Net,
     Pair,
     Picture,
     Stamp,
-    Station,
-    SwitchWorld,
+    SwitchEnvironment,
+    SwitchTestPort,
+    TrafficProbe,
     among,
 )
+from netfw.testing.conformance.switch.suite import SwitchDriverConformance
 from tests.conformance.imaginary_switch import FINAL, TUNNELS, GoodSwitch, Machine
 
 
-class ImaginaryGossip(Gossip):
+class ImaginaryGossip(TrafficProbe):
     """Looks who hears whom after every change of a switch."""
 
-    def __init__(self, world: "ImaginaryWorld", stations: tuple[Station, ...]) -> None:
+    def __init__(self, world: "ImaginaryWorld", stations: tuple[SwitchTestPort, ...]) -> None:
         self.world, self.stations = world, stations
         self.rounds: list[frozenset[Pair]] = []
         self.leaked: set[Pair] = set()
@@ -74,13 +74,13 @@ class ImaginaryGossip(Gossip):
             self.leaked |= {(other, speaker) for other in others}
 
 
-class ImaginaryWorld(SwitchWorld):
+class ImaginaryWorld(SwitchEnvironment):
     """Two machines, and what packets would do on them."""
 
     def __init__(self, driver: type[GoodSwitch] = GoodSwitch) -> None:
         self.driver = driver
         self.machines = Machine(0), Machine(1)
-        self.stations: dict[PortId, Station] = {}
+        self.stations: dict[PortId, SwitchTestPort] = {}
         self.made = 0
 
     def make_driver(self, host: int = 0) -> GoodSwitch:
@@ -93,13 +93,13 @@ class ImaginaryWorld(SwitchWorld):
     def misconfigured(self) -> GoodSwitch:
         return self.driver(self.machines[0], None)
 
-    def plug(self, *stations: Station) -> None:
+    def plug(self, *stations: SwitchTestPort) -> None:
         for station in stations:
             self.plug_unfinished(station)()
 
     plug_mute = plug
 
-    def plug_unfinished(self, station: Station) -> Callable[[], None]:
+    def plug_unfinished(self, station: SwitchTestPort) -> Callable[[], None]:
         machine = self.machines[station.host]
         self.made += 1
         device = SwitchDevice(name=f"tap{self.made}", mac=station.mac)
@@ -113,7 +113,7 @@ class ImaginaryWorld(SwitchWorld):
 
         return finish
 
-    def unplug(self, *stations: Station) -> None:
+    def unplug(self, *stations: SwitchTestPort) -> None:
         for station in stations:
             machine = self.machines[station.host]
             if machine.plugged.pop(station.port, None):
@@ -134,7 +134,7 @@ class ImaginaryWorld(SwitchWorld):
         pass
 
     @contextmanager
-    def gossip(self, *stations: Station) -> Iterator[Gossip]:
+    def gossip(self, *stations: SwitchTestPort) -> Iterator[TrafficProbe]:
         gossip = ImaginaryGossip(self, stations)
         for machine in self.machines:
             machine.seen.append(gossip.look)
@@ -142,13 +142,13 @@ class ImaginaryWorld(SwitchWorld):
         for machine in self.machines:
             machine.seen.remove(gossip.look)
 
-    def place(self, station: Station) -> Provider | None:
+    def place(self, station: SwitchTestPort) -> Provider | None:
         machine = self.machines[station.host]
         if station.port not in machine.plugged:
             return None
         return machine.live.get(station.port)
 
-    def hears(self, speaker: Station, listener: Station) -> bool:
+    def hears(self, speaker: SwitchTestPort, listener: SwitchTestPort) -> bool:
         near, away = self.place(speaker), self.place(listener)
         machine = self.machines[listener.host]
         if away is None and "trunks" in machine.open_to and near is not None:
@@ -168,7 +168,7 @@ class ImaginaryWorld(SwitchWorld):
         entries = FloodKey(value.network, peer), ForwardingKey(value.network, listener.mac)
         return here[peer].mesh or all(entry in here for entry in entries)
 
-    def is_muted(self, speaker: Station) -> bool:
+    def is_muted(self, speaker: SwitchTestPort) -> bool:
         """What the extensions' tables do with what it says."""
         machine = self.machines[speaker.host]
         flows = [
@@ -188,7 +188,7 @@ class ImaginaryWorld(SwitchWorld):
             current = jumps[0]
         return False
 
-    def ask(self, station: Station, address: IpAddress, *, hoped: bool) -> Mac | None:
+    def ask(self, station: SwitchTestPort, address: IpAddress, *, hoped: bool) -> Mac | None:
         things = self.machines[station.host].things
         mine = things[station.key]
         for key, value in things.items():
@@ -198,7 +198,13 @@ class ImaginaryWorld(SwitchWorld):
         return None
 
     def claims(
-        self, station: Station, mac: Mac, address: IpAddress, hearer: Station, *, hoped: bool
+        self,
+        station: SwitchTestPort,
+        mac: Mac,
+        address: IpAddress,
+        hearer: SwitchTestPort,
+        *,
+        hoped: bool,
     ) -> bool:
         if self.place(station) is None or self.place(hearer) is None:
             return False
@@ -221,13 +227,13 @@ class ImaginaryWorld(SwitchWorld):
     def local_number(self, net: Net, host: int = 0) -> int | None:
         return self.machines[host].numbers.get(net.key)
 
-    def drifts(self) -> Mapping[str, Callable[[Station], None]]:
-        def cut_off(station: Station) -> None:
+    def drifts(self) -> Mapping[str, Callable[[SwitchTestPort], None]]:
+        def cut_off(station: SwitchTestPort) -> None:
             machine = self.machines[station.host]
             del machine.live[station.port]
             machine.tell(KeysChanged("cut off", {station.key}))
 
-        def spoil(station: Station) -> None:
+        def spoil(station: SwitchTestPort) -> None:
             machine = self.machines[station.host]
             machine.touch(("broken", station.port))
             machine.tell(KeysChanged("spoilt", {station.key}))

@@ -11,8 +11,8 @@ from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.linux.iptables import Backend, IptablesBinaries
 from netfw.model.ids import NetworkId
-from netfw.testing.conformance.firewall_lab import BridgeGround
-from netfw.testing.conformance.firewall_world import Seat
+from netfw.testing.conformance.firewall.environment import PlugPoint
+from netfw.testing.conformance.firewall.lab_environment import BridgeGround
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device
 from netfw_drivers.iptables.driver import IptablesFirewallDriver, IptablesHybridFirewallDriver
@@ -105,7 +105,7 @@ class HybridGround(OvsGround):
         super().__init__(host)
         self.filters = KernelFilters(host, Backend.NFT.value)
 
-    def seat(self, number: int, network: NetworkId) -> Seat:
+    def seat(self, number: int, network: NetworkId) -> PlugPoint:
         plain = super().seat(number, network)
         return evolve(plain, device=plain.device.replace("tap", "qvo", 1))
 

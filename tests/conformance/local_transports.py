@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 from netfw.drivers.registry.loader import check_options
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.transport import Shared, Transport
-from netfw.testing.conformance.transport import TransportConformance
-from netfw.testing.conformance.transport_stage import Stage
+from netfw.testing.conformance.transport.environment import TransportEnvironment
+from netfw.testing.conformance.transport.suite import TransportConformance
 from netfw.testing.lab.certificates import PrivateAuthority
-from netfw.testing.lab.relay import Relay
+from netfw.testing.lab.fault_proxy import FaultProxy
 from netfw_drivers.transports.sockets.transport import SocketTransport
 
 QUICK = {"reconnect_pause": 0.05, "reconnect_pause_max": 0.2}
@@ -55,7 +55,7 @@ class LocalTransports(TransportConformance):
         return self.CLASS.from_conf(check_options("local", self.CLASS, given), LocalHost())
 
     @contextmanager
-    def stage(self) -> Iterator[Stage]:
+    def stage(self) -> Iterator[TransportEnvironment]:
         log, self.log = logging.getLogger(self.LOGGER), Remembering()
         log.addHandler(self.log)
         self.directory = Path(tempfile.mkdtemp(prefix="netfw-"))
@@ -70,9 +70,9 @@ class LocalTransports(TransportConformance):
             shutil.rmtree(self.directory, ignore_errors=True)
             log.removeHandler(self.log)
 
-    def make_relay(self) -> Relay:
+    def make_relay(self) -> FaultProxy:
         """What is between clients and server."""
-        return Relay(str(self.directory / "relay"), str(self.directory / "server"))
+        return FaultProxy(str(self.directory / "relay"), str(self.directory / "server"))
 
     def make_server(self, shared: Shared | None = None) -> Transport:
         over = dict(shared.options) if shared else {}
@@ -94,11 +94,11 @@ class LocalTransports(TransportConformance):
 class LocalTcpTransports(LocalTransports):
     """A server on loopback, where a token is needed."""
 
-    def make_relay(self) -> Relay:
+    def make_relay(self) -> FaultProxy:
         self.ports = free_ports()
         self.token(self.directory / "tokens", "a token of tests, long enough".replace(" ", "-"))
         self.token(self.directory / "wrong", "another-token-which-is-wrong")
-        return Relay(("127.0.0.1", self.ports[0]), ("127.0.0.1", self.ports[1]))
+        return FaultProxy(("127.0.0.1", self.ports[0]), ("127.0.0.1", self.ports[1]))
 
     def token(self, path: Path, text: str) -> None:
         """Write a file of tokens."""
@@ -124,7 +124,7 @@ class LocalTcpTransports(LocalTransports):
 class LocalTlsTransports(LocalTcpTransports):
     """A server that asks for certificates."""
 
-    def make_relay(self) -> Relay:
+    def make_relay(self) -> FaultProxy:
         self.authority = PrivateAuthority(self.directory / "ca")
         self.other = PrivateAuthority(self.directory / "other")
         return super().make_relay()

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.transport import Shared, Transport
-from netfw.testing.conformance.transport import TransportConformance
-from netfw.testing.conformance.transport_stage import Stage
+from netfw.testing.conformance.transport.environment import TransportEnvironment
+from netfw.testing.conformance.transport.suite import TransportConformance
+from netfw.testing.lab.fault_proxy import FaultProxy
 from netfw.testing.lab.rabbitmq import PORT, PrivateRabbitmq
-from netfw.testing.lab.relay import Relay
 
 
 class OsloTransports(TransportConformance):
@@ -42,10 +42,10 @@ class OsloTransports(TransportConformance):
         )
 
     @contextmanager
-    def stage(self) -> Iterator[Stage]:
+    def stage(self) -> Iterator[TransportEnvironment]:
         self.prefix = f"t{secrets.token_hex(4)}"
         self.port = next(self.PORTS)
-        self.relay = Relay(("127.0.0.1", self.port), ("127.0.0.1", PORT))
+        self.relay = FaultProxy(("127.0.0.1", self.port), ("127.0.0.1", PORT))
         try:
             with super().stage() as stage:
                 yield stage

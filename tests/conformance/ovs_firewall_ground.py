@@ -15,9 +15,9 @@ from netfw.drivers.switch_values import Admission, LocalNetwork, SwitchKey, Swit
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb.client import share_ovsdb
 from netfw.plan import Update
-from netfw.testing.conformance.firewall_lab import LabGround
-from netfw.testing.conformance.firewall_world import Seat, Station
-from netfw.testing.conformance.switch_world import a_segment
+from netfw.testing.conformance.firewall.environment import FirewallTestPort, PlugPoint
+from netfw.testing.conformance.firewall.lab_environment import FirewallLabEnvironment
+from netfw.testing.conformance.switch.environment import a_segment
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device, Instance, Plug
 from netfw_drivers.ovs.firewall.driver import OvsFirewallDriver
@@ -30,7 +30,7 @@ _PATIENCE = 10.0
 _FOREIGN = "cookie=0x77,table=72,priority=3,ipv6,ipv6_src=2001:db8:77::/64,actions=drop"
 
 
-class OvsGround(LabGround):
+class OvsGround(FirewallLabEnvironment):
     """One who makes drivers makes a switch driver too, of the same process."""
 
     in_switch: ClassVar[bool] = True
@@ -51,7 +51,7 @@ class OvsGround(LabGround):
 
     kind: ClassVar[Device] = Device.VETH
 
-    def plug_in(self, seat: Seat, instance: Instance) -> None:
+    def plug_in(self, seat: PlugPoint, instance: Instance) -> None:
         ids = {"iface-id": str(seat.port), "iface-status": "active"}
         plug = Plug(bridge="br-int", device=seat.device, kind=self.kind, external_ids=ids)
         instance.plug(plug)
@@ -84,7 +84,7 @@ class OvsGround(LabGround):
             self._switch = None
         self._place.close()
 
-    def wire(self, ports: Mapping[Station, FilteredPort]) -> None:
+    def wire(self, ports: Mapping[FirewallTestPort, FilteredPort]) -> None:
         wired: dict[SwitchKey, SwitchValue] = {
             station.key: self.wiring(station, value) for station, value in ports.items()
         }
@@ -94,7 +94,7 @@ class OvsGround(LabGround):
             self._converge(Update(put=changed, drop=frozenset(gone)))
         self._wired = wired
 
-    def wiring(self, station: Station, port: FilteredPort) -> Wiring:
+    def wiring(self, station: FirewallTestPort, port: FilteredPort) -> Wiring:
         macs = {port.mac, *(source.mac for source in port.sources)}
         return Wiring(
             network=station.seat.network,

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from netfw.drivers.api_extension import ApiExtension
-from netfw.testing.conformance.api_extension import CONTRACTS, ApiExtensionConformance, Request
-from netfw.testing.conformance.promises import unproven
+from netfw.testing.conformance.common.promises import unproven
+from netfw.testing.conformance.server.api_extension import (
+    CONTRACTS,
+    ApiExtensionConformance,
+    Request,
+)
 from tests.conformance.broken_api_extensions import BROKEN, BrokenTaps, Taps
 from tests.conformance.refusal import refusals
 

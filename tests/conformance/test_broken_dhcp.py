@@ -4,9 +4,9 @@ import pytest
 
 from netfw.drivers.dhcp import DhcpDriver
 from netfw.drivers.reconciler import Reconciler
-from netfw.testing.conformance.dhcp import CONTRACTS, DhcpDriverConformance
-from netfw.testing.conformance.dhcp_suite import emptied
-from netfw.testing.conformance.promises import promises_of, proofs_in, unproven
+from netfw.testing.conformance.common.promises import promises_of, proofs_in, unproven
+from netfw.testing.conformance.dhcp.case import emptied
+from netfw.testing.conformance.dhcp.suite import CONTRACTS, DhcpDriverConformance
 from tests.conformance import broken_dhcp
 from tests.conformance.imaginary_dhcp import GoodDhcp
 from tests.conformance.imaginary_dhcp_ground import ImaginaryGround

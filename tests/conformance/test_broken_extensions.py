@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import pytest
 
 from netfw.drivers.extension_driver import ExtensionDriver
-from netfw.testing.conformance.extension import (
+from netfw.testing.conformance.common.promises import unproven
+from netfw.testing.conformance.server.extension_driver import (
     CONTRACTS,
     NETWORK,
     PORT,
     Example,
     ExtensionDriverConformance,
 )
-from netfw.testing.conformance.promises import unproven
 from tests.conformance.broken_extensions import (
     BROKEN,
     COLOUR,

@@ -3,9 +3,9 @@
 import pytest
 
 from netfw.drivers.reconciler import Reconciler
-from netfw.testing.conformance.firewall import CONTRACTS, FirewallDriverConformance
-from netfw.testing.conformance.firewall_chance import FirewallChanceConformance
-from netfw.testing.conformance.promises import Promise, promises_of, proofs_in, unproven
+from netfw.testing.conformance.common.promises import Promise, promises_of, proofs_in, unproven
+from netfw.testing.conformance.firewall.property_based import FirewallPropertyConformance
+from netfw.testing.conformance.firewall.suite import CONTRACTS, FirewallDriverConformance
 from tests.conformance import (
     broken_firewall_changes,
     broken_firewall_rules,
@@ -26,7 +26,7 @@ LEFT_OUT = Promise("Reconciler.apply", "OperationRefused")
 """Many a firewall can be asked for the same twice, and nobody can take its names."""
 
 
-class Fates(FirewallChanceConformance):
+class Fates(FirewallPropertyConformance):
     """What is drawn by chance, of packets alone."""
 
     test_whatever_is_nasty_is_refused_by_name = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.testing.conformance.ipam import CONTRACTS, IpamDriverConformance
-from netfw.testing.conformance.promises import unproven
+from netfw.testing.conformance.common.promises import unproven
+from netfw.testing.conformance.server.ipam import CONTRACTS, IpamDriverConformance
 from tests.conformance.broken_ipam import BROKEN, DROPPED, BrokenIpam
 from tests.conformance.external_ipam import Elsewhere, KeepsWhatIsDropped
 from tests.conformance.refusal import refusals

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.testing.conformance.mechanism import CONTRACTS, MechanismDriverConformance
-from netfw.testing.conformance.promises import unproven
+from netfw.testing.conformance.common.promises import unproven
+from netfw.testing.conformance.server.mechanism import CONTRACTS, MechanismDriverConformance
 from tests.conformance.broken_mechanisms import BROKEN, BrokenMechanism
 from tests.conformance.imaginary_fabric import OnFabric
 from tests.conformance.refusal import refusals

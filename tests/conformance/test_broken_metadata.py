@@ -4,8 +4,8 @@ import pytest
 
 from netfw.drivers.metadata import MetadataDriver
 from netfw.drivers.reconciler import Reconciler
-from netfw.testing.conformance.metadata import CONTRACTS, MetadataDriverConformance
-from netfw.testing.conformance.promises import promises_of, proofs_in, unproven
+from netfw.testing.conformance.common.promises import promises_of, proofs_in, unproven
+from netfw.testing.conformance.metadata.suite import CONTRACTS, MetadataDriverConformance
 from tests.conformance import broken_metadata
 from tests.conformance.imaginary_metadata import ImaginaryMetadataConformance
 from tests.conformance.suite_refusals import Refusal, refusal_of

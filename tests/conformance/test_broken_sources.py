@@ -9,9 +9,9 @@ import pytest
 from hypothesis import Phase, settings
 
 from netfw.drivers.state_source import StateSource
-from netfw.testing.conformance.promises import unproven
-from netfw.testing.conformance.state_source import StateSourceConformance
-from netfw.testing.conformance.state_world import Setting
+from netfw.testing.conformance.common.promises import unproven
+from netfw.testing.conformance.state_source.environment import SourceEnvironment
+from netfw.testing.conformance.state_source.suite import StateSourceConformance
 from tests.conformance.broken_sources import BROKEN, BrokenSource
 from tests.conformance.refusal import refusals
 
@@ -32,9 +32,9 @@ def suite_of(source: type[BrokenSource]) -> StateSourceConformance:
         )
 
         @contextmanager
-        def setting(self, page: int) -> Iterator[Setting]:
+        def setting(self, page: int) -> Iterator[SourceEnvironment]:
             broken = source(page=page)
-            yield Setting(broken, broken.world(), broken.cut)
+            yield SourceEnvironment(broken, broken.world(), broken.cut)
 
     return Suite()
 

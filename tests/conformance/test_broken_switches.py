@@ -4,8 +4,8 @@ import pytest
 
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.switch import SwitchDriver
-from netfw.testing.conformance.promises import promises_of, proofs_in, unproven
-from netfw.testing.conformance.switch import CONTRACTS, SwitchDriverConformance
+from netfw.testing.conformance.common.promises import promises_of, proofs_in, unproven
+from netfw.testing.conformance.switch.suite import CONTRACTS, SwitchDriverConformance
 from tests.conformance import broken_switches
 from tests.conformance.imaginary_switch_world import ImaginarySwitchConformance, ImaginaryWorld
 from tests.conformance.suite_refusals import Refusal, refusal_of

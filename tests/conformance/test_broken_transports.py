@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from netfw.drivers.transport import Transport
-from netfw.testing.conformance.promises import unproven
-from netfw.testing.conformance.transport import CONTRACTS, TransportConformance
+from netfw.testing.conformance.common.promises import unproven
+from netfw.testing.conformance.transport.suite import CONTRACTS, TransportConformance
 from tests.conformance.broken_transports import BROKEN, STRANGERS, BrokenTransport
 from tests.conformance.local_transports import LocalTcpTransports, LocalTransports
 from tests.conformance.refusal import refusals

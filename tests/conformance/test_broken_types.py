@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from netfw.model.segment import NetworkType, Provider
-from netfw.testing.conformance.promises import unproven
-from netfw.testing.conformance.type_driver import CONTRACTS, TypeDriverConformance
+from netfw.testing.conformance.common.promises import unproven
+from netfw.testing.conformance.server.type_driver import CONTRACTS, TypeDriverConformance
 from tests.conformance.broken_types import BROKEN, BrokenType
 from tests.conformance.refusal import refusals
 

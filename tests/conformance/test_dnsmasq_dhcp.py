@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.base import Host
-from netfw.testing.conformance.dhcp import DhcpDriverConformance
-from netfw.testing.conformance.dhcp_constancy import DhcpConstancyConformance
-from netfw.testing.conformance.dhcp_guest import LabGuest
-from netfw.testing.conformance.dhcp_lab import LabGround
-from netfw.testing.conformance.dhcp_world import a_net
+from netfw.testing.conformance.dhcp.factories import make_network
+from netfw.testing.conformance.dhcp.lab_client import LabClientVm
+from netfw.testing.conformance.dhcp.lab_environment import DhcpLabEnvironment
+from netfw.testing.conformance.dhcp.persistence import DhcpConstancyConformance
+from netfw.testing.conformance.dhcp.suite import DhcpDriverConformance
 from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
 
 
-class DnsmasqGround(LabGround):
+class DnsmasqGround(DhcpLabEnvironment):
     """A host on which each network has a dnsmasq."""
 
     def make_dhcp(self, host: Host, directory: Path) -> DnsmasqDhcpDriver:
@@ -36,7 +36,7 @@ class TestDnsmasq(DhcpDriverConformance):
 
     @pytest.mark.spec("DHCP-42")
     def test_instances_are_found_by_name_while_they_are_there(self, driver: DnsmasqDhcpDriver):
-        net = a_net()
+        net = make_network()
         named, nameless = net.tenant(20, hostname="web1"), net.tenant(30)
         self.bring(driver, net, named, nameless)
         guest, lease = self.leased(named)
@@ -62,7 +62,7 @@ class TestDnsmasqOnVethPairs(DhcpConstancyConformance):
             yield ground
 
 
-def asked(guest: LabGuest, name: str, server: IPv4Address) -> str:
+def asked(guest: LabClientVm, name: str, server: IPv4Address) -> str:
     """What the server of names answers, without what it says of itself."""
     said = guest.instance.attempt(["busybox", "nslookup", name, str(server)], timeout=20)
     return said.output.split("\n\n", 1)[-1]

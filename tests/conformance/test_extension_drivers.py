@@ -14,7 +14,7 @@ from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import ConfigError
 from netfw.model.port import DnsAssignment
-from netfw.testing.conformance.extension import (
+from netfw.testing.conformance.server.extension_driver import (
     NETWORK,
     PORT,
     Example,

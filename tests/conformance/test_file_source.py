@@ -15,8 +15,8 @@ from hypothesis import settings
 from netfw.drivers.registry.loader import load
 from netfw.drivers.state_source import StateSource
 from netfw.state.file import FileSource
-from netfw.testing.conformance.state_source import StateSourceConformance
-from netfw.testing.conformance.state_world import Setting
+from netfw.testing.conformance.state_source.environment import SourceEnvironment
+from netfw.testing.conformance.state_source.suite import StateSourceConformance
 from tests.conformance.file_world import FileWorld
 
 LONG = bool(os.environ.get("NETFW_LONG"))
@@ -26,11 +26,11 @@ class OnAFile(StateSourceConformance):
     name: ClassVar[str]
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[Setting]:
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, self.name)
             source = FileSource(path, page=page, settle=0, poll=0.05)
-            yield Setting(source, FileWorld(source, path))
+            yield SourceEnvironment(source, FileWorld(source, path))
             source.close()
 
 

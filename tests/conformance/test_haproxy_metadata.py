@@ -17,10 +17,10 @@ from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.model.address import IpAddress
-from netfw.testing.conformance import metadata_lab as lab
-from netfw.testing.conformance.metadata import MetadataDriverConformance
-from netfw.testing.conformance.metadata_requests import HONEST, Arrival
-from netfw.testing.conformance.metadata_upstream import RecordingAgent
+from netfw.testing.conformance.metadata import lab_environment as lab
+from netfw.testing.conformance.metadata.recording_agent import RecordingAgent
+from netfw.testing.conformance.metadata.requests import HONEST, Arrival
+from netfw.testing.conformance.metadata.suite import MetadataDriverConformance
 from netfw.testing.lab import sandbox
 
 ONE_USER = Path("/proc/self/uid_map").read_text().split()[2] == "1"
@@ -29,10 +29,10 @@ USER = None if ONE_USER else "haproxy"
 
 
 @pytest.fixture(scope="module")
-def rooms() -> Iterator[lab.Rooms]:
+def rooms() -> Iterator[lab.MetadataLab]:
     """The same namespaces for all tests: who tidies up leaves them as they were."""
     sandbox.require()
-    found = lab.Rooms(MetadataDriverConformance.DEVICE)
+    found = lab.MetadataLab(MetadataDriverConformance.DEVICE)
     yield found
     found.close()
 
@@ -45,7 +45,7 @@ def id_of(key: MetadataKey) -> str:
 class TestHaproxyMetadataDriver(MetadataDriverConformance):
     @pytest.fixture
     def make_driver(
-        self, rooms: lab.Rooms, tmp_path: Path
+        self, rooms: lab.MetadataLab, tmp_path: Path
     ) -> Iterator[Callable[[], MetadataDriver]]:
         place = Path(f"/run/{tmp_path.name}")  # short enough for a socket, and open to all
         place.mkdir()
@@ -94,7 +94,7 @@ class TestHaproxyMetadataDriver(MetadataDriverConformance):
         self.rooms.open(name)
 
     def doors(self, proxy: MetadataProxy) -> Collection[IpAddress]:
-        return lab.doors(proxy)
+        return lab.listen_points(proxy)
 
     def source(self, proxy: MetadataProxy, door: IpAddress) -> IpAddress:
         return lab.GUEST[door.version]
@@ -115,7 +115,7 @@ class TestHaproxyMetadataDriver(MetadataDriverConformance):
     def is_for(self, key: MetadataKey, proxy: MetadataProxy) -> bool:
         """Whether requests come from *proxy* with the id of *key*."""
         self.agent.take()
-        answer = self.ask(proxy, lab.doors(proxy)[0], HONEST)
+        answer = self.ask(proxy, lab.listen_points(proxy)[0], HONEST)
         ids = {value for each in self.agent.take() for name, value in each.headers
                if name.lower().startswith("x-neutron-")}  # fmt: skip
         return bool(answer) and ids == {id_of(key)}

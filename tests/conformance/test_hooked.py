@@ -3,7 +3,7 @@
 import pytest
 
 from netfw.testing import conformance
-from netfw.testing.conformance.effort import effort_of
+from netfw.testing.conformance.common.call_counter import count_calls
 
 
 @pytest.mark.parametrize(
@@ -29,5 +29,5 @@ def test_work_without_end_is_given_up() -> None:
             sum(1 for _ in range(10))
 
     with pytest.raises(AssertionError, match="more than 1000 calls"):
-        effort_of(endless, 1000)
-    assert effort_of(lambda: sum(1 for _ in range(10)), 1000) < 20
+        count_calls(endless, 1000)
+    assert count_calls(lambda: sum(1 for _ in range(10)), 1000) < 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHost
-from netfw.testing.conformance.ipam import IpamDriverConformance
+from netfw.testing.conformance.server.ipam import IpamDriverConformance
 
 
 class TestInternalIpam(IpamDriverConformance):

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from netfw.linux.iptables import Backend
-from netfw.testing.conformance.firewall import FirewallDriverConformance
-from netfw.testing.conformance.firewall_chance import FirewallChanceConformance
+from netfw.testing.conformance.firewall.property_based import FirewallPropertyConformance
+from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
 from netfw.testing.lab.lab import Lab
 from tests.conformance.iptables_firewall_ground import HybridGround, IptablesGround
 
@@ -29,7 +29,7 @@ class TestIptablesFirewall(FirewallDriverConformance):
 
 
 @pytest.mark.spec("FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-12")
-class TestIptablesFirewallByChance(FirewallChanceConformance):
+class TestIptablesFirewallByChance(FirewallPropertyConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def shared_ground(cls) -> Iterator[IptablesGround]:

@@ -9,8 +9,11 @@ from typing import ClassVar
 from netfw.drivers.mechanism import BindingRequest, MechanismDriver
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHost
-from netfw.testing.conformance import mechanism_scene as scene
-from netfw.testing.conformance.mechanism import MechanismDriverConformance, Setting
+from netfw.testing.conformance.server import mechanism_samples as scene
+from netfw.testing.conformance.server.mechanism import (
+    MechanismDriverConformance,
+    MechanismEnvironment,
+)
 
 
 class ByName(MechanismDriverConformance):
@@ -19,8 +22,8 @@ class ByName(MechanismDriverConformance):
     NAME: ClassVar[str]
 
     @contextmanager
-    def setting(self) -> Iterator[Setting]:
-        yield Setting(make=lambda: create(MechanismDriver, self.NAME, {}, LocalHost()))
+    def setting(self) -> Iterator[MechanismEnvironment]:
+        yield MechanismEnvironment(make=lambda: create(MechanismDriver, self.NAME, {}, LocalHost()))
 
     def bindable(self) -> BindingRequest | None:
         return None

@@ -15,8 +15,8 @@ from netfw.drivers.state_source import Cursor, Delta, StateSource
 from netfw.drivers.subscription import Subscription
 from netfw.errors import BackendUnavailable
 from netfw.state.memory_source import MemorySource
-from netfw.testing.conformance.state_source import StateSourceConformance
-from netfw.testing.conformance.state_world import Setting
+from netfw.testing.conformance.state_source.environment import SourceEnvironment
+from netfw.testing.conformance.state_source.suite import StateSourceConformance
 from tests.conformance.memory_world import MemoryWorld
 
 R = TypeVar("R")
@@ -25,9 +25,9 @@ R = TypeVar("R")
 @pytest.mark.spec("DRV-21", "RPC-02")
 class TestMemorySource(StateSourceConformance):
     @contextmanager
-    def setting(self, page: int) -> Iterator[Setting]:
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
         source = MemorySource(page=page)
-        yield Setting(source, MemoryWorld(source))
+        yield SourceEnvironment(source, MemoryWorld(source))
         source.close()
 
 
@@ -59,9 +59,9 @@ class RemoteSource(MemorySource):
 
 class TestRemoteSource(StateSourceConformance):
     @contextmanager
-    def setting(self, page: int) -> Iterator[Setting]:
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
         source = RemoteSource(page=page)
-        yield Setting(source, MemoryWorld(source), source.cut)
+        yield SourceEnvironment(source, MemoryWorld(source), source.cut)
 
 
 def test_the_source_in_memory_loads_by_its_name() -> None:

@@ -15,9 +15,13 @@ from netfw.drivers.notifier import Notifier
 from netfw.errors import BackendBroken, BackendUnavailable
 from netfw.model.common_fields import Status
 from netfw.model.ids import PortId
-from netfw.testing.conformance.mechanism_scene import NETWORK, PORT
-from netfw.testing.conformance.notifier import CONTRACTS, NotifierConformance, Setting
-from netfw.testing.conformance.promises import unproven
+from netfw.testing.conformance.common.promises import unproven
+from netfw.testing.conformance.server.mechanism_samples import NETWORK, PORT
+from netfw.testing.conformance.server.notifier import (
+    CONTRACTS,
+    NotifierConformance,
+    NotifierEnvironment,
+)
 from netfw_drivers.notifiers.compute import ComputeNotifier
 from netfw_drivers.notifiers.webhook import WebhookNotifier
 from tests.conformance.refusal import refusals
@@ -37,10 +41,10 @@ class OnParty(NotifierConformance):
     MAKE: ClassVar[Callable[[str], Notifier]]
 
     @contextmanager
-    def setting(self) -> Iterator[Setting]:
+    def setting(self) -> Iterator[NotifierEnvironment]:
         with listening() as party:
             make = type(self).MAKE
-            yield Setting(
+            yield NotifierEnvironment(
                 make=lambda: make(party.url),
                 heard=lambda: _heard(party),
                 outage=lambda: _answering(party, 503),
@@ -70,9 +74,9 @@ class TestSlowWebhook(TestWebhook):
     """A party that takes its time is one that does not answer."""
 
     @contextmanager
-    def setting(self) -> Iterator[Setting]:
+    def setting(self) -> Iterator[NotifierEnvironment]:
         with listening() as party:
-            yield Setting(
+            yield NotifierEnvironment(
                 make=lambda: WebhookNotifier([party.url], timeout=0.2),
                 heard=lambda: _heard(party),
                 outage=lambda: _silence(party),

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from netfw.drivers.registry.local_host import LocalHost
-from netfw.testing.conformance.firewall import FirewallDriverConformance
-from netfw.testing.conformance.firewall_lab import BridgeGround
+from netfw.testing.conformance.firewall.lab_environment import BridgeGround
+from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
 from netfw.testing.lab.lab import Lab
 from netfw_drivers.null.firewall import ImaginaryFirewall, NullFirewallDriver
 

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from netfw.testing.conformance.firewall import FirewallDriverConformance
-from netfw.testing.conformance.firewall_chance import FirewallChanceConformance
+from netfw.testing.conformance.firewall.property_based import FirewallPropertyConformance
+from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
 from netfw.testing.lab.lab import Lab
 from tests.conformance.ovs_firewall_ground import OvsGround
 
@@ -33,7 +33,7 @@ class TestOvsFirewall(FirewallDriverConformance):
 
 
 @pytest.mark.spec("FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-12")
-class TestOvsFirewallByChance(FirewallChanceConformance):
+class TestOvsFirewallByChance(FirewallPropertyConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def shared_ground(cls) -> Iterator[OvsGround]:

@@ -15,10 +15,10 @@ from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
-from netfw.testing.conformance.switch import SwitchDriverConformance
-from netfw.testing.conformance.switch_lab import LabWorld
-from netfw.testing.conformance.switch_reach import SwitchTunnelsConformance
-from netfw.testing.conformance.switch_world import Net, Picture, Stamp, Station
+from netfw.testing.conformance.switch.cross_host import SwitchTunnelsConformance
+from netfw.testing.conformance.switch.environment import Net, Picture, Stamp, SwitchTestPort
+from netfw.testing.conformance.switch.lab_environment import SwitchLabEnvironment
+from netfw.testing.conformance.switch.suite import SwitchDriverConformance
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
@@ -35,7 +35,7 @@ PATIENCE, IMPATIENCE = 5.0, 0.5
 _LEARNT = "hard_timeout="
 
 
-class OvsWorld(LabWorld):
+class OvsWorld(SwitchLabEnvironment):
     """Two hosts with a private Open vSwitch each, joined by an underlay and a physical network."""
 
     def __init__(self, lab: Lab, version: int = 4) -> None:
@@ -102,13 +102,13 @@ class OvsWorld(LabWorld):
         there = self.hosts[host]
         return Endpoint(kind, there.address.ip if self._version == 4 else there.address6.ip)
 
-    def plug_in(self, station: Station, instance: Instance) -> None:
+    def plug_in(self, station: SwitchTestPort, instance: Instance) -> None:
         plug = Plug(
             bridge="br-int", device=tap(station), mac=station.mac, external_ids=ids_of(station)
         )
         instance.plug(plug)
 
-    def plug_mute(self, *stations: Station) -> None:
+    def plug_mute(self, *stations: SwitchTestPort) -> None:
         lines: list[str] = []
         for station in stations:
             ids = [f'external_ids:{key}="{value}"' for key, value in ids_of(station).items()]
@@ -118,7 +118,7 @@ class OvsWorld(LabWorld):
             self.plugged[station] = None
         self.hosts[stations[0].host].ovs.vsctl(*lines[1:])
 
-    def plug_unfinished(self, station: Station) -> Callable[[], None]:
+    def plug_unfinished(self, station: SwitchTestPort) -> Callable[[], None]:
         host, device = self.hosts[station.host], tap(station)
         instance = host.instance(f"late{station.number}-{device}")
         ids = [f'external_ids:{key}="{value}"' for key, value in ids_of(station).items()]
@@ -138,7 +138,7 @@ class OvsWorld(LabWorld):
 
         return finish
 
-    def take_out(self, *stations: Station) -> None:
+    def take_out(self, *stations: SwitchTestPort) -> None:
         for number, host in enumerate(self.hosts):
             here = [station for station in stations if station.host == number]
             lines = [word for one in here for word in ("--", "--if-exists", "del-port", tap(one))]
@@ -194,7 +194,7 @@ class OvsWorld(LabWorld):
         known = re.search(rf'netfw-vlan-(\d+)"?="?{net.id}', ids)
         return int(known[1]) if known else None
 
-    def drifts(self) -> Mapping[str, Callable[[Station], None]]:
+    def drifts(self) -> Mapping[str, Callable[[SwitchTestPort], None]]:
         ovs = self.hosts[0].ovs
         return {
             "another tag": lambda one: ovs.vsctl("set", "Port", tap(one), "tag=4000"),
@@ -231,11 +231,11 @@ class OvsWorld(LabWorld):
         return GrantRequest(owner="marks", marks=(RegisterRequest("a-mark", 1),))
 
 
-def tap(station: Station) -> str:
+def tap(station: SwitchTestPort) -> str:
     return f"tap{station.port}"[:14]
 
 
-def ids_of(station: Station) -> dict[str, str]:
+def ids_of(station: SwitchTestPort) -> dict[str, str]:
     return {
         "iface-id": str(station.port),
         "attached-mac": station.mac,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from netfw.testing.conformance.switch_reach import SwitchProviderConformance
+from netfw.testing.conformance.switch.cross_host import SwitchProviderConformance
 from netfw.testing.lab.lab import Lab
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 from netfw_drivers.ovs.switch.veth_links import shared_links

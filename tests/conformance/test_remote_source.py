@@ -16,9 +16,9 @@ from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.state_source import StateSource
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
-from netfw.testing.conformance.state_source import StateSourceConformance
-from netfw.testing.conformance.state_world import Setting
-from netfw.testing.fakes.transport import Wire
+from netfw.testing.conformance.state_source.environment import SourceEnvironment
+from netfw.testing.conformance.state_source.suite import StateSourceConformance
+from netfw.testing.fakes.transport import FakeNetwork
 from netfw_drivers.transports.sockets.transport import SocketTransport
 from tests.conformance.hint_for_all import hints_for_all
 from tests.conformance.memory_world import MemoryWorld
@@ -33,8 +33,8 @@ class TestOverAWire(StateSourceConformance):
     examples = settings(StateSourceConformance.examples, max_examples=50 if LONG else 20)
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[Setting]:
-        memory, wire = MemorySource(page=page), Wire()
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+        memory, wire = MemorySource(page=page), FakeNetwork()
         desk = StateRpcServer(memory, wire.transport(), budget=page * BYTES)
         desk.open()
         source = RemoteSource(wire.transport(), timeout=10)
@@ -43,7 +43,7 @@ class TestOverAWire(StateSourceConformance):
             wire.cut = True
 
         try:
-            yield Setting(source, MemoryWorld(memory), cut)
+            yield SourceEnvironment(source, MemoryWorld(memory), cut)
         finally:
             source.close()
             desk.close()
@@ -55,7 +55,7 @@ class TestOverASocket(StateSourceConformance):
     examples = settings(StateSourceConformance.examples, max_examples=20 if LONG else 8)
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[Setting]:
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
         with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
             address = f"unix:{directory}/server"
             server, client = local(listen=address), local(connect=address)
@@ -73,7 +73,7 @@ class TestOverASocket(StateSourceConformance):
                 server.close()
                 source.timeout = 0.2
 
-            yield Setting(source, MemoryWorld(memory), cut)
+            yield SourceEnvironment(source, MemoryWorld(memory), cut)
 
 
 @pytest.mark.spec("RPC-02")

@@ -19,8 +19,8 @@ from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.transport import Transport
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
-from netfw.testing.conformance.state_source import StateSourceConformance
-from netfw.testing.conformance.state_world import Setting
+from netfw.testing.conformance.state_source.environment import SourceEnvironment
+from netfw.testing.conformance.state_source.suite import StateSourceConformance
 from netfw.testing.lab.rabbitmq import PrivateRabbitmq
 from tests.conformance.hint_for_all import hints_for_all
 from tests.conformance.memory_world import MemoryWorld
@@ -60,7 +60,7 @@ class TestOverABroker(StateSourceConformance):
         return create(Transport, "oslo", options, LocalHost())
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[Setting]:
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
         prefix = f"t{secrets.token_hex(4)}"
         with ExitStack() as stack:
             server, client = self.make(prefix), self.make(prefix)
@@ -78,7 +78,7 @@ class TestOverABroker(StateSourceConformance):
                 server.close()
                 source.timeout = 0.5
 
-            yield Setting(source, MemoryWorld(memory), cut)
+            yield SourceEnvironment(source, MemoryWorld(memory), cut)
 
     def test_a_hint_for_all_hosts_reaches_each(self) -> None:
         prefix = f"t{secrets.token_hex(4)}"

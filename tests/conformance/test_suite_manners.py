@@ -7,7 +7,7 @@ import pytest
 
 from netfw.plan import Outcome
 from netfw.testing import conformance
-from netfw.testing.conformance.host_driver import missing_hooks
+from netfw.testing.conformance.common.host_driver import missing_hooks
 
 
 @pytest.mark.parametrize("name", conformance.__all__)

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from netfw.testing.conformance.switch_lab import LabStations
-from netfw.testing.conformance.switch_world import Station, a_network, among
+from netfw.testing.conformance.switch.environment import SwitchTestPort, a_network, among
+from netfw.testing.conformance.switch.lab_environment import LabStations
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
 
@@ -20,16 +20,16 @@ PAUSE = 0.7
 class PlainWorld(LabStations):
     """A learning switch whose ports are kept apart by tags."""
 
-    def plug_in(self, station: Station, instance: Instance) -> None:
+    def plug_in(self, station: SwitchTestPort, instance: Instance) -> None:
         device = f"tap{station.number}"
         instance.plug(Plug(bridge="br-int", device=device, mac=station.mac, tag=1))
 
-    def take_out(self, *stations: Station) -> None:
+    def take_out(self, *stations: SwitchTestPort) -> None:
         for station in stations:
             self.hosts[0].ovs.vsctl("del-port", f"tap{station.number}")
             self.hosts[0].place.ip(f"link del tap{station.number}")
 
-    def tag(self, station: Station, tag: int) -> None:
+    def tag(self, station: SwitchTestPort, tag: int) -> None:
         self.set("set", "Port", f"tap{station.number}", f"tag={tag}")
 
     def set(self, *arguments: str) -> None:
@@ -61,9 +61,9 @@ def world(shared: PlainWorld) -> Iterator[PlainWorld]:
 
 
 @pytest.fixture
-def stations(world: PlainWorld) -> tuple[Station, Station, Station]:
+def stations(world: PlainWorld) -> tuple[SwitchTestPort, SwitchTestPort, SwitchTestPort]:
     net = a_network()
-    one, two, three = (Station(number=number, net=net) for number in (1, 2, 3))
+    one, two, three = (SwitchTestPort(number=number, net=net) for number in (1, 2, 3))
     world.plug(one, two, three)
     return one, two, three
 

@@ -9,7 +9,7 @@ from netfw.drivers.registry.loader import create, installed
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.type_driver import TypeDriver
 from netfw.model.segment import NetworkType, Provider
-from netfw.testing.conformance.type_driver import TypeDriverConformance
+from netfw.testing.conformance.server.type_driver import TypeDriverConformance
 
 
 class ByName(TypeDriverConformance):

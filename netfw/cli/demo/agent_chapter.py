@@ -12,11 +12,11 @@ from attrs import frozen
 
 from netfw.cli.narration import Narration
 from netfw.testing.lab.agent import PrivateAgent
-from netfw.testing.lab.directory import passing_directory
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.temp_directory import temporary_directory
 
 PHYSICAL = "physnet1"
 PHYSICAL_BRIDGE = "br-ex"
@@ -141,7 +141,7 @@ class AgentHost:
 def two_agents() -> Iterator[tuple[AgentHost, AgentHost]]:
     """Two hosts whose agents, not started yet, read one file."""
     with Lab(hosts=2, bridges=[PHYSICAL_BRIDGE], provider=[PHYSICAL]) as lab, ExitStack() as stack:
-        directory = stack.enter_context(passing_directory("netfw-demo."))
+        directory = stack.enter_context(temporary_directory("netfw-demo."))
         topology = directory / "topology.yaml"
         topology.write_text(topology_of(lab.hosts.values(), {}))
         one, two = (_on_file(host, directory, topology) for host in lab.hosts.values())

@@ -15,7 +15,7 @@ from netfw.model.device_names import DHCP_NAMESPACE
 from netfw.testing.lab.dhcp_client import Udhcpc
 from netfw.testing.lab.dhcp_lease import Lease
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 METADATA = "http://169.254.169.254/latest/meta-data/instance-id"
 DNS = "192.0.2.53"
@@ -66,7 +66,7 @@ def _start(tell: Narration, cloud: Cloud) -> None:
         each.service.start()
         seconds = each.metadata.start() + each.dhcp.start()
         tell.say(f"ready on {each.host.name} after {seconds:.1f} s")
-    until(lambda: len(list(cloud.network.agents())) == 6, "all agents are known")
+    wait_until(lambda: len(list(cloud.network.agents())) == 6, "all agents are known")
     tell.check("six agents are alive", all(each.is_alive for each in cloud.network.agents()))
 
 
@@ -155,7 +155,7 @@ def _remove(tell: Narration, cloud: Cloud) -> None:
         names = [name for each in cloud.hosts for name in each.host.run(["ip", "netns"]).split()]
         return [name for name in names if name.startswith(DHCP_NAMESPACE)]
 
-    until(lambda: not left(), "the namespaces are gone")
+    wait_until(lambda: not left(), "the namespaces are gone")
     tell.check("no namespace, process or file of it is left", not _remains(cloud, str(mint.id)))
 
 

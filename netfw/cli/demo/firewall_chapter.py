@@ -11,7 +11,7 @@ from pathlib import Path
 from netfw.cli.demo.agent_chapter import PATIENCE, VMS, AgentHost, topology_of
 from netfw.cli.narration import Narration
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 DRIVER = "openflow"
 WEB = 80
@@ -152,7 +152,7 @@ def _carries(near: socket.socket, far: socket.socket) -> bool:
 def _await(condition: Callable[[], bool]) -> bool:
     """Whether it becomes so before long."""
     try:
-        until(condition, seconds=PATIENCE)
+        wait_until(condition, seconds=PATIENCE)
     except TimeoutError:
         return False
     return True

@@ -16,14 +16,14 @@ from attrs import define
 from netfw.cli.demo.agent_chapter import PATIENCE, AgentHost, reached
 from netfw.cli.narration import Narration
 from netfw.testing.lab.agent import PrivateAgent
-from netfw.testing.lab.directory import passing_directory
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.metadata_service import MetadataService
 from netfw.testing.lab.server import PrivateNetfw
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.temp_directory import temporary_directory
+from netfw.testing.lab.wait import wait_until
 
 PORT = 9696
 SECRET = "known to the metadata service"
@@ -136,7 +136,7 @@ class Cloud:
 def a_cloud(options: Groups | None = None) -> Iterator[Cloud]:
     """A server with *options*, not started yet, and two hosts whose agents will ask it."""
     with Lab(hosts=2) as lab, ExitStack() as stack:
-        directory = stack.enter_context(passing_directory("netfw-demo."))
+        directory = stack.enter_context(temporary_directory("netfw-demo."))
         directory.chmod(0o755)  # dnsmasq reads its files as a user who may do nothing else
         server = PrivateNetfw(directory / "server", options, port=PORT)
         stack.callback(server.stop)
@@ -162,7 +162,7 @@ def _start(tell: Narration, cloud: Cloud) -> None:
     tell.say(f"it made its tables, and is ready: {time.monotonic() - began:.1f} s")
     for each in cloud.hosts:
         each.start()
-    until(lambda: len(list(cloud.network.agents())) == 2, "the agents are known")
+    wait_until(lambda: len(list(cloud.network.agents())) == 2, "the agents are known")
     alive = all(agent.is_alive for agent in cloud.network.agents())
     tell.check("the agents of both hosts report to it, and are alive", alive)
 
@@ -189,7 +189,7 @@ def _make(tell: Narration, cloud: Cloud) -> None:
     for each, port in zip(cloud.hosts, ports, strict=True):
         each.plug_port(port)
     names = [port.name for port in ports]
-    until(lambda: {cloud.status(name) for name in names} == {"ACTIVE"}, "ports are ACTIVE")
+    wait_until(lambda: {cloud.status(name) for name in names} == {"ACTIVE"}, "ports are ACTIVE")
     seconds = time.monotonic() - began
     tell.check(f"plugged, and both ACTIVE {seconds:.1f} s later", seconds < PATIENCE)
     target = ports[1].fixed_ips[0]["ip_address"]
@@ -237,7 +237,7 @@ def _remove(tell: Narration, cloud: Cloud) -> None:
     for port in list(cloud.network.ports(device_owner="")):
         cloud.network.delete_port(port.id)
     began = time.monotonic()
-    until(lambda: red1.ping(target, count=1, timeout=0.1).received == 0, "the wire is cut")
+    wait_until(lambda: red1.ping(target, count=1, timeout=0.1).received == 0, "the wire is cut")
     tell.say(f"{time.monotonic() - began:.1f} s later the instances no longer hear each other")
     for network in list(cloud.network.networks()):
         cloud.network.delete_network(network.id)

@@ -13,19 +13,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from netfw.testing.conformance.api_extension import ApiExtensionConformance
-    from netfw.testing.conformance.dhcp import DhcpDriverConformance
-    from netfw.testing.conformance.extension import ExtensionDriverConformance
-    from netfw.testing.conformance.firewall import FirewallDriverConformance
+    from netfw.testing.conformance.dhcp.suite import DhcpDriverConformance
+    from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
     from netfw.testing.conformance.interface import InterfaceDriverConformance
-    from netfw.testing.conformance.ipam import IpamDriverConformance
-    from netfw.testing.conformance.mechanism import MechanismDriverConformance
-    from netfw.testing.conformance.metadata import MetadataDriverConformance
-    from netfw.testing.conformance.notifier import NotifierConformance
-    from netfw.testing.conformance.state_source import StateSourceConformance
-    from netfw.testing.conformance.switch import SwitchDriverConformance
-    from netfw.testing.conformance.transport import TransportConformance
-    from netfw.testing.conformance.type_driver import TypeDriverConformance
+    from netfw.testing.conformance.metadata.suite import MetadataDriverConformance
+    from netfw.testing.conformance.server.api_extension import ApiExtensionConformance
+    from netfw.testing.conformance.server.extension_driver import ExtensionDriverConformance
+    from netfw.testing.conformance.server.ipam import IpamDriverConformance
+    from netfw.testing.conformance.server.mechanism import MechanismDriverConformance
+    from netfw.testing.conformance.server.notifier import NotifierConformance
+    from netfw.testing.conformance.server.type_driver import TypeDriverConformance
+    from netfw.testing.conformance.state_source.suite import StateSourceConformance
+    from netfw.testing.conformance.switch.suite import SwitchDriverConformance
+    from netfw.testing.conformance.transport.suite import TransportConformance
 
 __all__ = [
     "ApiExtensionConformance",

@@ -17,8 +17,8 @@ from netfw.model.address import Mac
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.plan import Update
-from netfw.testing.conformance.promises import proves, proves_raise
-from netfw.testing.conformance.reconciler import ReconcilerConformance
+from netfw.testing.conformance.common.promises import proves, proves_raise
+from netfw.testing.conformance.common.reconciler import ReconcilerConformance
 
 OTHER_MTU = 1400
 

@@ -16,7 +16,7 @@ from netfw.drivers.type_driver import Pool, Range
 from netfw.model.address import IpAddress
 from netfw.model.ids import SubnetId
 from netfw.model.subnet import Subnet
-from netfw.testing.fakes.numbers import Entries, Ledger, Span
+from netfw.testing.fakes.number_pool import Entries, NumberPool, Span
 
 
 @frozen
@@ -45,7 +45,7 @@ class MemoryAllocations:
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
         self._ranges = tuple(ranges)
-        self._ledger: Ledger[Pool] = Ledger()
+        self._ledger: NumberPool[Pool] = NumberPool()
 
     @contextmanager
     def transaction(self) -> Iterator[AllocationEntries]:
@@ -89,7 +89,7 @@ class MemoryAddresses:
     """The addresses of subnets."""
 
     def __init__(self) -> None:
-        self._ledger: Ledger[SubnetId] = Ledger()
+        self._ledger: NumberPool[SubnetId] = NumberPool()
 
     @contextmanager
     def transaction(self) -> Iterator[AddressEntries]:

@@ -23,7 +23,7 @@ from netfw.errors import NotFound
 from netfw.model.device_names import device_name, dhcp_namespace
 from netfw.model.ids import NetworkId
 from netfw.plan import Outcome, Plan, Update
-from netfw.testing.fakes.machine import FakeReconciler, Machine
+from netfw.testing.fakes.backend import FakeBackend, FakeReconciler
 
 
 class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
@@ -35,7 +35,7 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
     VERSION: ClassVar[int] = 1
     CAPABILITIES = (Capability.PLAN, Capability.WATCH, Capability.DHCPV6)
 
-    def __init__(self, machine: Machine[DhcpKey, DhcpValue] | None = None) -> None:
+    def __init__(self, machine: FakeBackend[DhcpKey, DhcpValue] | None = None) -> None:
         super().__init__(machine)
         self.gates: dict[NetworkId, threading.Event] = {}
         self.at_gate: set[NetworkId] = set()

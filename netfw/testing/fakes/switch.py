@@ -22,7 +22,7 @@ from netfw.drivers.switch_values import (
     Wiring,
 )
 from netfw.model.ids import PortId
-from netfw.testing.fakes.machine import FakeReconciler, Machine
+from netfw.testing.fakes.backend import FakeBackend, FakeReconciler
 
 
 class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
@@ -41,7 +41,7 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
     def __init__(
         self,
         facts: SwitchFacts | None = None,
-        machine: Machine[SwitchKey, SwitchValue] | None = None,
+        machine: FakeBackend[SwitchKey, SwitchValue] | None = None,
     ) -> None:
         super().__init__(machine)
         self.host_facts = SwitchFacts() if facts is None else facts

@@ -23,7 +23,7 @@ def _arrives(message: Message) -> Iterator[Message]:
     yield message
 
 
-class Wire:
+class FakeNetwork:
     """What transports of one test are connected by.
 
     Requests are answered by other threads and hints arrive in another one, as between processes.
@@ -46,9 +46,9 @@ class Wire:
         self._courier = threading.Thread(target=self._carry, name="courier", daemon=True)
         self._courier.start()
 
-    def transport(self, caller: Caller = Caller("somebody")) -> WireTransport:  # noqa: B008
+    def transport(self, caller: Caller = Caller("somebody")) -> FakeTransport:  # noqa: B008
         """A transport of a process whose credentials say *caller*."""
-        return WireTransport(self, caller)
+        return FakeTransport(self, caller)
 
     def close(self) -> None:
         """End the threads."""
@@ -103,12 +103,12 @@ class Wire:
                         listener(arrived)
 
 
-class WireTransport(Transport):
-    """One end of a :class:`Wire`."""
+class FakeTransport(Transport):
+    """One end of a :class:`FakeNetwork`."""
 
     VERSION: ClassVar[int] = 1
 
-    def __init__(self, wire: Wire, caller: Caller) -> None:
+    def __init__(self, wire: FakeNetwork, caller: Caller) -> None:
         self._wire, self._caller = wire, caller
 
     @classmethod

@@ -36,9 +36,9 @@ from netfw.testing.lab.dhcp_lease import (
     lease_of_dhclient,
     lease_of_udhcpc,
 )
-from netfw.testing.lab.directory import passing_directory
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.obstacles import search_path
+from netfw.testing.lab.prerequisites import search_path
+from netfw.testing.lab.temp_directory import temporary_directory
 
 PATIENCE = 10.0
 """Seconds in which a lease must come that is to come."""
@@ -87,7 +87,7 @@ class DhcpClient(ABC, Generic[L]):
         self.patience = patience
         self._asked = frozenset(asked)
         self._stack = contextlib.ExitStack()
-        self._directory = self._stack.enter_context(passing_directory("netfw-dhcp-client."))
+        self._directory = self._stack.enter_context(temporary_directory("netfw-dhcp-client."))
         self._process: subprocess.Popen[bytes] | None = None
         self._script = self._directory / "script"
         self._script.write_text(_SCRIPT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from netfw.errors import NotFound
-from netfw.testing.lab.place import Place, make_place
+from netfw.testing.lab.namespaces import NamespaceContext, make_place
 
 BRIDGE = "fabric"
 
@@ -21,10 +21,10 @@ class Fabric:
         self.name = name
         self.nic = nic
         self.mtu = mtu
-        self.place = Place()
+        self.place = NamespaceContext()
         self._hosts: frozenset[str] = frozenset()
 
-    def open(self, hosts: Mapping[str, Place]) -> None:
+    def open(self, hosts: Mapping[str, NamespaceContext]) -> None:
         """Make the bridge, and a NIC on each of *hosts*."""
         self.place = make_place(["net"])
         self._hosts = frozenset(hosts)
@@ -35,7 +35,7 @@ class Fabric:
             *(line for host, place in hosts.items() for line in self._join(host, place)),
         )
 
-    def _join(self, host: str, place: Place) -> Iterable[str]:
+    def _join(self, host: str, place: NamespaceContext) -> Iterable[str]:
         there = place.space("net")
         peer = f"peer name {self.nic} mtu {self.mtu} netns {there}"
         yield f"link add {host} mtu {self.mtu} type veth {peer}"

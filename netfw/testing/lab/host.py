@@ -11,10 +11,10 @@ from pathlib import Path
 
 from netfw.errors import Conflict
 from netfw.linux import syscalls
-from netfw.testing.lab import system
+from netfw.testing.lab import syscalls
 from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.namespaces import NamespaceContext, NamespaceOwner, make_place
 from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
-from netfw.testing.lab.place import Place, Resident, make_place
 
 NIC = "eth0"
 """The NIC on the underlay."""
@@ -22,7 +22,7 @@ UNDERLAY = "br-phy"
 """The bridge that holds the NIC and the host's addresses, where userspace tunnels look for them."""
 
 
-class Host(Resident):
+class Host(NamespaceOwner):
     """A machine of its own, as far as networking goes.
 
     It has its own devices, its own ``/run`` (so its own ``/run/netns`` and ``/run/openvswitch``),
@@ -37,7 +37,7 @@ class Host(Resident):
         self.directory = directory
         self.address = address
         self.address6 = address6
-        self.place = Place()
+        self.place = NamespaceContext()
         self.ovs = PrivateOvs(directory / "openvswitch")
         self.instances: dict[str, Instance] = {}
 
@@ -60,7 +60,7 @@ class Host(Resident):
 
     def address_underlay(self) -> None:
         """Give the underlay its addresses; they go when the switch that has the device ends."""
-        v6 = [f"addr replace {self.address6} dev {UNDERLAY} nodad"] if system.has_ipv6() else []
+        v6 = [f"addr replace {self.address6} dev {UNDERLAY} nodad"] if syscalls.has_ipv6() else []
         self.place.ip(
             f"link set {NIC} up",
             f"link set {UNDERLAY} up",
@@ -119,6 +119,6 @@ class Host(Resident):
         os.makedirs("/run/netns")
         syscalls.mount("/run/netns", "/run/netns", syscalls.MS_BIND)
         syscalls.mount("", "/run/netns", syscalls.MS_SHARED)
-        system.show_own_devices()
-        system.use_addresses_at_once()
+        syscalls.show_own_devices()
+        syscalls.use_addresses_at_once()
         socket.sethostname(self.name)

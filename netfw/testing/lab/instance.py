@@ -18,10 +18,10 @@ from attrs import field, frozen
 from netfw.errors import ConfigError
 from netfw.linux import syscalls
 from netfw.linux.netns import raise_loopback
-from netfw.testing.lab import system
+from netfw.testing.lab import syscalls
+from netfw.testing.lab.namespaces import NamespaceContext, NamespaceOwner
 from netfw.testing.lab.openvswitch import PrivateOvs
-from netfw.testing.lab.place import Place, Resident
-from netfw.testing.lab.probe import BackgroundPing, Ping, Pinger
+from netfw.testing.lab.ping import BackgroundPing, Ping, Pinger
 
 Interface = IPv4Interface | IPv6Interface
 
@@ -65,15 +65,15 @@ class Plug:
     external_ids: Mapping[str, str] = field(factory=dict)
 
 
-class Instance(Resident):
+class Instance(NamespaceOwner):
     """A namespace on a host; on the host it is ``/run/netns/<name>``, as for ``ip netns``."""
 
-    def __init__(self, name: str, host: Place, ovs: PrivateOvs) -> None:
+    def __init__(self, name: str, host: NamespaceContext, ovs: PrivateOvs) -> None:
         self.name = name
         self.device: str | None = None
         self._host = host
         self._ovs = ovs
-        self.place = Place()
+        self.place = NamespaceContext()
 
     def open(self) -> None:
         """Make the namespace.
@@ -85,7 +85,7 @@ class Instance(Resident):
             raise ConfigError(f"an instance can not be called {self.name!r}")
         space = self._host.call(_make_namespace, f"/run/netns/{self.name}")
         spaces = {kind: os.dup(fd) for kind, fd in self._host.spaces.items() if kind != "net"}
-        self.place = Place({**spaces, "net": space})
+        self.place = NamespaceContext({**spaces, "net": space})
 
     def plug(self, plug: Plug) -> None:
         """Make the device, plug it into the bridge, and give it its addresses."""
@@ -184,7 +184,7 @@ def _make_namespace(path: str) -> int:
     syscalls.unshare(syscalls.CLONE_NEWNET)
     syscalls.mount("/proc/thread-self/ns/net", path, syscalls.MS_BIND)
     raise_loopback()
-    system.use_addresses_at_once()
+    syscalls.use_addresses_at_once()
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 

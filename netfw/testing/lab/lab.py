@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Self
 
 from netfw.errors import ConfigError
-from netfw.testing.lab import obstacles, sandbox
+from netfw.testing.lab import prerequisites, sandbox
 from netfw.testing.lab.fabric import Fabric
 from netfw.testing.lab.host import NIC, Host
 
@@ -68,7 +68,7 @@ class Lab:
         :raises BackendBroken: something is missing on this machine; the message says what to do.
         """
         sandbox.require()
-        obstacles.require_tools()
+        prerequisites.require_tools()
         with ExitStack() as stack:
             directory = Path(tempfile.mkdtemp(prefix="lab-", dir="/run"))
             stack.callback(shutil.rmtree, directory, ignore_errors=True)

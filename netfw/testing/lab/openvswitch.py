@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Self
 
 from netfw.errors import BackendError
-from netfw.testing.lab import obstacles, sandbox
-from netfw.testing.lab.place import CommandFailed, Place
+from netfw.testing.lab import prerequisites, sandbox
+from netfw.testing.lab.namespaces import CommandFailed, NamespaceContext
 
 _SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 DATABASE = "ovsdb-server"
@@ -36,9 +36,9 @@ class PrivateOvs:
     device, ``ovs-netdev``: of the switches in one namespace, a single one can have bridges.
     """
 
-    def __init__(self, directory: Path, place: Place | None = None) -> None:
+    def __init__(self, directory: Path, place: NamespaceContext | None = None) -> None:
         self.directory = directory
-        self._place = place or Place()
+        self._place = place or NamespaceContext()
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._foreign: frozenset[str] = frozenset()
 
@@ -59,7 +59,7 @@ class PrivateOvs:
         :raises BackendBroken: something is not installed, or not accessible.
         """
         sandbox.require()
-        obstacles.require_tools()
+        prerequisites.require_tools()
         self._foreign = self._place.call(_taps)
         self.directory.mkdir(parents=True, exist_ok=True)
         database = self.directory / "conf.db"
@@ -140,7 +140,7 @@ class PrivateOvs:
 
         :raises CommandFailed: it failed; the message is what it said.
         """
-        completed = Place().attempt(argv, env=self._environment())
+        completed = NamespaceContext().attempt(argv, env=self._environment())
         if completed.status:
             raise CommandFailed(completed)
         return completed.output
@@ -199,7 +199,7 @@ def _taps() -> frozenset[str]:
 
 
 def _is_abandoned(tap: str) -> bool:
-    with open(obstacles.TUN, "r+b", buffering=0) as attached:
+    with open(prerequisites.TUN, "r+b", buffering=0) as attached:
         try:
             fcntl.ioctl(attached, _TUNSETIFF, struct.pack("16sH22x", tap.encode(), _TAP))
         except OSError:  # some other process has it
@@ -230,5 +230,5 @@ def outputs_of(trace: str, devices: frozenset[str]) -> frozenset[str]:
 def _empty_database() -> bytes:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "conf.db")
-        Place().run(["ovsdb-tool", "create", str(file), _SCHEMA])
+        NamespaceContext().run(["ovsdb-tool", "create", str(file), _SCHEMA])
         return file.read_bytes()

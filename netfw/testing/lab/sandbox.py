@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from netfw.testing.lab.obstacles import search_path
+from netfw.testing.lab.prerequisites import search_path
 
 INSIDE = "NETFW_SANDBOX"
 """Environment variable that names, within, the process namespace of the sandbox."""

@@ -10,12 +10,12 @@ from tiny_dhcp.driver import TinyDhcpDriver
 from netfw.drivers.base import Host
 from netfw.drivers.dhcp import DhcpDriver
 from netfw.drivers.events import Event, KeysChanged
-from netfw.testing.conformance.dhcp import DhcpDriverConformance
-from netfw.testing.conformance.dhcp_lab import LabGround
-from netfw.testing.conformance.dhcp_world import a_net
+from netfw.testing.conformance.dhcp.factories import make_network
+from netfw.testing.conformance.dhcp.lab_environment import DhcpLabEnvironment
+from netfw.testing.conformance.dhcp.suite import DhcpDriverConformance
 
 
-class TinyGround(LabGround):
+class TinyGround(DhcpLabEnvironment):
     def make_dhcp(self, host: Host, directory: Path) -> TinyDhcpDriver:
         return TinyDhcpDriver.from_conf({"directory": str(directory), "lease": 600}, host)
 
@@ -30,7 +30,7 @@ class TestTinyDhcpDriver(DhcpDriverConformance):
     def test_a_network_whose_device_was_taken_away_is_called_for(self, driver: DhcpDriver) -> None:
         told: list[Event] = []
         driver.watch(told.append)
-        net = a_net()
+        net = make_network()
         self.bring(driver, net)
         told.clear()
         self.ground.vanish(net.id, net.value)

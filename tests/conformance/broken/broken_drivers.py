@@ -8,8 +8,8 @@ from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, OperationRefused
 from netfw.plan import Outcome, Plan, Stage
-from netfw.testing.conformance.promises import proves as breaks
-from netfw.testing.conformance.promises import proves_raise as breaks_raise
+from netfw.testing.conformance.common.promises import proves as breaks
+from netfw.testing.conformance.common.promises import proves_raise as breaks_raise
 from tests.conformance.broken.imaginary import GoodDriver
 
 

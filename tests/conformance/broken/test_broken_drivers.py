@@ -5,8 +5,8 @@ import pytest
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.reconciler import Reconciler
+from netfw.testing.conformance.common.promises import promises_of, proofs_in, unproven
 from netfw.testing.conformance.interface import InterfaceDriverConformance
-from netfw.testing.conformance.promises import promises_of, proofs_in, unproven
 from tests.conformance.broken import broken_drivers
 from tests.conformance.broken.imaginary import ImaginaryConformance
 from tests.conformance.suite_refusals import Refusal, refusal_of

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 AGENT = [sys.executable, "-m", "netfw.cli.ovs_agent"]
 PLAN = [sys.executable, "-m", "netfw.cli.main", "plan"]
@@ -92,7 +92,7 @@ class AgentHost:
             status = self.status()
             return status is not None and condition(status)
 
-        until(so, lambda: f"{self.status()}\n{self.log.read_text()[-5000:]}")
+        wait_until(so, lambda: f"{self.status()}\n{self.log.read_text()[-5000:]}")
 
     def said(self) -> dict[str, Any]:
         """What the agent reported, by port."""

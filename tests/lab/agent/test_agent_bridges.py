@@ -2,7 +2,7 @@
 
 import pytest
 
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.agent.agent_lab import port_id
 
 
@@ -24,7 +24,7 @@ def host(make_cloud):
     )
     host.machines = [host.instance(1), host.instance(2), host.instance(20, network=9)]
     host.start_ready()
-    until(lambda: status(host, 20) == "ACTIVE")
+    wait_until(lambda: status(host, 20) == "ACTIVE")
     return host
 
 
@@ -42,14 +42,14 @@ def status(host, number: int) -> str | None:
 def test_a_physical_bridge_that_vanishes_concerns_its_networks_alone(host):
     before = host.flows("br-ex")
     host.host.run(["ovs-vsctl", "del-br", "br-ex"])
-    until(lambda: status(host, 20) == "DOWN")
+    wait_until(lambda: status(host, 20) == "DOWN")
     host.wait(lambda status: any("add-br br-ex" in why for why in status["waiting"].values()))
     third = host.instance(3)
-    until(lambda: status(host, 3) == "ACTIVE")
+    wait_until(lambda: status(host, 3) == "ACTIVE")
     assert third.ping("10.0.0.1").lost == 0
     host.host.run(["ovs-ofctl", "-OOpenFlow14", "del-flows", "br-int"])
-    until(lambda: third.ping("10.0.0.1", count=1, timeout=0.3).lost == 0)
+    wait_until(lambda: third.ping("10.0.0.1", count=1, timeout=0.3).lost == 0)
     assert status(host, 1) == "ACTIVE"
     make_bridge(host)
-    until(lambda: status(host, 20) == "ACTIVE")
+    wait_until(lambda: status(host, 20) == "ACTIVE")
     assert host.flows("br-ex") == before

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.agent.agent_lab import port_id
 
 
@@ -33,7 +33,7 @@ def test_what_is_plugged_is_wired_and_reported(cloud, host):
     two = host.instance(2)  # while the agent runs: by the switch's announcement
     host.wait(lambda status: status["ready"] and status["counts"]["ports"] == 2)
     assert one.ping("10.0.0.2", count=3, interval=0.05).lost == 0
-    until(lambda: "ACTIVE" in str(host.said()))
+    wait_until(lambda: "ACTIVE" in str(host.said()))
     assert two.ping("10.0.0.1").lost == 0
     host.stop()
     assert not host.status_file.exists()
@@ -50,10 +50,10 @@ def test_ports_that_are_not_to_be_admitted_are_dead(cloud, host):
     assert stranger.ping("10.0.0.1").lost
     cloud.topology.port(2, "host1")
     cloud.topology.write()
-    until(lambda: not one.ping("10.0.0.2").lost)
+    wait_until(lambda: not one.ping("10.0.0.2").lost)
     cloud.topology.remove(2)  # deleted, though it is plugged
     cloud.topology.write()
-    until(lambda: two.ping("10.0.0.1").lost)
+    wait_until(lambda: two.ping("10.0.0.1").lost)
     assert host.tag(2) == "4095"
 
 
@@ -67,10 +67,10 @@ def test_a_port_that_migrates_away_is_cut_off_and_one_that_comes_is_wired(cloud,
     assert one.ping("10.0.0.2").lost
     cloud.topology.port(2, "host1")
     cloud.topology.write()
-    until(lambda: not one.ping("10.0.0.2").lost)
+    wait_until(lambda: not one.ping("10.0.0.2").lost)
     cloud.topology.port(2, "host2")
     cloud.topology.write()
-    until(lambda: one.ping("10.0.0.2").lost)
+    wait_until(lambda: one.ping("10.0.0.2").lost)
 
 
 @pytest.mark.spec("L2-40", "L2-18")
@@ -94,10 +94,10 @@ def test_what_somebody_changed_by_hand_is_put_right(cloud, host):
     host.start_ready()
     flows, tag = host.flows(), host.tag(1)
     host.host.run(["ovs-vsctl", "set", "Port", "tap1", "tag=77"])
-    until(lambda: host.tag(1) == tag)
+    wait_until(lambda: host.tag(1) == tag)
     host.host.run(["ovs-ofctl", "-O", "OpenFlow13", "del-flows", "br-int"])
-    until(lambda: host.flows() == flows)
-    until(lambda: not one.ping("10.0.0.2").lost)
+    wait_until(lambda: host.flows() == flows)
+    wait_until(lambda: not one.ping("10.0.0.2").lost)
 
 
 @pytest.mark.spec("L2-43")
@@ -115,8 +115,8 @@ def test_a_switch_that_is_restarted_is_rebuilt(cloud, host):
     host.start_ready()
     flows = host.flows()
     host.host.restart_switch()
-    until(lambda: host.flows() == flows)
-    until(lambda: not one.ping("10.0.0.2").lost)
+    wait_until(lambda: host.flows() == flows)
+    wait_until(lambda: not one.ping("10.0.0.2").lost)
 
 
 @pytest.mark.spec("L2-42")
@@ -151,7 +151,7 @@ def test_hosts_are_joined_by_tunnels(make_cloud, population):
     far.configure(["10.0.0.12/24"])
     for host in cloud.hosts.values():
         host.start_ready()
-    until(lambda: not one.ping("10.0.0.2").lost)
+    wait_until(lambda: not one.ping("10.0.0.2").lost)
     assert two.ping("10.0.0.1").lost == 0
     assert one.ping("10.0.0.12").lost  # another network, whatever its addresses are
 
@@ -222,7 +222,7 @@ def test_a_hangup_reloads_what_may_change(cloud, host):
         f"tunnel_types = vxlan\nlocal_ip = {host.host.address.ip}", "audit_interval = 123"
     )
     host.process.send_signal(signal.SIGHUP)
-    until(lambda: "agent.audit_interval is now 123.0, was 600.0" in host.log.read_text())
+    wait_until(lambda: "agent.audit_interval is now 123.0, was 600.0" in host.log.read_text())
     assert host.status()["ready"]
 
 
@@ -230,13 +230,13 @@ def test_a_hangup_reloads_what_may_change(cloud, host):
 def test_a_new_interval_takes_effect_at_once(cloud, host):
     """Nothing else would wake the agent before the 30 s of a heartbeat are over."""
     host.start_ready()
-    until(lambda: time.time() - host.status_file.stat().st_mtime > 2)  # it has become idle
+    wait_until(lambda: time.time() - host.status_file.stat().st_mtime > 2)  # it has become idle
     assert "comparing everything" not in host.log.read_text()
     host.configure(
         f"tunnel_types = vxlan\nlocal_ip = {host.host.address.ip}", "audit_interval = 0.5"
     )
     host.process.send_signal(signal.SIGHUP)
-    until(lambda: "comparing everything" in host.log.read_text(), seconds=10)
+    wait_until(lambda: "comparing everything" in host.log.read_text(), seconds=10)
 
 
 @pytest.mark.spec("L2-41", "L2-44")
@@ -262,7 +262,7 @@ def test_an_agent_that_waits_for_its_switch_can_be_stopped(cloud, host):
 def test_a_plan_changes_no_file(cloud, host):
     host.instance(1)
     host.start_ready()
-    until(lambda: "ACTIVE" in str(host.said()))
+    wait_until(lambda: "ACTIVE" in str(host.said()))
     host.kill()  # so that it does not write either, and leaves all that it wrote
     place = cloud.topology.path.parent
     other = place / "other.json"

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.agent.agent_lab import AgentHost, port_id
 
 
@@ -54,7 +54,7 @@ def test_the_second_agent_touches_nothing_and_takes_over_when_the_first_ends(pai
     second.wait(lambda status: status["ready"])
     assert time.monotonic() - began < 5
     assert second.flows() != flows
-    until(lambda: port_id(1) in str(second.said()))
+    wait_until(lambda: port_id(1) in str(second.said()))
 
 
 def test_an_agent_that_is_to_end_says_why_it_is_not_ready(pair):

@@ -4,7 +4,7 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.dhcp_agent.dhcp_agent_lab import NAMESPACE, NETWORK, Site, port_id
 
 
@@ -33,7 +33,9 @@ def test_an_audit_puts_right_files_addresses_and_routes(site):
     there(site, "address", "replace", "10.0.0.66/24", "dev", device)
     there(site, "address", "delete", "10.0.0.2/24", "dev", device)
     there(site, "route", "delete", "default")
-    until(lambda: file.read_text() == written, "the file")
-    until(lambda: "10.0.0.2/24" in addresses(site) and "0.66" not in addresses(site), "addresses")
-    until(lambda: "via 10.0.0.1" in there(site, "route"), "the default route")
+    wait_until(lambda: file.read_text() == written, "the file")
+    wait_until(
+        lambda: "10.0.0.2/24" in addresses(site) and "0.66" not in addresses(site), "addresses"
+    )
+    wait_until(lambda: "via 10.0.0.1" in there(site, "route"), "the default route")
     assert client.lease().ip == IPv4Address("10.0.0.11")

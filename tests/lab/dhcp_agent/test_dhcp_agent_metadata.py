@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from netfw.testing.conformance.metadata_upstream import RecordingAgent
-from netfw.testing.lab.waiting import until
+from netfw.testing.conformance.metadata.recording_agent import RecordingAgent
+from netfw.testing.lab.wait import wait_until
 from tests.lab.dhcp_agent.dhcp_agent_lab import NETWORK, Site
 
 ROUTER, OTHER = str(UUID(int=77)), str(UUID(int=78))
@@ -52,7 +52,7 @@ def test_where_it_is_forced_a_proxy_runs_also_where_a_router_leads(site, upstrea
     assert asked_for(upstream) == [([NETWORK], [])]
     site.content["subnets"][0]["enable_dhcp"] = False
     site.write()
-    until(lambda: not site.processes(), "without DHCP there is neither server nor proxy")
+    wait_until(lambda: not site.processes(), "without DHCP there is neither server nor proxy")
 
 
 @pytest.mark.spec("DHCP-60", "DHCP-61", "MD-01", "MD-10")
@@ -75,7 +75,7 @@ def test_a_metadata_network_has_the_proxy_of_its_one_router(site, upstream):
     router_port(site, 3, OTHER, "169.254.0.3")
     site.write()
     site.dhcp.wait_for(lambda status: "remove all but one" in str(status["degraded"]))
-    until(lambda: not site.processes(ROUTER, PROXY), "it is nobody's")
+    wait_until(lambda: not site.processes(ROUTER, PROXY), "it is nobody's")
     assert client.renew() is not None
     site.dhcp.kill()
     site.remove(1)

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, ip_address, ip_network
 import pytest
 
 from netfw.testing.lab.ini import ini
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.dhcp_agent.dhcp_agent_lab import NAMESPACE, NETWORK, port_id
 
 
@@ -27,7 +27,7 @@ def test_an_instance_gets_its_lease_and_the_next_one_too(site):
     site.port(12)
     site.write()
     assert site.client(12).lease().ip == IPv4Address("10.0.0.12")
-    until(lambda: {port_id(11), port_id(12)} <= _ready(site.said()))
+    wait_until(lambda: {port_id(11), port_id(12)} <= _ready(site.said()))
     counts = {"networks": 1, "subnets": 1, "ports": 2}
     site.dhcp.wait_for(lambda status: status.get("counts") == counts)
     assert client.renew().ip == lease.ip
@@ -97,7 +97,7 @@ def test_a_dnsmasq_that_is_killed_is_there_again(site):
     site.start()
     lease, pid = client.lease(), site.pid()
     os.kill(pid, signal.SIGKILL)
-    until(lambda: site.pid() not in (None, pid))
+    wait_until(lambda: site.pid() not in (None, pid))
     assert client.renew().ip == lease.ip
 
 
@@ -136,7 +136,7 @@ def test_a_hangup_reads_the_files_again(site):
     site.dhcp.options["DEFAULT"]["log_level"] = "info"
     site.dhcp.conf.write_text(ini(site.dhcp.options))
     os.kill(site.dhcp.pid, signal.SIGHUP)
-    until(lambda: "report_interval is now 7.0" in site.dhcp.log.read_text())
+    wait_until(lambda: "report_interval is now 7.0" in site.dhcp.log.read_text())
     assert site.dhcp.status()["ready"]
 
 
@@ -160,7 +160,7 @@ def test_a_port_that_can_not_be_served_is_alone_with_that(site):
     status = site.dhcp.wait_for(lambda status: bool(status.get("degraded")))
     assert set(status["degraded"]) == {f"port {port_id(12)}"}
     assert client.lease().ip == IPv4Address("10.0.0.11")
-    until(lambda: _ready(site.said()) == {port_id(11)})
+    wait_until(lambda: _ready(site.said()) == {port_id(11)})
     site.port(12)
     site.write()
     site.dhcp.wait_for(lambda status: status["ready"])
@@ -219,14 +219,14 @@ def test_isolated_instances_find_a_metadata_proxy_while_no_router_leads_them(sit
     assert "503" in site.answer(client)  # of the proxy: no metadata agent is there
     site.port(1, device_owner="network:router_interface", device_id=NETWORK)
     site.write()
-    until(lambda: not site.answer(client))
+    wait_until(lambda: not site.answer(client))
     assert service not in {route.destination for route in client.lease().routes}
     site.remove(1)
     site.write()
-    until(lambda: "503" in site.answer(client))
+    wait_until(lambda: "503" in site.answer(client))
     site.content["assignments"] = []
     site.write()
-    until(lambda: NAMESPACE not in site.host.run(["ip", "netns", "list"]))
+    wait_until(lambda: NAMESPACE not in site.host.run(["ip", "netns", "list"]))
     site.dhcp.wait_for(lambda status: status["ready"])
 
 

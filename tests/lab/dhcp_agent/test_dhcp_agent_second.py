@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from netfw.testing.lab.agent import PrivateAgent
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.dhcp_agent.dhcp_agent_lab import Site, port_id
 
 
@@ -55,6 +55,6 @@ def test_a_second_agent_says_who_is_at_work_and_takes_over_from_him(site, ending
         site.write()
         assert site.client(13).lease().ip == IPv4Address("10.0.0.13")
         os.kill(pid, 9)
-        until(lambda: site.pid() not in (None, pid))
+        wait_until(lambda: site.pid() not in (None, pid))
     finally:
         second.stop()

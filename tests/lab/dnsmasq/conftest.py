@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from netfw.testing.lab.namespaces import NamespaceContext
 from netfw.testing.lab.openvswitch import PrivateOvs
-from netfw.testing.lab.place import Place
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 
@@ -23,6 +23,6 @@ def small(tmp_path: Path) -> Iterator[Path]:
     """A file system with little room."""
     directory = tmp_path / "small"
     directory.mkdir()
-    Place().run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(directory)])
+    NamespaceContext().run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(directory)])
     yield directory
-    Place().run(["umount", "--lazy", str(directory)])
+    NamespaceContext().run(["umount", "--lazy", str(directory)])

@@ -19,12 +19,12 @@ from netfw.model.device_names import device_name
 from netfw.model.ids import NetworkId
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Outcome, Plan, Update
-from netfw.testing.conformance.dhcp_world import Net, Tenant, wanted
+from netfw.testing.conformance.dhcp.factories import Net, Tenant, wanted
 from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc
 from netfw.testing.lab.dhcp_lease import Lease, Lease6
 from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.namespaces import KINDS, NamespaceContext
 from netfw.testing.lab.openvswitch import PrivateOvs
-from netfw.testing.lab.place import KINDS, Place
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
@@ -49,7 +49,9 @@ class DnsmasqHost:
 
     def __enter__(self) -> Self:
         flags = os.O_RDONLY | os.O_CLOEXEC
-        self._place = Place({kind: os.open(f"/proc/self/ns/{kind}", flags) for kind in KINDS})
+        self._place = NamespaceContext(
+            {kind: os.open(f"/proc/self/ns/{kind}", flags) for kind in KINDS}
+        )
         self._stack.callback(self._place.close)
         self.ovs.add_bridge(BRIDGE)
         self.ovs.ofctl("add-flow", BRIDGE, "actions=normal")

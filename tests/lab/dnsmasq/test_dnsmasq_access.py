@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
-from tests.lab.dnsmasq.test_dnsmasq_driver import a_net
+from tests.lab.dnsmasq.test_dnsmasq_driver import make_network
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def unprivileged(host: DnsmasqHost, open_path: Path) -> DnsmasqHost:
 def test_whatever_the_umask_says_dnsmasq_can_read_its_files(unprivileged: DnsmasqHost) -> None:
     former = os.umask(0o077)
     try:
-        net = a_net()
+        net = make_network()
         assert unprivileged.put(net).ok
         port = net.tenant()
         assert unprivileged.put(port).ok, "which comes when dnsmasq has no rights any more"
@@ -50,7 +50,7 @@ def test_a_closed_directory_is_told_with_what_to_do(unprivileged: DnsmasqHost) -
     closed.chmod(0o700)
     (fault,) = unprivileged.driver.faults()
     assert f"chmod o+x {closed}" in fault
-    net = a_net()
+    net = make_network()
     failed = unprivileged.put(net).failed
     assert f"chmod o+x {closed}" in str(failed[net.key])
     assert not unprivileged.files(net).directory.exists(), "who can not be served has nothing"

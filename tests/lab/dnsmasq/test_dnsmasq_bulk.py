@@ -8,7 +8,7 @@ import pytest
 
 from netfw.errors import OperationRefused
 from netfw.plan import Stage, Update
-from netfw.testing.conformance.dhcp_world import a_net, a_subnet, wanted
+from netfw.testing.conformance.dhcp.factories import a_subnet, make_network, wanted
 from netfw_drivers.dnsmasq.plan.reload import MANY
 from netfw_drivers.dnsmasq.runtime.executor import DnsmasqExecutor
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
@@ -16,7 +16,7 @@ from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 @pytest.mark.spec("DHCP-80")
 def test_very_many_ports_more_are_served_without_being_read_one_by_one(host: DnsmasqHost) -> None:
-    net = a_net(a_subnet(cidr="10.1.0.0/16", gateway=None))
+    net = make_network(a_subnet(cidr="10.1.0.0/16", gateway=None))
     first, *more = (net.tenant(10 + number) for number in range(MANY + 2))
     assert host.put(net, first).ok
     pid = host.pid(net)
@@ -35,7 +35,7 @@ def test_very_many_ports_more_are_served_without_being_read_one_by_one(host: Dns
 def test_who_is_served_stays_so_when_very_many_more_can_not_be_written(
     host: DnsmasqHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    net = a_net(a_subnet(cidr="10.1.0.0/16", gateway=None))
+    net = make_network(a_subnet(cidr="10.1.0.0/16", gateway=None))
     first, *more = (net.tenant(10 + number) for number in range(MANY + 2))
     assert host.put(net, first).ok
     refuse_in(monkeypatch, host.files(net).host)

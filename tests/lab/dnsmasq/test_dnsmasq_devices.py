@@ -7,7 +7,7 @@ import time
 import pytest
 
 from netfw.drivers.events import KeysChanged
-from netfw.testing.conformance.dhcp_world import a_net
+from netfw.testing.conformance.dhcp.factories import make_network
 from tests.lab.dnsmasq.dnsmasq_host import BRIDGE, DnsmasqHost
 
 PATIENCE = 10.0
@@ -23,7 +23,7 @@ def await_call(host: DnsmasqHost, key: object) -> None:
 
 @pytest.mark.spec("DHCP-28")
 def test_a_network_whose_device_the_switch_made_anew_is_called_for(host: DnsmasqHost) -> None:
-    net, other = a_net(), a_net()
+    net, other = make_network(), make_network()
     port = net.tenant(20)
     assert host.put(net, port, other).ok
     assert host.drop(other).ok
@@ -40,7 +40,7 @@ def test_a_network_whose_device_the_switch_made_anew_is_called_for(host: Dnsmasq
 
 
 def test_a_network_whose_device_was_removed_is_called_for(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant(20)
     assert host.put(net, port).ok
     host.events.clear()

@@ -11,9 +11,9 @@ import pytest
 from netfw.drivers.events import Event, KeysChanged
 from netfw.model.device_names import device_name, dhcp_namespace
 from netfw.model.subnet import Ipv6Mode
-from netfw.testing.conformance.dhcp_world import Net, Tenant, a_net, a_subnet, a_subnet6
+from netfw.testing.conformance.dhcp.factories import Net, Tenant, a_subnet, a_subnet6, make_network
+from netfw.testing.lab.namespaces import NamespaceContext
 from netfw.testing.lab.openvswitch import PrivateOvs
-from netfw.testing.lab.place import Place
 from tests.lab.dnsmasq.dnsmasq_host import BRIDGE, DnsmasqHost
 
 PATIENCE = 10.0
@@ -34,33 +34,35 @@ def remove_port(host: DnsmasqHost, net: Net) -> None:
 
 def delete_device(host: DnsmasqHost, net: Net) -> None:
     device = host.interface.device_name(net.value.server.id)
-    Place().run(["ip", "-n", dhcp_namespace(net.id), "link", "delete", device])
+    NamespaceContext().run(["ip", "-n", dhcp_namespace(net.id), "link", "delete", device])
 
 
 def take_down(host: DnsmasqHost, net: Net) -> None:
     device = host.interface.device_name(net.value.server.id)
-    Place().run(["ip", "-n", dhcp_namespace(net.id), "link", "set", device, "down"])
+    NamespaceContext().run(["ip", "-n", dhcp_namespace(net.id), "link", "set", device, "down"])
 
 
 def take_address(host: DnsmasqHost, net: Net) -> None:
     device = host.interface.device_name(net.value.server.id)
     address = str(net.value.server.addresses[0])
-    Place().run(["ip", "-n", dhcp_namespace(net.id), "address", "del", address, "dev", device])
+    NamespaceContext().run(
+        ["ip", "-n", dhcp_namespace(net.id), "address", "del", address, "dev", device]
+    )
 
 
 def add_address(host: DnsmasqHost, net: Net) -> None:
     device = host.interface.device_name(net.value.server.id)
-    Place().run(
+    NamespaceContext().run(
         ["ip", "-n", dhcp_namespace(net.id), "address", "add", "192.0.2.9/24", "dev", device]
     )
 
 
 def take_route(host: DnsmasqHost, net: Net) -> None:
-    Place().run(["ip", "-n", dhcp_namespace(net.id), "route", "del", "default"])
+    NamespaceContext().run(["ip", "-n", dhcp_namespace(net.id), "route", "del", "default"])
 
 
 def delete_namespace(host: DnsmasqHost, net: Net) -> None:
-    Place().run(["ip", "netns", "delete", dhcp_namespace(net.id)])
+    NamespaceContext().run(["ip", "netns", "delete", dhcp_namespace(net.id)])
 
 
 @pytest.fixture(params=[False, True], ids=["internal", "veth"])
@@ -107,7 +109,7 @@ def assert_leased(host: DnsmasqHost, *tenants: Tenant) -> None:
     ids=["internal-restart", "internal-remove", "veth-remove"],
 )
 def test_what_the_switch_lost_is_called_for_and_made_again(host: DnsmasqHost, harm: Harm) -> None:
-    net = a_net(a_subnet(), a_subnet6(Ipv6Mode.STATEFUL))
+    net = make_network(a_subnet(), a_subnet6(Ipv6Mode.STATEFUL))
     port, more = net.tenant(20), net.tenant(21)
     assert host.put(net, port).ok
     assert host.put(net).ok
@@ -124,7 +126,7 @@ def test_what_the_switch_lost_is_called_for_and_made_again(host: DnsmasqHost, ha
 
 @pytest.mark.spec("DHCP-23")
 def test_a_device_that_was_deleted_comes_back_with_the_next_port(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     port, more = net.tenant(20), net.tenant(21)
     assert host.put(net, port).ok
     delete_device(host, net)
@@ -141,7 +143,7 @@ def test_a_device_that_was_deleted_comes_back_with_the_next_port(host: DnsmasqHo
 def test_what_somebody_does_by_hand_is_called_for_and_put_right(
     host: DnsmasqHost, harm: Harm
 ) -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant(20)
     assert host.put(net, port).ok
     since = await_silence(host)

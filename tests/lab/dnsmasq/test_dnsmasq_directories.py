@@ -12,8 +12,8 @@ from attrs import evolve
 
 from netfw.model.dhcp_option import DhcpOption
 from netfw.plan import Update
-from netfw.testing.conformance.dhcp_world import Tenant, a_net, wanted
-from netfw.testing.lab.waiting import until
+from netfw.testing.conformance.dhcp.factories import Tenant, make_network, wanted
+from netfw.testing.lab.wait import wait_until
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 NTP = (DhcpOption(name="42", value="10.0.0.9"),)
@@ -36,7 +36,7 @@ def restore_from_backup(directory: Path) -> None:
 def test_a_directory_that_was_removed_comes_back_with_the_next_port(
     host: DnsmasqHost, part: str
 ) -> None:
-    net = a_net()
+    net = make_network()
     before, after = net.tenant(20, options=NTP), net.tenant(21, options=NTP)
     assert host.put(net, before).ok
     assert gets_its_own(host, before)
@@ -52,7 +52,7 @@ def test_a_directory_that_was_removed_comes_back_with_the_next_port(
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_directory_that_was_replaced_is_noticed_by_looking(host: DnsmasqHost, part: str) -> None:
-    net = a_net()
+    net = make_network()
     port, more = net.tenant(20), net.tenant(21)
     assert host.put(net, port).ok
     restore_from_backup((host.files(net).directory / part).resolve())
@@ -67,7 +67,7 @@ def test_a_directory_that_was_replaced_is_noticed_by_looking(host: DnsmasqHost, 
 def test_who_comes_back_to_his_directory_serves_when_the_others_dnsmasq_is_ended(
     host: DnsmasqHost, tmp_path: Path
 ) -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     assert host.put(net, port).ok
     first, second = host.settings, evolve(host.settings, confs=tmp_path / "elsewhere")
@@ -79,6 +79,6 @@ def test_who_comes_back_to_his_directory_serves_when_the_others_dnsmasq_is_ended
     host.restart()
     assert "Address already in use" in str(host.put(net, port).failed[net.key])
     os.kill(others, signal.SIGTERM)
-    until(lambda: not Path(f"/proc/{others}").exists())
+    wait_until(lambda: not Path(f"/proc/{others}").exists())
     assert host.put(net, port).ok
     assert host.lease(port) is not None

@@ -25,9 +25,9 @@ from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import NetworkId
 from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Update
-from netfw.testing.conformance.dhcp_world import a_net, a_subnet, a_subnet6, wanted
-from netfw.testing.conformance.effort import effort_of
-from netfw.testing.lab.waiting import until
+from netfw.testing.conformance.common.call_counter import count_calls
+from netfw.testing.conformance.dhcp.factories import a_subnet, a_subnet6, make_network, wanted
+from netfw.testing.lab.wait import wait_until
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 
@@ -46,7 +46,7 @@ def started(pid: int) -> int:
 
 @pytest.mark.spec("DHCP-40")
 def test_who_is_started_again_touches_nothing(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     ports = [net.tenant(20), net.tenant(30, options=(DhcpOption(name="42", value="10.0.0.9"),))]
     assert host.put(net, *ports).ok
     stamps, pid = host.stamps(net), host.pid(net)
@@ -62,7 +62,7 @@ def test_who_is_started_again_touches_nothing(host: DnsmasqHost) -> None:
 
 @pytest.mark.spec("DHCP-40", "DHCP-46")
 def test_one_port_more_is_one_port_written_and_no_signal(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     assert host.put(net, net.tenant(20)).ok
     before, pid = host.stamps(net), host.pid(net)
     more = net.tenant(30)
@@ -81,7 +81,7 @@ def test_one_port_more_is_one_port_written_and_no_signal(host: DnsmasqHost) -> N
 
 @pytest.mark.spec("DHCP-46")
 def test_the_lease_of_a_dropped_port_is_given_back(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     former, keeper = net.tenant(20), net.tenant(30)
     assert host.put(net, former, keeper).ok
     assert host.lease(former) is not None
@@ -102,7 +102,7 @@ def test_the_lease_of_a_dropped_port_is_given_back(host: DnsmasqHost) -> None:
 
 @pytest.mark.spec("DHCP-46")
 def test_a_lease_that_a_killed_driver_kept_is_given_back_by_the_next(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     former = net.tenant(20)
     assert host.put(net, former).ok
     assert host.lease(former) is not None
@@ -119,7 +119,7 @@ def test_a_lease_that_a_killed_driver_kept_is_given_back_by_the_next(host: Dnsma
 
 @pytest.mark.spec("DHCP-46")
 def test_an_ipv6_lease_is_given_back(host: DnsmasqHost) -> None:
-    net = a_net(a_subnet6(Ipv6Mode.STATEFUL))
+    net = make_network(a_subnet6(Ipv6Mode.STATEFUL))
     former = net.tenant(20)
     assert host.put(net, former).ok
     lease = host.lease6(former)
@@ -135,7 +135,7 @@ def test_a_port_with_options_of_its_own_costs_no_lease_when_files_are_read_anew(
     host: DnsmasqHost,
 ) -> None:
     """SIGHUP would kill this dnsmasq: it is started again instead."""
-    net = a_net()
+    net = make_network()
     special = net.tenant(20, options=(DhcpOption(name="42", value="10.0.0.9"),))
     other = net.tenant(30)
     assert host.put(net, special, other).ok
@@ -158,7 +158,7 @@ def test_a_port_with_options_of_its_own_costs_no_lease_when_files_are_read_anew(
 @pytest.mark.spec("DHCP-44")
 def test_who_has_a_lease_from_elsewhere_keeps_it(host: DnsmasqHost) -> None:
     """The network moves to this host: the lease file is filled before dnsmasq starts."""
-    net = a_net()
+    net = make_network()
     port = net.tenant(20)
     assert host.put(net, port).ok
     client = host.client(port)
@@ -176,7 +176,7 @@ def test_who_has_a_lease_from_elsewhere_keeps_it(host: DnsmasqHost) -> None:
 def test_leases_that_are_there_are_kept_when_dnsmasq_is_started_otherwise(
     host: DnsmasqHost,
 ) -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant(20)
     assert host.put(net, port).ok
     client = host.client(port)
@@ -189,7 +189,7 @@ def test_leases_that_are_there_are_kept_when_dnsmasq_is_started_otherwise(
 
 @pytest.mark.spec("DHCP-47")
 def test_a_dnsmasq_that_dies_is_started_again_and_told(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant(20)
     assert host.put(net, port).ok
     client = host.client(port)
@@ -197,12 +197,12 @@ def test_a_dnsmasq_that_dies_is_started_again_and_told(host: DnsmasqHost) -> Non
     assert before is not None
     pid = host.pid(net)
     os.kill(pid, signal.SIGKILL)
-    until(lambda: [event for event in host.events if isinstance(event, ProcessDied)])
+    wait_until(lambda: [event for event in host.events if isinstance(event, ProcessDied)])
     (death,) = [event for event in host.events if isinstance(event, ProcessDied)]
     assert death.keys == {NetworkKey(net.id)}
     assert not death.fatal
     assert f"dnsmasq/{net.id} ended" in death.reason
-    until(lambda: host.files(net).pid.exists() and host.pid(net) != pid)
+    wait_until(lambda: host.files(net).pid.exists() and host.pid(net) != pid)
     assert host.put(net, port).ok
     again = client.renew()
     assert again is not None
@@ -211,29 +211,29 @@ def test_a_dnsmasq_that_dies_is_started_again_and_told(host: DnsmasqHost) -> Non
 
 @pytest.mark.spec("DHCP-47")
 def test_the_agent_is_to_end_where_the_operator_wants_that(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     host.restart(on_death=OnDeath.TELL)
     assert host.put(net).ok
     os.kill(host.pid(net), signal.SIGKILL)
-    until(lambda: any(isinstance(each, ProcessDied) for each in host.events))
+    wait_until(lambda: any(isinstance(each, ProcessDied) for each in host.events))
     (death,) = [each for each in host.events if isinstance(each, ProcessDied)]
     assert death.fatal
 
 
 @pytest.mark.spec("DHCP-47")
 def test_what_runs_already_is_watched_by_the_next_driver(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     assert host.put(net).ok
     host.restart()
     assert host.put(net).ok
     os.kill(host.pid(net), signal.SIGKILL)
-    until(lambda: [event for event in host.events if isinstance(event, ProcessDied)])
+    wait_until(lambda: [event for event in host.events if isinstance(event, ProcessDied)])
 
 
 @pytest.mark.spec("DHCP-09")
 def test_whatever_is_left_of_a_network_is_found_and_removed(host: DnsmasqHost) -> None:
     """A namespace without files, files without a namespace, a process without both."""
-    spaced, filed, run = a_net(), a_net(), a_net()
+    spaced, filed, run = make_network(), make_network(), make_network()
     netns.create(dhcp_namespace(spaced.id))
     assert host.put(filed, filed.tenant(), run).ok
     pid = host.pid(run)
@@ -266,12 +266,12 @@ def test_the_work_for_one_port_is_the_same_among_few_and_many(host: DnsmasqHost)
     block = IPv4Network("10.0.0.0/16")
     efforts = []
     for count in (10, 2000):
-        net = a_net(a_subnet(cidr=block, gateway=block[1]))
+        net = make_network(a_subnet(cidr=block, gateway=block[1]))
         assert host.put(net, *(net.tenant(10 + number) for number in range(count))).ok
         more, again = net.tenant(60000), net.tenant(60001)
-        put = effort_of(lambda more=more: host.put(more), 10_000)
-        until(lambda net=net: is_asleep(host.pid(net)))
-        drop = effort_of(lambda more=more: host.drop(more), 10_000)
+        put = count_calls(lambda more=more: host.put(more), 10_000)
+        wait_until(lambda net=net: is_asleep(host.pid(net)))
+        drop = count_calls(lambda more=more: host.drop(more), 10_000)
         host.put(again)
         efforts.append((put, drop))
     few, many = efforts
@@ -280,7 +280,7 @@ def test_the_work_for_one_port_is_the_same_among_few_and_many(host: DnsmasqHost)
 
 
 def test_different_networks_are_served_at_the_same_time(host: DnsmasqHost) -> None:
-    nets = [a_net() for _ in range(6)]
+    nets = [make_network() for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
         done = list(pool.map(lambda net: host.driver.converge(Update(put=wanted(net))), nets))
     assert [outcome.ok for outcome in done] == [True] * 6
@@ -293,10 +293,10 @@ def test_different_networks_are_served_at_the_same_time(host: DnsmasqHost) -> No
 
 @pytest.mark.spec("DHCP-48")
 def test_hostile_text_is_refused_for_its_key_alone(host: DnsmasqHost) -> None:
-    net, other = a_net(), a_net()
+    net, other = make_network(), make_network()
     good = net.tenant(20)
     name = net.tenant(30, hostname="vm\ndhcp-script=/bin/sh")
-    domain = a_net(dns_domain="example.org\n--dhcp-script=/bin/sh")
+    domain = make_network(dns_domain="example.org\n--dhcp-script=/bin/sh")
     value = net.tenant(40)
     outcome = host.put(net, good, name, domain, other, value)
     assert outcome.failed.keys() == {name.key, domain.key}
@@ -309,7 +309,7 @@ def test_hostile_text_is_refused_for_its_key_alone(host: DnsmasqHost) -> None:
 
 
 def test_files_that_can_not_be_written_concern_their_network_alone(host: DnsmasqHost) -> None:
-    net, other = a_net(), a_net()
+    net, other = make_network(), make_network()
     host.settings.confs.mkdir(exist_ok=True)
     host.files(net).directory.write_text("in the way")
     outcome = host.put(net, net.tenant(), other)
@@ -325,7 +325,7 @@ def test_files_that_can_not_be_written_concern_their_network_alone(host: Dnsmasq
 def test_on_a_full_disk_nothing_is_half_written(host: DnsmasqHost, small: Path) -> None:
     """The driver's directory is on a file system of its own, without room."""
     driver = host.make_driver_at(small)
-    net = a_net()
+    net = make_network()
     ports = [net.tenant(20 + number) for number in range(3)]
     assert driver.converge(Update(put=wanted(net, ports[0]))).ok
     directory = small / str(net.id)
@@ -342,7 +342,7 @@ def test_on_a_full_disk_nothing_is_half_written(host: DnsmasqHost, small: Path) 
 
 
 def test_a_port_that_waited_is_told_of(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     outcome = host.put(port)
     assert outcome.waiting.keys() == {port.key}
@@ -354,7 +354,7 @@ def test_a_port_that_waited_is_told_of(host: DnsmasqHost) -> None:
 
 
 def test_a_place_is_where_the_device_is(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     assert host.driver.place(net.id, net.value.server) == DhcpPlace(
         netns=dhcp_namespace(net.id), device=device_name("tap", net.value.server.id)
     )
@@ -372,7 +372,7 @@ def test_what_the_host_lacks_is_said_with_what_to_do(host: DnsmasqHost, tmp_path
 
 
 def test_the_plan_reads_like_what_an_operator_would_do(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     lines = "\n".join(host.plan(net, port).lines())
     device = device_name("tap", net.value.server.id)
@@ -395,11 +395,11 @@ def test_what_is_logged_is_where_the_operator_wants_it(host: DnsmasqHost, tmp_pa
     logs = tmp_path / "logs"
     host.settings = evolve(host.settings, log_directory=logs)
     host.restart()
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     assert host.put(net, port).ok
     assert host.lease(port) is not None
-    until(lambda: f"DHCPACK({device_name('tap', net.value.server.id)})" in said(logs))
+    wait_until(lambda: f"DHCPACK({device_name('tap', net.value.server.id)})" in said(logs))
     assert host.drop(net).ok
     assert not list(logs.iterdir())
 
@@ -415,7 +415,7 @@ def test_a_dnsmasq_that_does_not_start_says_why_and_leaves_nothing(
     further.write_text("no-such-option\n")
     host.settings = evolve(host.settings, config_file=further)
     host.restart()
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     outcome = host.put(net, port)
     assert outcome.failed.keys() == {net.key}

@@ -9,7 +9,13 @@ import pytest
 from attrs import evolve
 
 from netfw.plan import Update
-from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, server_port, wanted
+from netfw.testing.conformance.dhcp.factories import (
+    Net,
+    a_subnet,
+    make_network,
+    server_port,
+    wanted,
+)
 from netfw_drivers.dnsmasq.config.settings import INFINITE
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
@@ -22,7 +28,7 @@ def without_second(net: Net) -> Net:
 
 @pytest.mark.spec("DHCP-46")
 def test_the_leases_of_a_subnet_that_is_switched_off_are_forgotten(host: DnsmasqHost) -> None:
-    net = a_net(a_subnet(), a_subnet())
+    net = make_network(a_subnet(), a_subnet())
     one, two = net.tenant(20), net.tenant(20, on=(1,))
     assert host.put(net, one, two).ok
     assert host.lease(one) is not None
@@ -43,7 +49,7 @@ def test_the_leases_of_a_subnet_that_is_switched_off_are_forgotten(host: Dnsmasq
 
 @pytest.mark.spec("DHCP-46")
 def test_a_lease_that_dnsmasq_does_not_know_keeps_no_leftovers_here(host: DnsmasqHost) -> None:
-    net, other = a_net(), a_net()
+    net, other = make_network(), make_network()
     port = net.tenant(20)
     assert host.put(net, port, other).ok
     block = net.subnets[0].cidr
@@ -70,7 +76,7 @@ def test_a_lease_that_dnsmasq_does_not_know_keeps_no_leftovers_here(host: Dnsmas
 def test_leases_for_ever_are_written_as_such_before_dnsmasq_starts(host: DnsmasqHost) -> None:
     host.settings = evolve(host.settings, lease=INFINITE)
     host.restart()
-    net = a_net()
+    net = make_network()
     port = net.tenant(20)
     assert host.put(net, port).ok
     (line,) = host.leases(net).splitlines()
@@ -84,7 +90,7 @@ def test_leases_for_ever_are_written_as_such_before_dnsmasq_starts(host: Dnsmasq
 
 @pytest.mark.spec("DHCP-46", "DHCP-47")
 def test_a_dnsmasq_that_does_not_hear_is_started_again(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     former = net.tenant(20)
     assert host.put(net, former).ok
     assert host.lease(former) is not None

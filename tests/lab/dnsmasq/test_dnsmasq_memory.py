@@ -7,7 +7,7 @@ import pytest
 from netfw.drivers.events import KeysChanged, ProcessDied
 from netfw.model.dhcp_option import DhcpOption
 from netfw.plan import Update
-from netfw.testing.conformance.dhcp_world import Tenant, a_net, wanted
+from netfw.testing.conformance.dhcp.factories import Tenant, make_network, wanted
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 NTP = (DhcpOption(name="42", value="10.0.0.9"),)
@@ -22,7 +22,7 @@ def gets_its_own(host: DnsmasqHost, tenant: Tenant) -> bool:
 def test_a_mac_address_comes_back_and_its_former_address_goes_to_somebody_else(
     host: DnsmasqHost,
 ) -> None:
-    net = a_net()
+    net = make_network()
     former = net.tenant(20)
     assert host.put(net, former).ok
     assert gets_its_own(host, former)
@@ -38,7 +38,7 @@ def test_a_mac_address_comes_back_and_its_former_address_goes_to_somebody_else(
 @pytest.mark.spec("DHCP-46")
 def test_a_port_comes_back_changed_and_its_former_addresses_go_to_others(host: DnsmasqHost) -> None:
     """Its tombstone is not written over while dnsmasq remembers what is in it."""
-    net = a_net()
+    net = make_network()
     former = net.tenant(20)
     assert host.put(net, former).ok
     assert host.drop(former).ok
@@ -54,7 +54,7 @@ def test_a_port_comes_back_changed_and_its_former_addresses_go_to_others(host: D
 def test_dnsmasq_survives_changes_after_the_mac_address_of_a_special_port_came_back(
     host: DnsmasqHost,
 ) -> None:
-    net = a_net()
+    net = make_network()
     special, keeper = net.tenant(20, options=NTP), net.tenant(30)
     assert host.put(net, special, keeper).ok
     assert gets_its_own(host, special)
@@ -70,7 +70,7 @@ def test_dnsmasq_survives_changes_after_the_mac_address_of_a_special_port_came_b
 
 @pytest.mark.spec("DHCP-46")
 def test_a_mac_address_moves_to_another_port_within_one_update(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     former = net.tenant(20)
     assert host.put(net, former).ok
     assert gets_its_own(host, former)
@@ -81,7 +81,7 @@ def test_a_mac_address_moves_to_another_port_within_one_update(host: DnsmasqHost
 
 @pytest.mark.spec("DHCP-46")
 def test_who_comes_before_his_address_is_free_waits_for_it_and_is_called(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     former = net.tenant(20)
     assert host.put(net, former).ok
     assert gets_its_own(host, former)
@@ -100,7 +100,7 @@ def test_who_comes_before_his_address_is_free_waits_for_it_and_is_called(host: D
 
 @pytest.mark.spec("DHCP-46")
 def test_two_ports_swap_their_addresses_in_one_update(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     one, two = net.tenant(20), net.tenant(21)
     assert host.put(net, one, two).ok
     assert gets_its_own(host, one)
@@ -112,7 +112,7 @@ def test_two_ports_swap_their_addresses_in_one_update(host: DnsmasqHost) -> None
 
 @pytest.mark.spec("DHCP-46")
 def test_two_ports_swap_their_addresses_one_after_the_other(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     one, two = net.tenant(20), net.tenant(21)
     assert host.put(net, one, two).ok
     assert gets_its_own(host, one)
@@ -130,7 +130,7 @@ def test_two_ports_swap_their_addresses_one_after_the_other(host: DnsmasqHost) -
 
 @pytest.mark.spec("DHCP-46")
 def test_a_port_that_is_refused_does_not_keep_an_address_that_it_lost(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     port, heir = net.tenant(20), net.tenant(20)
     assert host.put(net, port).ok
     assert gets_its_own(host, port)

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from netfw.errors import OperationRefused
 from netfw.plan import Stage, Update
-from netfw.testing.conformance.dhcp_world import a_net, wanted
+from netfw.testing.conformance.dhcp.factories import make_network, wanted
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 
@@ -27,7 +27,7 @@ def broken_command(directory: Path, kind: str) -> str:
 def test_what_runs_goes_on_when_the_program_to_run_instead_is_missing(
     host: DnsmasqHost, tmp_path: Path, kind: str
 ) -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     assert host.put(net, port).ok
     pid, stamps = host.pid(net), host.stamps(net)
@@ -52,7 +52,7 @@ def test_what_runs_goes_on_when_the_program_to_run_instead_is_missing(
 def test_nothing_is_made_for_a_network_that_no_program_can_serve(host: DnsmasqHost) -> None:
     host.settings = evolve(host.settings, command="dnsmasq-of-nobody")
     host.restart()
-    net = a_net()
+    net = make_network()
     plan = host.plan(net)
     stages: list[Stage] = []
     with pytest.raises(OperationRefused, match="dnsmasq_command"):

@@ -13,7 +13,7 @@ from netfw.drivers.events import ProcessDied
 from netfw.linux.sockets.dns_probe import Server, silent_servers
 from netfw.model.device_names import dhcp_namespace
 from netfw.model.subnet import Ipv6Mode
-from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, a_subnet6
+from netfw.testing.conformance.dhcp.factories import Net, a_subnet, a_subnet6, make_network
 from netfw_drivers.dnsmasq.runtime import health_check
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
@@ -30,7 +30,7 @@ def server(net: Net) -> Server:
 def test_one_that_hangs_is_replaced_and_it_is_said(host: DnsmasqHost, adopted: bool) -> None:
     host.driver.close()
     host.driver = host.make_driver(check_interval=0.5)
-    net, other = a_net(), a_net()
+    net, other = make_network(), make_network()
     port = net.tenant(20)
     assert host.put(net, other, port).ok
     pid, well = host.pid(net), host.pid(other)
@@ -68,7 +68,7 @@ def test_one_that_works_for_ever_without_an_answer_is_replaced(
     monkeypatch.setattr(health_check, "ENDLESS", 3.0)
     host.driver.close()
     host.driver = host.make_driver(check_interval=0.5)
-    net, other = a_net(), a_net()
+    net, other = make_network(), make_network()
     port = net.tenant(20)
     assert host.put(net, other, port).ok
     pid, well = host.pid(net), host.pid(other)
@@ -88,7 +88,7 @@ def test_one_that_works_for_ever_without_an_answer_is_replaced(
 
 @pytest.mark.parametrize("subnet", [a_subnet(), a_subnet6(Ipv6Mode.STATEFUL)], ids=["4", "6"])
 def test_only_who_listens_and_does_not_answer_is_silent(host: DnsmasqHost, subnet) -> None:
-    net = a_net(subnet)
+    net = make_network(subnet)
     assert host.put(net).ok
     there = server(net)
     nowhere = Server("no-such-namespace", there.address)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from netfw.model.route import Route
-from netfw.testing.conformance.dhcp_world import a_net
+from netfw.testing.conformance.dhcp.factories import make_network
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 
 @pytest.mark.spec("DHCP-43")
 @pytest.mark.parametrize("count", [8, 15, 20])
 def test_all_routes_of_a_subnet_reach_the_client(host: DnsmasqHost, count: int) -> None:
-    net = a_net()
+    net = make_network()
     net = net.but(metadata_for=frozenset(subnet.id for subnet in net.subnets))
     hop = str(net.subnets[0].cidr[3])
     asked = [Route(destination=f"192.168.{n}.7/32", nexthop=hop) for n in range(count)]
@@ -32,7 +32,7 @@ def test_all_routes_of_a_subnet_reach_the_client(host: DnsmasqHost, count: int) 
 def test_routes_that_do_not_fit_are_named_and_the_others_reach_the_client(
     host: DnsmasqHost, caplog: pytest.LogCaptureFixture
 ) -> None:
-    net = a_net()
+    net = make_network()
     hop = str(net.subnets[0].cidr[3])
     asked = [Route(destination=f"192.168.{n}.7/32", nexthop=hop) for n in range(23)]
     net = net.with_subnet(0, host_routes=tuple(asked))

@@ -10,13 +10,13 @@ import pytest
 from netfw.drivers.events import FeedLost
 from netfw.errors import BackendLocked
 from netfw.plan import Update
-from netfw.testing.conformance.dhcp_world import a_net, wanted
+from netfw.testing.conformance.dhcp.factories import make_network, wanted
 from tests.lab.dnsmasq.dnsmasq_host import DnsmasqHost
 
 
 @pytest.mark.spec("DHCP-40")
 def test_a_second_driver_touches_nothing_until_the_first_has_ended(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     port, other = net.tenant(20), net.tenant(21)
     assert host.put(net, port).ok
     before, pid, first = host.stamps(net), host.pid(net), host.driver
@@ -44,7 +44,7 @@ def test_a_second_driver_touches_nothing_until_the_first_has_ended(host: Dnsmasq
 
 
 def test_looking_at_a_plan_keeps_nobody_from_working(host: DnsmasqHost) -> None:
-    net = a_net()
+    net = make_network()
     looking = host.make_driver()
     update = Update(put=wanted(net))
     assert looking.plan(update, looking.observe(None))

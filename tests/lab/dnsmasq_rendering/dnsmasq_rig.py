@@ -12,11 +12,11 @@ from typing import Any, Self, cast
 
 from netfw.drivers.dhcp import DhcpPlace
 from netfw.model.address import Mac
-from netfw.testing.conformance.dhcp_world import Net, Tenant
+from netfw.testing.conformance.dhcp.factories import Net, Tenant
 from netfw.testing.lab.dhcp_client import Dhclient6, DhcpClient, Udhcpc, solicit
 from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.place import KINDS, Place
+from netfw.testing.lab.namespaces import KINDS, NamespaceContext
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.render import PortText, render_network, render_port
 from netfw_drivers.dnsmasq.config.settings import Settings
@@ -46,7 +46,7 @@ class Rig:
         self.files = NetworkPaths(directory, net.id)
         self._text = render_network(net.id, net.value, PLACE, self.settings)
         here = {kind: os.open(f"/proc/self/ns/{kind}", os.O_RDONLY) for kind in KINDS}
-        self._host = Place(here)
+        self._host = NamespaceContext(here)
         self.server = Instance("server", self._host, cast(Any, None))
         self._guest = Instance("guest", self._host, cast(Any, None))
         self._process: subprocess.Popen[bytes] | None = None

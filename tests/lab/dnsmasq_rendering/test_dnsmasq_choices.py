@@ -13,7 +13,7 @@ import pytest
 
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode
-from netfw.testing.conformance.dhcp_world import a_net, a_subnet, a_subnet6
+from netfw.testing.conformance.dhcp.factories import a_subnet, a_subnet6, make_network
 from netfw_drivers.dnsmasq.config.settings import INFINITE
 from tests.lab.dnsmasq_rendering.dnsmasq_rig import Rig
 
@@ -24,7 +24,7 @@ ETH_P_IP = 0x0800
 
 @pytest.mark.spec("DHCP-01", "DHCP-44", "DHCP-45")
 def test_a_lease_lasts_as_long_as_the_operator_says_or_for_ever(tmp_path: Path) -> None:
-    net = a_net(dns_domain="")
+    net = make_network(dns_domain="")
     tenant = net.tenant()
     for number, (said, told) in enumerate({INFINITE: FOR_EVER, 7200: 7200}.items()):
         with Rig(tmp_path / str(number), net, lease=said, domain="cloud.example") as rig:
@@ -40,7 +40,7 @@ def test_a_lease_lasts_as_long_as_the_operator_says_or_for_ever(tmp_path: Path) 
 def test_clients_renew_and_hear_of_further_options_as_the_operator_says(tmp_path: Path) -> None:
     further = tmp_path / "further.conf"
     further.write_text(f"dhcp-option={WPAD},http://wpad/\n")
-    net = a_net()
+    net = make_network()
     tenant = net.tenant()
     choices = {"renewal": 100, "rebinding": 200, "config_file": further}
     with Rig(tmp_path / "confs", net, **choices) as rig, overheard(rig) as heard:
@@ -55,7 +55,7 @@ def test_clients_renew_and_hear_of_further_options_as_the_operator_says(tmp_path
 @pytest.mark.spec("DHCP-01", "DHCP-45")
 @pytest.mark.parametrize("chosen", [True, False])
 def test_answers_are_broadcast_where_the_operator_wants_so(tmp_path: Path, chosen: bool) -> None:
-    net = a_net()
+    net = make_network()
     tenant = net.tenant()
     with Rig(tmp_path, net, broadcast_reply=chosen) as rig, overheard(rig) as heard:
         rig.put(tenant)
@@ -66,7 +66,7 @@ def test_answers_are_broadcast_where_the_operator_wants_so(tmp_path: Path, chose
 
 @pytest.mark.spec("DHCP-01", "DHCP-45")
 def test_a_network_has_no_more_leases_than_the_operator_allows(tmp_path: Path) -> None:
-    net = a_net()
+    net = make_network()
     one, two = net.tenant(20), net.tenant(30)
     with Rig(tmp_path, net, lease_max=1) as rig:
         rig.put(one, two)
@@ -76,7 +76,7 @@ def test_a_network_has_no_more_leases_than_the_operator_allows(tmp_path: Path) -
 
 @pytest.mark.spec("DHCP-01", "DHCP-45")
 def test_names_that_it_does_not_know_are_asked_for_where_the_operator_says(tmp_path: Path) -> None:
-    net = a_net()
+    net = make_network()
     server = net.value.server.addresses[0].ip
     with (
         Rig(tmp_path, net, dns_servers=("127.0.0.1#5353",)) as rig,
@@ -92,7 +92,7 @@ def test_names_that_it_does_not_know_are_asked_for_where_the_operator_says(tmp_p
 
 @pytest.mark.spec("DHCP-41")
 def test_a_port_is_known_by_the_identifier_that_it_has_beside_its_mac(tmp_path: Path) -> None:
-    net = a_net()
+    net = make_network()
     named = net.tenant(20, options=(DhcpOption(name="client-id", value="01:02:03:04:05"),))
     other = net.tenant(30)
     with Rig(tmp_path, net) as rig:
@@ -120,7 +120,7 @@ def test_rows_of_ipv6_modes_that_the_suite_does_not_ask_about_are_as_documented(
 ) -> None:
     """In ``docs/dhcp.md``: a router from outside announces, or nobody serves."""
     six = a_subnet6(Ipv6Mode.STATEFUL, ipv6_address_mode=address_mode, ipv6_ra_mode=ra_mode)
-    net = a_net(a_subnet(), six)
+    net = make_network(a_subnet(), six)
     tenant = net.tenant(20, on=(0, 1))
     with Rig(tmp_path, net) as rig:
         rig.put(tenant)

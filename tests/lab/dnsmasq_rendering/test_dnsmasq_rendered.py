@@ -11,7 +11,7 @@ from attrs import evolve
 from netfw.drivers.support.dhcp_options import option_value
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode, Subnet
-from netfw.testing.conformance.dhcp_world import MTU, a_net, a_subnet, a_subnet6
+from netfw.testing.conformance.dhcp.factories import MTU, a_subnet, a_subnet6, make_network
 from netfw_drivers.dnsmasq.config.dhcp_hosts import ignore_line
 from netfw_drivers.dnsmasq.config.render import render_port
 from tests.lab.dnsmasq_rendering.dnsmasq_rig import Rig
@@ -37,7 +37,7 @@ BOOT = option("bootfile-name", "common")
 
 @pytest.mark.spec("DHCP-43", "DHCP-48")
 def test_options_of_a_port_arrive_as_they_were_asked_for(tmp_path: Path) -> None:
-    net = a_net()
+    net = make_network()
     tenant = net.tenant(options=OPTIONS)
     numbers = {43: 3, 66: 1, 67: 0, 150: 2, 224: 4, 225: 5, 226: 6, 227: 7, 42: 8}
     with Rig(tmp_path, net) as rig:
@@ -52,7 +52,7 @@ def test_options_of_a_port_arrive_as_they_were_asked_for(tmp_path: Path) -> None
 def test_a_port_may_be_told_less_than_others_and_dnsmasq_lives(tmp_path: Path) -> None:
     """Of an empty T1, or of a boot file that nobody asked for, dnsmasq 2.90 dies."""
     ntp = option("ntp-server", "192.0.2.3")
-    net = a_net(options=(BOOT, ntp, option("mtu", "1400")))
+    net = make_network(options=(BOOT, ntp, option("mtu", "1400")))
     left_out = tuple(option(name, "") for name in ("67", "T1", "ntp-server", "router", "6"))
     plain, spared = net.tenant(20), net.tenant(30, options=left_out)
     with Rig(tmp_path, net) as rig:
@@ -69,7 +69,7 @@ def test_a_port_may_be_told_less_than_others_and_dnsmasq_lives(tmp_path: Path) -
 
 @pytest.mark.spec("DHCP-41")
 def test_a_line_without_an_address_comes_before_that_of_the_ipv4_address(tmp_path: Path) -> None:
-    net = a_net(a_subnet(), a_subnet6(Ipv6Mode.STATELESS))
+    net = make_network(a_subnet(), a_subnet6(Ipv6Mode.STATELESS))
     url = option("bootfile-url", "http://own/", 6)
     tenant, turned = (net.tenant(place, on=(0, 1), options=(url,)) for place in (20, 30))
     with Rig(tmp_path, net) as rig:
@@ -92,7 +92,7 @@ def test_of_several_addresses_the_first_of_each_ipv6_subnet_and_one_of_ipv4_is_g
     tmp_path: Path,
 ) -> None:
     stateful = Ipv6Mode.STATEFUL
-    net = a_net(a_subnet(), a_subnet(), a_subnet6(stateful), a_subnet6(stateful))
+    net = make_network(a_subnet(), a_subnet(), a_subnet6(stateful), a_subnet6(stateful))
     tenant = net.tenant(20, on=(0, 1, 2, 3))
     with Rig(tmp_path, net) as rig:
         rig.put(tenant)
@@ -106,7 +106,7 @@ def test_of_several_addresses_the_first_of_each_ipv6_subnet_and_one_of_ipv4_is_g
 
 @pytest.mark.spec("DHCP-41")
 def test_a_port_is_known_by_its_mac_whatever_its_instance_calls_itself(tmp_path: Path) -> None:
-    net = a_net()
+    net = make_network()
     tenant = net.tenant()
     with Rig(tmp_path, net) as rig:
         rig.put(tenant)
@@ -120,7 +120,7 @@ def test_a_port_is_known_by_its_mac_whatever_its_instance_calls_itself(tmp_path:
 
 @pytest.mark.spec("DHCP-44", "DHCP-49")
 def test_an_instance_keeps_its_address_though_the_server_lost_all_leases(tmp_path: Path) -> None:
-    net = a_net()
+    net = make_network()
     tenant, stranger = net.tenant(20), net.tenant(30)
     with Rig(tmp_path, net) as rig:
         rig.put(tenant)
@@ -138,7 +138,7 @@ def test_an_instance_keeps_its_address_though_the_server_lost_all_leases(tmp_pat
 @pytest.mark.spec("DHCP-46")
 def test_what_dnsmasq_reads_by_itself_and_what_it_keeps(tmp_path: Path) -> None:
     """The facts behind ``needs_reload`` and tombstones."""
-    net = a_net()
+    net = make_network()
     tenant, heir = net.tenant(20), net.tenant(20)
     with Rig(tmp_path, net) as rig:
         rig.put(tenant)
@@ -161,7 +161,7 @@ def test_what_dnsmasq_reads_by_itself_and_what_it_keeps(tmp_path: Path) -> None:
 @pytest.mark.spec("DHCP-46")
 def test_dnsmasq_dies_of_a_reload_after_it_answered_a_port_with_options(tmp_path: Path) -> None:
     """Why it is started anew then.  If this fails, dnsmasq was mended: see ``is_tagged``."""
-    net = a_net()
+    net = make_network()
     plain, special = net.tenant(20), net.tenant(30, options=(BOOT,))
     with Rig(tmp_path, net) as rig:
         rig.put(plain, special)
@@ -180,7 +180,7 @@ def test_with_slaac_the_subnet_s_own_name_servers_are_announced(
 ) -> None:
     """Where dnsmasq does nothing else, it reads no file of options."""
     slaac = a_subnet6(Ipv6Mode.SLAAC)
-    net = a_net(*beside, slaac)
+    net = make_network(*beside, slaac)
     with Rig(tmp_path, net) as rig:
         said = rig.announcement(net.tenant().mac)
     assert said is not None
@@ -191,7 +191,7 @@ def test_with_slaac_the_subnet_s_own_name_servers_are_announced(
 
 @pytest.mark.spec("DHCP-45")
 def test_in_a_fabric_that_routes_instances_behind_other_devices_are_served(tmp_path: Path) -> None:
-    net = a_net()
+    net = make_network()
     tenant = net.tenant()
     with Rig(tmp_path, net, bridged=False) as rig:
         rig.put(tenant)
@@ -203,7 +203,7 @@ def test_in_a_fabric_that_routes_instances_behind_other_devices_are_served(tmp_p
 @pytest.mark.spec("DHCP-40", "DHCP-46")
 def test_dnsmasq_reads_files_and_gives_leases_back_as_a_user_without_rights() -> None:
     """That is its own user, unless an operator names one."""
-    net = a_net()
+    net = make_network()
     tenant, heir = net.tenant(20), net.tenant(30)
     directory = Path(tempfile.mkdtemp(dir="/run"))
     directory.chmod(0o755)

@@ -10,10 +10,10 @@ from netfw.drivers.metadata import MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.model.ids import NetworkId
-from netfw.testing.conformance.metadata import LINK_LOCAL, METADATA
-from netfw.testing.conformance.metadata_lab import GuestRoom, processes
-from netfw.testing.conformance.metadata_requests import HONEST
-from netfw.testing.conformance.metadata_upstream import RecordingAgent
+from netfw.testing.conformance.metadata.lab_environment import ClientNetns, processes
+from netfw.testing.conformance.metadata.recording_agent import RecordingAgent
+from netfw.testing.conformance.metadata.requests import HONEST
+from netfw.testing.conformance.metadata.suite import LINK_LOCAL, METADATA
 
 DEVICE = "tap-meta"
 ONE_USER = Path("/proc/self/uid_map").read_text().split()[2] == "1"
@@ -26,7 +26,7 @@ class HaproxyPlace:
         self.directory = directory
         self.key = NetworkKey(NetworkId(uuid4()))
         self.proxy = MetadataProxy(netns="meta", addresses=(METADATA,), device=DEVICE)
-        self.room = GuestRoom("meta", DEVICE)
+        self.room = ClientNetns("meta", DEVICE)
         self.agent: RecordingAgent | None = None
         self._drivers: list[tuple[MetadataDriver, dict]] = []
         self.agent_comes()

@@ -15,8 +15,8 @@ from netfw.drivers.events import FeedLost, KeysChanged, ProcessDied
 from netfw.errors import BackendBroken, BackendLocked, ConfigError, OperationRefused
 from netfw.linux.netns import run_in
 from netfw.plan import Update
-from netfw.testing.conformance.metadata_requests import request
-from netfw.testing.lab.waiting import until
+from netfw.testing.conformance.metadata.requests import request
+from netfw.testing.lab.wait import wait_until
 from tests.lab.haproxy.haproxy_place import ONE_USER, HaproxyPlace, status
 
 pytestmark = pytest.mark.spec("MD-01", "MD-02", "DHCP-61")
@@ -53,7 +53,7 @@ def test_one_that_was_started_and_not_recorded_is_taken_over(place):
     assert not second.plan(update, second.observe(None))
     assert put(place, second) == pid
     os.kill(pid, signal.SIGKILL)
-    until(lambda: place.pids() - {pid} and status(place.ask()) == b"200")
+    wait_until(lambda: place.pids() - {pid} and status(place.ask()) == b"200")
 
 
 def test_two_agents_with_directories_of_their_own_leave_each_other_alone(place):
@@ -85,7 +85,7 @@ def test_what_is_left_of_a_dead_agent_s_dead_proxy_is_removed(place):
     pid = put(place, first)
     first.close()
     os.kill(pid, signal.SIGKILL)
-    until(lambda: not place.pids())
+    wait_until(lambda: not place.pids())
     (config,) = place.directory.rglob("*.conf")
     config.unlink()
     (config.parent / f".{config.name}.new").write_text("half")
@@ -152,7 +152,7 @@ def test_requests_are_logged_to_a_file(place, level):
     put(place, driver)
     place.ask(request(line=b"GET /fine HTTP/1.1"))
     place.ask(request(line=b"DELETE /wrong HTTP/1.1"))
-    until(lambda: "/wrong" in log.read_text())
+    wait_until(lambda: "/wrong" in log.read_text())
     assert ("/fine" in log.read_text()) == (level == "info")
 
 

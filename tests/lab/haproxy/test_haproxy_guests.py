@@ -9,10 +9,10 @@ from contextlib import suppress
 import pytest
 
 from netfw.plan import Update
-from netfw.testing.conformance.metadata import LINK_LOCAL, METADATA
-from netfw.testing.conformance.metadata_lab import ip
-from netfw.testing.conformance.metadata_requests import request
-from netfw.testing.lab.waiting import until
+from netfw.testing.conformance.metadata.lab_environment import ip
+from netfw.testing.conformance.metadata.requests import request
+from netfw.testing.conformance.metadata.suite import LINK_LOCAL, METADATA
+from netfw.testing.lab.wait import wait_until
 from tests.lab.haproxy.haproxy_place import DEVICE, HaproxyPlace, memory, status
 
 pytestmark = pytest.mark.spec("MD-01", "MD-02")
@@ -171,7 +171,7 @@ def test_it_listens_before_its_address_is_there(place: HaproxyPlace):
     put(place)
     assert status(place.ask()) == b"200"
     ip("-n", "meta", "addr", "add", "fe80::a9fe:a9fe/64", "dev", DEVICE)
-    until(lambda: status(place.ask_link_local()) == b"200")
+    wait_until(lambda: status(place.ask_link_local()) == b"200")
     assert place.agent.take()[-1].values("x-forwarded-for") == ["fe80::5"]
 
 

@@ -15,7 +15,7 @@ from netfw.linux import netns
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device, Plug
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.place import CommandFailed
+from netfw.testing.lab.namespaces import CommandFailed
 from netfw.testing.plugin import MakeLab
 
 pytestmark = pytest.mark.spec("DRV-32")

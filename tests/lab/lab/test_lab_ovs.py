@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from netfw.testing.lab.namespaces import CommandFailed
 from netfw.testing.lab.openvswitch import PrivateOvs
-from netfw.testing.lab.place import CommandFailed
 
 pytestmark = pytest.mark.spec("DRV-32")
 

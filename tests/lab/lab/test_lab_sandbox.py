@@ -19,7 +19,7 @@ import pytest
 
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.launcher import NO_SANDBOX
-from netfw.testing.lab.place import Place
+from netfw.testing.lab.namespaces import NamespaceContext
 
 pytestmark = pytest.mark.spec("DRV-32")
 
@@ -58,7 +58,7 @@ def processes() -> set[str]:
 def machine() -> dict[str, object]:
     """Everything of this machine that a sandbox could change."""
     ip = {
-        what: Place().run(["ip", *what.split()])
+        what: NamespaceContext().run(["ip", *what.split()])
         for what in (
             "link",
             "addr",
@@ -86,7 +86,7 @@ def machine() -> dict[str, object]:
 @pytest.fixture
 def furnished() -> Iterator[None]:
     """This machine with a network that could be harmed."""
-    place = Place()
+    place = NamespaceContext()
     place.ip(
         "link add mine type veth peer name other",
         # No addresses that change by themselves.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from netfw.linux.process.identity import observe
-from netfw.testing.lab.record import identify
+from netfw.testing.lab.registry import identify
 from tests.lab.linux_process.process_watching import state
 
 NAMES = [b"sl\xff", b"sl) Z 1", b"sl\n1 2 3", b"plain"]

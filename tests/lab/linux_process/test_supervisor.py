@@ -14,7 +14,7 @@ from netfw.linux.process import (
     ProcessKey,
     Program,
 )
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.linux_process.process_watching import running, state
 
 pytestmark = pytest.mark.spec("DRV-45")
@@ -77,7 +77,7 @@ def test_a_program_runs_in_its_namespace_with_its_environment_and_log(supervisor
         log=log,
     )
     process = supervisor.start(KEY, program)
-    until(lambda: "LOOPBACK" in log.read_text())
+    wait_until(lambda: "LOOPBACK" in log.read_text())
     assert log.read_text().startswith("hello\n1: lo:")
     assert netns.identity(netns.of_process(process.pid)) == netns.identity(served)
 
@@ -131,7 +131,7 @@ def test_a_program_is_stopped_by_its_own_command(make_supervisor, tmp_path, serv
     )  # fmt: skip
     first = make_supervisor()
     first.start(KEY, program)
-    until((tmp_path / "pid").exists)
+    wait_until((tmp_path / "pid").exists)
     first.close()
     make_supervisor().stop(KEY)
     assert (tmp_path / "bye").read_text() == "bye\n"

@@ -20,7 +20,7 @@ from netfw.linux.process import (
     Program,
 )
 from netfw.linux.process.identity import stat
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.linux_process.process_watching import running, state
 
 pytestmark = pytest.mark.spec("DRV-45")
@@ -75,7 +75,7 @@ def test_a_stale_record_of_a_pid_that_is_somebody_elses_harms_nobody(
     path = tmp_path / "pids/sleeper/one.json"
     record = json.loads(path.read_text())
     identity = record["identity"]
-    until(lambda: state(process.pid) in (None, "Z"))
+    wait_until(lambda: state(process.pid) in (None, "Z"))
     identity |= {"pid": bystander.pid, "started": stat(bystander.pid)[1]}
     if forged == "started":
         identity["started"] += 1

@@ -28,7 +28,7 @@ from netfw.linux.process import (
     Supervisor,
     Timeouts,
 )
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.linux_process.process_watching import running
 
 pytestmark = pytest.mark.spec("DRV-45")
@@ -267,4 +267,4 @@ def test_an_owner_that_is_only_to_be_told_may_fail_too(make_supervisor, events):
     process = supervisor.start(KEY, Program(argv=SLEEP.argv, on_death=OnDeath.TELL))
     os.kill(process.pid, signal.SIGKILL)
     assert isinstance(events.get(timeout=10), ProcessDied)
-    until(lambda: supervisor.held() == frozenset())
+    wait_until(lambda: supervisor.held() == frozenset())

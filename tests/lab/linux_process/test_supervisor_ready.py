@@ -15,7 +15,7 @@ from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.linux import netns
 from netfw.linux.process import ProcessDied, ProcessKey, ProcessRespawned, Program, Timeouts
 from netfw.linux.sockets.tcp_listeners import listeners, listeners_of
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 pytestmark = pytest.mark.spec("DRV-45")
 
@@ -101,7 +101,7 @@ def test_what_runs_is_told_without_its_record_too(make_supervisor, tmp_path):
 def test_asking_for_what_has_just_ended_hides_its_end_from_nobody(supervisor, events):
     process = supervisor.start(KEY, Program(argv=("sleep", "1000")))
     os.kill(process.pid, signal.SIGKILL)
-    until(lambda: (supervisor.running(KEY), not events.empty())[1])
+    wait_until(lambda: (supervisor.running(KEY), not events.empty())[1])
     assert isinstance(events.get(timeout=10), ProcessDied)
     assert isinstance(events.get(timeout=10), ProcessRespawned)
 

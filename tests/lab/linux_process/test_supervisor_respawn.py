@@ -22,7 +22,7 @@ from netfw.linux.process import (
     RespawnFailed,
     Timeouts,
 )
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.linux_process.process_watching import running, state, zombies
 
 pytestmark = pytest.mark.spec("DRV-45")
@@ -59,7 +59,7 @@ def test_who_keeps_dying_is_started_less_and_less_often(make_supervisor, events,
     backoff = Backoff(first=0.05, most=0.2, steady=30)
     supervisor = make_supervisor(backoff=backoff, patience=Timeouts(settle=0))
     supervisor.start(KEY, Program(argv=("sh", "-c", "sleep 0.01; exit 1")))
-    until(lambda: len(times) >= 9)
+    wait_until(lambda: len(times) >= 9)
     deaths = [when for when, event in times if isinstance(event, ProcessDied)]
     gaps = [after - before for before, after in pairwise(deaths)]
     for gap, delay in zip(gaps, (0.05, 0.1, 0.2, 0.2), strict=False):
@@ -102,9 +102,9 @@ def test_killing_at_random_times_ends_in_one_process(supervisor, events):
         time.sleep(chance.uniform(0, 0.06))
         if chance.random() < 0.3:
             supervisor.start(KEY, SLEEP)
-    until(lambda: supervisor.pid(KEY) is not None)
+    wait_until(lambda: supervisor.pid(KEY) is not None)
     time.sleep(0.3)
-    until(lambda: running("sleep", "1000") == [supervisor.pid(KEY)])
+    wait_until(lambda: running("sleep", "1000") == [supervisor.pid(KEY)])
     assert zombies() <= before
 
 

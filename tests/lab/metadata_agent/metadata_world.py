@@ -18,7 +18,7 @@ from uuid import UUID
 from attrs import frozen
 
 from netfw.testing.lab.ini import ini
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 SECRET = "s3cret-of-the-service"
 NETWORK = UUID(int=7001)
@@ -137,14 +137,14 @@ class Agent:
             status = self.status()
             return status and condition(status)
 
-        until(so, lambda: f"{self.status()}\n{self.log.read_text()[-3000:]}")
+        wait_until(so, lambda: f"{self.status()}\n{self.log.read_text()[-3000:]}")
 
     def hang_up(self) -> None:
         """Have it read its files again."""
         assert self.process is not None
         before = self._taken_over()
         os.kill(self.process.pid, signal.SIGHUP)
-        until(lambda: self._taken_over() > before)
+        wait_until(lambda: self._taken_over() > before)
 
     def _taken_over(self) -> int:
         said = self.log.read_text()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from netfw.testing.lab.certificates import PrivateAuthority
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.metadata_agent.metadata_world import (
     FIRST,
     NETWORK,
@@ -315,7 +315,7 @@ def test_who_comes_when_all_is_full_is_told_at_once(
     service.behave = lambda _: Said(body=b"%d" % release.wait(30))
     with ThreadPoolExecutor(20) as pool:
         waiting = [pool.submit(agent.ask, of=address_of(FIRST + each)) for each in range(20)]
-        until(lambda: sum(each.done() for each in waiting) >= 10)
+        wait_until(lambda: sum(each.done() for each in waiting) >= 10)
         release.set()
         answers = [each.result() for each in waiting]
     assert {each.status for each in answers} == {200, 503}

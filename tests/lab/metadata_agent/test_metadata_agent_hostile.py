@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import pytest
 
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.metadata_agent.metadata_world import FIRST, NETWORK, Agent, address, instance
 from tests.lab.metadata_agent.recording_service import RecordingService, Said, Seen
 
@@ -175,7 +175,7 @@ def test_one_guest_can_not_keep_all_others_waiting(
     service.behave = behave
     with ThreadPoolExecutor(20) as pool:
         greedy = [pool.submit(agent.ask, of=mine) for _ in range(20)]
-        until(lambda: sum(each.done() for each in greedy) == 18)
+        wait_until(lambda: sum(each.done() for each in greedy) == 18)
         assert agent.ask(of=address(FIRST + 1)).status == 200
         release.set()
         assert sorted(each.result().status for each in greedy) == [200] * 2 + [503] * 18
@@ -203,7 +203,7 @@ def test_who_has_gone_while_he_waited_costs_the_service_nothing(
     service.behave = lambda _: Said(body=b"%d" % release.wait(30))
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(agent.ask)
-        until(lambda: service.seen)
+        wait_until(lambda: service.seen)
         for number in range(50):
             with agent.dial() as client:
                 client.sendall(ASK.replace(b"/mine", b"/%d" % number) + b"\r\n")

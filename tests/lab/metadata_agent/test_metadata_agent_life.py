@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.metadata_agent.metadata_world import FIRST, NETWORK, SECRET, Agent, address
 from tests.lab.metadata_agent.recording_service import RecordingService, Said
 
@@ -75,7 +75,7 @@ def test_what_is_no_socket_is_not_removed(make_agent: Make, service: RecordingSe
 
 def test_a_socket_that_somebody_removed_is_made_again(agent: Agent) -> None:
     agent.socket.unlink()
-    until(agent.socket.exists)
+    wait_until(agent.socket.exists)
     assert agent.ask().status == 200
 
 
@@ -85,7 +85,7 @@ def test_who_is_being_answered_when_the_agent_ends_gets_his_answer(
     service.behave = lambda _: Said(after=0.5)
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(agent.ask)
-        until(lambda: service.seen)
+        wait_until(lambda: service.seen)
         assert agent.end() == 0
         assert asking.result().status == 200
 
@@ -97,7 +97,7 @@ def test_a_service_that_hangs_does_not_keep_the_agent_from_ending(
     service.behave = lambda _: Said(body=b"%d" % release.wait(60))
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(_try, agent)
-        until(lambda: service.seen)
+        wait_until(lambda: service.seen)
         began = time.monotonic()
         assert agent.end() == 0
         assert time.monotonic() - began < 20
@@ -117,7 +117,7 @@ def test_the_liveness_file_stays_young_while_workers_answer(
         written = datetime.fromisoformat(agent.alive.read_text().strip())
         return (datetime.now(UTC) - written).total_seconds()
 
-    until(agent.alive.exists)
+    wait_until(agent.alive.exists)
     for _ in range(4):
         time.sleep(0.25)
         assert age() < 10
@@ -127,7 +127,7 @@ def test_the_liveness_file_stays_young_while_workers_answer(
     time.sleep(1)
     assert agent.alive.read_text() == before
     os.kill(agent.process.pid, signal.SIGCONT)
-    until(lambda: agent.alive.read_text() != before)
+    wait_until(lambda: agent.alive.read_text() != before)
 
 
 @pytest.mark.spec("MD-08")
@@ -136,18 +136,18 @@ def test_an_agent_whose_workers_all_hang_is_seen_by_its_liveness_file(
 ) -> None:
     agent = make_agent(service.port, metadata={"metadata_workers": 2})
     agent.start()
-    until(agent.alive.exists)
+    wait_until(agent.alive.exists)
     release = threading.Event()
     service.behave = lambda _: Said(body=b"%d" % release.wait(30))
     with ThreadPoolExecutor(2) as pool:
         asking = [pool.submit(agent.ask, of=address(FIRST + each)) for each in range(2)]
-        until(lambda: len(service.seen) == 2)
+        wait_until(lambda: len(service.seen) == 2)
         before = agent.alive.read_text()
         time.sleep(1)
         assert agent.alive.read_text() == before
         release.set()
         assert [each.result().status for each in asking] == [200, 200]
-    until(lambda: agent.alive.read_text() != before)
+    wait_until(lambda: agent.alive.read_text() != before)
 
 
 def test_no_guest_can_pass_for_the_probe(agent: Agent, service: RecordingService) -> None:
@@ -165,8 +165,8 @@ def test_the_state_of_the_agent_is_reported(agent: Agent, service: RecordingServ
         found = json.loads(said.read_text())["agents"].get("netfw-metadata-agent")
         return bool(found) and found["counts"]["requests"] >= 1
 
-    until(said.exists)
-    until(reported)
+    wait_until(said.exists)
+    wait_until(reported)
     found = json.loads(said.read_text())["agents"]["netfw-metadata-agent"]
     assert found["agent_type"] == "Metadata agent"
     assert found["configurations"]["nova_metadata_port"] == service.port
@@ -181,7 +181,7 @@ def test_a_changed_topology_is_believed_after_a_moment(
     assert agent.ask().status == 200
     text = agent.topology.read_text()
     agent.topology.write_text(text.replace("fixed_ips: [10.0.0.10]", "fixed_ips: [10.0.9.9]"))
-    until(lambda: agent.ask().status == 404)
+    wait_until(lambda: agent.ask().status == 404)
     assert agent.ask(of="10.0.9.9").status == 200
 
 
@@ -192,11 +192,11 @@ def test_while_nothing_is_known_instances_are_told_to_come_again(
     text = agent.topology.read_text()
     agent.topology.write_text("networks: 7\n")
     agent.begin()
-    until(agent.socket.exists)
-    got = until(lambda: _try(agent))
+    wait_until(agent.socket.exists)
+    got = wait_until(lambda: _try(agent))
     assert got == 503
     agent.topology.write_text(text)
-    until(lambda: _try(agent) == 200)
+    wait_until(lambda: _try(agent) == 200)
     assert "Traceback" not in agent.log.read_text()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from netfw.testing.lab.server import PrivateNetfw
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.metadata_agent.metadata_world import Agent
 from tests.lab.metadata_agent.recording_service import RecordingService
 
@@ -67,12 +67,12 @@ def test_ports_of_the_api_are_found_on_networks_and_behind_routers(
         found = [each for each in answer["agents"] if each["binary"] == "netfw-metadata-agent"]
         return bool(found) and found[0]["alive"] and found[0]["agent_type"] == "Metadata agent"
 
-    until(alive)
+    wait_until(alive)
     assert server.request("DELETE", f"/v2.0/ports/{port['id']}")[0] == 204
-    until(lambda: agent.ask(of="10.9.0.77", network=network["id"]).status == 404)
+    wait_until(lambda: agent.ask(of="10.9.0.77", network=network["id"]).status == 404)
     server.kill()
-    until(lambda: agent.ask(of="10.9.0.77", network=network["id"]).status == 503)
+    wait_until(lambda: agent.ask(of="10.9.0.77", network=network["id"]).status == 503)
     agent.wait(lambda status: "the source" in status["cautions"])
     server.start()
-    until(lambda: agent.ask(of="10.9.0.77", network=network["id"]).status == 404)
+    wait_until(lambda: agent.ask(of="10.9.0.77", network=network["id"]).status == 404)
     assert "Traceback" not in agent.log.read_text()

@@ -17,8 +17,8 @@ from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.model.ids import NetworkId
 from netfw.plan import Update
-from netfw.testing.conformance.metadata_lab import GuestRoom, ip
-from netfw.testing.conformance.metadata_requests import HOSTILE, request
+from netfw.testing.conformance.metadata.lab_environment import ClientNetns, ip
+from netfw.testing.conformance.metadata.requests import HOSTILE, request
 from netfw.testing.lab import sandbox
 from tests.lab.metadata_agent.metadata_world import NETWORK, PROJECT, SECRET, Agent
 from tests.lab.metadata_agent.recording_service import RecordingService, Said
@@ -52,7 +52,7 @@ class Way:
         )
         self.agent.topology.write_text(TOPOLOGY)
         self.agent.start()
-        self.room = GuestRoom("meta", DEVICE)
+        self.room = ClientNetns("meta", DEVICE)
         ip("-n", "meta-guest", "addr", "delete", "fe80::5/64", "dev", "eth0")
         ip("-n", "meta-guest", "addr", "add", f"{GUEST6}/64", "dev", "eth0", "nodad")
         values = {

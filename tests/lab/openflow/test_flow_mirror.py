@@ -21,7 +21,7 @@ from netfw.ovs.openflow import (
 from netfw.ovs.openflow.encode import Encoded
 from netfw.ovs.openflow.flow_cache import digest
 from netfw.testing.lab.openvswitch import PrivateOvs
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.openflow.openflow_peer import Relay
 
 OURS = CookieSpace(0x10, 0xFF)
@@ -81,7 +81,7 @@ def test_what_was_put_needs_nothing_more(mirror, client, watch) -> None:
 @pytest.mark.parametrize("committed", [None, lambda: None])
 def test_what_the_client_does_past_the_mirror_is_read_again(mirror, client, committed) -> None:
     client.commit(FlowChanges(tuple(encode_flows([flow(1, 1)]).values())), committed)
-    until(lambda: len(mirror) == 1)
+    wait_until(lambda: len(mirror) == 1)
     assert is_true(mirror, client)
 
 
@@ -95,7 +95,7 @@ def test_a_late_commit_past_the_mirror_is_read_too(bridge, connected_to) -> None
     with pytest.raises(BackendUnavailable):
         client.commit(changes, lambda: None, by=mirror)
     relay.may_commit.set()
-    until(lambda: len(mirror) == 1)
+    wait_until(lambda: len(mirror) == 1)
 
 
 def test_an_unchanged_source_is_not_even_turned_into_flows(mirror) -> None:
@@ -127,7 +127,7 @@ def test_a_flow_deleted_by_hand_is_put_back_within_milliseconds(ovs, bridge, cli
     mirror.wait_current()
     mirror.converge(wanted)
     ovs.ofctl("--strict", "del-flows", bridge, "table=5,priority=9,reg0=1,reg1=3")
-    until(lambda: drifts)
+    wait_until(lambda: drifts)
     heard, drift = drifts[0]
     assert drift == Drift(frozenset({1}))
     plan = mirror.converge({owner: wanted[owner] for owner in drift.owners})
@@ -141,7 +141,7 @@ def test_a_flow_changed_by_hand_is_changed_back(ovs, bridge, mirror, client, wat
     wanted = {1: port(1, of.output(1))}
     mirror.converge(wanted)
     ovs.ofctl("mod-flows", bridge, "table=5,reg0=1,reg1=3,actions=drop")
-    until(lambda: watch.owners == {1})
+    wait_until(lambda: watch.owners == {1})
     plan = mirror.converge(wanted)
     assert [encoded.flow for encoded in plan.changes.changed] == [flow(1, 3, of.output(1))]
     assert is_true(mirror, client)
@@ -157,7 +157,7 @@ def test_a_removal_of_what_got_another_cookie_meanwhile_is_noted_as_the_switch_d
     ovs.ofctl(
         "add-flow", bridge, f"cookie={cookie:#x},table=5,priority=9,reg0=1,reg1=3,actions=drop"
     )
-    until(lambda: mirror.cookie(Encoded(flow(1, 3)).key) == cookie)
+    wait_until(lambda: mirror.cookie(Encoded(flow(1, 3)).key) == cookie)
     mirror.apply(plan)
     assert is_true(mirror, client)
     assert len(client.flows()) == (0 if cookie >> 63 else 1)
@@ -170,7 +170,7 @@ def test_strangers_in_our_space_are_removed_and_others_stay(
     mirror.converge(wanted, complete=OURS)
     ovs.ofctl("add-flow", bridge, "cookie=0x99,table=5,priority=1,actions=drop")
     ovs.ofctl("add-flow", bridge, "cookie=0x10,table=5,priority=2,actions=drop")
-    until(lambda: sum(len(drift.strays) for drift in watch.drifts) == 2)
+    wait_until(lambda: sum(len(drift.strays) for drift in watch.drifts) == 2)
     plan = mirror.converge(wanted, complete=OURS)
     assert list(plan.changes.lines()) == ["remove cookie=0x10,table=5,priority=2"]
     assert len(mirror) == 6
@@ -217,11 +217,11 @@ def test_a_restarted_switch_is_read_again_and_filled_again(ovs, mirror, client, 
     wanted = {number: port(number) for number in range(3)}
     mirror.converge(wanted)
     ovs.stop_switch()
-    until(lambda: not client.connected)
+    wait_until(lambda: not client.connected)
     with pytest.raises(BackendUnavailable):
         mirror.plan(wanted)
     ovs.start_switch()
-    until(lambda: watch.owners == {0, 1, 2})
+    wait_until(lambda: watch.owners == {0, 1, 2})
     mirror.wait_current()
     plan = mirror.converge(wanted)
     assert len(plan.changes.added) == 15
@@ -260,7 +260,7 @@ def test_an_audit_reads_again_and_keeps_following(ovs, bridge, mirror, client, w
     mirror.wait_current()
     assert is_true(mirror, client)
     ovs.ofctl("del-flows", bridge)
-    until(lambda: len(mirror) == 0)
+    wait_until(lambda: len(mirror) == 0)
     assert watch.owners == {1}
 
 
@@ -276,7 +276,7 @@ def test_it_stays_true_while_others_interfere(ovs, bridge, mirror, client) -> No
             (mirror if dice.random() < 0.5 else rival).converge(group)
             if turn % 7 == 0:
                 ovs.ofctl("del-flows", bridge, f"table=5,reg1={dice.randrange(5)}")
-        until(lambda: is_true(mirror, client) and is_true(rival, other))
+        wait_until(lambda: is_true(mirror, client) and is_true(rival, other))
         mirror.converge({1: port(1)})
         assert {key for key, _ in client.flows()} == set(
             encode_flows(flow(1, place) for place in range(5))
@@ -291,9 +291,9 @@ def test_ten_thousand_flows_of_somebody_else_are_followed(
     text = "".join(f"table=6,priority=1,reg2={number},actions=drop\n" for number in range(10_000))
     (ovs.directory / "many").write_text(text)
     ovs.ofctl("add-flows", bridge, str(ovs.directory / "many"))
-    until(lambda: len(mirror) == 10_000)
+    wait_until(lambda: len(mirror) == 10_000)
     ovs.ofctl("del-flows", bridge)
-    until(lambda: len(mirror) == 0)
+    wait_until(lambda: len(mirror) == 0)
     assert is_true(mirror, client)
 
 
@@ -347,7 +347,7 @@ def test_what_happens_between_plan_and_commit_is_told_and_repaired(
     wanted = {1: group_of(*(flow(1, place) for place in range(4)), flow(1, 4, of.output(4)))}
     plan = mirror.plan(wanted)
     ovs.ofctl("--strict", "del-flows", bridge, "table=5,priority=9,reg0=1,reg1=2")
-    until(lambda: watch.owners == {1})
+    wait_until(lambda: watch.owners == {1})
     mirror.apply(plan)
     assert [encoded.flow for encoded in mirror.converge(wanted).changes.added] == [flow(1, 2)]
     assert is_true(mirror, client)

@@ -21,7 +21,7 @@ from netfw.ovs.openflow import (
 )
 from netfw.ovs.openflow.meter import MODIFY, meter_mod
 from netfw.testing.lab.openvswitch import PrivateOvs
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 
 def flow(number: int, *actions: of.Action, cookie: int = 0x10) -> of.Flow:
@@ -88,11 +88,11 @@ def test_a_restart_of_the_switch_is_noticed_and_survived(ovs, client) -> None:
     states: list[bool] = []
     client.on_state(states.append)
     ovs.stop_switch()
-    until(lambda: states == [True, False])
+    wait_until(lambda: states == [True, False])
     with pytest.raises(BackendUnavailable):
         client.flows()
     ovs.start_switch()
-    until(lambda: states == [True, False, True])
+    wait_until(lambda: states == [True, False, True])
     put(client, flow(1))
     assert 0x10 in cookies(client)
 
@@ -104,11 +104,11 @@ def test_twenty_reconnects_leave_one_thread_and_a_close_leaves_none(bridge, monk
     states: list[bool] = []
     client.on_state(states.append)
     for turn in range(20):
-        until(lambda: client.connected)
+        wait_until(lambda: client.connected)
         client.barrier()
         client.connection._hang_up()
-        until(lambda turn=turn: states.count(False) == turn + 1)
-    until(lambda: client.connected)
+        wait_until(lambda turn=turn: states.count(False) == turn + 1)
+    wait_until(lambda: client.connected)
     assert len(openflow_threads()) == before + 1
     client.close()
     assert len(openflow_threads()) == before
@@ -237,7 +237,7 @@ def test_packets_go_out_and_come_back_in(client: OpenFlow) -> None:
     )
     sent = bytes.fromhex("ffffffffffff fa163e000001 9999") + b"hello".ljust(50, b"\0")
     client.send_packet(sent, of.goto(5), in_port=of.LOCAL)
-    until(lambda: packets)
+    wait_until(lambda: packets)
     (packet,) = packets
     assert (packet.data, packet.table, packet.cookie) == (sent, 5, 0xABC)
     assert packet.in_port == of.LOCAL
@@ -249,10 +249,10 @@ def test_packets_come_in_after_a_reconnect_too(client: OpenFlow) -> None:
     client.on_packet(packets.append)
     put(client, of.Flow(table=5, priority=1, match=of.ANYTHING, actions=(of.controller(),)))
     client.connection._hang_up()
-    until(lambda: not client.connected)
+    wait_until(lambda: not client.connected)
     client.wait_connected()
     client.send_packet(bytes(12) + b"\x99\x99" + bytes(46), of.goto(5))
-    until(lambda: packets)
+    wait_until(lambda: packets)
 
 
 def test_a_listener_that_fails_does_not_end_the_conversation(client: OpenFlow, caplog) -> None:
@@ -264,7 +264,7 @@ def test_a_listener_that_fails_does_not_end_the_conversation(client: OpenFlow, c
 
     client.on_packet(fails)
     client.send_packet(bytes(12) + b"\x99\x99" + bytes(46), of.controller())
-    until(lambda: heard)
+    wait_until(lambda: heard)
     client.barrier()
     assert "a listener failed" in caplog.text
 

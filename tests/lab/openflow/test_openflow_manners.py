@@ -13,7 +13,7 @@ from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.ovs.openflow import FlowChanges, FlowMirror, connection, encode_flows
 from netfw.ovs.openflow.connection import Connection
 from netfw.ovs.openflow.messages import CLOSE, COMMIT, DISCARD, FLOW_MONITOR, OPEN, Type
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.openflow.openflow_peer import HELLO, received, until_hung_up
 
 REFUSAL = pack("!HH", 1, 1)
@@ -128,7 +128,7 @@ def test_a_probe_of_the_peer_is_answered_with_its_own_words(connected_to) -> Non
             answers.append(received(sock))
 
     connected_to(probes)
-    until(lambda: (Type.ECHO_REPLY, 77, b"are you there?") in answers)
+    wait_until(lambda: (Type.ECHO_REPLY, 77, b"are you there?") in answers)
 
 
 def test_what_was_followed_is_over_when_the_connection_is_lost(connected_to) -> None:
@@ -147,7 +147,7 @@ def test_what_was_followed_is_over_when_the_connection_is_lost(connected_to) -> 
     client.barrier()
     assert len(heard) == 1
     client.connection._hang_up()
-    until(lambda: peer.accepted == 2 and client.connected)
+    wait_until(lambda: peer.accepted == 2 and client.connected)
     client.barrier()
     assert len(heard) == 1
 
@@ -167,7 +167,7 @@ def test_a_peer_that_hangs_up_at_once_is_left_alone_for_longer_and_longer(
 ) -> None:
     start = time.monotonic()
     peer, _ = connected_to(behaviour)
-    until(lambda: peer.accepted == 6)
+    wait_until(lambda: peer.accepted == 6)
     assert time.monotonic() - start > 0.04 + 0.08 + 0.16 + 0.32 + 0.64
 
 
@@ -181,7 +181,7 @@ def test_nobody_there_is_tried_less_and_less_often() -> None:
 
     lonely = Counting("tcp:127.0.0.1:1")
     try:
-        until(lambda: len(tried) == 6)
+        wait_until(lambda: len(tried) == 6)
     finally:
         lonely.close()
     assert tried[5] - tried[0] > 0.04 + 0.08 + 0.16 + 0.32 + 0.64
@@ -201,7 +201,7 @@ def test_after_a_good_connection_the_next_one_is_tried_at_once(connected_to, mon
             until_hung_up(sock)
 
     connected_to(moody)
-    until(lambda: len(calls) == 7)
+    wait_until(lambda: len(calls) == 7)
     assert calls[6] - calls[5] < 0.6, "the pause before it was 0.32 s, and was doubled"
 
 
@@ -231,7 +231,7 @@ def test_a_peer_that_does_not_read_is_hung_up_on(connected_to) -> None:
     client.wait_connected(10)
     with pytest.raises(BackendUnavailable):
         client.connection.send(bytes(1 << 24))
-    until(lambda: states[:2] == [True, False])
+    wait_until(lambda: states[:2] == [True, False])
     done.set()
 
 
@@ -289,7 +289,7 @@ def test_what_an_old_monitor_still_says_makes_nothing_current(connected_to) -> N
 def test_an_audit_without_a_connection_leaves_nothing_behind(connected_to) -> None:
     peer, client = connected_to(hangs_up)
     mirror = FlowMirror(client)
-    until(lambda: peer.accepted)
+    wait_until(lambda: peer.accepted)
     with pytest.raises(BackendUnavailable):
         mirror.audit()
     assert client.connection._followed == {}

@@ -8,7 +8,7 @@ import pytest
 
 from netfw.errors import BackendError, BackendUnavailable
 from netfw.ovs.openflow import FlowMirror, OpenFlow, OpenFlowError
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.openflow.openflow_peer import HELLO, received, until_hung_up
 
 
@@ -70,14 +70,14 @@ def test_a_peer_that_never_greets_is_given_up_and_tried_again(connected_to) -> N
     peer, client = connected_to(silent, probe=0.05)
     with pytest.raises(BackendUnavailable, match="nothing heard"):
         client.wait_connected(0.5)
-    until(lambda: peer.accepted >= 3)
+    wait_until(lambda: peer.accepted >= 3)
 
 
 def test_a_peer_that_falls_silent_is_noticed_by_probing(connected_to) -> None:
     _, client = connected_to(greets_and_falls_silent, probe=0.05)
     states: list[bool] = []
     client.on_state(states.append)
-    until(lambda: False in states)
+    wait_until(lambda: False in states)
     assert states[:2] == [True, False]
 
 

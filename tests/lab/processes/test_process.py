@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 PROGRAM = """
 import logging, sys
@@ -72,10 +72,10 @@ def test_hangup_reloads_options_and_log_levels(start: Callable[[str], Running]) 
     acme = start("[acme]\nmode = a\n")
     acme.write("log_levels = acme:debug\n[acme]\nmode = b\nsize = 2\n")
     acme.process.send_signal(signal.SIGHUP)
-    until(lambda: acme.logged("acme.size needs a restart to become 2, and stays 1"))
+    wait_until(lambda: acme.logged("acme.size needs a restart to become 2, and stays 1"))
     assert acme.log.read_text().count("acme.size") == 1
-    until(lambda: acme.logged("acme.mode is now 'b', was 'a'"))
-    until(lambda: acme.logged("DEBUG acme mode b"))
+    wait_until(lambda: acme.logged("acme.mode is now 'b', was 'a'"))
+    wait_until(lambda: acme.logged("DEBUG acme mode b"))
     assert acme.end() == (0, "stopped\n")
 
 
@@ -84,10 +84,10 @@ def test_a_file_that_can_not_be_read_changes_nothing(start: Callable[[str], Runn
     acme = start("[acme]\nmode = a\n")
     acme.write("log_level = loud\n")
     acme.process.send_signal(signal.SIGHUP)
-    until(lambda: acme.logged("not reloaded"))
+    wait_until(lambda: acme.logged("not reloaded"))
     acme.write("log_levels = acme:loud\n")
     acme.process.send_signal(signal.SIGHUP)
-    until(lambda: acme.logged("acme can not have the level 'loud'"))
+    wait_until(lambda: acme.logged("acme can not have the level 'loud'"))
     assert acme.end()[0] == 0
 
 
@@ -96,19 +96,19 @@ def test_the_work_is_told_when_options_have_changed(start: Callable[[str], Runni
     acme = start("[acme]\nmode = a\n")
     acme.write("[acme]\nmode = b\n")
     acme.process.send_signal(signal.SIGHUP)
-    until(lambda: acme.logged("told of mode b"))
+    wait_until(lambda: acme.logged("told of mode b"))
 
 
 def test_a_rotated_log_is_opened_anew(start: Callable[[str], Running]) -> None:
     acme = start("")
     os.rename(acme.log, acme.log.with_suffix(".old"))
     acme.process.send_signal(signal.SIGHUP)
-    until(lambda: acme.logged("reloaded"))
+    wait_until(lambda: acme.logged("reloaded"))
 
 
 def test_an_option_that_nobody_reads_is_warned_about(start: Callable[[str], Running]) -> None:
     acme = start("[acme]\ncolour = a\n")
-    until(lambda: acme.logged("colour is not an option"))
+    wait_until(lambda: acme.logged("colour is not an option"))
 
 
 def test_a_misspelt_option_ends_with_a_sentence_and_status_2(tmp_path: Path) -> None:
@@ -141,5 +141,5 @@ def test_a_storm_of_signals_neither_hangs_nor_ends_a_process(
         time.sleep(0.002)
     acme.write("[acme]\nmode = b\n")
     acme.process.send_signal(signal.SIGHUP)
-    until(lambda: acme.logged("acme.mode is now 'b', was 'a'"))
+    wait_until(lambda: acme.logged("acme.mode is now 'b', was 'a'"))
     assert acme.end() == (0, "stopped\n")

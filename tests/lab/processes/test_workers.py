@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from netfw.cli.workers import Workers, inherited
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 WORKER = """
 import os, threading
@@ -64,11 +64,11 @@ def port():
 
 def test_workers_share_the_socket_and_one_that_is_killed_is_begun_again(port):
     number, workers = port
-    until(lambda: len(workers.pids()) == 2)
+    wait_until(lambda: len(workers.pids()) == 2)
     before = set(workers.pids())
     _, victim = ask(number)
     os.kill(victim, signal.SIGKILL)
-    until(lambda: len(workers.pids()) == 2 and victim not in workers.pids())
+    wait_until(lambda: len(workers.pids()) == 2 and victim not in workers.pids())
     assert len(before & set(workers.pids())) == 1
     assert ask(number)[1] in workers.pids()
 
@@ -80,7 +80,7 @@ def test_workers_end_with_a_parent_that_is_killed():
         _, pid = ask(int(parent.stdout.readline()))
         parent.kill()
         parent.wait()
-        until(lambda: not is_there(pid))
+        wait_until(lambda: not is_there(pid))
     finally:
         parent.kill()
         parent.wait()

@@ -24,8 +24,8 @@ from netfw.server.db.allocation.addresses import Addresses
 from netfw.server.db.allocation.segments import SegmentIdStore
 from netfw.server.db.engine.errors import FAILURES, ErrorKind, RetryTransaction, trouble
 from netfw.server.db.schema.tables import FREE, OFFERS, POOLS
-from netfw.testing.conformance.ipam import IpamDriverConformance
-from netfw.testing.conformance.type_driver import TypeDriverConformance
+from netfw.testing.conformance.server.ipam import IpamDriverConformance
+from netfw.testing.conformance.server.type_driver import TypeDriverConformance
 
 IMPATIENT = Limits(lock_timeout=0.3)
 

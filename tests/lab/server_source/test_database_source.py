@@ -16,11 +16,11 @@ from netfw.server.db import Database
 from netfw.server.state_source import CommitWatch, DatabaseSource
 from netfw.state.dependencies import reachable
 from netfw.state.rpc import CommitFeed, EncodedSource, RemoteSource, StateRpcServer
-from netfw.testing.conformance import state_scene as scene
-from netfw.testing.conformance.state_play import write
-from netfw.testing.conformance.state_source import StateSourceConformance
-from netfw.testing.conformance.state_world import Follower, Setting
-from netfw.testing.fakes.transport import Wire
+from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.conformance.state_source.environment import Follower, SourceEnvironment
+from netfw.testing.conformance.state_source.recording import write
+from netfw.testing.conformance.state_source.suite import StateSourceConformance
+from netfw.testing.fakes.transport import FakeNetwork
 from tests.lab.database_place import Places
 from tests.lab.server_source.database_world import ABSENT, DatabaseWorld
 
@@ -36,7 +36,7 @@ class OnADatabase(StateSourceConformance):
         self.places = places
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[Setting]:
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
         database = Database(self.places.filled(self.backend))
         world = DatabaseWorld(database)
         commits = CommitWatch(database)
@@ -46,7 +46,7 @@ class OnADatabase(StateSourceConformance):
         assert isinstance(source, EncodedSource)
         assert isinstance(source, CommitFeed)
         try:
-            yield Setting(source, world)
+            yield SourceEnvironment(source, world)
         finally:
             source.close()
             commits.close()
@@ -80,7 +80,7 @@ class TestOnPostgresql(OnADatabase):
     examples = settings(OnADatabase.examples, max_examples=10 if LONG else 4)
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[Setting]:
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
         with super().setting(page) as at, ExitStack() as stack:
 
             def cut() -> None:
@@ -104,14 +104,14 @@ class TestFromAnotherProcess(OnADatabase):
     examples = settings(OnADatabase.examples, max_examples=20 if LONG else 5)
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[Setting]:
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
         with super().setting(page) as at:
-            wire = Wire()
+            wire = FakeNetwork()
             desk = StateRpcServer(at.source, wire.transport(), budget=page * 700)
             desk.open()
             source = RemoteSource(wire.transport(), timeout=10)
             try:
-                yield Setting(source, at.world)
+                yield SourceEnvironment(source, at.world)
             finally:
                 source.close()
                 desk.close()

@@ -8,7 +8,7 @@ from netfw.errors import BackendUnavailable
 from netfw.model.address import as_address
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.switch.switch_host import network, port
 
 PEER = Endpoint(NetworkType.VXLAN, as_address("192.0.2.77"))
@@ -56,7 +56,7 @@ def test_records_that_somebody_removed_are_noticed_and_written_again(wired):
     before = records(wired)
     assert "netfw-vlan-1" in before
     wired.ovs.vsctl("clear", "Bridge", "br-int", "external_ids")
-    until(lambda: lost(wired))
+    wait_until(lambda: lost(wired))
     assert wired.driver.converge(wired.everything).ok
     assert records(wired) == before
     wired.driver.observe(None)
@@ -70,16 +70,16 @@ def test_records_that_somebody_removed_are_noticed_and_written_again(wired):
 def test_a_tunnel_that_somebody_renumbered_is_noticed_and_used_again(wired):
     name = f"vxlan-{int(PEER.address):08x}"
     wired.ovs.vsctl("set", "Interface", name, "ofport_request=77")
-    until(lambda: any(isinstance(e, KeysChanged) and PEER in e.keys for e in wired.heard))
-    until(lambda: wired.ovs.vsctl("get", "Interface", name, "ofport").strip() == "77")
+    wait_until(lambda: any(isinstance(e, KeysChanged) and PEER in e.keys for e in wired.heard))
+    wait_until(lambda: wired.ovs.vsctl("get", "Interface", name, "ofport").strip() == "77")
     assert wired.driver.converge(wired.everything).ok
     assert any("in_port=77" in flow for flow in wired.flows("br-tun"))
 
 
 def test_a_cable_that_somebody_renumbered_is_noticed_and_used_again(wired):
     wired.ovs.vsctl("set", "Interface", "patch-tun", "ofport_request=77")
-    until(lambda: lost(wired))
-    until(lambda: wired.ovs.vsctl("get", "Interface", "patch-tun", "ofport").strip() == "77")
+    wait_until(lambda: lost(wired))
+    wait_until(lambda: wired.ovs.vsctl("get", "Interface", "patch-tun", "ofport").strip() == "77")
     assert wired.driver.converge(wired.everything).ok
     assert any("in_port=77" in flow for flow in wired.flows("br-int"))
 
@@ -88,7 +88,7 @@ def test_a_cable_that_somebody_renumbered_is_noticed_and_used_again(wired):
 def test_work_goes_on_without_a_physical_bridge_and_it_is_wired_again_when_it_is_back(wired):
     before = len(wired.flows("br-ex"))
     wired.ovs.vsctl("del-br", "br-ex")
-    until(lambda: lost(wired))
+    wait_until(lambda: lost(wired))
     wired.instance(3)
     wired.driver.observe(None)  # what was plugged is known
     more = Update(put={**wired.everything.put, **port(3, 1)}, complete=True)
@@ -102,8 +102,8 @@ def test_work_goes_on_without_a_physical_bridge_and_it_is_wired_again_when_it_is
     assert wired.driver.converge(Update(drop=frozenset(port(3, 1)))).ok
     wired.heard.clear()
     wired.ovs.vsctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev")
-    until(lambda: lost(wired))
-    until(lambda: wired.driver.converge(wired.everything).ok)
+    wait_until(lambda: lost(wired))
+    wait_until(lambda: wired.driver.converge(wired.everything).ok)
     assert len(wired.flows("br-ex")) == before
 
 
@@ -111,8 +111,8 @@ def test_work_goes_on_without_a_physical_bridge_and_it_is_wired_again_when_it_is
 def test_own_bridges_that_somebody_removed_are_made_again_in_one_call(wired):
     before = {name: len(wired.flows(name)) for name in ("br-int", "br-tun")}
     wired.ovs.vsctl("del-br", "br-tun")
-    until(lambda: lost(wired))
-    until(lambda: wired.driver.converge(wired.everything).ok)
+    wait_until(lambda: lost(wired))
+    wait_until(lambda: wired.driver.converge(wired.everything).ok)
     assert {name: len(wired.flows(name)) for name in before} == before
 
 

@@ -9,7 +9,7 @@ from netfw.drivers.registry.loader import check_options
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import BackendUnavailable
 from netfw.plan import Update
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 from tests.lab.switch.switch_host import network, port
@@ -55,7 +55,7 @@ def test_a_bridge_that_somebody_makes_speak_otherwise_is_put_right_in_one_call(o
     for versions in ("OpenFlow14", "OpenFlow13,OpenFlow14", "OpenFlow14", "OpenFlow15"):
         heard.clear()
         one.ovs.vsctl("set", "Bridge", "br-int", f"protocols={versions}", "fail_mode=standalone")
-        until(lambda: any("the bridges" in event.reason for event in heard))
+        wait_until(lambda: any("the bridges" in event.reason for event in heard))
         assert one.driver.converge(wanted).ok
         assert one.driver.plan(wanted, one.driver.observe(None)).stages == ()
 
@@ -73,7 +73,7 @@ def test_flows_that_go_when_a_row_changes_come_back_though_the_plan_had_none(one
     wanted = Update(put=network(1), complete=True)
     assert one.driver.converge(wanted).ok
     one.ovs.vsctl("set", "Bridge", "br-int", "protocols=OpenFlow14")
-    until(lambda: _protocols(one) == 1)
+    wait_until(lambda: _protocols(one) == 1)
     plan = one.driver.plan(wanted, one.driver.observe(None))
     assert [stage.backend for stage in plan.stages] == ["ovsdb"]
     for mode in ("standalone", "secure"):
@@ -89,7 +89,7 @@ def test_a_switch_that_hangs_up_unnoticed_is_spoken_with_anew(one):
     one.instance(1)
     wanted = Update(put={**network(1), **port(1, 1)}, complete=True)
     one.ovs.vsctl("set", "Bridge", "br-int", "protocols=OpenFlow14")
-    until(lambda: _protocols(one) == 1)
+    wait_until(lambda: _protocols(one) == 1)
     plan = one.driver.plan(wanted, one.driver.observe(None))
     deaf, hears = threading.Event(), threading.Event()
     one.driver.watch(lambda _: (deaf.set(), hears.wait(5)))

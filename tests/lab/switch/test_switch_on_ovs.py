@@ -13,7 +13,7 @@ from netfw.drivers.pipeline_grant import GrantRequest, PipelineHook, TableReques
 from netfw.drivers.switch_values import Admission, Endpoint, Tunnel
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from netfw_drivers.ovs.pipeline.tables import COOKIE
 from tests.lab.switch.switch_host import mac, network, network_id, port, port_id
 
@@ -144,8 +144,8 @@ def test_a_restarted_database_changes_nothing(trio):
     with trio.machines[0].pinging("10.0.0.2") as ping:
         trio.ovs.stop_database()
         trio.ovs.start_database()
-        until(lambda: heard.lost)
-        until(lambda: trio.driver.converge(Update(put=trio.wanted, complete=True)).ok)
+        wait_until(lambda: heard.lost)
+        wait_until(lambda: trio.driver.converge(Update(put=trio.wanted, complete=True)).ok)
         assert ping.stop().lost == 0
     after = trio.durations("br-int")
     assert after.keys() == before.keys()
@@ -156,8 +156,8 @@ def test_a_restarted_database_changes_nothing(trio):
 def test_a_restarted_switch_is_noticed_by_its_lost_flows(trio):
     heard = Heard(trio.driver)
     trio.host.restart_switch()
-    until(lambda: heard.lost)
-    until(lambda: trio.driver.converge(Update(put=trio.wanted, complete=True)).ok)
+    wait_until(lambda: heard.lost)
+    wait_until(lambda: trio.driver.converge(Update(put=trio.wanted, complete=True)).ok)
     assert trio.machines[0].ping("10.0.0.2").lost == 0
 
 
@@ -175,7 +175,7 @@ def test_a_flow_deleted_by_hand_is_announced_for_those_who_miss_it(trio, flow):
     before = set(trio.flows("br-int"))
     trio.ovs.ofctl("-OOpenFlow14", "--strict", "del-flows", trio.ovs.management("br-int"), flow)
     assert len(before - set(trio.flows("br-int"))) == 1
-    until(lambda: heard.keys)
+    wait_until(lambda: heard.keys)
     wanted = {key: value for key, value in trio.wanted.items() if key in heard.keys}
     assert trio.driver.converge(Update(put=wanted)).ok
     assert set(trio.flows("br-int")) == before
@@ -185,7 +185,7 @@ def test_a_flow_deleted_by_hand_is_announced_for_those_who_miss_it(trio, flow):
 def test_a_lost_canary_has_everything_looked_at_again(trio):
     heard = Heard(trio.driver)
     trio.ovs.ofctl("del-flows", trio.ovs.management("br-int"), "table=23")
-    until(lambda: heard.lost)
+    wait_until(lambda: heard.lost)
 
 
 @pytest.mark.spec("L2-20", "L2-41")
@@ -196,7 +196,7 @@ def test_a_flow_that_bears_our_cookie_and_is_not_ours_is_noticed_and_removed(tri
     trio.ovs.ofctl("add-flow", switch, "cookie=7,table=200,actions=drop")
     trio.ovs.ofctl("add-flow", switch, f"cookie={COOKIE:#x},{cut}")
     assert leaves(trio, "tap1", f"dl_src={mac(1)},{BROADCAST}") == set()
-    until(lambda: heard.lost)
+    wait_until(lambda: heard.lost)
     (event,) = heard.events
     assert event.reason.startswith("br-int has flows with our cookie")
     assert trio.driver.converge(Update(put=trio.wanted, complete=True)).ok
@@ -211,14 +211,14 @@ def test_a_flow_that_bears_our_cookie_and_is_not_ours_is_noticed_and_removed(tri
 def test_what_the_driver_did_itself_is_no_news(trio):
     heard = Heard(trio.driver)
     trio.instance(4)
-    until(lambda: heard.keys == {PortKey(port_id(4))})
+    wait_until(lambda: heard.keys == {PortKey(port_id(4))})
     for admission in (Admission.HOLD, Admission.LIVE, Admission.DEAD, Admission.LIVE):
         heard.events.clear()
         assert trio.driver.converge(Update(put=port(4, 1, admission))).ok
         trio.driver.observe(None)
         assert heard.events == []
     trio.ovs.vsctl("set", "Port", "tap4", "tag=77")
-    until(lambda: heard.keys == {PortKey(port_id(4))})
+    wait_until(lambda: heard.keys == {PortKey(port_id(4))})
 
 
 @pytest.mark.spec("L2-10")
@@ -227,7 +227,7 @@ def test_the_first_thing_that_ever_comes_is_news(one):
     heard = Heard(one.driver)
     one.ovs.add_bridge("br-int")
     one.instance(1)
-    until(lambda: heard.keys == {PortKey(port_id(1))})
+    wait_until(lambda: heard.keys == {PortKey(port_id(1))})
 
 
 @pytest.mark.spec("L2-20")
@@ -257,7 +257,7 @@ def test_devices_of_other_bridges_are_seen_and_not_touched(one):
     one.ovs.add_bridge("br-other")
     one.ovs.vsctl("add-port", "br-other", "tap8", "--", "set", "Interface", "tap8",
                   "type=internal", f"external_ids:iface-id={port_id(8)}")  # fmt: skip
-    until(lambda: port_id(8) in one.driver.devices())
+    wait_until(lambda: port_id(8) in one.driver.devices())
     assert one.driver.devices()[port_id(8)].ancillary
     outcome = one.driver.converge(Update(put=port(8, 1)))
     assert outcome.waiting.keys() == {PortKey(port_id(8))}

@@ -8,7 +8,7 @@ import pytest
 
 from netfw.drivers.events import FeedLost
 from netfw.plan import Update
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.lab.switch.switch_host import mac, network, port
 
 FRAME = f"dl_src={mac(7)},dl_dst=ff:ff:ff:ff:ff:ff,dl_type=0x9999"
@@ -102,8 +102,8 @@ def die_at_last(left: Iterator[int]) -> None:
 def reach(machines) -> None:
     """One and three, and two and four, talk with each other."""
     for one, other in ((0, 2), (1, 3)):
-        until(lambda one=one, other=other: not machines[one].ping(f"10.0.0.{other + 1}").lost)
-        until(lambda one=one, other=other: not machines[one].ping(f"fd00:1::{other + 1}").lost)
+        wait_until(lambda one=one, other=other: not machines[one].ping(f"10.0.0.{other + 1}").lost)
+        wait_until(lambda one=one, other=other: not machines[one].ping(f"fd00:1::{other + 1}").lost)
 
 
 @pytest.mark.spec("L2-01", "L2-03")
@@ -155,7 +155,7 @@ def test_no_veth_is_up_before_both_bridges_are_ready(joined):
 @pytest.mark.spec("L2-03")
 def test_what_somebody_does_to_a_veth_is_noticed_and_put_right(one_joined, harm):
     one_joined.host.place.ip(harm)
-    until(lambda: any(isinstance(event, FeedLost) for event in one_joined.heard))
+    wait_until(lambda: any(isinstance(event, FeedLost) for event in one_joined.heard))
     assert one_joined.is_right()
     assert one_joined.up() == set(ENDS)
     assert {link["mtu"] for link in one_joined.devices().values()} == {9000}
@@ -163,7 +163,7 @@ def test_what_somebody_does_to_a_veth_is_noticed_and_put_right(one_joined, harm)
 
 def test_a_port_that_somebody_removed_is_plugged_again_with_both_ends_down(one_joined):
     one_joined.ovs.vsctl("del-port", "phy-br-ex")
-    until(lambda: any(isinstance(event, FeedLost) for event in one_joined.heard))
+    wait_until(lambda: any(isinstance(event, FeedLost) for event in one_joined.heard))
     up = []
     one_joined.apply(one_joined.plan(), lambda stage: up.append((stage.backend, one_joined.up())))
     assert all(not ends for backend, ends in up if backend == "ovsdb")
@@ -245,10 +245,10 @@ def test_what_the_driver_does_itself_is_no_news(joined, before):
 def test_bridge_and_switch_may_go_and_come_back(one_joined):
     one_joined.ovs.vsctl("del-br", "br-ex")
     one_joined.ovs.add_bridge("br-ex")
-    until(one_joined.is_right)
+    wait_until(one_joined.is_right)
     assert one_joined.up() == set(ENDS)
     one_joined.host.restart_switch()
-    until(lambda: any(isinstance(event, FeedLost) for event in one_joined.heard))
+    wait_until(lambda: any(isinstance(event, FeedLost) for event in one_joined.heard))
     one_joined.start()
     assert one_joined.is_right()
     assert one_joined.up() == set(ENDS)

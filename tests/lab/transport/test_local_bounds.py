@@ -11,7 +11,7 @@ import pytest
 
 from netfw.drivers.transport import Message
 from netfw.errors import BackendUnavailable
-from netfw.testing.lab.relay import Relay
+from netfw.testing.lab.fault_proxy import FaultProxy
 from netfw_drivers.transports.sockets.framing import FrameReader, encode, encode_message
 from tests.lab.transport.wire_tools import (
     Callers,
@@ -200,7 +200,7 @@ def frames_of(data: bytes, reader: FrameReader):
 
 
 def test_doubled_answers_and_hints_do_no_harm(here, transport, friend, server):
-    relay = Relay(f"{here}/relay", f"{here}/s")
+    relay = FaultProxy(f"{here}/relay", f"{here}/s")
     reader = FrameReader(1 << 20)
     heard: list[str] = []
     try:
@@ -220,7 +220,7 @@ def test_doubled_answers_and_hints_do_no_harm(here, transport, friend, server):
 
 
 def test_lost_and_late_messages_are_time_outs(here, transport, friend, server):
-    relay = Relay(f"{here}/relay", f"{here}/s")
+    relay = FaultProxy(f"{here}/relay", f"{here}/s")
     reader = FrameReader(1 << 20)
     lose = {b"lost"}
     try:

@@ -17,7 +17,7 @@ from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc
 from netfw.testing.lab.dhcp_lease import Lease
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.waiting import PATIENCE, until
+from netfw.testing.lab.wait import PATIENCE, wait_until
 from tests.system.dhcp.dhcp_renewals import Renewals
 
 _COUNTER = itertools.count(1)
@@ -80,7 +80,7 @@ def _ready_cloud(scheduling: Mapping[str, object]) -> Iterator[Cloud]:
         for host in made.hosts:
             host.service.start()
         start_all(*agents)
-        until(lambda: sum(each.is_alive for each in made.network.agents()) == 6)
+        wait_until(lambda: sum(each.is_alive for each in made.network.agents()) == 6)
         yield made
         stop_all(*agents)
         for agent in agents:
@@ -102,8 +102,8 @@ class DhcpNet:
 
     def __exit__(self, *_: object) -> None:
         self.remove()
-        until(lambda: not self.places(), "its namespaces are gone")
-        until(lambda: not any(self.files(host).exists() for host in self.cloud.hosts))
+        wait_until(lambda: not self.places(), "its namespaces are gone")
+        wait_until(lambda: not any(self.files(host).exists() for host in self.cloud.hosts))
 
     def subnet(self, version: int, *, second: bool = False, **more: Any) -> Any:
         cidr = (
@@ -191,7 +191,7 @@ class DhcpNet:
 
     def kill_server(self, host: ServedHost) -> int:
         """End its dnsmasq as a crash would; the pid that it had."""
-        pid = until(lambda: self.server_pid(host), "dnsmasq runs")
+        pid = wait_until(lambda: self.server_pid(host), "dnsmasq runs")
         os.kill(pid, signal.SIGKILL)
         return pid
 

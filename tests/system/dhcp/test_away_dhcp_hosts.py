@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.system.dhcp.dhcp_cloud import DhcpNet, address, agents_of, leased, start_all
 
 SCHEDULING = {"agent_down_time": 4, "reschedule_interval": 1, "failover_grace": 0}
@@ -24,19 +24,19 @@ pytestmark = [
 @pytest.mark.spec("DHCP-20", "DHCP-44", "DHCP-49")
 def test_a_dead_agents_networks_are_served_by_another_with_all_leases(net: DhcpNet) -> None:
     """Its dnsmasq goes on meanwhile: both give the same answers."""
-    (place,) = until(net.places, "it is served")
+    (place,) = wait_until(net.places, "it is served")
     other = _other(net, place)
     with net.renewing(0) as one, net.renewing(1) as two:
         (before,) = net.servers()
         place.dhcp.kill()
-        until(lambda: other in net.places(), "the other host serves it")
-        until(lambda: net.server_pid(other), "by a server of its own")
+        wait_until(lambda: other in net.places(), "the other host serves it")
+        wait_until(lambda: net.server_pid(other), "by a server of its own")
         (after,) = net.servers()
         assert _identity(after) == _identity(before)
         port = net.port(0)
         leased(net.client(port), port)
         place.dhcp.start()
-        until(lambda: net.places() == [other], "who came back has given it up")
+        wait_until(lambda: net.places() == [other], "who came back has given it up")
         for each in (one, two):
             each.check()
 
@@ -44,17 +44,17 @@ def test_a_dead_agents_networks_are_served_by_another_with_all_leases(net: DhcpN
 @pytest.mark.spec("DHCP-08", "DHCP-20", "DHCP-49")
 def test_an_agent_that_was_merely_silent_compares_everything_and_gives_up(net: DhcpNet) -> None:
     """Its host stood still for a while, and nobody has told it."""
-    (place,) = until(net.places, "it is served")
+    (place,) = wait_until(net.places, "it is served")
     other = _other(net, place)
     with net.renewing(0) as renewals:
         said = place.dhcp.log.read_text().count(RESYNC)
         os.kill(place.dhcp.pid, signal.SIGSTOP)
         try:
-            until(lambda: other in net.places(), "the other host serves it")
+            wait_until(lambda: other in net.places(), "the other host serves it")
         finally:
             os.kill(place.dhcp.pid, signal.SIGCONT)
-        until(lambda: net.places() == [other], "who came back has given it up")
-        until(lambda: place.dhcp.log.read_text().count(RESYNC) > said, "it was told")
+        wait_until(lambda: net.places() == [other], "who came back has given it up")
+        wait_until(lambda: place.dhcp.log.read_text().count(RESYNC) > said, "it was told")
         renewals.check()
     port = net.port(0)
     leased(net.client(port), port)
@@ -63,7 +63,7 @@ def test_an_agent_that_was_merely_silent_compares_everything_and_gives_up(net: D
 @pytest.mark.spec("DHCP-20", "DHCP-44", "DHCP-49", "DHCP-09")
 def test_a_host_that_crashes_costs_nobody_elsewhere_his_lease(net: DhcpNet) -> None:
     """All its processes are gone; what it had on disk and its namespaces are there again."""
-    (place,) = until(net.places, "it is served")
+    (place,) = wait_until(net.places, "it is served")
     other = _other(net, place)
     here, there = net.cloud.hosts.index(place), net.cloud.hosts.index(other)
     lost, lost_client, _ = net.boot(here)
@@ -71,14 +71,14 @@ def test_a_host_that_crashes_costs_nobody_elsewhere_his_lease(net: DhcpNet) -> N
         place.host.crash()
         for agent in agents_of(place):
             agent.kill()
-        until(lambda: other in net.places(), "the other host serves it")
+        wait_until(lambda: other in net.places(), "the other host serves it")
         renewals.check()
         port = net.port(there)
         leased(net.client(port), port)
         place.host.revive()
         place.service.start()
         start_all(*agents_of(place))
-        until(lambda: net.places() == [other], "who came back has given it up")
+        wait_until(lambda: net.places() == [other], "who came back has given it up")
         leased(lost_client, lost)
         renewals.check()
 
@@ -90,7 +90,7 @@ def test_a_network_that_nobody_could_serve_is_served_by_the_first_who_comes(net:
         host.dhcp.kill()
     for place in net.places():
         net.kill_server(place)
-    until(lambda: not any(_alive(net)), "both are known to be dead")
+    wait_until(lambda: not any(_alive(net)), "both are known to be dead")
     missed = net.port(1)
     start_all(*(host.dhcp for host in net.cloud.hosts))
     leased(net.client(missed), missed)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from netfw.cli.demo.server_chapter import Cloud, ServedHost
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.system.dhcp.dhcp_cloud import DhcpNet, address, dhcp_agent, leased, start_all, stop_all
 
 pytestmark = [
@@ -30,8 +30,8 @@ def test_a_second_subnet_is_served_beside_the_first_and_goes_again(net: DhcpNet)
         assert client.renew() == lease
         net.delete(port)
         net.cloud.network.delete_subnet(second.id)
-        until(lambda: len(net.servers()[0].fixed_ips) == 1, "the server has one address less")
-        until(lambda: second.gateway_ip[:-1] not in _addresses(net, place), "on its device")
+        wait_until(lambda: len(net.servers()[0].fixed_ips) == 1, "the server has one address less")
+        wait_until(lambda: second.gateway_ip[:-1] not in _addresses(net, place), "on its device")
         renewals.check()
 
 
@@ -40,11 +40,11 @@ def test_dhcp_is_switched_off_and_on_for_a_subnet(net: DhcpNet) -> None:
     port, client, _ = net.boot(0)
     (subnet,) = net.cloud.network.subnets(network_id=net.network.id)
     net.cloud.network.update_subnet(subnet.id, enable_dhcp=False)
-    until(lambda: not net.places(), "nobody serves it")
-    until(lambda: not net.servers(), "and its port is given back")
+    wait_until(lambda: not net.places(), "nobody serves it")
+    wait_until(lambda: not net.servers(), "and its port is given back")
     static = net.port(1)
     net.plug(static)
-    until(lambda: net.cloud.network.get_port(static.id).status == "ACTIVE")
+    wait_until(lambda: net.cloud.network.get_port(static.id).status == "ACTIVE")
     net.cloud.network.update_subnet(subnet.id, enable_dhcp=True)
     leased(client, port)
 
@@ -53,7 +53,7 @@ def test_dhcp_is_switched_off_and_on_for_a_subnet(net: DhcpNet) -> None:
 def test_a_network_is_switched_off_and_on(net: DhcpNet) -> None:
     port, client, lease = net.boot(0)
     net.cloud.network.update_network(net.network.id, admin_state_up=False)
-    until(lambda: not net.places(), "nobody serves it")
+    wait_until(lambda: not net.places(), "nobody serves it")
     net.cloud.network.update_network(net.network.id, admin_state_up=True)
     assert leased(client, port).ip == lease.ip
 
@@ -75,7 +75,7 @@ def test_an_agent_that_is_switched_off_gives_its_networks_to_another(
         (before,) = net.servers()
         _switch(net, place, on=False)
         (other,) = (host for host in net.cloud.hosts if host is not place)
-        until(lambda: net.places() == [other], "the other serves it")
+        wait_until(lambda: net.places() == [other], "the other serves it")
         (after,) = net.servers()
         assert (after.id, address(after)) == (before.id, address(before))
         for each in (one, two):
@@ -87,9 +87,9 @@ def test_when_all_agents_are_switched_off_nobody_serves(net: DhcpNet, switched_o
     port, client, lease = net.boot(0)
     for host in net.cloud.hosts:
         _switch(net, host, on=False)
-    until(lambda: not net.places(), "nobody serves it")
+    wait_until(lambda: not net.places(), "nobody serves it")
     _switch(net, net.cloud.hosts[1], on=True)
-    until(lambda: net.places() == [net.cloud.hosts[1]], "who is on serves it")
+    wait_until(lambda: net.places() == [net.cloud.hosts[1]], "who is on serves it")
     assert leased(client, port).ip == lease.ip
 
 
@@ -99,7 +99,7 @@ def test_who_has_no_port_any_more_is_answered_no_longer(net: DhcpNet) -> None:
         port, _ = next(iter(net.ports.values()))
         net.cloud.network.delete_port(port.id)  # its device stays, and asks on
         (place,) = net.places()
-        until(lambda: port.id not in net.served_ports(place), "it is forgotten")
+        wait_until(lambda: port.id not in net.served_ports(place), "it is forgotten")
         other.check()
         answers = len(gone.answers)
         for _ in range(10):
@@ -113,7 +113,7 @@ def test_a_port_whose_address_changes_gets_the_new_one(net: DhcpNet) -> None:
     former = address(port)
     wanted = f"10.{net.number}.0.77"
     net.cloud.network.update_port(port.id, fixed_ips=[{"ip_address": wanted}])
-    until(lambda: (found := client.lease()) and str(found.ip) == wanted, "the new address")
+    wait_until(lambda: (found := client.lease()) and str(found.ip) == wanted, "the new address")
     other = net.port(1, fixed_ips=[{"ip_address": former}])
     leased(net.client(other), other)
 

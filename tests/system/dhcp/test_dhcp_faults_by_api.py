@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.system.dhcp.dhcp_cloud import DhcpNet, agents_of, leased, start_all, stop_all
 
 SEEDS = int(os.environ.get("NETFW_SEEDS", "2"))
@@ -47,7 +47,7 @@ def test_a_killed_server_is_back_and_knows_its_leases(net: DhcpNet) -> None:
         (place,) = net.places()
         for _ in range(2):
             pid = net.kill_server(place)
-            until(lambda pid=pid: net.server_pid(place) not in (None, pid), "it is back")
+            wait_until(lambda pid=pid: net.server_pid(place) not in (None, pid), "it is back")
             renewals.check()
     assert client.renew() == lease
 
@@ -65,7 +65,7 @@ def test_a_server_that_died_while_no_agent_was_there_is_back_with_the_agent(net:
 @pytest.mark.spec("DHCP-23", "DHCP-49")
 def test_a_switch_that_is_restarted_costs_no_lease(net: DhcpNet) -> None:
     """The devices of a switch in userspace go with it, also from namespaces."""
-    (place,) = until(net.places, "it is served")
+    (place,) = wait_until(net.places, "it is served")
     other = 1 - net.cloud.hosts.index(place)
     with net.renewing(other) as renewals:
         place.host.restart_switch()
@@ -82,10 +82,10 @@ def test_a_killed_proxy_is_back(net: DhcpNet) -> None:
         found = place.host.attempt(["pgrep", "-f", pattern]).output.split()
         return set(map(int, found))
 
-    before = until(proxies, "a proxy runs")
+    before = wait_until(proxies, "a proxy runs")
     for pid in before:
         os.kill(pid, signal.SIGKILL)
-    until(lambda: proxies() and not proxies() & before, "it is back")
+    wait_until(lambda: proxies() and not proxies() & before, "it is back")
 
 
 @pytest.mark.spec("DHCP-03", "DHCP-06", "DHCP-09", "DHCP-49")
@@ -122,7 +122,7 @@ def test_an_agent_killed_at_any_moment_loses_no_port(net: DhcpNet, seed: int) ->
             stopped.set()
             thread.join()
         place.dhcp.wait_for(lambda status: bool(status.get("ready")))
-        until(lambda: net.served_ports(place) == net.ports.keys(), "all ports are served")
+        wait_until(lambda: net.served_ports(place) == net.ports.keys(), "all ports are served")
         for port, _ in list(net.ports.values())[-2:]:
             leased(net.client(port), port)
         assert gone
@@ -147,13 +147,13 @@ def test_a_server_that_was_away_costs_no_lease(net: DhcpNet) -> None:
 def test_what_was_deleted_while_an_agent_was_away_is_gone_when_it_is_back(net: DhcpNet) -> None:
     other = DhcpNet(net.cloud, "short-lived")
     other.subnet(4)
-    (place,) = until(other.places, "it is served")
-    until(lambda: other.server_pid(place), "by dnsmasq")
+    (place,) = wait_until(other.places, "it is served")
+    wait_until(lambda: other.server_pid(place), "by dnsmasq")
     place.dhcp.stop()
     assert other.server_pid(place) is not None
     other.remove()
     place.dhcp.start()
-    until(lambda: not other.places() and not other.files(place).exists(), "it is gone")
+    wait_until(lambda: not other.places() and not other.files(place).exists(), "it is gone")
 
 
 def test_agents_can_be_stopped_while_the_server_is_away(net: DhcpNet) -> None:

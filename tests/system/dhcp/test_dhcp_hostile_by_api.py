@@ -9,7 +9,7 @@ import pytest
 from openstack.exceptions import BadRequestException
 
 from netfw.cli.demo.server_chapter import Cloud
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.system.dhcp.dhcp_cloud import DhcpNet, leased
 
 pytestmark = [
@@ -101,16 +101,16 @@ def test_what_only_the_driver_can_refuse_concerns_its_port_alone(net: DhcpNet) -
     neighbour, other, lease = net.boot(0)
     (place,) = net.places()
     told = f"port {refused.id}"
-    until(lambda: "nearly bytes" in place.dhcp.status()["degraded"].get(told, ""))
+    wait_until(lambda: "nearly bytes" in place.dhcp.status()["degraded"].get(told, ""))
     assert net.served_ports(place) == {neighbour.id}
-    until(lambda: _status(net, neighbour) == "ACTIVE")
+    wait_until(lambda: _status(net, neighbour) == "ACTIVE")
     assert _status(net, refused) == "DOWN"
     assert other.renew() == lease
 
     net.cloud.network.update_port(refused.id, extra_dhcp_opts=[{**odd, "opt_value": None}])
     leased(client, refused)
-    until(lambda: _status(net, refused) == "ACTIVE")
-    until(lambda: not place.dhcp.status()["degraded"], place.dhcp.status)
+    wait_until(lambda: _status(net, refused) == "ACTIVE")
+    wait_until(lambda: not place.dhcp.status()["degraded"], place.dhcp.status)
     assert leased(other, neighbour) == lease
 
 

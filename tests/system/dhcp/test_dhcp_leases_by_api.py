@@ -10,7 +10,7 @@ import pytest
 from netfw.cli.demo.dhcp_chapter import fetch, use_routes
 from netfw.cli.demo.server_chapter import Cloud
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.system.dhcp.dhcp_cloud import DhcpNet, address, fetch6, leased
 
 pytestmark = [
@@ -25,7 +25,7 @@ def test_an_instance_on_each_host_has_its_address_soon_after_the_call(net: DhcpN
         began = time.monotonic()
         port, client, lease = net.boot(host)
         assert time.monotonic() - began < 15
-        until(lambda id=port.id: net.cloud.network.get_port(id).status == "ACTIVE")
+        wait_until(lambda id=port.id: net.cloud.network.get_port(id).status == "ACTIVE")
         assert [str(each) for each in lease.gateways] == [f"10.{net.number}.0.1"]
         assert lease.mtu == net.network.mtu
         assert client.renew() == lease
@@ -41,18 +41,18 @@ def test_a_port_is_not_active_before_it_can_get_its_address(net: DhcpNet) -> Non
     try:
         port = net.port(1)
         instance = net.plug(port)
-        until(lambda: instance.place.attempt(["ip", "link"]).status == 0)
+        wait_until(lambda: instance.place.attempt(["ip", "link"]).status == 0)
         time.sleep(1.5)  # the switch has wired it long since
         assert net.cloud.network.get_port(port.id).status == "DOWN"
     finally:
         place.dhcp.start()
-    until(lambda: net.cloud.network.get_port(port.id).status == "ACTIVE")
+    wait_until(lambda: net.cloud.network.get_port(port.id).status == "ACTIVE")
 
 
 @pytest.mark.spec("DHCP-06", "DHCP-40")
 def test_a_network_that_was_served_before_it_had_ports_serves_its_first(net: DhcpNet) -> None:
-    (place,) = until(net.places, "it is served")
-    pid = until(lambda: net.server_pid(place), "by dnsmasq")
+    (place,) = wait_until(net.places, "it is served")
+    pid = wait_until(lambda: net.server_pid(place), "by dnsmasq")
     place.dhcp.wait_for(lambda status: bool(status["ready"]))
     net.boot(0)
     assert net.server_pid(place) == pid
@@ -71,7 +71,7 @@ def test_what_the_api_says_is_what_the_client_hears(net: DhcpNet) -> None:
     assert lease.options[42] == bytes([192, 0, 2, 42])
     (subnet,) = net.cloud.network.subnets(network_id=net.network.id)
     net.cloud.network.update_subnet(subnet.id, dns_nameservers=["192.0.2.53"])
-    until(lambda: [str(each) for each in client.renew().dns] == ["192.0.2.53"])
+    wait_until(lambda: [str(each) for each in client.renew().dns] == ["192.0.2.53"])
 
 
 @pytest.mark.spec("DHCP-46")
@@ -104,7 +104,7 @@ def test_ipv6_addresses_by_announcement_and_the_rest_by_dhcp(net: DhcpNet) -> No
     port = net.port(1)
     instance = net.plug(port)
     (wanted,) = (each["ip_address"] for each in port.fixed_ips if ":" in each["ip_address"])
-    until(lambda: wanted in instance.run(["ip", "-6", "address"]), "it made its address")
+    wait_until(lambda: wanted in instance.run(["ip", "-6", "address"]), "it made its address")
     lease = (client := net.client6(instance, stateless=True)).lease()
     assert lease is not None, client.log()
     assert [str(each) for each in lease.dns] == [dns]
@@ -139,8 +139,8 @@ def test_an_instance_on_an_isolated_network_gets_its_own_metadata(net: DhcpNet) 
 def test_metadata_is_there_by_ipv6_too_for_who_has_no_address_yet(net: DhcpNet) -> None:
     port = net.port(1, device_id="vm-six")
     instance = net.plug(port)
-    until(lambda: net.cloud.network.get_port(port.id).status == "ACTIVE")
-    told = until(lambda: fetch6(instance), "the service answers")
+    wait_until(lambda: net.cloud.network.get_port(port.id).status == "ACTIVE")
+    told = wait_until(lambda: fetch6(instance), "the service answers")
     assert told.split()[0] == "vm-six"
     forged = {"X-Forwarded-For": "fe80::1", "X-Instance-ID": "vm-other"}
     assert fetch6(instance, forged) == told
@@ -180,7 +180,7 @@ def _refusal(instance: Instance) -> int:
 def test_the_agents_are_known_with_what_they_have(net: DhcpNet) -> None:
     net.boot(0)
     (place,) = net.places()
-    until(lambda: _counts(net.cloud, place.host.name).get("networks", 0) >= 1)
+    wait_until(lambda: _counts(net.cloud, place.host.name).get("networks", 0) >= 1)
     kinds = {(each.agent_type, each.binary) for each in net.cloud.network.agents()}
     assert ("DHCP agent", "netfw-dhcp-agent") in kinds
     assert ("Metadata agent", "netfw-metadata-agent") in kinds

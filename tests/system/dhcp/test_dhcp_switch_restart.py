@@ -8,7 +8,7 @@ import time
 import pytest
 
 from netfw.cli.demo.server_chapter import ServedHost
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.system.dhcp.dhcp_cloud import DhcpNet, dhcp_agent, leased
 
 pytestmark = [
@@ -47,7 +47,7 @@ def test_a_server_whose_port_was_removed_from_the_switch_has_it_again(net: DhcpN
     (server,) = net.servers()
     place.host.ovs.vsctl("del-port", f"tap{server.id[:11]}")
     since = time.monotonic()
-    until(lambda: carriers(net, place) == [True], "its device")
+    wait_until(lambda: carriers(net, place) == [True], "its device")
     net.boot(0)
     assert time.monotonic() - since < SOON
     assert dhcp_agent(net.cloud, place).is_alive
@@ -64,7 +64,7 @@ def test_what_an_operator_deletes_by_mistake_is_made_again_at_once(net: DhcpNet,
     words = harm.format(id=net.network.id, device=f"tap{server.id[:11]}")
     place.host.run(["ip", *words.split()])
     since = time.monotonic()
-    until(lambda: carriers(net, place) == [True], "its device")
+    wait_until(lambda: carriers(net, place) == [True], "its device")
     net.boot(0)
     assert time.monotonic() - since < SOON
     assert leased(client, old) == lease

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.system.dhcp.dhcp_cloud import DhcpNet, dhcp_agent, fetch6, leased
 
 pytestmark = [
@@ -16,23 +16,23 @@ pytestmark = [
 @pytest.fixture
 def pair(net: DhcpNet) -> DhcpNet:
     """The network, served by both hosts."""
-    (place,) = until(net.places, "it is served")
+    (place,) = wait_until(net.places, "it is served")
     (other,) = (host for host in net.cloud.hosts if host is not place)
     net.cloud.network.add_dhcp_agent_to_network(dhcp_agent(net.cloud, other), net.network.id)
-    until(lambda: all(net.server_pid(host) for host in net.cloud.hosts), "both serve it")
+    wait_until(lambda: all(net.server_pid(host) for host in net.cloud.hosts), "both serve it")
     return net
 
 
 @pytest.mark.spec("DHCP-43", "DHCP-49")
 def test_either_of_two_servers_gives_the_same_address(pair: DhcpNet) -> None:
     port, client, lease = pair.boot(0)
-    until(lambda: len(client.renew().dns) == 2, "both are name servers")
+    wait_until(lambda: len(client.renew().dns) == 2, "both are name servers")
     for host in pair.cloud.hosts:
         host.dhcp.kill()
         pair.kill_server(host)
         assert leased(client, port).ip == lease.ip
         host.dhcp.start()
-        until(lambda host=host: pair.server_pid(host), "it serves again")
+        wait_until(lambda host=host: pair.server_pid(host), "it serves again")
 
 
 @pytest.mark.spec("DHCP-49")
@@ -42,7 +42,7 @@ def test_one_of_two_may_go_without_anybody_noticing(pair: DhcpNet) -> None:
         pair.cloud.network.remove_dhcp_agent_from_network(
             dhcp_agent(pair.cloud, host), pair.network.id
         )
-        until(lambda: host not in pair.places(), "it serves no longer")
+        wait_until(lambda: host not in pair.places(), "it serves no longer")
         assert len(pair.places()) == 1
         for each in (one, two):
             each.check()
@@ -53,13 +53,13 @@ def test_one_of_two_may_go_without_anybody_noticing(pair: DhcpNet) -> None:
 def test_metadata_by_ipv6_outlives_either_of_two_servers(pair: DhcpNet) -> None:
     """Both have the same link-local address, and each answers for it."""
     instance = pair.plug(pair.port(0, device_id="vm-six"))
-    told = until(lambda: fetch6(instance), "it is there")
+    told = wait_until(lambda: fetch6(instance), "it is there")
     assert told.split()[0] == "vm-six"
     for host in pair.cloud.hosts:
         agent = dhcp_agent(pair.cloud, host)
         pair.cloud.network.remove_dhcp_agent_from_network(agent, pair.network.id)
-        until(lambda host=host: host not in pair.places(), "it serves no longer")
+        wait_until(lambda host=host: host not in pair.places(), "it serves no longer")
         instance.run(["ip", "-6", "neighbour", "flush", "dev", str(instance.device)])
-        assert until(lambda: fetch6(instance), "the other is found") == told
+        assert wait_until(lambda: fetch6(instance), "the other is found") == told
         pair.cloud.network.add_dhcp_agent_to_network(agent, pair.network.id)
-        until(lambda host=host: pair.server_pid(host), "it serves again")
+        wait_until(lambda host=host: pair.server_pid(host), "it serves again")

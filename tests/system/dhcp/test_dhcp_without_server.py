@@ -21,7 +21,7 @@ from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.metadata_service import MetadataService
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests import ROOT
 from tests.system.dhcp.dhcp_cloud import Clouds, start_all, stop_all
 from tests.system.dhcp.dhcp_renewals import Renewals
@@ -162,7 +162,7 @@ def _check_hand_over(site: FileSite, client: Udhcpc) -> None:
         site.port("blue-dhcp")["host"] = two.host.name
         site.content["assignments"][0]["host"] = two.host.name
         site.write()
-        until(lambda: _namespaces(two) and not _namespaces(one), "it is handed over")
+        wait_until(lambda: _namespaces(two) and not _namespaces(one), "it is handed over")
         renewals.check()
     assert client.renew() == lease
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.place import Place
+from netfw.testing.lab.namespaces import NamespaceContext
 
 _EVERYTHING = 0x0003
 _IPV4, _ARP, _IPV6, _VLAN = 0x0800, 0x0806, 0x86DD, 0x8100
@@ -44,7 +44,7 @@ class Frame:
 class Ears:
     """Listens at a device from now on."""
 
-    def __init__(self, place: Place, device: str) -> None:
+    def __init__(self, place: NamespaceContext, device: str) -> None:
         self._socket = place.call(_listen, device)
 
     def heard(self) -> list[Frame]:
@@ -80,7 +80,7 @@ def _listen(device: str) -> socket.socket:
     return ears
 
 
-def shout(place: Place, device: str, *, source: bytes, vlan: int | None) -> None:
+def shout(place: NamespaceContext, device: str, *, source: bytes, vlan: int | None) -> None:
     """Send a broadcast frame of nobody's protocol."""
     tag = b"" if vlan is None else _VLAN.to_bytes(2) + vlan.to_bytes(2)
     frame = (b"\xff" * 6 + source + tag + b"\x88\xb5" + b"netfw").ljust(64, b"\0")

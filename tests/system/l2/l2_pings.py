@@ -10,8 +10,8 @@ from attrs import field, frozen
 
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
-from netfw.testing.lab.probe import BackgroundPing, Ping
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.ping import BackgroundPing, Ping
+from netfw.testing.lab.wait import wait_until
 from tests.system.l2.l2_site import SOON, Couple
 
 CONTROL = "control"
@@ -88,4 +88,4 @@ def pinging(couples: Mapping[str, Couple], control: Control) -> Iterator[Pings]:
 def await_reach(couples: Mapping[str, Couple], control: Control) -> None:
     for couple in couples.values():
         couple.await_reach()
-    until(lambda: not control.one.ping("10.9.0.2", timeout=SOON).lost)
+    wait_until(lambda: not control.one.ping("10.9.0.2", timeout=SOON).lost)

@@ -27,7 +27,7 @@ from netfw.plan import Plan
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device, Instance, Plug
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.waiting import PATIENCE, until
+from netfw.testing.lab.wait import PATIENCE, wait_until
 from tests.system.l2.l2_topology import Net, Port, Topology
 
 BIN = Path(sys.executable).parent
@@ -182,7 +182,7 @@ settle = 0
         return next(found, {})
 
     def await_ready(self) -> None:
-        until(lambda: self.status().get("ready"), lambda: (self.status(), self.last_words()))
+        wait_until(lambda: self.status().get("ready"), lambda: (self.status(), self.last_words()))
 
     # What the host is like.
 
@@ -202,7 +202,7 @@ settle = 0
 
     def await_settled(self) -> None:
         """Wait until the host is as the file says, and its agent says so too."""
-        until(lambda: not self.differences(), lambda: (self.differences(), self.last_words()))
+        wait_until(lambda: not self.differences(), lambda: (self.differences(), self.last_words()))
         self.await_ready()
 
     def vsctl(self, *arguments: str) -> str:
@@ -396,7 +396,7 @@ class Couple:
     def await_reach(self) -> None:
         """The first packet on a path may be lost to a neighbour that is still looked for."""
         for version in (4, 6):
-            until(lambda version=version: self.reach(version, timeout=SOON), self._underlay)
+            wait_until(lambda version=version: self.reach(version, timeout=SOON), self._underlay)
 
     def _underlay(self) -> str:
         """What the switches of both ends know of the way between them."""

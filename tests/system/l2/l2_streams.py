@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.system.l2.l2_topology import Port
 
 INTERVAL = 0.005
@@ -53,7 +53,9 @@ class Stream:
     def await_passing(self) -> None:
         """Wait until something that is sent from now on is answered."""
         now = self.sent
-        until(lambda: any(number >= now for number in tuple(self.answered)), lambda: vars(self))
+        wait_until(
+            lambda: any(number >= now for number in tuple(self.answered)), lambda: vars(self)
+        )
 
     def is_cut(self, seconds: float = 0.3) -> bool:
         """Whether nothing of what is sent for some time arrives."""
@@ -62,7 +64,7 @@ class Stream:
         return self.sent > now and not any(number > now for number in tuple(self.arrived))
 
     def await_cut(self) -> None:
-        until(self.is_cut)
+        wait_until(self.is_cut)
 
     def stop(self, grace: float = GRACE) -> Stream:
         """Send no more, and give what is under way its time."""

@@ -3,7 +3,7 @@
 import pytest
 
 from netfw.cli.l2_parts import PROGRAM
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.system.l2.l2_site import BIN, MESH4, AgentHost, Site
 
 pytestmark = pytest.mark.flavours(MESH4)
@@ -62,7 +62,7 @@ def test_a_plan_leaves_the_reports_of_the_agent_alone(site: Site):
     host = site["host1"]
     couple = site.couple("vxlan", "host1", "host2")
     site.settle()
-    until(lambda: host.said(couple.ports[0]).get("status") == "ACTIVE")
+    wait_until(lambda: host.said(couple.ports[0]).get("status") == "ACTIVE")
     _plan(host)
     assert host.said(couple.ports[0]).get("status") == "ACTIVE"
 

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.system.l2.l2_pings import Control, Pings, await_reach, pinging
 from tests.system.l2.l2_site import MESH4, PHYSNET, POPULATED4, SOON, AgentHost, Couple, Site
 from tests.system.l2.l2_topology import Port
@@ -124,11 +124,11 @@ def test_a_hangup_reloads_and_comparing_everything_changes_nothing(stage: Stage)
     with stage.undisturbed(), stage.untouched():
         host.configure(agent="audit_interval = 0.5")
         host.signal(signal.SIGHUP)
-        until(lambda: "audit_interval" in host.log.read_text())
-        until(lambda: host.log.read_text().count("comparing everything") >= before + 2)
+        wait_until(lambda: "audit_interval" in host.log.read_text())
+        wait_until(lambda: host.log.read_text().count("comparing everything") >= before + 2)
         host.configure(agent="audit_interval = 600")
         host.signal(signal.SIGHUP)
-        until(lambda: host.log.read_text().count("audit_interval is now") >= 2)
+        wait_until(lambda: host.log.read_text().count("audit_interval is now") >= 2)
     host.configure()
 
 
@@ -162,7 +162,7 @@ def test_the_switch_is_restarted(stage: Stage, record_property):
     with stage.pinging() as pings:
         host.host.restart_switch()
         began = time.monotonic()
-        until(lambda: host.flows().keys() == flows, host.last_words)
+        wait_until(lambda: host.flows().keys() == flows, host.last_words)
         record_property("flows are back after", f"{time.monotonic() - began:.2f} s")
         stage.await_reach()
         record_property("loss", pings.report())
@@ -176,7 +176,7 @@ def test_the_switch_is_away_and_the_agent_says_so(stage: Stage):
     host = stage.host
     flows, rows = host.flows().keys(), host.rows()
     host.host.ovs.kill_switch()
-    until(lambda: not host.status()["ready"] and host.status()["troubles"], host.last_words)
+    wait_until(lambda: not host.status()["ready"] and host.status()["troubles"], host.last_words)
     host.host.ovs.start_switch()
     host.host.address_underlay()
     host.await_ready()
@@ -207,7 +207,7 @@ def test_the_database_is_away_and_what_is_plugged_meanwhile_is_wired(stage: Stag
     site.topology.write()
     ovs = host.host.ovs
     ovs.stop_database()
-    until(lambda: host.status()["troubles"] and not host.status()["ready"], host.status)
+    wait_until(lambda: host.status()["troubles"] and not host.status()["ready"], host.status)
     host.stop()
     ovs.start_database()
     host.start()
@@ -227,14 +227,14 @@ def test_the_source_is_away(stage: Stage):
     site.settle()
     with stage.undisturbed(plugging=True), site.topology.away():
         site.plug_mute([known])  # handled from what was in force
-        until(lambda: host.tag(known) not in ("[]", "4095"), host.last_words)
-        until(lambda: host.said(known).get("status") == "ACTIVE")
+        wait_until(lambda: host.tag(known) not in ("[]", "4095"), host.last_words)
+        wait_until(lambda: host.said(known).get("status") == "ACTIVE")
     site.settle()
     with stage.undisturbed():
         with site.topology.away(), stage.untouched():
             host.kill()
             host.start()
-            until(lambda: host.status().get("troubles"), host.last_words)
+            wait_until(lambda: host.status().get("troubles"), host.last_words)
             assert not host.status()["ready"]
         host.await_ready()
 
@@ -251,9 +251,11 @@ def test_flows_are_deleted_by_hand(stage: Stage, record_property):
     with stage.undisturbed():
         with victims.instances[0].pinging(victims.ports[1].v4) as ping:
             host.ofctl("del-flows", "br-int", f"in_port={number}")
-            until(lambda: host.flows().keys() == flows.keys())
+            wait_until(lambda: host.flows().keys() == flows.keys())
             assert [text for text, age in host.flows().items() if age < flows[text]]
-            until(lambda: not victims.instances[0].ping(victims.ports[1].v4, timeout=SOON).lost)
+            wait_until(
+                lambda: not victims.instances[0].ping(victims.ports[1].v4, timeout=SOON).lost
+            )
             outage = ping.stop().outage
         record_property("outage of the port itself", f"{outage:.2f} s")
         before = host.flows()
@@ -272,7 +274,7 @@ def test_all_flows_are_deleted_by_hand(stage: Stage, record_property):
     with stage.pinging() as pings:
         for bridge in ("br-int", "br-tun", "br-phys"):
             host.ofctl("del-flows", bridge)
-        until(lambda: host.flows().keys() == flows, host.last_words)
+        wait_until(lambda: host.flows().keys() == flows, host.last_words)
         stage.await_reach()
         record_property("loss", pings.report())
 
@@ -288,8 +290,8 @@ def test_a_tag_is_changed_by_hand(stage: Stage, record_property):
     with stage.undisturbed(), victims.instances[0].pinging(victims.ports[1].v4) as ping:
         for wrong in ("77", "4095", "[]"):
             host.vsctl("set", "Port", victims.ports[0].device, f"tag={wrong}")
-            until(lambda: host.tag(victims.ports[0]) == tag)
-        until(lambda: not victims.instances[0].ping(victims.ports[1].v4, timeout=SOON).lost)
+            wait_until(lambda: host.tag(victims.ports[0]) == tag)
+        wait_until(lambda: not victims.instances[0].ping(victims.ports[1].v4, timeout=SOON).lost)
         lost = ping.stop().lost
     record_property("packets lost by the port itself", lost)
 
@@ -306,7 +308,7 @@ def test_a_port_moves_while_others_stay(stage: Stage):
     with stage.undisturbed():
         moving.host = "host2"
         site.settle()
-        until(lambda: not target.ping(couple.ports[1].v4, timeout=SOON).lost)
+        wait_until(lambda: not target.ping(couple.ports[1].v4, timeout=SOON).lost)
     site.unplug(moving, host="host1")
 
 
@@ -336,7 +338,7 @@ def test_many_ports_are_plugged_and_unplugged_at_once(stage: Stage, record_prope
     with stage.undisturbed(plugging=True) as pings:
         began = time.monotonic()
         site.plug_mute(crowd)
-        until(lambda: host.status()["counts"]["ports"] == ready and host.status()["ready"])
+        wait_until(lambda: host.status()["counts"]["ports"] == ready and host.status()["ready"])
         took = time.monotonic() - began
         site.settle()
         site.unplug_all(keep=[port for couple in stage.couples.values() for port in couple.ports])

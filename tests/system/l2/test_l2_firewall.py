@@ -14,7 +14,7 @@ import pytest
 
 from netfw.cli.plan import CHANGES
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.system.l2.l2_site import BIN, PHYSNET, AgentHost, Flavour, Site
 from tests.system.l2.l2_streams import Connection, Stream, connects, introduce_ports, streaming
 
@@ -54,7 +54,7 @@ class Pair:
         self.one, self.two = (site.plug(port) for port in self.ports)
         introduce_ports(self.one, self.two, self.ports)
         site.settle()
-        until(lambda: connects_udp(self))
+        wait_until(lambda: connects_udp(self))
 
     @property
     def target(self) -> str:
@@ -213,7 +213,7 @@ def test_nothing_that_is_denied_passes_while_a_switch_is_restarted(pair: Pair):
     flows = host.flows().keys()
     with pair.watched() as (allowed, _):
         host.host.restart_switch()
-        until(lambda: host.flows().keys() == flows, host.last_words)
+        wait_until(lambda: host.flows().keys() == flows, host.last_words)
         allowed.await_passing()
         assert connection.carries()  # the switch has forgotten it, and a rule allows it
         connection.close()
@@ -227,7 +227,7 @@ def test_filters_that_are_deleted_by_hand_are_back_and_nothing_denied_passes_mea
             flows = host.flows().keys()
             for table in (71, 72, 73, 81, 82):
                 host.ofctl("del-flows", "br-int", f"table={table}")
-            until(lambda host=host, flows=flows: host.flows().keys() == flows, host.last_words)
+            wait_until(lambda host=host, flows=flows: host.flows().keys() == flows, host.last_words)
         allowed.await_passing()
 
 
@@ -271,14 +271,16 @@ def test_a_port_is_never_live_without_its_filters(site: Site):
             streaming(sender, heard, sink.v4, DENIED_UDP) as outward,
             streaming(loud, receiver, deaf.v4, DENIED_UDP) as inward,
         ):
-            until(lambda out=outward, into=inward: min(out.sent, into.sent) > 5)
+            wait_until(lambda out=outward, into=inward: min(out.sent, into.sent) > 5)
             for port in (mute, deaf):
                 site[host].vsctl(
                     "set", "Interface", port.device, f"external_ids:iface-id={port.id}"
                 )
             for port in (mute, deaf):
-                until(lambda port=port, host=host: site[host].said(port).get("status") == "ACTIVE")
-            until(lambda out=outward, last=outward.sent: out.sent > last + 20)
+                wait_until(
+                    lambda port=port, host=host: site[host].said(port).get("status") == "ACTIVE"
+                )
+            wait_until(lambda out=outward, last=outward.sent: out.sent > last + 20)
             assert not outward.arrived
             groups["mute"] = [*OUT]  # so that it is seen that they would get through
             site.topology.write()
@@ -314,7 +316,7 @@ def test_a_host_gets_and_loses_its_firewall_without_losing_what_is_allowed_anywa
         host.restart()
         denied.await_passing()
         assert "not enforced" in str(host.status()["cautions"])
-        until(lambda: "actions=ct(" not in str(host.flows().keys()), host.last_words)
+        wait_until(lambda: "actions=ct(" not in str(host.flows().keys()), host.last_words)
         host.configure()
         host.restart()
         denied.await_cut()
@@ -328,10 +330,10 @@ def test_a_host_changes_its_firewall_driver_and_nothing_passes_unfiltered_meanwh
     with pair.undisturbed(), pair.watched():
         host.configure(agent="retired_firewall_drivers = iptables_hybrid", firewall="openflow")
         host.restart()
-        until(lambda: not _chains(host), host.last_words)
+        wait_until(lambda: not _chains(host), host.last_words)
         host.configure(agent="retired_firewall_drivers = openflow")
         host.restart()
-        until(lambda: host.flows().keys() == before, host.last_words)
+        wait_until(lambda: host.flows().keys() == before, host.last_words)
         host.configure()
     assert _chains(host) == chains
 

@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.system.l2.l2_ears import listening, shout
 from tests.system.l2.l2_site import (
     MESH4,
@@ -46,7 +46,7 @@ def test_networks_of_all_kinds_join_three_hosts_and_do_not_hear_each_other(site:
 
 
 def assert_reached(instance: Instance, address: str) -> None:
-    until(
+    wait_until(
         lambda: not instance.ping(address, count=1, timeout=SOON).lost,
         lambda: (instance.name, address),
     )
@@ -200,7 +200,7 @@ def test_only_what_is_translated_passes_between_the_bridges(site: Site):
         for vlan in (internal, 701, 4095, None, 700):
             shout(fabric, "fabric", source=stranger, vlan=vlan)
         # Frames of one sender are not reordered: when the last is there, so are the others.
-        heard = [until(lambda each=each: _from(each, stranger)) for each in ears[:2]]
+        heard = [wait_until(lambda each=each: _from(each, stranger)) for each in ears[:2]]
         assert [len(frames) for frames in heard] == [1, 1]
         assert [_from(each, stranger) for each in ears[2:]] == [[], []]
 
@@ -222,7 +222,7 @@ def test_a_host_whose_endpoint_moves_is_found_again(shared_site: Site):
     host.host.place.ip(f"addr add {address} {'' if site.flavour.ip == 4 else 'nodad'}")
     try:
         _move_endpoint(site, moved)
-        until(lambda: any(moved in options for options in _tunnels(site, "host1").values()))
+        wait_until(lambda: any(moved in options for options in _tunnels(site, "host1").values()))
         couple.await_reach()
         assert not any(f'"{former}"' in options for options in _tunnels(site, "host1").values())
     finally:

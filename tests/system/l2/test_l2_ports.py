@@ -2,7 +2,7 @@
 
 import pytest
 
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.system.l2.l2_ears import listening
 from tests.system.l2.l2_site import MESH4, POPULATED4, SOON, Site
 
@@ -31,8 +31,8 @@ def test_dead_are_strangers_ports_of_other_hosts_and_what_is_switched_off(site: 
             assert instance.ping(living.v4, count=1, timeout=0.3).lost
             assert one.ping(port.v4, count=1, timeout=0.3).lost
         assert [each.heard() for each in ears] == 4 * [[]]
-    until(lambda: site["host1"].said(off).get("status") == "DOWN")
-    until(lambda: site["host1"].said(living).get("status") == "ACTIVE")
+    wait_until(lambda: site["host1"].said(off).get("status") == "DOWN")
+    wait_until(lambda: site["host1"].said(living).get("status") == "ACTIVE")
     off.more["admin_state_up"] = True
     elsewhere.host = "host1"
     site.topology.ports.append(stranger)
@@ -40,7 +40,7 @@ def test_dead_are_strangers_ports_of_other_hosts_and_what_is_switched_off(site: 
     for port, instance in outcasts.items():
         assert site["host1"].tag(port) == site["host1"].tag(living)
         assert instance.ping(living.v4).lost == 0
-        until(lambda port=port: site["host1"].said(port).get("status") == "ACTIVE")
+        wait_until(lambda port=port: site["host1"].said(port).get("status") == "ACTIVE")
 
 
 @pytest.mark.spec("L2-08", "L2-12")
@@ -58,15 +58,15 @@ def test_a_port_that_is_deleted_though_it_is_plugged_is_dead(site: Site):
 def test_what_is_plugged_and_unplugged_is_reported_and_counted(site: Site):
     """A status that changes without becoming ready, or not, is written within a second."""
     host = site["host1"]
-    until(lambda: host.status()["counts"]["ports"] == 0)
+    wait_until(lambda: host.status()["counts"]["ports"] == 0)
     couple = site.couple("vxlan", "host1", "host1")
     for port in couple.ports:
-        until(lambda port=port: host.said(port).get("status") == "ACTIVE")
-    until(lambda: host.status()["counts"]["ports"] == 2, host.status)
+        wait_until(lambda port=port: host.said(port).get("status") == "ACTIVE")
+    wait_until(lambda: host.status()["counts"]["ports"] == 2, host.status)
     assert host.status()["ready"]
     site.unplug(couple.ports[0])
-    until(lambda: host.said(couple.ports[0]).get("status") == "DOWN")
-    until(lambda: host.status()["counts"]["ports"] == 1, host.status)
+    wait_until(lambda: host.said(couple.ports[0]).get("status") == "DOWN")
+    wait_until(lambda: host.status()["counts"]["ports"] == 1, host.status)
     assert host.said(couple.ports[1])["status"] == "ACTIVE"
 
 
@@ -79,14 +79,14 @@ def test_a_port_moves_from_host_to_host(site: Site, record_property):
     site.settle()
     couple.await_reach()
     target = site.plug(moving, host="host2")
-    until(lambda: site["host2"].tag(moving) == DEAD)
+    wait_until(lambda: site["host2"].tag(moving) == DEAD)
     assert target.ping(peer.v4, timeout=0.3).received == 0
     with couple.instances[0].pinging(moving.v4) as ping:
         moving.host = "host2"
         site.settle()
         # As the hypervisor does when the instance goes on: tell everybody where it is now.
-        until(lambda: not target.ping(peer.v4, count=1, timeout=SOON).lost)
-        until(lambda: not couple.instances[0].ping(moving.v4, timeout=SOON).lost)
+        wait_until(lambda: not target.ping(peer.v4, count=1, timeout=SOON).lost)
+        wait_until(lambda: not couple.instances[0].ping(moving.v4, timeout=SOON).lost)
         outage = ping.stop().outage
     record_property("outage of the port itself", f"{outage:.2f} s")
     assert site["host1"].tag(moving) == DEAD
@@ -127,7 +127,7 @@ def test_a_port_that_can_not_be_wired_concerns_nobody_else(site: Site):
     site.topology.write()
     site.plug(bad)
     good.await_reach()
-    until(lambda: site["host1"].said(bad).get("status"))
+    wait_until(lambda: site["host1"].said(bad).get("status"))
     said = site["host1"].said(bad)
     assert said["status"] == "DEGRADED", said
     assert "map its physical network" in said["reason"], said
@@ -142,7 +142,7 @@ def test_a_port_whose_number_changed_is_followed(site: Site):
     device, host = couple.ports[0].device, site["host1"]
     former = host.vsctl("get", "Interface", device, "ofport")
     host.vsctl("set", "Interface", device, "ofport_request=777")
-    until(lambda: host.vsctl("get", "Interface", device, "ofport") == "777")
+    wait_until(lambda: host.vsctl("get", "Interface", device, "ofport") == "777")
     site.settle()
     couple.await_reach()
     assert not [flow for flow in host.flows() if f"in_port={former}," in flow]
@@ -191,10 +191,10 @@ def test_ports_of_other_bridges_are_reported_and_left_alone(site: Site):
             "type=internal", f"external_ids:iface-id={port.id}",
             f'external_ids:attached-mac="{port.mac}"',
         )  # fmt: skip
-        until(lambda: host.said(port).get("status") == "ACTIVE", lambda: host.said(port))
+        wait_until(lambda: host.said(port).get("status") == "ACTIVE", lambda: host.said(port))
         assert host.vsctl("get", "Port", "other1", "tag") == "[]"
         assert "NORMAL" in host.ofctl("dump-flows", "br-other")
         host.vsctl("del-port", "other1")
-        until(lambda: host.said(port).get("status") == "DOWN", lambda: host.said(port))
+        wait_until(lambda: host.said(port).get("status") == "DOWN", lambda: host.said(port))
     finally:
         host.vsctl("del-br", "br-other")

@@ -7,7 +7,7 @@ import pytest
 
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 from tests.system.l2.l2_site import BIN, MESH4, PHYSNET, PROVIDER, AgentHost, Couple, Site
 
 BY_VETH = "use_veth_interconnection = true"
@@ -59,7 +59,7 @@ def test_instances_reach_each_other_over_veths_and_patches_while_an_operator_cha
         two.configure(switch)
         two.restart()
         assert devices(two) == there
-        until(lambda: "nothing to be done" in plan(two), two.last_words)
+        wait_until(lambda: "nothing to be done" in plan(two), two.last_words)
         for couple in joined:
             couple.await_reach()
 
@@ -74,5 +74,5 @@ def test_an_agent_mends_its_veths(pair: Site, harm: str):
     couple.await_reach()
     host = pair["host1"]
     host.host.place.ip(harm)
-    until(lambda: "nothing to be done" in plan(host), host.last_words)
+    wait_until(lambda: "nothing to be done" in plan(host), host.last_words)
     couple.await_reach()

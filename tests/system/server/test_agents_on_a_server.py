@@ -16,7 +16,7 @@ from netfw.cli.demo.server_chapter import Cloud, a_cloud
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -34,7 +34,7 @@ def served() -> Iterator[Cloud]:
         cloud.server.start()
         for host in cloud.hosts:
             host.start()
-        until(lambda: len(list(cloud.network.agents())) == 2)
+        wait_until(lambda: len(list(cloud.network.agents())) == 2)
         yield cloud
 
 
@@ -134,13 +134,13 @@ def test_a_port_is_made_plugged_active_within_a_second_and_leaves_nothing(net: N
     assert [port.binding_vif_type for port in ports] == ["ovs", "ovs"]
     assert [port.status for port in ports] == ["DOWN", "DOWN"]
     one, _ = (net.plug(port, host) for host, port in enumerate(ports))
-    until(lambda: net.active("one", "two"))
-    until(lambda: one.ping(address(ports[1]), count=1, timeout=0.5).received)
+    wait_until(lambda: net.active("one", "two"))
+    wait_until(lambda: one.ping(address(ports[1]), count=1, timeout=0.5).received)
     assert ports[0].mac_address in flows(cloud, 0)
     for port in ports:
         cloud.network.delete_port(port.id)
     for host, port in enumerate(ports):
-        until(lambda host=host, port=port: port.mac_address not in flows(cloud, host))
+        wait_until(lambda host=host, port=port: port.mac_address not in flows(cloud, host))
     assert one.ping(address(ports[1]), count=2, timeout=0.3).received == 0
 
 
@@ -149,8 +149,8 @@ def test_what_is_changed_while_the_server_is_away_is_not_lost_and_no_packet_is(n
     cloud, spare = net.cloud, net.spare(0)
     ports = [net.port("one", 0), net.port("two", 1)]
     one, _ = (net.plug(port, host) for host, port in enumerate(ports))
-    until(lambda: net.active("one", "two"))
-    until(lambda: one.ping(address(ports[1]), count=1, timeout=0.5).received)
+    wait_until(lambda: net.active("one", "two"))
+    wait_until(lambda: one.ping(address(ports[1]), count=1, timeout=0.5).received)
     with one.pinging(address(ports[1]), interval=0.01) as running:
         cloud.server.kill()
         cloud.hosts[0].stop()
@@ -158,8 +158,8 @@ def test_what_is_changed_while_the_server_is_away_is_not_lost_and_no_packet_is(n
         third = net.port("three", 0)
         cloud.hosts[0].start()
         three = spare.become(third)
-        until(lambda: net.active("one", "two", "three"))
-        until(lambda: three.ping(address(ports[1]), count=1, timeout=0.5).received)
+        wait_until(lambda: net.active("one", "two", "three"))
+        wait_until(lambda: three.ping(address(ports[1]), count=1, timeout=0.5).received)
         ping = running.stop()
     assert (ping.lost, ping.sent > 0) == (0, True)
 
@@ -169,13 +169,13 @@ def test_a_device_that_is_unplugged_is_down_and_one_that_is_switched_off_too(net
     cloud = net.cloud
     port = net.port("one", 0)
     net.plug(port, 0)
-    until(lambda: net.active("one"))
+    wait_until(lambda: net.active("one"))
     cloud.network.update_port(port.id, is_admin_state_up=False)
-    until(lambda: cloud.status("one") == "DOWN")
+    wait_until(lambda: cloud.status("one") == "DOWN")
     cloud.network.update_port(port.id, is_admin_state_up=True)
-    until(lambda: net.active("one"))
+    wait_until(lambda: net.active("one"))
     net.unplug(port)
-    until(lambda: cloud.status("one") == "DOWN")
+    wait_until(lambda: cloud.status("one") == "DOWN")
 
 
 @pytest.mark.spec("ML2-04", "RPC-03")
@@ -187,8 +187,8 @@ def test_a_port_moves_to_the_other_host(net: Net) -> None:
     moved = cloud.network.update_port(port.id, binding_host_id=cloud.hosts[1].host.name)
     assert (moved.binding_vif_type, moved.status) == ("ovs", "DOWN")
     net.plug(port, 1)
-    until(lambda: net.active("one"))
-    until(lambda: port.mac_address not in flows(cloud, 0).replace("dl_dst", ""))
+    wait_until(lambda: net.active("one"))
+    wait_until(lambda: port.mac_address not in flows(cloud, 0).replace("dl_dst", ""))
 
 
 @pytest.mark.spec("ML2-04")

@@ -27,7 +27,7 @@ from netfw.state.rpc import RemoteSource
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.databases import PrivatePostgres
 from netfw.testing.lab.server import PrivateNetfw
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -54,11 +54,11 @@ def children(pid: int) -> list[int]:
 @pytest.mark.spec("ML2-11")
 def test_workers_share_the_sockets_and_a_killed_one_is_begun_again(tmp_path: Path) -> None:
     with PrivateNetfw(tmp_path / "server", arguments=["--workers", "2"]) as server:
-        until(lambda: len(children(server.pid)) == 2)
+        wait_until(lambda: len(children(server.pid)) == 2)
         before = children(server.pid)
         os.kill(before[0], signal.SIGKILL)
-        until(lambda: len(set(children(server.pid)) - {before[0]}) == 2)
-        until(server.ready)
+        wait_until(lambda: len(set(children(server.pid)) - {before[0]}) == 2)
+        wait_until(server.ready)
         for number in range(20):
             assert make_network(server, f"n{number}") == 201
         assert names(server) == {f"n{number}" for number in range(20)}
@@ -87,7 +87,7 @@ def test_what_was_answered_outlives_a_kill_and_what_was_not_is_whole_or_not_at_a
 
     client = threading.Thread(target=work)
     client.start()
-    until(lambda: len(answered) >= 10)
+    wait_until(lambda: len(answered) >= 10)
     server.kill()
     client.join()
     with server:
@@ -121,7 +121,7 @@ def test_a_server_that_is_told_to_end_finishes_what_it_is_at(tmp_path: Path) -> 
 
     client = threading.Thread(target=ask)
     client.start()
-    until(lambda: is_writing(server), pause=0.001)
+    wait_until(lambda: is_writing(server), pause=0.001)
     assert server.stop() == 0
     client.join()
     with server:
@@ -189,16 +189,16 @@ def test_probes_say_how_it_is_and_why_not(tmp_path: Path) -> None:
             assert (status, "NeutronError" in answer) == (503, True)
             assert server.request("GET", "/healthz")[0] == 200
             postgres.start()
-            until(server.ready)
+            wait_until(server.ready)
             assert make_network(server, "back") == 201
         postgres.kill()
         beginning = threading.Thread(target=server.start)
         beginning.start()
-        until(lambda: "does not answer" in str(probe(server)[1]))
+        wait_until(lambda: "does not answer" in str(probe(server)[1]))
         assert probe(server)[0] == 503
         status, answer = server.request("GET", "/v2.0/networks")
         assert (status, answer["NeutronError"]["type"]) == (503, "ServiceUnavailable")
-        until(lambda: "waiting for it" in server.log.read_text())
+        wait_until(lambda: "waiting for it" in server.log.read_text())
         postgres.start()
         beginning.join()
         assert names(server) == {"back"}
@@ -221,7 +221,7 @@ def test_api_and_messages_run_apart_over_one_database(tmp_path: Path) -> None:
                 interest = Subscription("host1", {Service.L2})
                 cursor = list(source.snapshot(interest))[-1].cursor
                 stop = source.watch(interest, lambda: hints.append(time.monotonic()))
-                until(lambda: bool(hints))
+                wait_until(lambda: bool(hints))
                 hints.clear()
                 make_network(api, "blue")
                 _, answer = api.request("GET", "/v2.0/networks?name=blue")
@@ -229,7 +229,7 @@ def test_api_and_messages_run_apart_over_one_database(tmp_path: Path) -> None:
                 port = {"network_id": network, "binding:host_id": "host1"}
                 assert api.request("POST", "/v2.0/ports", {"port": port})[0] == 201
                 began = time.monotonic()
-                until(lambda: bool(hints), seconds=5)
+                wait_until(lambda: bool(hints), seconds=5)
                 changed = source.changes(interest, cursor)
                 kinds = sorted(type(each).__name__ for each in changed.put)
                 assert kinds[:2] == ["Network", "Port"]
@@ -260,10 +260,10 @@ def test_rules_tokens_and_logging_change_while_it_runs(tmp_path: Path) -> None:
         assert server.request("POST", "/v2.0/networks", body, member)[0] == 201
         rules.write_text('create_network: "role:admin"\n')
         server.reload()
-        until(lambda: server.request("POST", "/v2.0/networks", body, member)[0] == 403)
+        wait_until(lambda: server.request("POST", "/v2.0/networks", body, member)[0] == 403)
         rules.write_text('create_netwrk: "role:admin"\n')
         server.reload()
-        until(lambda: "create_netwrk" in log.read_text())
+        wait_until(lambda: "create_netwrk" in log.read_text())
         assert server.request("POST", "/v2.0/networks", body, member)[0] == 403
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         assert {"time", "level", "logger", "message"} <= lines[-1].keys()

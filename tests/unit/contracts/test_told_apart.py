@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import pytest
 from attrs import evolve, field, frozen
 
-from netfw.testing.conformance.difference import told_apart
+from netfw.testing.conformance.common.diff import describe_difference
 
 
 @frozen(kw_only=True)
@@ -43,7 +43,7 @@ VALUE = Value()
     ],
 )
 def test_only_what_differs_is_shown(found: Value, lines: list[str]) -> None:
-    said, *rest = told_apart(VALUE, found).splitlines()
+    said, *rest = describe_difference(VALUE, found).splitlines()
     assert said == "is not as it should be:"
     assert [line.strip() for line in rest] == lines
 
@@ -51,4 +51,4 @@ def test_only_what_differs_is_shown(found: Value, lines: list[str]) -> None:
 @pytest.mark.parametrize("found", [None, Plug(), 7])
 def test_what_has_not_the_same_parts_is_shown_whole(found: object) -> None:
     shown = "gone" if found is None else found
-    assert told_apart(VALUE, found) == f"should be\n  {VALUE}\nand is\n  {shown}"
+    assert describe_difference(VALUE, found) == f"should be\n  {VALUE}\nand is\n  {shown}"

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.errors import Conflict
-from netfw.testing.fakes.numbers import Ledger, Taken
+from netfw.testing.fakes.number_pool import IntervalSet, NumberPool
 
 numbers = st.integers(0, 12)
 
 
 @given(st.lists(st.tuples(st.booleans(), numbers)), numbers, numbers)
 def test_taken_numbers_are_a_set(steps: list[tuple[bool, int]], first: int, last: int) -> None:
-    taken, model = Taken(), set[int]()
+    taken, model = IntervalSet(), set[int]()
     for adds, number in steps:
         if not adds:
             taken.discard(number)
@@ -31,13 +31,13 @@ def test_taken_numbers_are_a_set(steps: list[tuple[bool, int]], first: int, last
 
 
 def test_a_free_number_of_a_large_range_is_found_at_once() -> None:
-    taken = Taken()
+    taken = IntervalSet()
     taken.add(0)
     assert taken.first_free(0, 2**128) == 1
 
 
 def test_what_a_transaction_took_is_free_when_it_fails() -> None:
-    ledger: Ledger[str] = Ledger()
+    ledger: NumberPool[str] = NumberPool()
     with suppress(KeyError), ledger.transaction() as entries:
         assert entries.take("a", 1)
         raise KeyError
@@ -48,7 +48,7 @@ def test_what_a_transaction_took_is_free_when_it_fails() -> None:
 
 
 def test_what_a_failed_transaction_gave_back_is_still_taken() -> None:
-    ledger: Ledger[str] = Ledger()
+    ledger: NumberPool[str] = NumberPool()
     with ledger.transaction() as entries:
         entries.take("a", 1)
     with suppress(KeyError), ledger.transaction() as entries:
@@ -59,7 +59,7 @@ def test_what_a_failed_transaction_gave_back_is_still_taken() -> None:
 
 
 def test_a_transaction_can_have_again_what_it_gave_back_itself() -> None:
-    ledger: Ledger[str] = Ledger()
+    ledger: NumberPool[str] = NumberPool()
     with ledger.transaction() as entries:
         entries.take("a", 1)
     with ledger.transaction() as entries:
@@ -70,7 +70,7 @@ def test_a_transaction_can_have_again_what_it_gave_back_itself() -> None:
 
 
 def test_two_open_transactions_get_different_numbers_or_a_conflict() -> None:
-    ledger: Ledger[str] = Ledger()
+    ledger: NumberPool[str] = NumberPool()
     with ledger.transaction() as one:
         assert one.take_any("a", [(1, 2)]) == 1
         with ledger.transaction() as two:
@@ -85,7 +85,7 @@ def test_two_open_transactions_get_different_numbers_or_a_conflict() -> None:
 
 
 def test_what_is_being_given_back_is_not_free_before_the_end() -> None:
-    ledger: Ledger[str] = Ledger()
+    ledger: NumberPool[str] = NumberPool()
     with ledger.transaction() as one:
         one.take("a", 1)
     with ledger.transaction() as one:
@@ -97,7 +97,7 @@ def test_what_is_being_given_back_is_not_free_before_the_end() -> None:
 
 
 def test_giving_back_what_is_free_changes_nothing() -> None:
-    ledger: Ledger[str] = Ledger()
+    ledger: NumberPool[str] = NumberPool()
     with ledger.transaction() as entries:
         entries.take("a", 5)
         entries.give_back("a", 4)

@@ -19,7 +19,7 @@ from netfw.state.file.file_reader import Contents
 from netfw.state.file.load import TopologyLoader
 from netfw.state.file.schema import KNOWN, SECTIONS
 from netfw.state.file.topology import Topology, build_topology
-from netfw.testing.conformance.state_history import key, universe
+from netfw.testing.conformance.state_source.histories import key, universe
 from tests import ROOT
 
 SAMPLES = sorted((ROOT / "samples/topologies").glob("*.yaml"))

@@ -23,7 +23,7 @@ from netfw.state.file import FileSource
 from netfw.state.file.file_reader import read, stat_files
 from netfw.state.file.name_resolution import id_of
 from netfw.state.file.watcher import TopologyWatcher
-from netfw.testing.lab.waiting import until
+from netfw.testing.lab.wait import wait_until
 
 HERE = Subscription("h1", {Service.L2})
 ONE = "networks: [{name: n}]\nports: [{name: p, network: n, host: h1}]\n"
@@ -263,7 +263,7 @@ def test_who_watches_is_told_of_a_change(path: Path) -> None:
 def test_closing_ends_the_looking(path: Path) -> None:
     source = FileSource(path, poll=0.02, settle=0)
     source.watch(HERE, lambda: None)
-    until(lambda: bool(source.items()))
+    wait_until(lambda: bool(source.items()))
     source.close()
     assert "netfw-file-source" not in {thread.name for thread in threading.enumerate()}
 

@@ -13,7 +13,7 @@ from netfw.drivers.ipam import AnyAddress, DerivedAddress
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import Mac, derives, eui64, link_local_mac
 from netfw.model.subnet import Ipv6Mode
-from netfw.testing.conformance.ipam_scene import SMALL, STATEFUL, UNFIT, subnet, this
+from netfw.testing.conformance.server.ipam_samples import SMALL, STATEFUL, UNFIT, subnet, this
 from netfw.testing.fakes.allocations import MemoryAddresses
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from netfw_drivers.ipam.rules import special, subnet_faults

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from netfw.errors import BackendBroken, ConfigError, InvalidInput
-from netfw.testing.lab import obstacles, record, sandbox, topology
+from netfw.testing.lab import prerequisites, registry, sandbox, topology
 from netfw.testing.lab.instance import Device, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.openvswitch import outputs_of
-from netfw.testing.lab.probe import Ping
+from netfw.testing.lab.ping import Ping
 from netfw.testing.lab.topology import Placed, Topology
 
 pytestmark = pytest.mark.spec("DRV-32")
@@ -23,58 +23,60 @@ DENIED = OSError(errno.EPERM, "Operation not permitted")
 
 
 def test_ubuntus_restriction_is_named_with_its_switch_and_sudo() -> None:
-    told = obstacles.explain(DENIED, 1000, {obstacles.APPARMOR: "1", obstacles.LIMIT: "100"})
+    told = prerequisites.explain(
+        DENIED, 1000, {prerequisites.APPARMOR: "1", prerequisites.LIMIT: "100"}
+    )
     assert "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0" in told
     assert "use sudo" in told
-    assert obstacles.LIMIT not in told
+    assert prerequisites.LIMIT not in told
 
 
 @pytest.mark.parametrize(
     ("error", "settings", "switch"),
     [
-        (DENIED, {obstacles.CLONE: "0"}, "kernel.unprivileged_userns_clone=1"),
+        (DENIED, {prerequisites.CLONE: "0"}, "kernel.unprivileged_userns_clone=1"),
         (OSError(errno.ENOSPC, "No space"), {}, "user.max_user_namespaces=10000"),
-        (DENIED, {obstacles.LIMIT: "0"}, "user.max_user_namespaces=10000"),
+        (DENIED, {prerequisites.LIMIT: "0"}, "user.max_user_namespaces=10000"),
     ],
 )
 def test_a_switched_off_kernel_feature_is_named(
     error: OSError, settings: dict[str, str], switch: str
 ) -> None:
-    assert f"sysctl -w {switch}" in obstacles.explain(error, 1000, settings)
+    assert f"sysctl -w {switch}" in prerequisites.explain(error, 1000, settings)
 
 
 def test_without_a_known_reason_sudo_is_still_offered() -> None:
-    assert obstacles.explain(DENIED, 1000, {}).endswith("use sudo")
+    assert prerequisites.explain(DENIED, 1000, {}).endswith("use sudo")
 
 
 def test_root_without_capabilities_is_told_so() -> None:
-    assert "CAP_SYS_ADMIN" in obstacles.explain(DENIED, 0, {})
+    assert "CAP_SYS_ADMIN" in prerequisites.explain(DENIED, 0, {})
 
 
 def test_missing_programs_come_with_the_packages_to_install() -> None:
-    assert obstacles.missing_programs(["ovs-vsctl", "ip", "ovs-vswitchd"]) == [
+    assert prerequisites.missing_programs(["ovs-vsctl", "ip", "ovs-vswitchd"]) == [
         "not installed: ip, ovs-vsctl, ovs-vswitchd (apt install iproute2 openvswitch-switch)"
     ]
-    assert obstacles.missing_programs([]) == []
+    assert prerequisites.missing_programs([]) == []
 
 
 def test_a_tun_device_that_may_not_be_opened_is_told_with_the_way_out() -> None:
-    (told,) = obstacles.unusable_tun(errno.EACCES, ordinary=True)
+    (told,) = prerequisites.unusable_tun(errno.EACCES, ordinary=True)
     assert "/dev/net/tun" in told
     assert "sudo" in told
-    assert "modprobe tun" in obstacles.unusable_tun(errno.ENOENT, ordinary=False)[0]
-    assert "container" in obstacles.unusable_tun(errno.EPERM, ordinary=False)[0]
-    assert obstacles.unusable_tun(0, ordinary=True) == []
+    assert "modprobe tun" in prerequisites.unusable_tun(errno.ENOENT, ordinary=False)[0]
+    assert "container" in prerequisites.unusable_tun(errno.EPERM, ordinary=False)[0]
+    assert prerequisites.unusable_tun(0, ordinary=True) == []
 
 
 def test_everything_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(obstacles, "search_path", lambda: "/nowhere")
+    monkeypatch.setattr(prerequisites, "search_path", lambda: "/nowhere")
     with pytest.raises(BackendBroken, match=r"ip, ovs-appctl.*apt install iproute2 openvswitch"):
-        obstacles.require_tools()
+        prerequisites.require_tools()
 
 
 def test_system_directories_are_searched_also_for_users_without_them() -> None:
-    assert {"/usr/sbin", "/sbin"} <= set(obstacles.search_path().split(":"))
+    assert {"/usr/sbin", "/sbin"} <= set(prerequisites.search_path().split(":"))
 
 
 def test_a_variable_that_strayed_from_a_sandbox_is_no_sandbox(
@@ -198,29 +200,32 @@ def test_a_document_that_is_not_toml_is_told_so() -> None:
 @pytest.mark.parametrize("name", ["", "../x", "A", "a b", "-x", "x" * 32])
 def test_names_of_labs_are_fit_for_files(name: str) -> None:
     with pytest.raises(ConfigError, match="can not be called"):
-        record.check_name(name)
+        registry.check_name(name)
 
 
 def test_a_record_is_alive_while_that_very_process_runs() -> None:
-    known = record.identify("lab", os.getpid())
+    known = registry.identify("lab", os.getpid())
     assert known.alive()
-    assert not record.Record(name="lab", pid=known.pid, started=1, boot=known.boot).alive()
-    assert not record.Record(
+    assert not registry.LabRecord(name="lab", pid=known.pid, started=1, boot=known.boot).alive()
+    assert not registry.LabRecord(
         name="lab", pid=known.pid, started=known.started, boot="another"
     ).alive()
 
 
 def test_a_reused_pid_is_not_opened() -> None:
-    known = record.identify("lab", os.getpid())
-    assert record.Record(name="l", pid=known.pid, started=1, boot=known.boot).open_process() is None
+    known = registry.identify("lab", os.getpid())
+    assert (
+        registry.LabRecord(name="l", pid=known.pid, started=1, boot=known.boot).open_process()
+        is None
+    )
 
 
 def test_what_a_dead_lab_left_is_removed_when_somebody_looks(tmp_path) -> None:
-    directory = record.Directory(tmp_path)
-    known = record.identify("lab", os.getpid())
+    directory = registry.Directory(tmp_path)
+    known = registry.identify("lab", os.getpid())
     directory.write(known)
     assert directory.find("lab") == known
-    directory.write(record.Record(name="lab", pid=known.pid, started=1, boot=known.boot))
+    directory.write(registry.LabRecord(name="lab", pid=known.pid, started=1, boot=known.boot))
     directory.log("lab").write_text("something")
     assert directory.all() == []
     assert list(tmp_path.iterdir()) == []
@@ -230,21 +235,21 @@ def test_a_directory_that_others_may_enter_is_refused(
     tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    directory = record.open_directory()
+    directory = registry.open_directory()
     assert directory.path == tmp_path / "netfw-lab"
     directory.path.mkdir(mode=0o777)
     directory.path.chmod(0o777)
     with pytest.raises(BackendBroken, match="not a directory of yours alone"):
-        record.open_directory()
+        registry.open_directory()
     with pytest.raises(BackendBroken, match="not a directory of yours alone"), directory.locked():
         pass
 
 
 def test_the_directory_is_there_while_something_is_in_it(tmp_path) -> None:
-    directory = record.Directory(tmp_path / "labs")
+    directory = registry.Directory(tmp_path / "labs")
     assert directory.all() == []
     with directory.locked():
-        directory.write(record.identify("lab", os.getpid()))
+        directory.write(registry.identify("lab", os.getpid()))
     assert directory.path.is_dir()
     with directory.locked():
         directory.remove("lab")
@@ -253,7 +258,7 @@ def test_the_directory_is_there_while_something_is_in_it(tmp_path) -> None:
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"name": 3}', b"\xff", b"[" * 100_000])
 def test_what_is_no_record_is_no_lab_and_is_removed(tmp_path: Path, text: bytes) -> None:
-    directory = record.Directory(tmp_path)
+    directory = registry.Directory(tmp_path)
     (tmp_path / "lab.json").write_bytes(text)
     (tmp_path / "Foo Bar.json").write_bytes(text)
     assert directory.all() == []

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from netfw.testing.lab.directory import passing_directory
+from netfw.testing.lab.temp_directory import temporary_directory
 
 OWNER = """
 import sys, tempfile
-from netfw.testing.lab.directory import passing_directory
+from netfw.testing.lab.temp_directory import passing_directory
 tempfile.tempdir = sys.argv[1]
 with passing_directory("mine-") as path:
     (path / "sub").mkdir()
@@ -45,7 +45,7 @@ def owner(parent: Path) -> tuple[subprocess.Popen[str], Path]:
 
 
 def test_a_directory_goes_at_the_end(parent: Path) -> None:
-    with passing_directory("mine-") as path:
+    with temporary_directory("mine-") as path:
         (path / "file").write_text("text")
         assert path.parent == parent
     assert not list(parent.iterdir())
@@ -53,14 +53,14 @@ def test_a_directory_goes_at_the_end(parent: Path) -> None:
 
 def test_what_a_killed_process_left_goes_with_the_next(parent: Path) -> None:
     process, left = owner(parent)
-    with process, passing_directory("mine-"):
+    with process, temporary_directory("mine-"):
         assert (left / "sub" / "file").exists(), "it was taken from a process that lives"
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert left.exists()
-        with passing_directory("other-"):
+        with temporary_directory("other-"):
             assert left.exists()
-        with passing_directory("mine-"):
+        with temporary_directory("mine-"):
             assert not left.exists()
 
 
@@ -69,7 +69,7 @@ def test_what_is_not_such_a_directory_is_left_alone(parent: Path) -> None:
     kept.mkdir()
     (parent / "mine-link").symlink_to(kept)
     (parent / "mine-file").write_text("text")
-    with passing_directory("mine-"):
+    with temporary_directory("mine-"):
         pass
     assert {path.name for path in parent.iterdir()} == {"kept", "mine-link", "mine-file"}
 
@@ -80,7 +80,7 @@ def test_many_at_once_leave_each_other_alone(parent: Path) -> None:
     def work() -> None:
         begin.wait()
         for _ in range(30):
-            with passing_directory("mine-") as path:
+            with temporary_directory("mine-") as path:
                 (path / "file").write_text("text")
                 assert (path / "file").read_text() == "text"
 

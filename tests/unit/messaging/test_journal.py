@@ -8,7 +8,7 @@ from netfw.drivers.subscription import Service
 from netfw.model.resource import ref
 from netfw.state.change_log import ChangeLog
 from netfw.state.dependencies import AgentRoot
-from netfw.testing.conformance import state_scene as scene
+from netfw.testing.conformance.state_source import samples as scene
 
 A, B = AgentRoot(Service.L2, "a"), AgentRoot(Service.L2, "b")
 NET, QOS = ref(scene.NET), ref(scene.QOS)

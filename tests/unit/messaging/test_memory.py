@@ -26,7 +26,7 @@ from netfw.model.common_fields import Status
 from netfw.model.resource import ref
 from netfw.model.subnet import Ipv6Mode
 from netfw.state.memory_source import MemorySource
-from netfw.testing.conformance import state_scene as scene
+from netfw.testing.conformance.state_source import samples as scene
 
 
 def cursor(source, interest=scene.L2_HERE):

@@ -21,8 +21,8 @@ from netfw.state.dependencies import (
     roots,
 )
 from netfw.state.reachability import ReachabilityIndex
-from netfw.testing.conformance import state_scene as scene
-from netfw.testing.conformance.state_history import key, universe
+from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.conformance.state_source.histories import key, universe
 
 
 def names(resources):

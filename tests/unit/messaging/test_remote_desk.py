@@ -39,23 +39,23 @@ from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.state.rpc.codecs import DIALOGUES
 from netfw.state.rpc.notifications import hint_for, hint_topic
-from netfw.testing.conformance import state_scene as scene
-from netfw.testing.conformance.state_play import up
-from netfw.testing.conformance.state_world import Follower
-from netfw.testing.fakes.transport import Wire
+from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.conformance.state_source.environment import Follower
+from netfw.testing.conformance.state_source.recording import up
+from netfw.testing.fakes.transport import FakeNetwork
 
 R = TypeVar("R")
 CLOUD = (*scene.BACKGROUND, scene.WEB_HERE)
 
 
 @pytest.fixture
-def wire() -> Iterator[Wire]:
-    made = Wire()
+def wire() -> Iterator[FakeNetwork]:
+    made = FakeNetwork()
     yield made
     made.close()
 
 
-def offered(wire: Wire, source: MemorySource, budget: int = 256 * 1024) -> RemoteSource:
+def offered(wire: FakeNetwork, source: MemorySource, budget: int = 256 * 1024) -> RemoteSource:
     StateRpcServer(source, wire.transport(), budget=budget).open()
     return RemoteSource(wire.transport(), timeout=5)
 
@@ -65,7 +65,7 @@ def offered(wire: Wire, source: MemorySource, budget: int = 256 * 1024) -> Remot
 
 @pytest.mark.spec("RPC-02")
 def test_reconnecting_after_a_short_absence_costs_the_changes_and_not_the_whole(
-    wire: Wire,
+    wire: FakeNetwork,
 ) -> None:
     ports = [scene.port(number, scene.HERE, scene.NET, scene.WEB) for number in range(6, 200)]
     memory = MemorySource(*CLOUD, *ports)
@@ -83,7 +83,7 @@ def test_reconnecting_after_a_short_absence_costs_the_changes_and_not_the_whole(
 
 
 @pytest.mark.spec("RPC-02", "RPC-07")
-def test_no_message_is_much_larger_than_its_budget(wire: Wire) -> None:
+def test_no_message_is_much_larger_than_its_budget(wire: FakeNetwork) -> None:
     largest = 0
     ports = [scene.port(number, scene.HERE, scene.NET, scene.WEB) for number in range(6, 60)]
     memory = MemorySource(*CLOUD)
@@ -106,7 +106,7 @@ def test_no_message_is_much_larger_than_its_budget(wire: Wire) -> None:
 
 
 @pytest.mark.spec("RPC-02")
-def test_changes_between_the_parts_of_a_large_answer_are_not_lost(wire: Wire) -> None:
+def test_changes_between_the_parts_of_a_large_answer_are_not_lost(wire: FakeNetwork) -> None:
     memory = MemorySource(*scene.BACKGROUND, page=50)
     source = offered(wire, memory, budget=1_500)
     agent = Follower(source, scene.L2_HERE)
@@ -131,7 +131,7 @@ def test_changes_between_the_parts_of_a_large_answer_are_not_lost(wire: Wire) ->
 
 
 @pytest.mark.spec("RPC-02")
-def test_a_snapshot_goes_on_with_another_process_of_the_server(wire: Wire) -> None:
+def test_a_snapshot_goes_on_with_another_process_of_the_server(wire: FakeNetwork) -> None:
     memory = MemorySource(*CLOUD)
     source = offered(wire, memory, budget=1_000)
     agent = Follower(source, scene.L2_HERE)
@@ -144,7 +144,7 @@ def test_a_snapshot_goes_on_with_another_process_of_the_server(wire: Wire) -> No
 
 @pytest.mark.spec("RPC-02")
 def test_a_server_that_comes_back_with_another_history_is_read_from_the_beginning(
-    wire: Wire,
+    wire: FakeNetwork,
 ) -> None:
     old, new = MemorySource(*CLOUD), MemorySource(scene.WEB_HERE, scene.OTHER_NET)
     source = offered(wire, old, budget=1_000)
@@ -161,7 +161,9 @@ def test_a_server_that_comes_back_with_another_history_is_read_from_the_beginnin
     assert agent.resources == reachable(new.items(), scene.L2_HERE)
 
 
-def test_a_server_that_goes_away_in_a_snapshot_leaves_the_agent_as_it_was(wire: Wire) -> None:
+def test_a_server_that_goes_away_in_a_snapshot_leaves_the_agent_as_it_was(
+    wire: FakeNetwork,
+) -> None:
     agent = Replica(offered(wire, MemorySource(*CLOUD), budget=1_000), scene.L2_HERE)
     handler = wire.handler("server")
 
@@ -184,7 +186,7 @@ def test_a_server_that_goes_away_in_a_snapshot_leaves_the_agent_as_it_was(wire: 
 
 @pytest.mark.spec("RPC-02")
 @pytest.mark.parametrize("kind", ["lost", "doubled", "late"])
-def test_hints_that_are_lost_doubled_or_late_do_no_harm(wire: Wire, kind: str) -> None:
+def test_hints_that_are_lost_doubled_or_late_do_no_harm(wire: FakeNetwork, kind: str) -> None:
     chance = random.Random(3)
     late: list[Message] = []
 
@@ -214,7 +216,7 @@ def test_hints_that_are_lost_doubled_or_late_do_no_harm(wire: Wire, kind: str) -
     assert agent.catch_up() == reachable(memory.items(), scene.L2_HERE)
 
 
-def _settled(wire: Wire) -> None:
+def _settled(wire: FakeNetwork) -> None:
     """Wait until everything published so far arrived."""
     arrived = threading.Event()
     stop = wire.subscribe("end", lambda _: arrived.set())
@@ -223,7 +225,7 @@ def _settled(wire: Wire) -> None:
 
 
 @pytest.mark.spec("RPC-02")
-def test_of_the_hints_of_several_servers_one_is_passed_on(wire: Wire) -> None:
+def test_of_the_hints_of_several_servers_one_is_passed_on(wire: FakeNetwork) -> None:
     source = RemoteSource(wire.transport())
     hints: list[None] = []
     source.watch(scene.L2_HERE, lambda: hints.append(None))
@@ -265,7 +267,7 @@ class Announcer(MemorySource):
         raise AssertionError("no agent is watched by itself")
 
 
-def test_hints_go_to_whom_a_commit_concerns_whoever_listens(wire: Wire) -> None:
+def test_hints_go_to_whom_a_commit_concerns_whoever_listens(wire: FakeNetwork) -> None:
     source = Announcer(scene.WEB_HERE)
     offered(wire, source).changes(scene.L2_HERE, next(source.snapshot(scene.L2_HERE)).cursor)
     source.tell(
@@ -280,7 +282,9 @@ def test_hints_go_to_whom_a_commit_concerns_whoever_listens(wire: Wire) -> None:
 
 
 @pytest.mark.spec("RPC-06")
-def test_whose_credentials_are_those_of_a_host_speaks_for_that_host_alone(wire: Wire) -> None:
+def test_whose_credentials_are_those_of_a_host_speaks_for_that_host_alone(
+    wire: FakeNetwork,
+) -> None:
     memory = MemorySource(*CLOUD)
     StateRpcServer(memory, wire.transport()).open()
     here = RemoteSource(wire.transport(Caller("agent", host=scene.HERE)), timeout=5)
@@ -343,7 +347,7 @@ QUESTIONS: tuple[tuple[Request[Any], Any], ...] = (
 @pytest.mark.spec("RPC-04")
 @pytest.mark.parametrize(("question", "answer"), QUESTIONS, ids=lambda each: type(each).__name__)
 def test_every_request_and_its_answer_arrive_as_they_were(
-    wire: Wire, question: Request[Any], answer: Any
+    wire: FakeNetwork, question: Request[Any], answer: Any
 ) -> None:
     oracle = Oracle(answer)
     assert offered(wire, oracle).ask(question) == answer
@@ -361,7 +365,7 @@ def test_every_kind_of_request_is_asked_here() -> None:
 
 
 @pytest.mark.spec("RPC-03")
-def test_every_report_arrives_as_it_was_however_many_there_are(wire: Wire) -> None:
+def test_every_report_arrives_as_it_was_however_many_there_are(wire: FakeNetwork) -> None:
     oracle = Oracle()
     router = ref(scene.ROUTER)
     reports: list[Report] = [
@@ -376,7 +380,7 @@ def test_every_report_arrives_as_it_was_however_many_there_are(wire: Wire) -> No
 
 
 @pytest.mark.spec("RPC-03")
-def test_whoever_was_believed_dead_is_told_so_by_any_part_of_his_report(wire: Wire) -> None:
+def test_whoever_was_believed_dead_is_told_so_by_any_part_of_his_report(wire: FakeNetwork) -> None:
     class Undertaker(Oracle):
         def report(self, reports: Any) -> bool:
             super().report(reports)
@@ -389,7 +393,7 @@ def test_whoever_was_believed_dead_is_told_so_by_any_part_of_his_report(wire: Wi
 
 
 @pytest.mark.spec("RPC-07")
-def test_the_id_of_a_request_follows_it_to_the_server(wire: Wire) -> None:
+def test_the_id_of_a_request_follows_it_to_the_server(wire: FakeNetwork) -> None:
     oracle = Oracle()
     source = offered(wire, oracle)
     cursor = next(oracle.snapshot(scene.L2_HERE)).cursor
@@ -402,7 +406,7 @@ def test_the_id_of_a_request_follows_it_to_the_server(wire: Wire) -> None:
     assert made != named
 
 
-def test_a_slow_server_is_not_waited_for_longer_than_said(wire: Wire) -> None:
+def test_a_slow_server_is_not_waited_for_longer_than_said(wire: FakeNetwork) -> None:
     release = threading.Event()
 
     def slow(message: Message, caller: Caller) -> Message:

@@ -22,8 +22,8 @@ from netfw.model.wire import render
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.state.rpc.compat import PeerCompatibility
-from netfw.testing.conformance import state_scene as scene
-from netfw.testing.fakes.transport import Wire
+from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.fakes.transport import FakeNetwork
 
 SOMEBODY = Caller("somebody")
 
@@ -40,13 +40,15 @@ class Listening(MemorySource):
 
 
 @pytest.fixture
-def wire() -> Iterator[Wire]:
-    made = Wire()
+def wire() -> Iterator[FakeNetwork]:
+    made = FakeNetwork()
     yield made
     made.close()
 
 
-def served(wire: Wire, source: MemorySource, alter: Callable[[Message], Message]) -> RemoteSource:
+def served(
+    wire: FakeNetwork, source: MemorySource, alter: Callable[[Message], Message]
+) -> RemoteSource:
     """*source* behind a server whose answers are altered, as another release would say them."""
     desk = StateRpcServer(source, wire.transport())
 
@@ -69,7 +71,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.spec("RPC-05")
 def test_a_newer_server_says_more_and_the_agent_takes_what_it_knows(
-    wire: Wire, caplog: pytest.LogCaptureFixture
+    wire: FakeNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:
     def say_more(content: dict[str, Any]) -> None:
         content["mood"] = "fine"
@@ -98,7 +100,7 @@ def test_a_newer_server_says_more_and_the_agent_takes_what_it_knows(
 
 @pytest.mark.spec("RPC-05")
 def test_what_has_a_value_of_a_later_release_is_skipped_and_said_once(
-    wire: Wire, caplog: pytest.LogCaptureFixture
+    wire: FakeNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A rule with a protocol that is not known must not become a rule for all of them."""
 
@@ -124,7 +126,7 @@ def test_a_rule_of_a_policy_that_is_of_an_unknown_kind_is_left_out() -> None:
 
 
 @pytest.mark.spec("RPC-05")
-def test_an_older_server_says_less(wire: Wire) -> None:
+def test_an_older_server_says_less(wire: FakeNetwork) -> None:
     def say_less(content: dict[str, Any]) -> None:
         for kind, body in content["put"]:
             if kind == "port":
@@ -136,7 +138,7 @@ def test_an_older_server_says_less(wire: Wire) -> None:
 
 
 @pytest.mark.spec("RPC-05")
-def test_another_major_version_is_refused_by_both_sides(wire: Wire) -> None:
+def test_another_major_version_is_refused_by_both_sides(wire: FakeNetwork) -> None:
     source = served(wire, MemorySource(), lambda message: evolve(message, version="2.0"))
     with pytest.raises(NotSupported, match=r"server speaks version 2\.0 .* this side version 1\."):
         next(source.snapshot(scene.L2_HERE))
@@ -155,7 +157,7 @@ def told(desk: StateRpcServer, method: str, **content: Any) -> dict[str, Any]:
 
 @pytest.mark.spec("RPC-03", "RPC-05")
 def test_a_newer_agent_reports_more_and_the_server_hears_what_it_knows(
-    wire: Wire, caplog: pytest.LogCaptureFixture
+    wire: FakeNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = Listening()
     desk = StateRpcServer(source, wire.transport())
@@ -173,7 +175,7 @@ def test_a_newer_agent_reports_more_and_the_server_hears_what_it_knows(
 
 
 @pytest.mark.spec("RPC-05")
-def test_a_report_that_nobody_understands_costs_no_other(wire: Wire) -> None:
+def test_a_report_that_nobody_understands_costs_no_other(wire: FakeNetwork) -> None:
     source = Listening()
     desk = StateRpcServer(source, wire.transport())
     counts: dict[str, Any] = {"devices": 1, "x" * 1000: 1, "large": 10**4000, "text": "1"}
@@ -191,7 +193,7 @@ def test_a_report_that_nobody_understands_costs_no_other(wire: Wire) -> None:
 
 
 @pytest.mark.spec("RPC-05")
-def test_what_a_newer_agent_asks_that_is_not_known_is_refused_clearly(wire: Wire) -> None:
+def test_what_a_newer_agent_asks_that_is_not_known_is_refused_clearly(wire: FakeNetwork) -> None:
     desk = StateRpcServer(MemorySource(scene.WEB_HERE), wire.transport())
     with pytest.raises(NotSupported, match="ensure_hologram"):
         told(desk, "ask", request="ensure_hologram", about={})
@@ -201,7 +203,7 @@ def test_what_a_newer_agent_asks_that_is_not_known_is_refused_clearly(wire: Wire
     assert len(told(desk, "snapshot", interest=interest)["put"]) == 1
 
 
-def test_an_answer_that_can_not_be_read_is_the_servers_fault(wire: Wire) -> None:
+def test_an_answer_that_can_not_be_read_is_the_servers_fault(wire: FakeNetwork) -> None:
     bodies = [b"", b"[]", b"\xff", b'{"put": [], "cursor": 3}']
     for body in bodies:
         source = served(wire, MemorySource(), lambda message, b=body: evolve(message, body=b))
@@ -209,7 +211,7 @@ def test_an_answer_that_can_not_be_read_is_the_servers_fault(wire: Wire) -> None
             next(source.snapshot(Subscription("h", {Service.L2})))
 
 
-def test_a_request_that_no_release_knows_is_not_supported(wire: Wire) -> None:
+def test_a_request_that_no_release_knows_is_not_supported(wire: FakeNetwork) -> None:
     class Wonder(Request[None]):
         pass
 
@@ -218,7 +220,7 @@ def test_a_request_that_no_release_knows_is_not_supported(wire: Wire) -> None:
         source.ask(Wonder())
 
 
-def test_what_is_no_message_is_refused_and_breaks_nothing(wire: Wire) -> None:
+def test_what_is_no_message_is_refused_and_breaks_nothing(wire: FakeNetwork) -> None:
     desk: Handler = StateRpcServer(MemorySource(), wire.transport()).handle
     nonsense: list[Any] = [None, 3, [], {}, "x", {"host": 3}, [[]], {"type": "status"}]
     for method in ("snapshot", "changes", "report", "ask"):

@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.mechanism import Refused
-from netfw.testing.conformance import mechanism_scene as scene
+from netfw.testing.conformance.server import mechanism_samples as scene
 from netfw_drivers.null.mechanism import (
     L2PopulationMechanismDriver,
     LoggerMechanismDriver,

@@ -17,7 +17,7 @@ from netfw.model.agent import Agent
 from netfw.model.binding import VhostUserMode, VifDetails, VnicType
 from netfw.model.json_document import JsonDocument
 from netfw.model.segment import NetworkType, Provider
-from netfw.testing.conformance import mechanism_scene as scene
+from netfw.testing.conformance.server import mechanism_samples as scene
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 
 FACTS = SwitchFacts(

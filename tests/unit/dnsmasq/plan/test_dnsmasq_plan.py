@@ -11,7 +11,7 @@ from netfw.errors import InvalidInput
 from netfw.linux.fs.atomic_files import RemoveFile, WriteFile
 from netfw.model.dhcp_option import DhcpOption
 from netfw.plan import Update
-from netfw.testing.conformance.dhcp_world import Net, a_net, a_subnet, wanted
+from netfw.testing.conformance.dhcp.factories import Net, a_subnet, make_network, wanted
 from netfw_drivers.dnsmasq.config.host_lease_files import (
     HostEntry,
     Lease,
@@ -52,7 +52,7 @@ NTP = (DhcpOption(name="42", value="10.0.0.9"),)
 
 
 def test_a_new_network_gets_its_station_then_its_files_then_its_process() -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     plan = planned(Observed(), net, port)
     backends = [stage.backend.split("/")[0] for stage in plan.stages]
@@ -65,13 +65,13 @@ def test_a_new_network_gets_its_station_then_its_files_then_its_process() -> Non
 
 
 def test_nothing_is_planned_for_what_is_there() -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     assert not planned(found_network(net, port), net, port)
 
 
 def test_a_new_port_is_one_step() -> None:
-    net = a_net()
+    net = make_network()
     more = net.tenant(30)
     (stage,) = planned(found_network(net, net.tenant(20)), more).stages
     (operation,) = stage.operations
@@ -86,7 +86,7 @@ def test_a_new_port_is_one_step() -> None:
 
 
 def test_a_port_without_its_network_waits() -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     plan = planned(Observed(), port)
     assert not plan
@@ -94,14 +94,14 @@ def test_a_port_without_its_network_waits() -> None:
 
 
 def test_a_network_that_comes_brings_the_ports_that_waited() -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     observed = Observed(networks={net.id: FoundNetwork(ports={port.port: port.value})})
     assert PutPort in stages(planned(observed, net))
 
 
 def test_a_dropped_port_gets_a_tombstone_and_its_lease_is_given_back() -> None:
-    net = a_net()
+    net = make_network()
     port, other = net.tenant(20), net.tenant(30)
     leases = a_lease(port) + a_lease(other)
     plan = planned(found_network(net, port, other, leases=leases), drop=[port])
@@ -121,7 +121,7 @@ def test_a_dropped_port_gets_a_tombstone_and_its_lease_is_given_back() -> None:
 
 
 def test_a_tombstone_with_a_lease_is_enough_to_give_it_back() -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     observed = found_network(net, tombs=[port], leases=a_lease(port))
     assert stages(planned(observed, drop=[port])) == [ReleaseLease]
@@ -129,14 +129,14 @@ def test_a_tombstone_with_a_lease_is_enough_to_give_it_back() -> None:
 
 
 def test_a_lease_is_taken_out_of_the_file_when_nobody_runs() -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     observed = found_network(net, port, leases=a_lease(port), runs=False)
     assert stages(planned(observed, drop=[port])) == [DropPort, ForgetLeases]
 
 
 def test_an_address_that_dnsmasq_remembers_is_reused_by_reading_everything_anew() -> None:
-    net = a_net()
+    net = make_network()
     former, heir = net.tenant(20), net.tenant(20)
     (files, process) = planned(found_network(net, tombs=[former]), heir).stages
     kinds = [type(operation.payload) for operation in files.operations]
@@ -148,7 +148,7 @@ def test_an_address_that_dnsmasq_remembers_is_reused_by_reading_everything_anew(
 
 def test_a_tombstone_that_is_in_the_way_goes_by_reading_everything_anew() -> None:
     """dnsmasq remembers more of who is gone than is in the way: his addresses and his tags."""
-    net = a_net()
+    net = make_network()
     former, special = net.tenant(20), net.tenant(20, options=NTP)
     for tomb, told in ((former, SignalServer), (special, RunServer)):
         for heir in (net.tenant(30, mac=tomb.mac), evolve(net.tenant(30), port=tomb.port)):
@@ -160,7 +160,7 @@ def test_a_tombstone_that_is_in_the_way_goes_by_reading_everything_anew() -> Non
 
 
 def test_a_changed_port_gives_back_what_it_lost_and_keeps_the_rest() -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant(20)
     moved = port.but(fixed_ips=(evolve(port.value.fixed_ips[0], address=port.ip + 1),))
     observed = found_network(net, port, leases=a_lease(port))
@@ -170,7 +170,7 @@ def test_a_changed_port_gives_back_what_it_lost_and_keeps_the_rest() -> None:
 
 
 def test_dnsmasq_is_started_again_where_a_signal_would_kill_it() -> None:
-    net = a_net()
+    net = make_network()
     special, port = net.tenant(20, options=NTP), net.tenant(30)
     moved = port.but(fixed_ips=(evolve(port.value.fixed_ips[0], address=port.ip + 1),))
     plan = planned(found_network(net, special, port), moved)
@@ -185,13 +185,13 @@ def test_dnsmasq_is_started_again_where_a_signal_would_kill_it() -> None:
 
 
 def test_what_a_killed_driver_had_to_tell_is_told_by_the_next() -> None:
-    net = a_net()
+    net = make_network()
     for how, step in ((Reload.SIGNAL, SignalServer), (Reload.RESTART, RunServer)):
         assert stages(planned(found_network(net, reload=how), net)) == [step]
 
 
 def test_another_command_line_needs_another_process_and_no_signal() -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     plan = planned(found_network(net, port, tombs=[net.tenant(30)]), net.but(dns_domain="a.org"))
     steps = stages(plan)
@@ -202,13 +202,13 @@ def test_another_command_line_needs_another_process_and_no_signal() -> None:
 
 
 def test_another_address_of_the_server_needs_another_process() -> None:
-    net = a_net()
+    net = make_network()
     server = evolve(net.value.server, addresses=net.served_from(9).value.server.addresses)
     assert RunServer in stages(planned(found_network(net), net.but(server=server)))
 
 
 def test_a_changed_network_concerns_its_ports() -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     plan = planned(found_network(net, port), net.but(dns_domain="a.org"))
     (put,) = [o for o in plan if isinstance(o.payload, PutPort)]
@@ -217,26 +217,26 @@ def test_a_changed_network_concerns_its_ports() -> None:
 
 
 def test_a_full_lease_file_is_not_written_again() -> None:
-    net = a_net()
+    net = make_network()
     observed = found_network(net, leases="something\n", runs=False)
     assert SeedLeases not in stages(planned(observed, net))
 
 
 def test_hostile_text_is_refused_for_its_key_and_the_rest_is_planned() -> None:
-    net = a_net()
+    net = make_network()
     bad, good = net.tenant(20, hostname="a\nb"), net.tenant(30)
     plan = planned(found_network(net), bad, good)
     assert plan.refused.keys() == {bad.key}
     assert isinstance(plan.refused[bad.key], InvalidInput)
     assert [o.owners for o in plan] == [{good.key}]
-    network = a_net(dns_domain="a\nb")
+    network = make_network(dns_domain="a\nb")
     plan = planned(Observed(), network, network.tenant())
     assert plan.refused.keys() == {network.key}
     assert not plan.stages
 
 
 def test_a_refused_network_is_served_on_as_it_was() -> None:
-    net = a_net()
+    net = make_network()
     more = net.tenant(40)
     plan = planned(found_network(net, net.tenant()), net.but(dns_domain="a\nb"), more)
     assert plan.refused.keys() == {net.key}
@@ -244,7 +244,7 @@ def test_a_refused_network_is_served_on_as_it_was() -> None:
 
 
 def test_a_dropped_network_goes_process_first_and_files_last() -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     plan = planned(found_network(net, port), port, drop=[net])
     assert texts(plan)[0] == f"stop dnsmasq/{net.id}"
@@ -253,7 +253,7 @@ def test_a_dropped_network_goes_process_first_and_files_last() -> None:
 
 
 def test_what_a_complete_update_does_not_name_goes() -> None:
-    net, other = a_net(), a_net()
+    net, other = make_network(), make_network()
     kept, gone = net.tenant(20), net.tenant(30)
     stray = net.subnets[0].cidr[99]
     leases = f"1 aa:bb:cc:00:00:01 {stray} * *\n1 aa:bb:cc:00:00:02 192.168.77.7 * *\n"
@@ -274,7 +274,7 @@ def test_what_a_complete_update_does_not_name_goes() -> None:
 
 
 def test_a_network_that_is_kept_is_left_as_it_is() -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant()
     observed = found_network(net, port, reload=Reload.RESTART)
     kept = frozenset(wanted(net, port))
@@ -282,7 +282,7 @@ def test_a_network_that_is_kept_is_left_as_it_is() -> None:
 
 
 def test_who_has_dnsmasq_told_is_to_blame_if_it_can_not_be() -> None:
-    net = a_net()
+    net = make_network()
     port, heir = net.tenant(20, options=NTP), net.tenant(20)
     plan = planned(found_network(net, port), heir, drop=[port])
     (run,) = [o for o in plan if isinstance(o.payload, RunServer)]
@@ -290,7 +290,7 @@ def test_who_has_dnsmasq_told_is_to_blame_if_it_can_not_be() -> None:
 
 
 def test_leases_are_forgotten_by_who_is_started() -> None:
-    net = a_net()
+    net = make_network()
     special = net.tenant(20, options=NTP)
     moved = special.but(fixed_ips=net.tenant(21).value.fixed_ips)
     plan = planned(found_network(net, special, leases=a_lease(special)), moved)
@@ -304,7 +304,7 @@ def test_leases_are_forgotten_by_who_is_started() -> None:
 
 
 def test_a_port_moves_from_network_to_network() -> None:
-    net, other = a_net(), a_net()
+    net, other = make_network(), make_network()
     port = net.tenant()
     moved = evolve(other.tenant(), port=port.port)
     observed = Observed(
@@ -317,7 +317,7 @@ def test_a_port_moves_from_network_to_network() -> None:
 
 def test_very_many_changes_are_read_at_a_start_and_not_before() -> None:
     """dnsmasq answers nobody while it reads file by file, and its queue of them is bounded."""
-    net = a_net(a_subnet(cidr="10.0.0.0/16", gateway=None))
+    net = make_network(a_subnet(cidr="10.0.0.0/16", gateway=None))
     few, many = ([net.tenant(10 + at) for at in range(count)] for count in (20, MANY + 1))
     assert set(stages(planned(found_network(net), *few))) == {PutPort}
     found = stages(planned(found_network(net), *many))
@@ -330,7 +330,7 @@ def test_very_many_changes_are_read_at_a_start_and_not_before() -> None:
 
 
 def test_a_server_that_was_ended_in_order_to_be_started_is_started_by_the_next_change() -> None:
-    net = a_net()
+    net = make_network()
     ended = found_network(net, runs=False, reload=Reload.RESTART)
     assert stages(planned(ended, net.tenant()))[-1] is RunServer
     died = found_network(net, runs=False)
@@ -338,7 +338,7 @@ def test_a_server_that_was_ended_in_order_to_be_started_is_started_by_the_next_c
 
 
 def test_who_is_in_a_file_is_read_back() -> None:
-    net = a_net()
+    net = make_network()
     port = net.tenant(20, options=NTP)
     (shelf,) = [found.shelf for found in found_network(net, port).networks.values()]
     entry = shelf.entry(port.port)
@@ -370,7 +370,7 @@ def test_leases_are_read_and_found() -> None:
 
 def test_keys_are_told_apart() -> None:
     """The id of a port and of a network may be the same."""
-    net: Net = a_net()
+    net: Net = make_network()
     observed = found_network(net)
     update: Update[Any, Any] = Update(drop=frozenset({PortKey(net.id)}))  # type: ignore[arg-type]
     assert not plan_dhcp(update, observed, TERMS)

@@ -6,7 +6,7 @@ from attrs import evolve
 
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode
-from netfw.testing.conformance.dhcp_world import Tenant, a_net, a_subnet, a_subnet6
+from netfw.testing.conformance.dhcp.factories import Tenant, a_subnet, a_subnet6, make_network
 from netfw_drivers.dnsmasq.config.host_lease_files import addresses_in, read_host
 from netfw_drivers.dnsmasq.config.render import render_port
 from netfw_drivers.dnsmasq.plan.steps import DropPort, MarkReload, PutPort, SignalServer
@@ -18,7 +18,7 @@ def moved(port: Tenant, to: Tenant) -> Tenant:
 
 
 def test_who_wants_what_another_has_waits_and_says_for_whom() -> None:
-    net = a_net()
+    net = make_network()
     keeper, other = net.tenant(20), net.tenant(30)
     observed = found_network(net, keeper, other)
     late, same_mac = net.tenant(20), net.tenant(40, mac=keeper.mac)
@@ -33,7 +33,7 @@ def test_who_wants_what_another_has_waits_and_says_for_whom() -> None:
 
 
 def test_who_has_it_goes_before_who_wants_it_whatever_the_order() -> None:
-    net = a_net()
+    net = make_network()
     keeper, late = net.tenant(20), net.tenant(20)
     observed = found_network(net, keeper)
     for order in ([late, keeper.but(hostname="a")], [keeper.but(hostname="a"), late]):
@@ -45,7 +45,7 @@ def test_who_has_it_goes_before_who_wants_it_whatever_the_order() -> None:
 
 
 def test_addresses_are_passed_on_within_one_update() -> None:
-    net = a_net()
+    net = make_network()
     one, two, three = net.tenant(20), net.tenant(21), net.tenant(22)
     observed = found_network(net, one, two, three)
     turned = [moved(one, two), moved(two, three), moved(three, one)]
@@ -55,7 +55,7 @@ def test_addresses_are_passed_on_within_one_update() -> None:
 
 def test_who_waits_gives_up_what_is_not_its_own_any_more() -> None:
     """Two that swap one after the other would wait for each other for ever."""
-    net = a_net()
+    net = make_network()
     one, two, three = net.tenant(20), net.tenant(21), net.tenant(22)
     observed = found_network(net, one, two, three)
     plan = planned(observed, moved(one, two), moved(two, three))
@@ -69,7 +69,7 @@ def test_who_waits_gives_up_what_is_not_its_own_any_more() -> None:
 
 
 def test_who_is_refused_keeps_nothing_that_is_not_its_own_any_more() -> None:
-    net = a_net()
+    net = make_network()
     port, heir = net.tenant(20), net.tenant(20)
     observed = found_network(net, port)
     refused = port.but(fixed_ips=net.tenant(21).value.fixed_ips, hostname="a\nb")
@@ -83,7 +83,7 @@ def test_who_is_refused_keeps_nothing_that_is_not_its_own_any_more() -> None:
 
 
 def test_a_changed_network_hands_nobody_what_another_has() -> None:
-    net = a_net()
+    net = make_network()
     keeper, late = net.tenant(20), net.tenant(20)
     observed = found_network(net, keeper)
     (found,) = observed.networks.values()
@@ -94,7 +94,7 @@ def test_a_changed_network_hands_nobody_what_another_has() -> None:
 
 
 def test_the_addresses_in_a_file_are_read_alike_in_both_ways() -> None:
-    net = a_net(a_subnet(), a_subnet6(Ipv6Mode.STATEFUL), a_subnet())
+    net = make_network(a_subnet(), a_subnet6(Ipv6Mode.STATEFUL), a_subnet())
     options = (
         DhcpOption(name="client-id", value="01:02:03:04:05:06:07"),
         DhcpOption(name="42", value="10.0.0.9"),

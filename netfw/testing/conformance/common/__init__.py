@@ -1,0 +1,1 @@
+"""Promises that all host drivers share, and tools of the suites."""

@@ -1,0 +1,225 @@
+"""The laws of every `Reconciler`: observe, plan, apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar, cast
+
+import pytest
+
+from netfw.drivers.base import Capability
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.reconciler import Reconciler, no_checkpoint
+from netfw.errors import BackendUnavailable, Conflict, OperationRefused
+from netfw.plan import Plan, Stage, Update
+from netfw.testing.conformance.common.host_driver import HostDriverConformance
+from netfw.testing.conformance.common.promises import proves, proves_raise
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+Drift = Callable[[Any, Any], None]
+
+
+class Killed(BaseException):
+    """The driver's process dies here; nothing catches it."""
+
+
+def dies_at(driver: Reconciler[K, V, Any], update: Update[K, V], stage: int) -> bool:
+    """Have *driver* die on its way to *update* when *stage* is done; false: it got there before."""
+    passed: list[Stage] = []
+
+    def checkpoint(done: Stage) -> None:
+        passed.append(done)
+        if len(passed) > stage:
+            raise Killed
+
+    try:
+        driver.apply(driver.plan(update, driver.observe(update)), checkpoint)
+    except Killed:
+        return True
+    return False
+
+
+class ReconcilerConformance(HostDriverConformance[K, V]):
+    """The promises of :class:`Reconciler`, for drivers that declare ``Capability.PLAN``."""
+
+    def drifts(self) -> Mapping[str, Drift]:
+        """Ways to spoil what the driver made, by name: each takes the key and its value."""
+        raise NotImplementedError("override `drifts`: what can go wrong on your machine?")
+
+    def reconciler(self, driver: HostDriver[K, V]) -> Reconciler[K, V, Any]:
+        self.require(driver, Capability.PLAN)
+        assert isinstance(driver, Reconciler), "it declares the capability 'plan'"
+        return cast(Reconciler[K, V, Any], driver)
+
+    def plan(self, driver: Reconciler[K, V, Any], update: Update[K, V]) -> Plan:
+        return driver.plan(update, driver.observe(update))
+
+    @proves(Reconciler, 1)
+    def test_planning_is_pure_and_touches_nothing(self, driver: HostDriver[K, V]) -> None:
+        reconciler = self.reconciler(driver)
+        things = self.examples(2)
+        update = Update(put=things)
+        observed = reconciler.observe(update)
+        plan = reconciler.plan(update, observed)
+        assert plan == reconciler.plan(update, observed)
+        assert plan, "there is something to do"
+        assert len(list(plan.lines())) == len(plan)
+        self.assert_gone(things)
+
+    @proves(Reconciler, 2)
+    def test_after_applying_there_is_nothing_left_to_do(self, driver: HostDriver[K, V]) -> None:
+        reconciler = self.reconciler(driver)
+        things = self.examples(2)
+        one, two = things
+        changed = {one: self.changed(things[one])}
+        updates: list[Update[K, V]] = [
+            Update(put=things),
+            Update(put=changed),
+            Update(put={two: things[two]}, complete=True),
+            Update(drop=frozenset({two})),
+            Update(complete=True),
+        ]
+        for update in updates:
+            reconciler.apply(self.plan(reconciler, update), no_checkpoint)
+            left = self.plan(reconciler, update)
+            assert not left, f"there is still to do: {left}"
+        self.assert_held(reconciler, frozenset())
+
+    @proves(Reconciler, 2)
+    def test_nothing_is_left_to_do_for_an_awkward_value_either(
+        self, driver: HostDriver[K, V]
+    ) -> None:
+        reconciler = self.reconciler(driver)
+        ((key, value),) = self.examples(1).items()
+        for what, awkward in self.edge_cases(value).items():
+            update = Update(put={key: awkward})
+            if reconciler.converge(update).ok:
+                left = reconciler.plan(update, reconciler.observe(None))
+                assert not left, f"{what} is said to be done, and there is still to do: {left}"
+            reconciler.converge(Update(drop=frozenset({key})))
+
+    @proves(Reconciler, 3)
+    def test_dying_after_any_stage_of_making_is_safe(
+        self, make_driver: Callable[[], HostDriver[K, V]]
+    ) -> None:
+        things = self.examples(2)
+        self.kill_at_every_stage(make_driver, {}, Update(put=things, complete=True))
+
+    @proves(Reconciler, 3)
+    def test_dying_after_any_stage_of_changing_is_safe(
+        self, make_driver: Callable[[], HostDriver[K, V]]
+    ) -> None:
+        things = self.examples(2)
+        changed = {key: self.changed(value) for key, value in things.items()}
+        self.kill_at_every_stage(make_driver, things, Update(put=changed, complete=True))
+
+    @proves(Reconciler, 3)
+    def test_dying_after_any_stage_of_removing_is_safe(
+        self, make_driver: Callable[[], HostDriver[K, V]]
+    ) -> None:
+        self.kill_at_every_stage(make_driver, self.examples(2), Update(complete=True))
+
+    def kill_at_every_stage(
+        self,
+        make_driver: Callable[[], HostDriver[K, V]],
+        before: Mapping[K, V],
+        update: Update[K, V],
+    ) -> None:
+        """From *before*, die after each stage of *update* in turn; the next driver ends it."""
+        stage, died = 0, True
+        while died:
+            victim = self.reconciler(make_driver())
+            self.assert_done(victim.converge(Update(put=before, complete=True)))
+            died = dies_at(victim, update, stage)
+            successor = make_driver()
+            self.assert_done(successor.converge(update))
+            self.assert_so(update.put)
+            self.assert_held(successor, update.put.keys())
+            self.assert_done(successor.converge(Update(complete=True)))
+            self.assert_gone({**before, **update.put})
+            successor.close()
+            victim.close()
+            stage += 1
+        assert stage > 1, "there was something to do"
+
+    @proves(Reconciler, 4)
+    def test_the_mirror_and_the_machine_lead_to_the_same_plan(
+        self, driver: HostDriver[K, V]
+    ) -> None:
+        reconciler = self.reconciler(driver)
+        things = self.examples(3)
+        one, two, three = things
+        reconciler.converge(Update(put={one: things[one], two: things[two]}))
+        update = Update(
+            put={one: self.changed(things[one]), three: things[three]}, drop=frozenset({two})
+        )
+        sliced = reconciler.plan(update, reconciler.observe(update))
+        whole = reconciler.plan(update, reconciler.observe(None))
+        assert sliced == whole
+
+    @proves(Reconciler, 5)
+    def test_each_stage_passes_the_checkpoint(self, driver: HostDriver[K, V]) -> None:
+        reconciler = self.reconciler(driver)
+        plan = self.plan(reconciler, Update(put=self.examples(2)))
+        passed: list[Stage] = []
+        reconciler.apply(plan, passed.append)
+        assert tuple(passed) == plan.stages
+
+    @proves(Reconciler, 5)
+    @proves_raise(Reconciler, "apply", OperationRefused)
+    def test_a_plan_that_came_too_late_is_refused_and_nothing_of_the_stage_is_done(
+        self, driver: HostDriver[K, V]
+    ) -> None:
+        reconciler = self.reconciler(driver)
+        things = self.examples(2)
+        one, two = things
+        update = Update(put=things)
+        plan = self.plan(reconciler, update)
+        self.make_foreign(things[one])
+        passed: list[Stage] = []
+        with pytest.raises(OperationRefused) as refusal:
+            reconciler.apply(plan, passed.append)
+        assert len(passed) < len(plan.stages)
+        blamed = {key for o in plan if o in refusal.value.reasons for key in o.owners}
+        assert blamed == {one}
+        outcome = reconciler.converge(update)
+        assert isinstance(outcome.failed[one], Conflict), outcome
+        assert outcome.done == {two}
+        self.assert_so({two: things[two]})
+        assert self.foreign_is_intact(things[one])
+
+    @proves_raise(Reconciler, "apply", BackendUnavailable)
+    def test_apply_says_that_nobody_answers(self, driver: HostDriver[K, V]) -> None:
+        reconciler = self.reconciler(driver)
+        plan = self.plan(reconciler, Update(put=self.examples(1)))
+        with self.outage(), pytest.raises(BackendUnavailable):
+            reconciler.apply(plan, no_checkpoint)
+
+    @proves_raise(Reconciler, "observe", BackendUnavailable)
+    def test_observe_says_that_nobody_answers(self, driver: HostDriver[K, V]) -> None:
+        reconciler = self.reconciler(driver)
+        reconciler.observe(None)
+        with self.outage():
+            with pytest.raises(BackendUnavailable):
+                reconciler.observe(None)
+            with pytest.raises(BackendUnavailable):
+                reconciler.observe(Update(put=self.examples(1)))
+
+    @proves(Reconciler, 6)
+    def test_drift_is_repaired(self, driver: HostDriver[K, V]) -> None:
+        reconciler = self.reconciler(driver)
+        things = self.examples(2)
+        key = next(iter(things))
+        update = Update(put=things)
+        reconciler.converge(update)
+        for name, spoil in self.drifts().items():
+            spoil(key, things[key])
+            noticed = reconciler.plan(update, reconciler.observe(None))
+            assert noticed, f"{name}: it goes unnoticed"
+            outcome = reconciler.converge(update)
+            assert outcome.ok, f"{name}: it is not repaired: {outcome}"
+            self.assert_so(things)
+            left = self.plan(reconciler, update)
+            assert not left, f"{name}: there is still to do: {left}"

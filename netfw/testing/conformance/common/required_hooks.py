@@ -1,0 +1,23 @@
+"""How a suite says, before any test, what a vendor has not told it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from netfw.testing.conformance.common.host_driver import missing_hooks
+
+
+class RequiresHooks:
+    """A suite whose ``HOOKS`` a collected subclass overrides."""
+
+    HOOKS: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        missing = missing_hooks(cls)
+        if missing and cls.__name__.startswith("Test"):
+            home = next(base.__module__ for base in cls.__mro__ if "HOOKS" in vars(base))
+            raise TypeError(
+                f"{cls.__name__} does not say what to try: override {', '.join(missing)}; "
+                f"what each is for is in {home}"
+            )

@@ -1,0 +1,176 @@
+"""What the parts of the DHCP suite have in common."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import pytest
+
+from netfw.drivers.base import Capability
+from netfw.drivers.dhcp import DhcpDriver, DhcpKey, ServerPort
+from netfw.drivers.events import Event, ProcessDied
+from netfw.drivers.host_driver import HostDriver
+from netfw.model.ids import NetworkId
+from netfw.plan import Outcome, Update
+from netfw.testing.conformance.dhcp.environment import DhcpClientVm, DhcpEnvironment, FoundServer
+from netfw.testing.conformance.dhcp.factories import Net, Tenant, wanted
+from netfw.testing.lab.dhcp_lease import Lease
+
+MakeDriver = Callable[..., DhcpDriver]
+
+
+class Deaths:
+    """The processes of which a driver said that they died."""
+
+    def __init__(self, driver: DhcpDriver) -> None:
+        self._lock = threading.Condition()
+        self._keys: set[Hashable] = set()
+        driver.watch(self._take)
+
+    def told(self, key: Hashable, patience: float) -> bool:
+        """Whether it is said, in *patience* seconds, that a process that serves *key* died."""
+        with self._lock:
+            return self._lock.wait_for(lambda: key in self._keys, patience)
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, ProcessDied):
+            with self._lock:
+                self._keys |= event.keys
+                self._lock.notify_all()
+
+
+class DhcpSuite:
+    """Fixtures and words of the tests.
+
+    The hook is `shared_ground`: what it yields is used by all tests of the class, and each of them
+    has to leave it as it was.
+    """
+
+    HOOKS: ClassVar[tuple[str, ...]] = ("shared_ground",)
+    ground: DhcpEnvironment
+    _servers: dict[NetworkId, ServerPort]
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_ground(cls) -> Iterator[DhcpEnvironment]:
+        """The hosts; nothing is served there, and no driver was there."""
+        raise NotImplementedError("override the `shared_ground` fixture with one that yields yours")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def blank(cls, shared_ground: DhcpEnvironment) -> frozenset[str]:
+        """The hosts when nothing is wanted."""
+        return emptied(shared_ground)
+
+    @pytest.fixture
+    def make_driver(
+        self, shared_ground: DhcpEnvironment, blank: frozenset[str]
+    ) -> Iterator[MakeDriver]:
+        with self.drivers(shared_ground, blank) as make:
+            yield make
+
+    @contextmanager
+    def drivers(self, ground: DhcpEnvironment, blank: frozenset[str]) -> Iterator[MakeDriver]:
+        """What makes drivers; in the end nothing is left of what they made."""
+        self.ground, self._servers = ground, {}
+        working: dict[bool, DhcpDriver] = {}
+
+        def make(second: bool = False) -> DhcpDriver:
+            if second in working:  # one at a time works on a host
+                ground.killed(working[second])
+            working[second] = ground.make_driver(second)
+            return working[second]
+
+        yield make
+        for driver in working.values():
+            ground.killed(driver)
+        ground.dismiss()
+        left = emptied(ground) - blank
+        assert not left, f"left behind: {sorted(left)}"
+
+    @pytest.fixture
+    def driver(self, make_driver: MakeDriver) -> DhcpDriver:
+        return make_driver()
+
+    def require(self, driver: HostDriver[Any, Any], capability: Capability) -> None:
+        """Skip the test when the driver does not claim to be capable of this."""
+        if capability not in driver.describe().capabilities:
+            pytest.skip(f"the driver does not declare the capability {capability.value!r}")
+
+    def bring(self, driver: DhcpDriver, *things: Net | Tenant) -> None:
+        """Put *things*, and have them so."""
+        self.know(*things)
+        outcome = driver.converge(Update(put=wanted(*things)))
+        assert outcome.ok, str(outcome)
+
+    def drop(self, driver: DhcpDriver, *things: Net | Tenant) -> None:
+        """Drop *things*, and have them gone."""
+        outcome = driver.converge(Update(drop=frozenset(wanted(*things))))
+        assert outcome.ok, str(outcome)
+
+    def know(self, *things: Net | Tenant) -> None:
+        """Have the switch let the servers of networks speak, once they are plugged."""
+        for thing in things:
+            if isinstance(thing, Net):
+                self._servers[thing.id] = thing.value.server
+                self.ground.know(thing.id, thing.value.server)
+
+    def guest(self, tenant: Tenant) -> DhcpClientVm:
+        """The instance of a port."""
+        return self.ground.guest(tenant.value.network, tenant.mac)
+
+    def leased(self, tenant: Tenant) -> tuple[DhcpClientVm, Lease]:
+        """The instance of a port, with the lease that it was given."""
+        guest = self.guest(tenant)
+        lease = guest.lease()
+        assert lease is not None, f"{tenant.mac} got no lease"
+        assert lease.ip in tenant.addresses, f"{lease.ip} is not of {tenant.addresses}"
+        return guest, lease
+
+    def renewed(self, guest: DhcpClientVm) -> Lease:
+        """What it is told when it asks for the same again."""
+        lease = guest.renew()
+        assert lease is not None, "it was refused its own address, or not answered"
+        return lease
+
+    def assert_nothing_for(self, tenant: Tenant) -> None:
+        """The instance of a port gets no lease."""
+        lease = self.guest(tenant).lease(hoped=False)
+        assert lease is None, f"{tenant.mac} should get nothing and got {lease}"
+
+    def server(self, net: Net) -> FoundServer:
+        """What the host has of a network that is served."""
+        found = self.ground.server(net.id, net.value.server)
+        assert found is not None, f"{net.key} has no device"
+        return found
+
+    def traces(self, net: Net) -> frozenset[str]:
+        """All that is on the host because of a network."""
+        names = (str(net.id), str(net.value.server.id)[:11])
+        return frozenset(
+            line for line in self.ground.picture() if any(name in line for name in names)
+        )
+
+    def await_server(self, net: Net, condition: Callable[[FoundServer], bool]) -> FoundServer:
+        """Wait until the server of a network is as it has to be."""
+        until = time.monotonic() + self.ground.patience
+        while True:
+            found = self.ground.server(net.id, net.value.server)
+            if found is not None and condition(found):
+                return found
+            assert time.monotonic() < until, f"the server is still {found}"
+            time.sleep(0.02)
+
+
+def emptied(ground: DhcpEnvironment) -> frozenset[str]:
+    """What is there when drivers have removed all that drivers made."""
+    for second in ground.used:
+        driver = ground.make_driver(second)
+        outcome: Outcome[DhcpKey] = driver.gc([])
+        assert outcome.ok, str(outcome)
+        ground.killed(driver)
+    return ground.picture()

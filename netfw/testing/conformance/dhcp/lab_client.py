@@ -1,0 +1,119 @@
+"""A guest of the DHCP suite: an instance of the lab with real clients."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Collection, Mapping
+from ipaddress import IPv6Address, IPv6Network
+from pathlib import Path
+from typing import TypeVar
+
+from netfw.testing.conformance.dhcp.environment import DhcpClientVm
+from netfw.testing.lab.dhcp_client import (
+    Dhclient4,
+    Dhclient6,
+    DhcpClient,
+    Udhcpc,
+    solicit,
+)
+from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
+from netfw.testing.lab.instance import Instance
+
+C = TypeVar("C", bound=DhcpClient[Lease] | DhcpClient[Lease6])
+
+IMPATIENCE = 1.2
+"""Seconds in which a client that expects nothing asks twice."""
+ASKING = 1.0
+
+
+class LabClientVm(DhcpClientVm):
+    """An instance; *ready* is called before it says anything."""
+
+    def __init__(self, instance: Instance, patience: float, ready: Callable[[], None]) -> None:
+        self.instance = instance
+        self._patience = patience
+        self._ready = ready
+        self._clients: dict[str, DhcpClient[Lease] | DhcpClient[Lease6]] = {}
+        instance.call(_listen_to_routers)
+
+    def lease(
+        self,
+        asked: Collection[int] = (),
+        *,
+        said: Mapping[int, bytes] | None = None,
+        hoped: bool = True,
+    ) -> Lease | None:
+        self._ready()
+        client = self._new("udhcpc", Udhcpc(self.instance, asked, said=said))
+        return client.lease(self._patience if hoped else IMPATIENCE)
+
+    def renew(self) -> Lease | None:
+        self._ready()
+        client = self._clients["udhcpc"]
+        assert isinstance(client, Udhcpc)
+        return client.renew(self._patience)
+
+    def release(self) -> None:
+        self._clients["udhcpc"].release()
+
+    def boot(self, asked: Collection[int] = ()) -> Lease | None:
+        self._ready()
+        client = self._clients.get("dhclient")
+        if isinstance(client, Dhclient4):
+            return client.renew(self._patience)
+        return self._new("dhclient", Dhclient4(self.instance, asked)).lease(self._patience)
+
+    def announcement(self, *, hoped: bool = True) -> Announcement | None:
+        self._ready()
+        return solicit(self.instance, self._patience if hoped else ASKING)
+
+    def lease6(self, *, stateless: bool = False, hoped: bool = True) -> Lease6 | None:
+        self._ready()
+        client = self._new("dhclient6", Dhclient6(self.instance, stateless=stateless))
+        return client.lease(self._patience if hoped else 2 * ASKING)
+
+    def renew6(self) -> Lease6 | None:
+        self._ready()
+        client = self._clients["dhclient6"]
+        assert isinstance(client, Dhclient6)
+        return client.renew(self._patience)
+
+    def release6(self) -> None:
+        self._clients["dhclient6"].release()
+
+    def made_addresses(self, prefix_of: IPv6Address) -> frozenset[IPv6Address]:
+        prefix = IPv6Network((prefix_of, 64), strict=False)
+        until = time.monotonic() + self._patience
+        while True:
+            shown = json.loads(self.instance.run(["ip", "-6", "-j", "address", "show", "eth0"]))
+            found = frozenset(
+                IPv6Address(address["local"]) for link in shown for address in link["addr_info"]
+            )
+            if any(address in prefix for address in found) or time.monotonic() > until:
+                return found
+            time.sleep(0.02)
+
+    def leave(self) -> None:
+        for client in self._clients.values():
+            client.leave()
+
+    def close(self) -> None:
+        """Leave, and forget everything."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+        self.instance.place.ip("address flush dev eth0")
+
+    def _new(self, name: str, client: C) -> C:
+        with contextlib.suppress(KeyError):
+            self._clients.pop(name).close()
+        self._clients[name] = client
+        return client
+
+
+def _listen_to_routers() -> None:
+    """The kernel makes addresses of announcements, at once and without doubts."""
+    for name, value in {"accept_ra": "2", "accept_dad": "0", "router_solicitations": "0"}.items():
+        Path(f"/proc/sys/net/ipv6/conf/eth0/{name}").write_text(value)

@@ -1,0 +1,324 @@
+"""A `DhcpEnvironment` of the lab: a private Open vSwitch, instances on it, and real clients in them.
+
+What is left for the vendor is the driver::
+
+    class MyGround(LabGround):
+        def make_dhcp(self, host, directory):
+            return MyDhcpDriver.from_conf({"directory": str(directory)}, host)
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.dhcp import (
+    DhcpDriver,
+    DhcpKey,
+    DhcpNetwork,
+    DhcpPlace,
+    DhcpValue,
+    ServerPort,
+)
+from netfw.drivers.events import Sink
+from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.registry import loader
+from netfw.drivers.registry.local_host import LocalHost
+from netfw.model.address import Mac
+from netfw.model.device_names import device_name
+from netfw.model.ids import NetworkId
+from netfw.ovs.ovsdb.client import share_ovsdb
+from netfw.plan import Outcome, Update
+from netfw.testing.conformance.dhcp.environment import DhcpClientVm, DhcpEnvironment, FoundServer
+from netfw.testing.conformance.dhcp.lab_client import LabClientVm
+from netfw.testing.conformance.dhcp.lab_host import BRIDGE, DhcpLabHost, processes
+from netfw.testing.lab import sandbox
+from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.namespaces import KINDS, NamespaceContext
+from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
+
+TRUNK = "trunk"
+ANSWER = 5.0
+"""Seconds that the interface driver waits for the switch."""
+FIRST_VLAN = 101
+
+
+class Elsewhere(DhcpDriver):
+    """A driver that works on another host of this process: all of it is called there."""
+
+    def __init__(self, driver: DhcpDriver, place: NamespaceContext) -> None:
+        self._driver = driver
+        self._place = place
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        raise NotImplementedError("it is made of a driver")
+
+    def describe(self) -> DriverInfo:
+        return self._driver.describe()
+
+    def converge(self, update: Update[DhcpKey, DhcpValue]) -> Outcome[DhcpKey]:
+        return self._place.call(self._driver.converge, update)
+
+    def held(self) -> frozenset[DhcpKey]:
+        return self._place.call(self._driver.held)
+
+    def watch(self, sink: Sink) -> None:
+        self._place.call(self._driver.watch, sink)
+
+    def place(self, network: NetworkId, server: ServerPort) -> DhcpPlace | None:
+        return self._driver.place(network, server)
+
+    def close(self) -> None:
+        self._place.call(self._driver.close)
+
+
+class DhcpLabEnvironment(DhcpEnvironment):
+    """The sandbox itself is the host; the second one is made when it is asked for.
+
+    Networks are VLANs of one bridge, which the ground sets: it does what a switch driver would.
+    """
+
+    use_veth: ClassVar[bool] = False
+    """Servers are plugged by veth pairs, and not by internal ports of the switch."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._sites: list[DhcpLabHost] = []
+        self._hosts: list[tuple[DhcpDriver, LocalHost]] = []
+        self._vlans: dict[NetworkId, int] = {}
+        self._servers: dict[str, int] = {}
+        self._guests: dict[tuple[NetworkId, Mac], LabClientVm] = {}
+        self._idle: list[Instance] = []
+        self._numbers = itertools.count(1)
+        self._foreign: list[str] = []
+
+    def make_dhcp(self, host: Host, directory: Path) -> DhcpDriver:
+        """The driver, for a *host* that has an ``InterfaceDriver``; it writes to *directory*."""
+        raise NotImplementedError("override `make_dhcp` with what makes your driver")
+
+    def make_interface(self, host: Host, ovs: PrivateOvs) -> InterfaceDriver:
+        """What plugs the server's port: that of Open vSwitch, unless you say otherwise."""
+        options = {
+            "ovsdb_connection": ovs.remote,
+            "ovsdb_timeout": ANSWER,
+            "integration_bridge": BRIDGE,
+            "ovs_use_veth": self.use_veth,
+        }
+        return loader.create(InterfaceDriver, "openvswitch", options, host)
+
+    def __enter__(self) -> Self:
+        """Start the switch.
+
+        :raises BackendBroken: something is missing on this machine; the message says what to do.
+        """
+        sandbox.require()
+        with ExitStack() as stack:
+            self._home = Path(tempfile.mkdtemp(prefix="dhcp-", dir="/run"))
+            self._home.chmod(0o755)
+            stack.callback(shutil.rmtree, self._home, ignore_errors=True)
+            place = _here()
+            stack.callback(place.close)
+            ovs = PrivateOvs(self._home / "ovs")
+            stack.callback(ovs.stop)
+            ovs.start(*bridge_setup(BRIDGE))
+            self._sites.append(DhcpLabHost("host", place, ovs, self._home / "files"))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.dismiss()
+        for _driver, host in self._hosts:
+            host.close()
+        self._stack.close()
+
+    @property
+    def used(self) -> tuple[bool, ...]:
+        return (False, True)[: len(self._sites)]
+
+    def make_driver(self, second: bool = False) -> DhcpDriver:
+        site = self._second() if second else self._sites[0]
+        host = LocalHost()
+        host.add(self.make_interface(host, site.ovs))
+        driver = self.make_dhcp(host, site.directory)
+        if second:
+            driver = Elsewhere(driver, site.place)
+        self._hosts.append((driver, host))
+        return driver
+
+    def killed(self, driver: DhcpDriver) -> None:
+        driver.close()
+        for known, host in self._hosts:
+            if known is driver:
+                host.close()
+        self._hosts = [(known, host) for known, host in self._hosts if known is not driver]
+
+    def know(self, network: NetworkId, server: ServerPort) -> None:
+        self._servers[str(server.id)] = self._vlan(network)
+
+    def guest(self, network: NetworkId, mac: Mac) -> DhcpClientVm:
+        known = self._guests.get((network, mac))
+        if known is not None:
+            return known
+        instance = self._idle.pop() if self._idle else self._new_instance()
+        instance.place.ip("link set eth0 down", f"link set eth0 address {mac}", "link set eth0 up")
+        self._sites[0].ovs.vsctl("set", "Port", instance.name, f"tag={self._vlan(network)}")
+        guest = LabClientVm(instance, self.patience, self._settle)
+        self._guests[network, mac] = guest
+        return guest
+
+    def dismiss(self) -> None:
+        while self._guests:
+            _, guest = self._guests.popitem()
+            guest.close()
+            self._idle.append(guest.instance)
+        while self._foreign:
+            self._sites[0].place.attempt(["ip", "link", "delete", self._foreign.pop()])
+
+    def server(self, network: NetworkId, server: ServerPort) -> FoundServer | None:
+        return self._sites[0].server(server.id)
+
+    def is_at(self, place: DhcpPlace, server: ServerPort) -> bool:
+        found = self._sites[0].find(server.id)
+        return found is not None and (found[0], found[1]["ifname"]) == (place.netns, place.device)
+
+    def picture(self) -> frozenset[str]:
+        seen = {line for site in self._sites for line in site.picture()}
+        return frozenset({*seen, *(f"process {words}" for words in processes())})
+
+    def contains(self, text: str) -> bool:
+        return any(site.contains(text) for site in self._sites) or any(
+            text in words for words in processes()
+        )
+
+    def kill_server(self, network: NetworkId, server: ServerPort) -> None:
+        self._sites[0].kill_processes_in(self._namespace(server))
+
+    def restart_host(self) -> None:
+        site = self._sites[0]
+        for netns in site.namespaces():
+            site.kill_processes_in(netns)
+            site.ip("netns", "delete", netns)
+        site.ovs.stop_switch()
+        site.ovs.start_switch()
+
+    def vanish(self, network: NetworkId, value: DhcpNetwork) -> None:
+        self._sites[0].forget(str(network), value.server.id)
+
+    def make_foreign(self, value: DhcpNetwork) -> None:
+        name = device_name("tap", value.server.id)
+        peer = f"peer name foreign{next(self._numbers)}"
+        self._sites[0].place.ip(f"link add {name} type veth {peer}")
+        self._foreign.append(name)
+
+    def foreign_is_intact(self, value: DhcpNetwork) -> bool:
+        name = device_name("tap", value.server.id)
+        shown = self._sites[0].place.attempt(["ip", "-o", "link", "show", name])
+        return (
+            shown.status == 0 and value.server.mac not in shown.output and ",UP" not in shown.output
+        )
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        """The switch goes too, which would else ask for the database's return in its own time."""
+        ovs = self._sites[0].ovs
+        ovs.stop_switch()
+        ovs.stop_database()
+        self._wait_at_most(0.2)
+        try:
+            yield
+        finally:
+            self._wait_at_most(ANSWER)
+            ovs.start_database()
+            ovs.start_switch()
+
+    def drifts(self) -> Mapping[str, Callable[[NetworkId, DhcpNetwork], None]]:
+        def by(*change: str) -> Callable[[NetworkId, DhcpNetwork], None]:
+            return lambda _, value: self._spoil(value, *change)
+
+        return {
+            "an address is missing": lambda _, value: self._spoil(
+                value, "address", "delete", str(value.server.addresses[0]), "dev", "DEVICE"
+            ),
+            "an address too many": by("address", "add", "203.0.113.9/24", "dev", "DEVICE"),
+            "no default route": by("route", "delete", "default"),
+            "link down": by("link", "set", "DEVICE", "down"),
+            "another MTU": by("link", "set", "DEVICE", "mtu", "1300"),
+            "another MAC": by("link", "set", "DEVICE", "address", "fa:16:3e:00:de:ad"),
+            "its device is gone": self._pull_out,
+        }
+
+    def _spoil(self, value: DhcpNetwork, *change: str) -> None:
+        site = self._sites[0]
+        found = site.find(value.server.id)
+        assert found is not None
+        words = [word.replace("DEVICE", found[1]["ifname"]) for word in change]
+        site.ip("-n", self._namespace(value.server), *words)
+
+    def _pull_out(self, network: NetworkId, value: DhcpNetwork) -> None:
+        site = self._sites[0]
+        row = site.rows()[str(value.server.id)]
+        site.ovs.vsctl("del-port", row)
+        site.place.attempt(["ip", "link", "delete", row])  # a veth outlives its port
+
+    def _namespace(self, server: ServerPort) -> str:
+        found = self._sites[0].find(server.id)
+        assert found is not None, f"port {server.id} has no device"
+        assert found[0] is not None, f"the device of port {server.id} is in no namespace"
+        return found[0]
+
+    def _settle(self) -> None:
+        for site in self._sites:
+            site.admit(self._servers)
+
+    def _vlan(self, network: NetworkId) -> int:
+        return self._vlans.setdefault(network, FIRST_VLAN + len(self._vlans))
+
+    def _new_instance(self) -> Instance:
+        site = self._sites[0]
+        name = f"guest{next(self._numbers)}"
+        instance = Instance(name, site.place, site.ovs)
+        site.others.add(name)
+        instance.open()
+        self._stack.callback(site.ip, "netns", "delete", name)
+        self._stack.callback(instance.close)
+        instance.plug(Plug(bridge=BRIDGE, device=name))
+        return instance
+
+    def _wait_at_most(self, seconds: float) -> None:
+        for _driver, host in self._hosts:
+            share_ovsdb(host, self._sites[0].ovs.remote, ANSWER).timeout = seconds
+
+    def _second(self) -> DhcpLabHost:
+        if len(self._sites) < 2:
+            lab = self._stack.enter_context(Lab(1, bridges=[BRIDGE]))
+            (host,) = lab.hosts.values()
+            here = self._sites[0]
+            there = host.place.space("net")
+            here.place.ip(
+                f"link add {TRUNK} type veth peer name {TRUNK} netns {there}",
+                f"link set {TRUNK} up",
+            )
+            host.place.ip(f"link set {TRUNK} up")
+            for ovs in (here.ovs, host.ovs):
+                ovs.vsctl("add-port", BRIDGE, TRUNK)
+            self._sites.append(DhcpLabHost("second", host.place, host.ovs, self._home / "second"))
+            for site in self._sites:
+                site.others.add(TRUNK)
+        return self._sites[1]
+
+
+def _here() -> NamespaceContext:
+    """Where the caller is, as a place that others can be called into."""
+    flags = os.O_RDONLY | os.O_CLOEXEC
+    return NamespaceContext(
+        {kind: os.open(f"/proc/thread-self/ns/{kind}", flags) for kind in KINDS}
+    )

@@ -1,0 +1,213 @@
+"""One host of the DHCP suite: a private Open vSwitch, and how to look at what a driver made there.
+
+Everything is looked at with ``ip``, ``ovs-vsctl`` and ``/proc``, and never through a driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from ipaddress import ip_address, ip_interface
+from pathlib import Path
+from typing import Any, TypeVar
+
+from netfw.errors import BackendError
+from netfw.model.address import IpAddress, IpInterface, Mac
+from netfw.model.ids import PortId
+from netfw.testing.conformance.dhcp.environment import FoundServer
+from netfw.testing.lab.namespaces import NamespaceContext
+from netfw.testing.lab.openvswitch import PrivateOvs
+
+T = TypeVar("T")
+
+BRIDGE = "br-int"
+DEAD = 4095
+METADATA6 = ip_address("fe80::a9fe:a9fe")
+_SERVERS = {"udp": 67, "udp6": 547}
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-")
+
+
+class DhcpLabHost:
+    """A host: ``place`` is where it is, ``directory`` is what drivers there may write to."""
+
+    def __init__(
+        self, name: str, place: NamespaceContext, ovs: PrivateOvs, directory: Path
+    ) -> None:
+        self.name = name
+        self.place = place
+        self.ovs = ovs
+        self.directory = directory
+        self.others: set[str] = self._devices()
+        """Namespaces and devices that are not the driver's: the switch, guests, other hosts."""
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o755)
+
+    def ip(self, *arguments: str) -> str:
+        return self.place.run(["ip", *arguments])
+
+    def rows(self) -> dict[str, str]:
+        """The ports of the bridge that say whose they are: their names by the ids of ports."""
+        columns = "--columns=name,external_ids"
+        found = json.loads(self.ovs.vsctl("--format=json", columns, "list", "Interface"))
+        named = ((name, dict(ids[1])) for name, ids in found["data"])
+        return {ids["iface-id"]: name for name, ids in named if "iface-id" in ids}
+
+    def admit(self, tags: dict[str, int]) -> None:
+        """Let the ports live that are on the dead VLAN, each on that in *tags*."""
+        dead = self.ovs.vsctl("--bare", "--columns=name", "find", "Port", f"tag={DEAD}").split()
+        if not dead:
+            return
+        live = [(name, tags[port]) for port, name in self.rows().items() if port in tags]
+        changes = [f"-- set Port {name} tag={tag}" for name, tag in live if name in dead]
+        if changes:
+            self.ovs.vsctl(*" ".join(changes).split()[1:])
+
+    def namespaces(self) -> list[str]:
+        """Those that are not the suite's own."""
+        listed = json.loads(self.ip("-j", "netns") or "[]")
+        return sorted({entry["name"] for entry in listed} - self.others)
+
+    def find(self, port: PortId) -> tuple[str | None, dict[str, Any]] | None:
+        """The device of *port*: its namespace, and what ``ip`` shows of it."""
+        for netns in (*self.namespaces(), None):
+            there = ("-n", netns) if netns else ()
+            for link in json.loads(self.ip(*there, "-j", "address")):
+                own = netns is not None or link["ifname"].startswith("tap")
+                if str(port)[:11] in link["ifname"] and own:
+                    return netns, link
+        return None
+
+    def server(self, port: PortId) -> FoundServer | None:
+        netns, link = self.find(port) or (None, {})
+        if netns is None:
+            return None
+        return FoundServer(
+            mac=Mac(link["address"]),
+            mtu=link["mtu"],
+            addresses=frozenset(_addresses(link)) if "UP" in link["flags"] else frozenset(),
+            gateways=frozenset(self._gateways(netns, link["ifname"])),
+            listens=self.within(netns, _listens),
+            processes=self.processes_in(netns),
+        )
+
+    def _gateways(self, netns: str, device: str) -> Iterator[IpAddress]:
+        for family in ("-4", "-6"):
+            shown = self.ip("-n", netns, family, "-j", "route", "show", "default", "dev", device)
+            yield from (ip_address(route["gateway"]) for route in json.loads(shown or "[]"))
+
+    def within(self, netns: str, look: Callable[[], T]) -> T:
+        """What *look* sees in a namespace of this host."""
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        space = self.place.call(os.open, f"/run/netns/{netns}", flags)
+        place = NamespaceContext({"net": space})
+        try:
+            return place.call(look)
+        finally:
+            place.close()
+
+    def processes_in(self, netns: str) -> frozenset[int]:
+        here = self.place.call(os.stat, f"/run/netns/{netns}")
+        return frozenset(pid for pid in _pids() if _is_in(pid, here))
+
+    def kill_processes_in(self, netns: str, patience: float = 10.0) -> None:
+        until = time.monotonic() + patience
+        for pid in self.processes_in(netns):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            while _is_alive(pid):
+                if time.monotonic() > until:
+                    raise BackendError(f"process {pid} does not end")
+                time.sleep(0.001)
+
+    def picture(self) -> Iterator[str]:
+        """What a driver could have left, a line for each thing."""
+        yield from (f"{self.name}: namespace {name}" for name in self.namespaces())
+        yield from (f"{self.name}: device {name}" for name in self._devices() - self.others)
+        for path in self.directory.rglob("*"):
+            if not path.is_dir() or _ID.search(path.name):
+                yield f"{self.name}: file {path.relative_to(self.directory)}"
+
+    def _devices(self) -> set[str]:
+        links = {entry["ifname"] for entry in json.loads(self.ip("-j", "link"))}
+        return {*links, *self.ovs.vsctl("list-ports", BRIDGE).split()}
+
+    def contains(self, text: str) -> bool:
+        files = (path for path in self.directory.rglob("*") if path.is_file())
+        return any(text.encode() in path.read_bytes() for path in files)
+
+    def forget(self, name: str, port: PortId) -> None:
+        """Remove all that has *name* or *port* in its name, whatever it is."""
+        found = self.find(port)
+        for netns in {*(n for n in self.namespaces() if name in n), *(found or ())[:1]} - {None}:
+            self.kill_processes_in(str(netns))
+            self.ip("netns", "delete", str(netns))
+        row = self.rows().get(str(port))
+        if row is not None:
+            self.ovs.vsctl("del-port", row)
+            self.place.attempt(["ip", "link", "delete", row])
+        for path in [*self.directory.rglob(f"*{name}*")]:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def processes() -> Iterator[str]:
+    """The command lines of all processes but this one and those of switches."""
+    for pid in _pids():
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+            if words and pid != os.getpid() and not words.startswith("ovs"):
+                yield words
+
+
+def _addresses(link: dict[str, Any]) -> Iterable[IpInterface]:
+    for shown in link["addr_info"]:
+        address = ip_interface(f"{shown['local']}/{shown['prefixlen']}")
+        permanent = not shown.get("dynamic") and shown.get("valid_life_time", 1) > 0
+        if permanent and (not address.ip.is_link_local or _is_metadata(address)):
+            yield address
+
+
+def _is_metadata(address: IpInterface) -> bool:
+    return address.version == 4 or address.ip == METADATA6
+
+
+def _listens() -> bool:
+    """Whether somebody in this namespace waits for clients, by a socket of whatever kind."""
+    if _sockets("packet"):
+        return True
+    return any(
+        line.split()[1].endswith(f":{port:04X}")
+        for kind, port in _SERVERS.items()
+        for line in _sockets(kind)
+    )
+
+
+def _sockets(kind: str) -> list[str]:
+    return Path("/proc/thread-self/net", kind).read_text().splitlines()[1:]
+
+
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _is_in(pid: int, space: os.stat_result) -> bool:
+    try:
+        return pid != os.getpid() and os.path.samestat(os.stat(f"/proc/{pid}/ns/net"), space)
+    except OSError:  # it ended, or is a zombie
+        return False
+
+
+def _is_alive(pid: int) -> bool:
+    """A zombie serves nobody."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,200 @@
+"""The suite of `DhcpDriver`: subclass it, say where your driver works, run pytest.
+
+The questions are asked with real clients.  Write a ``DhcpGround``, by way of
+``netfw.testing.conformance.dhcp.lab_environment``, and yield it from the class's fixture ``shared_ground``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from ipaddress import ip_interface
+from typing import Any
+
+from attrs import evolve
+
+from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpNetwork, DhcpPort, DhcpValue
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.reconciler import Reconciler
+from netfw.errors import BackendUnavailable
+from netfw.model.address import Mac
+from netfw.model.port import FixedIp
+from netfw.plan import Update
+from netfw.testing.conformance.common.promises import proves, proves_raise
+from netfw.testing.conformance.common.reconciler import Drift, ReconcilerConformance
+from netfw.testing.conformance.dhcp.changes import DhcpChangesConformance
+from netfw.testing.conformance.dhcp.environment import FoundServer
+from netfw.testing.conformance.dhcp.factories import make_network, wanted
+from netfw.testing.conformance.dhcp.injection import DhcpHostileConformance
+from netfw.testing.conformance.dhcp.ipv6 import DhcpIpv6Conformance
+from netfw.testing.conformance.dhcp.leases import DhcpLeasesConformance
+from netfw.testing.conformance.dhcp.persistence import DhcpConstancyConformance
+
+HALF = 1234
+"""An MTU that says: part of it is there and part of it is not."""
+NOBODY = Mac("fe:ff:ff:ff:ff:fe")
+
+Driver = HostDriver[DhcpKey, DhcpValue]
+
+
+class DhcpDriverConformance(
+    DhcpLeasesConformance,
+    DhcpChangesConformance,
+    DhcpConstancyConformance,
+    DhcpHostileConformance,
+    DhcpIpv6Conformance,
+    ReconcilerConformance[DhcpKey, DhcpValue],
+):
+    """The promises of :class:`DhcpDriver`, and of all that it is.
+
+    The general laws are asked with networks, of which the host shows what it has, and with a port
+    where one is needed, of which a client does.
+    """
+
+    def examples(self, count: int) -> dict[DhcpKey, DhcpValue]:
+        nets = [make_network() for _ in range(count)]
+        self.know(*nets)
+        return wanted(*nets)
+
+    def changed(self, value: DhcpValue) -> DhcpValue:
+        if isinstance(value, DhcpPort):
+            (fixed,) = value.fixed_ips
+            moved = FixedIp(subnet_id=fixed.subnet_id, address=fixed.address + 1)
+            return evolve(value, fixed_ips=(moved,))
+        (address,) = value.server.addresses
+        moved_server = ip_interface((address.ip + 2, address.network.prefixlen))
+        server = evolve(value.server, addresses=(moved_server,), mac="fa:16:3e:ff:00:02")
+        return evolve(value, server=server, mtu=value.mtu - 100, dns_domain="changed.example")
+
+    def actual(self, key: DhcpKey, value: DhcpValue) -> DhcpValue | None:
+        if isinstance(key, PortKey):
+            assert isinstance(value, DhcpPort)
+            return self._actual_port(value)
+        assert isinstance(value, DhcpNetwork)
+        found = self.ground.server(key.network, value.server)
+        if found is None:
+            names = (str(key.network), str(value.server.id)[:11])
+            left = [line for line in self.ground.picture() if any(name in line for name in names)]
+            return evolve(value, mtu=HALF) if left else None
+        return _as_found(value, found)
+
+    def _actual_port(self, value: DhcpPort) -> DhcpPort | None:
+        """What a client of the port gets; of its addresses the one that it was given."""
+        server = self._servers.get(value.network)
+        if server is None or self.ground.server(value.network, server) is None:
+            return None  # nobody is there to answer
+        lease = self.ground.guest(value.network, value.mac).lease()
+        if lease is None:
+            return None
+        mine = tuple(fixed for fixed in value.fixed_ips if fixed.address == lease.ip)
+        return evolve(value, fixed_ips=mine or value.fixed_ips, mac=value.mac if mine else NOBODY)
+
+    def edge_cases(self, value: DhcpValue) -> Mapping[str, DhcpValue]:
+        assert isinstance(value, DhcpNetwork)
+        found: dict[str, DhcpValue] = {f"MTU {n}": evolve(value, mtu=n) for n in (68, 1279, 9000)}
+        found["no name"] = evolve(value, dns_domain="")
+        found["a long name"] = evolve(value, dns_domain=".".join(["x" * 60] * 4))
+        found["a root"] = evolve(value, dns_domain="example.org.")
+        return found
+
+    def make_foreign(self, value: DhcpValue) -> None:
+        assert isinstance(value, DhcpNetwork)
+        self.ground.make_foreign(value)
+
+    def foreign_is_intact(self, value: DhcpValue) -> bool:
+        assert isinstance(value, DhcpNetwork)
+        return self.ground.foreign_is_intact(value)
+
+    def vanish(self, key: DhcpKey, value: DhcpValue) -> None:
+        assert isinstance(key, NetworkKey)
+        assert isinstance(value, DhcpNetwork)
+        self.ground.vanish(key.network, value)
+
+    def outage(self) -> AbstractContextManager[None]:
+        return self.ground.outage()
+
+    def drifts(self) -> Mapping[str, Drift]:
+        return {name: self._spoiling(spoil) for name, spoil in self.ground.drifts().items()}
+
+    def _spoiling(self, spoil: Callable[[Any, DhcpNetwork], None]) -> Drift:
+        return lambda key, value: spoil(key.network, value)
+
+    @proves_raise(HostDriver, "held", BackendUnavailable)
+    def test_held_says_that_nobody_answers(self, driver: Driver) -> None:
+        """Or it knows what it holds without anybody's answer."""
+        things = self.examples(1)
+        driver.converge(Update(put=things))
+        with self.outage():
+            try:
+                held = driver.held()
+            except BackendUnavailable:
+                held = frozenset(things)
+        assert held == frozenset(things)
+
+    @proves_raise(Reconciler, "observe", BackendUnavailable)
+    def test_observe_says_that_nobody_answers(self, driver: Driver) -> None:
+        """Or it sees what there is without anybody's answer; `apply` then meets the outage."""
+        reconciler = self.reconciler(driver)
+        with self.outage():
+            for scope in (None, Update(put=self.examples(1))):
+                try:
+                    reconciler.observe(scope)
+                except BackendUnavailable:
+                    continue
+
+    def test_two_driver_objects_work_on_one_host_at_once(
+        self, make_driver: Callable[[], Driver]
+    ) -> None:
+        former: list[Driver] = []
+
+        def make() -> Driver:
+            former.append(self.ground.make_driver() if former else make_driver())
+            return former[-1]
+
+        super().test_two_driver_objects_work_on_one_host_at_once(make)
+        for driver in former:
+            assert isinstance(driver, DhcpDriver)
+            self.ground.killed(driver)
+
+    def one_of_each(self) -> dict[DhcpKey, DhcpValue]:
+        """A network with a port."""
+        net = make_network()
+        self.know(net)
+        return wanted(net, net.tenant())
+
+    @proves(Reconciler, 3)
+    @proves(DhcpDriver, 4)
+    def test_dying_after_any_stage_of_making_is_safe(
+        self, make_driver: Callable[[], Driver]
+    ) -> None:
+        self.kill_at_every_stage(make_driver, {}, Update(put=self.one_of_each(), complete=True))
+
+    @proves(Reconciler, 3)
+    @proves(DhcpDriver, 4)
+    def test_dying_after_any_stage_of_changing_is_safe(
+        self, make_driver: Callable[[], Driver]
+    ) -> None:
+        things = self.one_of_each()
+        changed = {key: self.changed(value) for key, value in things.items()}
+        self.kill_at_every_stage(make_driver, things, Update(put=changed, complete=True))
+
+    @proves(Reconciler, 3)
+    @proves(DhcpDriver, 7)
+    def test_dying_after_any_stage_of_removing_is_safe(
+        self, make_driver: Callable[[], Driver]
+    ) -> None:
+        self.kill_at_every_stage(make_driver, self.one_of_each(), Update(complete=True))
+
+
+def _as_found(value: DhcpNetwork, found: FoundServer) -> DhcpNetwork:
+    """*value* with what the host shows of it in place of what was asked for."""
+    addresses = value.server.addresses
+    if found.addresses != set(addresses):
+        addresses = tuple(sorted(found.addresses, key=str))
+    server = evolve(value.server, mac=found.mac, addresses=addresses)
+    return evolve(value, server=server, mtu=found.mtu if found.listens else HALF)
+
+
+CONTRACTS = (HostDriver, DhcpDriver)
+"""What the suite is about, besides `Reconciler` where the driver is one."""

@@ -1,0 +1,377 @@
+"""Updates: what is so after them, and at every moment of them."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, cast
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.base import Capability
+from netfw.drivers.firewall import FirewallDriver, FirewallKey, FirewallValue, Member
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.reconciler import Reconciler, no_checkpoint
+from netfw.errors import BackendUnavailable
+from netfw.model.protocol import TCP, UDP
+from netfw.plan import Stage, Update
+from netfw.testing.conformance.common.promises import proves, proves_raise
+from netfw.testing.conformance.common.reconciler import dies_at
+from netfw.testing.conformance.firewall.background_traffic import Load
+from netfw.testing.conformance.firewall.case import FirewallSuite, MakeDriver
+from netfw.testing.conformance.firewall.environment import Delivery, FirewallTestPort
+from netfw.testing.conformance.firewall.factories import (
+    FAMILIES,
+    IN,
+    OUT,
+    State,
+    a_group,
+    everything,
+    group,
+    member,
+    members,
+    nothing,
+    port,
+    rule,
+    trusted,
+)
+from netfw.testing.conformance.firewall.reference_model import passes
+
+LONG = "NETFW_LONG"
+"""Environment variable that asks for the long form of what can be had longer."""
+
+
+class FirewallUpdatesConformance(FirewallSuite):
+    """The general laws of drivers, in terms of packets; and the law of updates."""
+
+    updates: ClassVar[int] = 500 if os.environ.get(LONG) else 60
+    """During so many updates nothing may leak and nothing may be lost."""
+
+    def states(self) -> tuple[list[State], list[FirewallTestPort]]:
+        """Policies that differ from each other in every way, about the same stations."""
+        one, two, friend, outside = self.stations(4)
+        id, other, friends = a_group(), a_group(), a_group()
+        around = trusted(friend, outside)
+        all_in = [rule(id, IN, TCP, (80, 90)), rule(id, IN, TCP, (80, 90), version=6)]
+        remote = [rule(id, IN, UDP, (9, 9), version=v, remote=friends) for v in FAMILIES]
+        web = group(id, *all_in, *remote)
+        wide = {**everything(other), **member(friends, "10.16.0.0/12")}
+        states: list[State] = [
+            {},
+            {**around, **port(one, id), **web},
+            {**around, **port(one, id), **port(two, id), **web, **members(friends, friend)},
+            {**around, **port(one, id, other), **port(two, other), **web, **nothing(other)},
+            {**around, **port(one, other), **port(two, id), **wide, **web},
+            {**around, **port(one, id), **trusted(two), **nothing(id), **wide},
+            {**around, **port(one, id), **port(two, other), **web, **everything(other, OUT)},
+        ]
+        return states, [one, two, friend, outside]
+
+    def matrix(
+        self, stations: list[FirewallTestPort]
+    ) -> Iterator[tuple[FirewallTestPort, FirewallTestPort, Any]]:
+        """Packets of which some pass and some do not in each of the states."""
+        for one in stations:
+            for two in stations:
+                if one is not two:
+                    for version in FAMILIES:
+                        for number in (80, 91):
+                            yield one, two, one.tcp(two, number, version=version)
+                        yield one, two, one.udp(two, 9, version=version)
+
+    def expected(
+        self, stations: list[FirewallTestPort], *policies: Mapping[FirewallKey, FirewallValue]
+    ) -> list[Delivery]:
+        """What has the same fate in all *policies*; only what they know of can be asked about."""
+        number = next(FirewallSuite.numbers)
+        found = []
+        for one, two, packet in self.matrix(stations):
+            sent = _anew(packet, number)
+            fates = {passes(policy, sent, one.key, two.key) for policy in policies}
+            known = all({one.key, two.key} <= policy.keys() for policy in policies)
+            if known and len(fates) == 1:
+                hoped = fates.pop() or not self.filtering
+                found.append(Delivery(one, two, sent, hoped))
+        return found
+
+    @proves(FirewallDriver, 1)
+    @proves(HostDriver, 1, 3, 7)
+    def test_states_can_be_visited_in_any_order(self, driver: FirewallDriver) -> None:
+        """What passes depends on what is wanted now, not on how it came about."""
+        states, stations = self.states()
+        shuffled = random.Random(1).sample(states, len(states))
+        for place, state in enumerate([*states, *reversed(states), *shuffled]):
+            if place % 2:
+                self.apply(driver, state)
+            else:
+                self.wire(state)
+                self.update_to(state)
+                outcome = driver.converge(Update(put=state, complete=True))
+                assert outcome.ok, str(outcome)
+                self.ground.settle()
+            assert driver.held() == state.keys()
+            self.assert_fates(self.expected(stations, state))
+
+    @proves(FirewallDriver, 5)
+    def test_nothing_leaks_and_nothing_is_lost_during_updates(self, driver: FirewallDriver) -> None:
+        """New connections all the while; what allows them is another thing after each update."""
+        one, two, friend, outside = self.stations(4)
+        first, second, friends = a_group(), a_group(), a_group()
+        allowed = rule(first, IN, UDP, (9, 9)), rule(second, IN, UDP, (1, 99), remote=friends)
+        around = {
+            **trusted(friend, outside), **port(two, first, second), **members(friends, friend),
+        }  # fmt: skip
+        states: list[State] = [
+            {**around, **port(one, first), **group(first, allowed[0])},
+            {**around, **port(one, second), **group(second, allowed[1])},
+            {**around, **port(one, second, first), **group(second, allowed[1]), **nothing(first)},
+            {
+                **around, **port(one, first, second),
+                **group(first, rule(first, IN, UDP, prefix="10.0.0.0/8"), rule(first, IN, TCP)),
+                **member(friends, "192.0.2.0/24"),
+            },
+        ]  # fmt: skip
+        self.apply(driver, states[0])
+        kept = self.opened(friend, one, 9, protocol=UDP)
+        going_on = (
+            Delivery(one, friend, kept.back(), True),
+            Delivery(friend, one, kept.forth(), True),
+        )
+        deliveries = [*going_on, *self._load(one, two, friend, outside)]
+        load = Load(self, deliveries)
+        with load.running():
+            number = 0
+            while not load.wrong and (number < self.updates or load.rounds < 3):
+                number += 1
+                outcome = driver.converge(self.update_to(states[number % len(states)]))
+                assert outcome.ok, str(outcome)
+        assert not load.wrong, load.wrong[0]
+        self.ground.settle()
+        self.assert_lives(kept)
+
+    def _load(
+        self,
+        one: FirewallTestPort,
+        two: FirewallTestPort,
+        friend: FirewallTestPort,
+        outside: FirewallTestPort,
+    ) -> list[Delivery]:
+        """What is allowed, and what is denied, in all states of the test above."""
+        number = next(FirewallSuite.numbers)
+        sent = [
+            Delivery(friend, one, friend.udp(one, 9, source_port=3000 + number % 9000 + n), True)
+            for n in range(20)
+        ]
+        denied = not self.filtering
+        for n in range(5):
+            ports = {"source_port": 20000 + number % 9000 + n}
+            sent += [
+                Delivery(outside, one, outside.udp(one, 500, version=6, **ports), denied),
+                Delivery(friend, one, friend.tcp(one, 9, version=6, **ports), denied),
+                Delivery(one, outside, one.udp(outside, 9, **ports), denied),
+                Delivery(friend, two, friend.udp(two, 9, version=6, **ports), denied),
+            ]
+        return sent
+
+    @proves(FirewallDriver, 5)
+    @proves(Reconciler, 5)
+    def test_at_every_checkpoint_the_law_of_updates_holds(self, driver: FirewallDriver) -> None:
+        """Nothing passes that both policies deny, and nothing is dropped that both allow."""
+        reconciler = self.reconciler(driver)
+        states, stations = self.states()
+        # Which ports the firewall is asked about at all is the agent's and the switch's affair.
+        known = [states[2], states[3], states[4], states[6]]
+        pairs = [(a, b) for a in known for b in known if a is not b]
+        for old, new in pairs:
+            self.apply(driver, old)
+            update = self.update_to(new)
+            passed: list[Stage] = []
+
+            def checkpoint(
+                stage: Stage, old: State = old, new: State = new, passed: list[Stage] = passed
+            ) -> None:
+                passed.append(stage)
+                self.ground.settle()
+                self.assert_fates(self.expected(stations, old, new))
+
+            plan = reconciler.plan(update, reconciler.observe(update))
+            reconciler.apply(plan, checkpoint)
+            assert tuple(passed) == plan.stages
+            self.assert_fates(self.expected(stations, new))
+
+    @proves(HostDriver, 6)
+    @proves(Reconciler, 3)
+    def test_dying_after_any_stage_is_safe(self, make_driver: MakeDriver) -> None:
+        states, stations = self.states()
+        for old, new in ((states[2], states[4]), (states[4], states[6]), (states[6], {})):
+            stage, died = 0, True
+            while died:
+                victim = self.reconciler(make_driver())
+                self.wire(old)
+                assert victim.converge(Update(put=old, complete=True)).ok
+                self.wire(new)
+                died = dies_at(victim, Update(put=new, complete=True), stage)
+                successor = make_driver()
+                outcome = successor.converge(Update(put=new, complete=True))
+                assert outcome.ok, str(outcome)
+                assert successor.held() == new.keys()
+                self.ground.settle()
+                self.assert_fates(self.expected(stations, new))
+                stage += 1
+
+    @proves(HostDriver, 1)
+    @proves(Reconciler, 2)
+    def test_repeating_changes_nothing(self, driver: FirewallDriver) -> None:
+        for state in self.states()[0]:
+            self.apply(driver, state)
+            former = self.ground.picture()
+            for complete in (False, True):
+                update = Update(put=state, complete=complete)
+                assert driver.converge(update).done == state.keys()
+                assert self.ground.picture() == former
+                if self.plans(driver):
+                    reconciler = self.reconciler(driver)
+                    left = reconciler.plan(update, reconciler.observe(None))
+                    assert not left, f"there is still to do: {left}"
+
+    @proves(HostDriver, 2)
+    def test_dropping_what_is_absent_succeeds(self, driver: FirewallDriver) -> None:
+        state = self.states()[0][2]
+        for _ in range(2):
+            assert driver.converge(Update(drop=frozenset(state))).done == state.keys()
+
+    @proves(HostDriver, 3)
+    def test_a_complete_update_removes_the_rest(self, driver: FirewallDriver) -> None:
+        states, stations = self.states()
+        self.apply(driver, {})
+        blank = self.ground.picture()
+        self.apply(driver, states[4])
+        kept = {k: v for k, v in states[4].items() if k not in members_of(states[4])}
+        first, *rest = kept
+        update = Update(put={first: kept[first]}, complete=True, keep=frozenset(rest))
+        assert driver.converge(update).ok
+        assert driver.held() == kept.keys()
+        self.ground.settle()
+        self.assert_fates(self.expected(stations, kept))
+        assert driver.gc(rest).ok
+        assert driver.held() == set(rest)
+        assert driver.gc([]).ok
+        assert driver.held() == frozenset()
+        assert self.ground.picture() == blank
+
+    @proves(HostDriver, 5)
+    def test_what_the_driver_did_not_make_stays(self, driver: FirewallDriver) -> None:
+        states, _ = self.states()
+        self.apply(driver, states[2])
+        self.ground.make_foreign()
+        for state in (states[4], states[1], {}):
+            self.wire(state)
+            assert driver.converge(Update(put=state, complete=True)).ok
+        assert self.ground.foreign_is_intact()
+
+    @proves(HostDriver, 7)
+    @proves(Reconciler, 6)
+    def test_what_was_lost_is_noticed_and_made_again(self, driver: FirewallDriver) -> None:
+        states, stations = self.states()
+        self.apply(driver, states[2])
+        self.ground.lose_state()
+        if self.plans(driver):
+            self.reconciler(driver).observe(None)
+        if self.filtering:
+            assert driver.held() == frozenset()
+        self.wire(states[2])
+        outcome = driver.converge(Update(put=states[2], complete=True))
+        assert outcome.ok, str(outcome)
+        assert driver.held() == states[2].keys()
+        self.ground.settle()
+        self.assert_fates(self.expected(stations, states[2]))
+
+    @proves(Reconciler, 1, 4)
+    def test_planning_is_pure_and_the_mirror_is_right(self, driver: FirewallDriver) -> None:
+        reconciler = self.reconciler(driver)
+        states, _ = self.states()
+        for state in states:
+            former = self.ground.picture()
+            update = Update(put=state, drop=self.update_to(state).drop)
+            self.wire(state)
+            observed = reconciler.observe(update)
+            plan = reconciler.plan(update, observed)
+            assert plan == reconciler.plan(update, observed)
+            assert len(list(plan.lines())) == len(plan)
+            assert reconciler.plan(update, reconciler.observe(None)) == plan
+            assert self.ground.picture() == former
+            reconciler.apply(plan, no_checkpoint)
+
+    @proves(FirewallDriver, 6)
+    def test_the_cost_of_one_more_does_not_grow(self, driver: FirewallDriver) -> None:
+        """Counted in things of the backend that came or went."""
+        one, two, three, outside = self.stations(4)
+        id, friends = a_group(), a_group()
+        rules = [
+            rule(id, way, TCP, (p, p), remote=friends) for way in (IN, OUT) for p in range(80, 90)
+        ]
+        state = {**port(one, id), **trusted(outside), **group(id, *rules)}
+        crowd = [f"10.200.{n // 250}.{n % 250}" for n in range(200)]
+        costs = []
+        for count in (10, 190):
+            some: State = {}
+            for address in crowd[:count]:
+                some |= member(friends, address)
+            self.apply(driver, {**state, **some})
+            before = self.ground.picture()
+            self.apply(driver, {**state, **some, **member(friends, crowd[count])})
+            costs.append(len(self.ground.picture() ^ before))
+        assert costs[0] == costs[1] <= 8, costs
+        self.apply(driver, {**state, **some})
+        for more in (two, three):
+            before = self.ground.picture()
+            state = {**state, **port(more, id)}
+            self.apply(driver, {**state, **some})
+            costs.append(len(self.ground.picture() ^ before))
+        assert costs[3] <= 1.5 * costs[2] <= 3 * costs[3], costs
+
+    @proves_raise(HostDriver, "converge", BackendUnavailable)
+    @proves_raise(HostDriver, "held", BackendUnavailable)
+    @proves_raise(Reconciler, "observe", BackendUnavailable)
+    @proves_raise(Reconciler, "apply", BackendUnavailable)
+    def test_it_is_said_that_nobody_answers(self, driver: FirewallDriver) -> None:
+        states, stations = self.states()
+        self.apply(driver, states[1])
+        outage = self.ground.outage()
+        if outage is None:
+            pytest.skip("the kernel always answers")
+        update = Update(put=states[2])
+        asked: list[Callable[[], object]] = [lambda: driver.converge(update), driver.held]
+        if self.plans(driver):
+            reconciler = self.reconciler(driver)
+            plan = reconciler.plan(update, reconciler.observe(update))
+            asked += [lambda: reconciler.observe(None)]
+            asked += [lambda: reconciler.apply(plan, no_checkpoint)]
+        with outage:
+            for ask in asked:
+                with pytest.raises(BackendUnavailable):
+                    ask()
+        self.wire(states[2])
+        assert driver.converge(Update(put=states[2], complete=True)).ok
+        self.ground.settle()
+        self.assert_fates(self.expected(stations, states[2]))
+
+    def plans(self, driver: FirewallDriver) -> bool:
+        return Capability.PLAN in driver.describe().capabilities
+
+    def reconciler(self, driver: FirewallDriver) -> Reconciler[FirewallKey, FirewallValue, Any]:
+        self.require(driver, Capability.PLAN)
+        assert isinstance(driver, Reconciler), "it declares the capability 'plan'"
+        return cast(Reconciler[FirewallKey, FirewallValue, Any], driver)
+
+
+def _anew(packet: Any, number: int) -> Any:
+    """The same from another port: a connection of its own."""
+    return evolve(packet, source_port=10000 + number % 50000)
+
+
+def members_of(state: State) -> set[FirewallKey]:
+    """The members among the keys of *state*."""
+    return {key for key in state if isinstance(key, Member)}

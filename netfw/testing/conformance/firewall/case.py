@@ -1,0 +1,224 @@
+"""What the parts of the firewall suite have in common."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import pytest
+
+from netfw.drivers.base import Capability
+from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.host_driver import HostDriver
+from netfw.model.protocol import ICMP, ICMPV6, TCP
+from netfw.plan import Outcome, Update
+from netfw.testing.conformance.firewall.connection_script import ConnectionScript
+from netfw.testing.conformance.firewall.environment import (
+    Delivery,
+    FirewallEnvironment,
+    FirewallTestPort,
+)
+from netfw.testing.conformance.firewall.factories import State
+from netfw.testing.conformance.firewall.packets import ECHO, Packet, Sent
+
+MakeDriver = Callable[[], FirewallDriver]
+_WAYS = {Capability.SPOOF_GUARD, Capability.STATELESS_GROUPS, Capability.ADDRESS_GROUPS}
+
+
+class FirewallSuite:
+    """Fixtures and words of the tests.
+
+    The hook is `shared_ground`: what it yields is used by all tests of the class.  A driver that
+    does not declare ``Capability.FILTERING`` is held to letting everything pass: what should be
+    blocked must arrive.
+    """
+
+    numbers: ClassVar[Iterator[int]] = itertools.count(2)
+    """No two tests have stations alike: connections may be remembered."""
+    ground: FirewallEnvironment
+    filtering: bool
+    _now: State
+    _stations: dict[FirewallKey, FirewallTestPort]
+    _free: dict[int, list[int]]
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_ground(cls) -> Iterator[FirewallEnvironment]:
+        """The host; no driver was there."""
+        raise NotImplementedError("override the `shared_ground` fixture with one that yields yours")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def blank(cls, shared_ground: FirewallEnvironment) -> frozenset[str]:
+        """The host when nothing is wanted."""
+        return emptied(shared_ground)
+
+    @pytest.fixture
+    def make_driver(
+        self, shared_ground: FirewallEnvironment, blank: frozenset[str]
+    ) -> Iterator[MakeDriver]:
+        with self.drivers(shared_ground, blank) as make:
+            yield make
+
+    @contextmanager
+    def drivers(self, ground: FirewallEnvironment, blank: frozenset[str]) -> Iterator[MakeDriver]:
+        """What makes drivers; in the end nothing is left of what they made."""
+        self.ground, self._now = ground, {}
+        self._stations, self._free = {}, {0: [0, 1, 2, 3], 1: [4, 5]}
+        made: list[FirewallDriver] = []
+
+        def make() -> FirewallDriver:
+            if made:  # one at a time works on a host
+                ground.killed(made[-1])
+            driver = ground.make_driver()
+            self.filtering = Capability.FILTERING in driver.describe().capabilities
+            made.append(driver)
+            return driver
+
+        yield make
+        for driver in made:
+            driver.close()
+            ground.killed(driver)
+        left = emptied(ground) ^ blank
+        assert not left, f"left behind: {sorted(left)}"
+
+    @pytest.fixture
+    def driver(self, make_driver: MakeDriver) -> FirewallDriver:
+        return make_driver()
+
+    def require(self, driver: HostDriver[Any, Any], capability: Capability) -> None:
+        """Skip the test when the driver does not claim to be capable of this.
+
+        One that filters nothing is asked about all ways to filter.
+        """
+        asked = self.filtering or capability not in _WAYS
+        if asked and capability not in driver.describe().capabilities:
+            pytest.skip(f"the driver does not declare the capability {capability.value!r}")
+
+    def stations(self, count: int, network: int = 0) -> tuple[FirewallTestPort, ...]:
+        """Ports with new addresses."""
+        made = tuple(
+            FirewallTestPort(
+                seat=self.ground.seats[self._free[network].pop(0)],
+                number=next(FirewallSuite.numbers),
+            )
+            for _ in range(count)
+        )
+        self._stations |= {station.key: station for station in made}
+        return made
+
+    def twin(self, station: FirewallTestPort) -> FirewallTestPort:
+        """A port of the other network with the same addresses."""
+        seat = self.ground.seats[self._free[1].pop(0)]
+        made = FirewallTestPort(seat=seat, number=station.number)
+        self._stations[made.key] = made
+        return made
+
+    def apply(
+        self, driver: FirewallDriver, state: Mapping[FirewallKey, FirewallValue]
+    ) -> Outcome[FirewallKey]:
+        """Have *state* so, and nothing else of what was so before."""
+        update = self.update_to(state)
+        self.wire(state)
+        outcome = driver.converge(update)
+        assert outcome.ok, str(outcome)
+        self.ground.settle()
+        return outcome
+
+    def update_to(
+        self, state: Mapping[FirewallKey, FirewallValue]
+    ) -> Update[FirewallKey, FirewallValue]:
+        """The change that leads from what is so to *state*; it is taken for done."""
+        changed = {k: v for k, v in state.items() if self._now.get(k) != v}
+        gone = frozenset(self._now.keys() - state.keys())
+        self._now = dict(state)
+        return Update(put=changed, drop=gone)
+
+    def wire(self, state: Mapping[FirewallKey, FirewallValue]) -> None:
+        """Have the switch let the ports of *state* live."""
+        ports = {
+            self._stations[key]: value
+            for key, value in state.items()
+            if isinstance(value, FilteredPort)
+        }
+        self.ground.wire(ports)
+
+    def assert_passes(self, one: FirewallTestPort, two: FirewallTestPort, *sent: Sent) -> None:
+        self.assert_fates(Delivery(one, two, each, hoped=True) for each in sent)
+
+    def assert_blocked(self, one: FirewallTestPort, two: FirewallTestPort, *sent: Sent) -> None:
+        self.assert_fates(Delivery(one, two, each, hoped=not self.filtering) for each in sent)
+
+    def assert_fates(self, deliveries: Iterable[Delivery]) -> None:
+        """Everything that is hoped for arrives, and nothing else does."""
+        carried = tuple(deliveries)
+        fates = self.ground.carry(carried)
+        wrong = [
+            f"{each} should {'pass' if each.hoped else 'not pass'}"
+            for each, arrived in zip(carried, fates, strict=True)
+            if arrived is not each.hoped
+        ]
+        assert not wrong, "\n".join(wrong)
+
+    def dialogue(
+        self,
+        one: FirewallTestPort,
+        two: FirewallTestPort,
+        port: int,
+        *,
+        protocol: int = TCP,
+        version: int = 4,
+    ) -> ConnectionScript:
+        """A connection that nothing was said in yet."""
+        number = next(FirewallSuite.numbers)
+        opening = one.packet(
+            two, protocol, port, version=version, source_port=30000 + number % 30000, body=b""
+        )
+        if protocol in (ICMP, ICMPV6):
+            opening = one.ping(two, version=version, identifier=number & 0xFFFF)
+        return ConnectionScript(one, two, opening)
+
+    def opened(
+        self, one: FirewallTestPort, two: FirewallTestPort, port: int, **more: int
+    ) -> ConnectionScript:
+        """A connection that was opened and lives."""
+        return self.open(self.dialogue(one, two, port, **more))
+
+    def open(self, dialogue: ConnectionScript) -> ConnectionScript:
+        """Open it, and see it live."""
+        for sender, receiver, packet in dialogue.handshake():
+            self.assert_passes(sender, receiver, packet)
+        self.assert_lives(dialogue)
+        return dialogue
+
+    def assert_lives(self, *dialogues: ConnectionScript) -> None:
+        """What both say arrives; the one who answers speaks first, as he could not of his own."""
+        for dialogue in dialogues:
+            self.assert_passes(dialogue.two, dialogue.one, dialogue.back())
+            dialogue.went_back()
+            self.assert_passes(dialogue.one, dialogue.two, dialogue.forth())
+            dialogue.went_forth()
+
+    def assert_cut(self, *dialogues: ConnectionScript) -> None:
+        """Nothing of what either says arrives; the one who answers speaks first."""
+        for dialogue in dialogues:
+            self.assert_blocked(dialogue.two, dialogue.one, dialogue.back())
+            self.assert_blocked(dialogue.one, dialogue.two, dialogue.forth())
+
+
+def pings(one: FirewallTestPort, two: FirewallTestPort) -> tuple[Packet, Packet]:
+    """An echo request of each family."""
+    return one.ping(two), one.ping(two, version=6, icmp=ECHO[6])
+
+
+def emptied(ground: FirewallEnvironment) -> frozenset[str]:
+    """What is there when a driver has removed all that drivers made."""
+    driver = ground.make_driver()
+    outcome = driver.gc([])
+    assert outcome.ok, str(outcome)
+    assert driver.held() == frozenset()
+    driver.close()
+    ground.killed(driver)
+    return ground.picture()

@@ -1,0 +1,70 @@
+"""Connections of the firewall suite: what opens them, and what is said to and fro."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import evolve
+
+from netfw.model.protocol import TCP
+from netfw.testing.conformance.firewall.environment import FirewallTestPort, answer
+from netfw.testing.conformance.firewall.packets import Flags, Packet
+
+_DATA = b"something to say"
+
+
+class ConnectionScript:
+    """Who opened it, who answers, and where they are in it."""
+
+    def __init__(self, one: FirewallTestPort, two: FirewallTestPort, opening: Packet) -> None:
+        self.one, self.two, self.opening = one, two, opening
+        self._sent = self._answered = 0
+
+    def handshake(self) -> Iterator[tuple[FirewallTestPort, FirewallTestPort, Packet]]:
+        """What has to pass in turn until both may speak."""
+        one, two = self.one, self.two
+        yield one, two, self.opening
+        if self.opening.protocol != TCP:
+            yield two, one, self.back()
+            return
+        first = self.opening.sequence + 1
+        taken = evolve(
+            answer(self.opening), flags=Flags.SYN | Flags.ACK, sequence=5000, acknowledged=first
+        )
+        yield two, one, taken
+        self._sent, self._answered = first, 5001
+        yield one, two, evolve(self.forth(), flags=Flags.ACK, body=b"")
+
+    def forth(self) -> Packet:
+        """What the opener says next."""
+        if self.opening.protocol != TCP:
+            return self.opening
+        return evolve(
+            self.opening,
+            flags=Flags.PSH | Flags.ACK,
+            sequence=self._sent,
+            acknowledged=self._answered,
+            body=_DATA,
+        )
+
+    def back(self) -> Packet:
+        """What the other says next."""
+        if self.opening.protocol != TCP:
+            return answer(self.opening)
+        return evolve(
+            answer(self.opening),
+            flags=Flags.PSH | Flags.ACK,
+            sequence=self._answered,
+            acknowledged=self._sent,
+            body=_DATA,
+        )
+
+    def went_forth(self) -> None:
+        """What the opener said arrived."""
+        self._sent += len(_DATA)
+
+    def went_back(self) -> None:
+        self._answered += len(_DATA)
+
+    def __str__(self) -> str:
+        return f"the connection of {self.opening}"

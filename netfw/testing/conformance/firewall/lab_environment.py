@@ -1,0 +1,188 @@
+"""Real packets for the firewall suite: raw sockets in the namespaces of instances.
+
+Nothing else speaks there: instances have no addresses, all packets are made here, and one process
+sends and hears them all.  Whether something was dropped is known without waiting: behind it goes
+an ARP answer of the same sender, which no firewall stops.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+from attrs import frozen
+
+from netfw.drivers.firewall import FilteredPort
+from netfw.model.ids import NetworkId, PortId
+from netfw.testing.conformance.common.raw_socket import drain, open_wire
+from netfw.testing.conformance.firewall.environment import (
+    Delivery,
+    FirewallEnvironment,
+    FirewallTestPort,
+    PlugPoint,
+)
+from netfw.testing.conformance.firewall.frame_codec import encoded, recognised
+from netfw.testing.conformance.firewall.packets import Arp
+from netfw.testing.lab.host import Host
+from netfw.testing.lab.instance import Instance
+
+_ROOM = 16 << 20
+_PATIENCE = 3.0
+_SILENCE = 0.25
+_BEHIND = (0, 0, 0, 0, 1, 1)
+
+
+@frozen
+class _Flight:
+    """A delivery on its way."""
+
+    delivery: Delivery
+    frames: tuple[bytes, ...]
+    marker: bytes | None
+
+
+class PacketCapture:
+    """The sockets of instances, and what was heard at each."""
+
+    def __init__(self, sockets: Mapping[PlugPoint, socket.socket]) -> None:
+        self._sockets = dict(sockets)
+        self._seats = {wire: seat for seat, wire in sockets.items()}
+        self._heard: dict[PlugPoint, set[bytes]] = defaultdict(set)
+        self._token = 0
+
+    def carry(self, deliveries: Iterable[Delivery]) -> tuple[bool, ...]:
+        """Send all; which of it arrived."""
+        flights = [self._send(delivery) for delivery in deliveries]
+        until = time.monotonic() + _PATIENCE
+        soon = time.monotonic() + _SILENCE
+        while waiting := [flight for flight in flights if not self._decided(flight, soon)]:
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            marked = any(f.delivery.hoped or f.marker is not None for f in waiting)
+            self._listen(left if marked else max(0.001, soon - time.monotonic()))
+        arrived = tuple(self._arrived(flight) for flight in flights)
+        self._heard.clear()
+        return arrived
+
+    def announce(self, station: FirewallTestPort) -> None:
+        """Say where *station* is."""
+        self._token += 1
+        said = Arp(source_mac=station.mac, sender=station.address, target=station.address)
+        self._put(station.seat, encoded(said, self._token)[0])
+
+    def _send(self, delivery: Delivery) -> _Flight:
+        self._token += 1
+        frames = encoded(delivery.sent, self._token)
+        for frame in frames:
+            self._put(delivery.sender.seat, frame)
+        marker = None
+        if not delivery.hoped and delivery.marked:
+            marker = self._marker(delivery.sender, delivery.receiver)
+            self._put(delivery.sender.seat, marker)
+        return _Flight(delivery, frames, marker)
+
+    def _marker(self, sender: FirewallTestPort, receiver: FirewallTestPort) -> bytes:
+        said = Arp(
+            source_mac=sender.mac,
+            sender=sender.address,
+            target=receiver.address,
+            target_mac=receiver.mac,
+            answer=True,
+        )
+        return encoded(said, self._token | 1 << 40)[0]
+
+    def _put(self, seat: PlugPoint, frame: bytes) -> None:
+        wire = self._sockets[seat]
+        select.select([], [wire], [], _PATIENCE)
+        with contextlib.suppress(OSError):  # what can not be sent is lost
+            wire.send(frame)
+
+    def _arrived(self, flight: _Flight) -> bool:
+        heard = self._heard[flight.delivery.receiver.seat]
+        return heard.issuperset(map(recognised, flight.frames))
+
+    def _decided(self, flight: _Flight, soon: float) -> bool:
+        if self._arrived(flight):
+            return True
+        if flight.delivery.hoped:
+            return False
+        if flight.marker is None:
+            return time.monotonic() >= soon
+        return flight.marker in self._heard[flight.delivery.receiver.seat]
+
+    def _listen(self, wait: float) -> None:
+        ready, _, _ = select.select(list(self._seats), [], [], wait)
+        for wire in ready:
+            self._heard[self._seats[wire]].update(map(recognised, drain(wire)))
+
+
+class FirewallLabEnvironment(FirewallEnvironment):
+    """Instances on a host of a lab; what is left is how they are plugged, and the driver."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        networks = NetworkId(uuid4()), NetworkId(uuid4())
+        self.instances: dict[PlugPoint, Instance] = {}
+        for number in range(6):
+            seat = self.seat(number, networks[number // 4])
+            instance = host.instance(f"seat{number}")
+            self.plug_in(seat, instance)
+            instance.call(_be_quiet)
+            self.instances[seat] = instance
+        self.seats: Sequence[PlugPoint] = tuple(self.instances)
+        self._ears = PacketCapture(
+            {seat: _wire(instance) for seat, instance in self.instances.items()}
+        )
+
+    def seat(self, number: int, network: NetworkId) -> PlugPoint:
+        """How the port of a seat is called."""
+        port = PortId(uuid4())
+        return PlugPoint(number=number, port=port, network=network, device=f"tap{port}"[:14])
+
+    def plug_in(self, seat: PlugPoint, instance: Instance) -> None:
+        """Make a device for *instance*, ``eth0`` or whatever ``instance.device`` says, plugged."""
+        raise NotImplementedError("override `plug_in`")
+
+    def carry(self, deliveries: Iterable[Delivery]) -> tuple[bool, ...]:
+        return self._ears.carry(deliveries)
+
+
+class BridgeGround(FirewallLabEnvironment):
+    """Instances on Linux bridges, one for each network."""
+
+    def wire(self, ports: Mapping[FirewallTestPort, FilteredPort]) -> None:
+        """Have the bridges know where everybody is, as they would after the first ARP of each."""
+        for station in ports:
+            self._ears.announce(station)
+
+    def plug_in(self, seat: PlugPoint, instance: Instance) -> None:
+        bridge, device = f"br{str(seat.network)[:8]}", seat.device
+        if not Path(f"/sys/class/net/{bridge}").exists():
+            known = self.host.attempt(["ip", "link", "show", bridge]).status == 0
+            options = "forward_delay 0 mcast_snooping 0"
+            setup = [f"link add {bridge} type bridge {options}", f"link set {bridge} up"]
+            self.host.place.ip(*([] if known else setup))
+        self.host.place.ip(
+            f"link add {device} type veth peer name eth0 netns {instance.name}",
+            f"link set {device} master {bridge} up",
+        )
+        instance.device = "eth0"
+        instance.place.ip("link set eth0 up")
+
+
+def _wire(instance: Instance) -> socket.socket:
+    assert instance.device is not None
+    return instance.call(open_wire, instance.device, _ROOM)
+
+
+def _be_quiet() -> None:
+    """The kernel says nothing of its own; where it has no IPv6 it would not anyway."""
+    for path in Path("/proc/sys/net/ipv6/conf").glob("*/disable_ipv6"):
+        path.write_text("1")

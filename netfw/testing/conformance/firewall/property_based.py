@@ -1,0 +1,211 @@
+"""The firewall suite by chance: policies and packets that nobody thought of.
+
+What becomes of each packet is what :mod:`netfw.testing.conformance.firewall.reference_model` says.  It
+needs hypothesis; the other suites do not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from attrs import evolve, frozen
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from netfw.drivers.base import Capability
+from netfw.drivers.firewall import (
+    FilteredPort,
+    FirewallDriver,
+    FirewallKey,
+    FirewallValue,
+    Member,
+    Rules,
+)
+from netfw.drivers.keys import GroupKey
+from netfw.model.protocol import TCP
+from netfw.model.security_group import SecurityGroupRule
+from netfw.testing.conformance.common.promises import proves
+from netfw.testing.conformance.firewall.atomic_updates import LONG
+from netfw.testing.conformance.firewall.case import FirewallSuite
+from netfw.testing.conformance.firewall.environment import Delivery, FirewallTestPort, answer
+from netfw.testing.conformance.firewall.factories import State
+from netfw.testing.conformance.firewall.injection import (
+    SENTINEL,
+    HostileSuite,
+    hostile_groups,
+    hostile_members,
+    hostile_ports,
+)
+from netfw.testing.conformance.firewall.packets import Flags, Packet
+from netfw.testing.conformance.firewall.reference_model import passes
+from netfw.testing.conformance.firewall.strategies import Trip, nasty_texts, policies, trips
+
+
+@frozen
+class Opened:
+    """A connection that was allowed by every policy since it began."""
+
+    sender: FirewallTestPort
+    receiver: FirewallTestPort
+    opening: Packet
+    reply: Packet
+    state: State
+
+
+class FirewallPropertyConformance(HostileSuite):
+    """Each example follows the one before it: connections of one meet the policy of the next."""
+
+    examples: ClassVar[int] = 800 if os.environ.get(LONG) else 60
+
+    def by_chance(self, drawn: SearchStrategy[Any], check: Callable[[Any], None]) -> None:
+        """Have *check* hold for whatever is drawn; the short form draws the same every time."""
+        settled = settings(
+            max_examples=self.examples,
+            deadline=None,
+            database=None,
+            derandomize=not os.environ.get(LONG),
+            suppress_health_check=list(HealthCheck),
+            phases=(Phase.generate,),
+            report_multiple_bugs=False,
+        )
+        first: list[BaseException] = []
+
+        def remembered(example: Any) -> None:
+            try:
+                check(example)
+            except BaseException as error:
+                first.append(error)
+                raise
+
+        try:
+            settled(given(drawn)(remembered))()
+        finally:
+            if first:  # what came later began with what the first left behind
+                raise first[0]
+
+    @proves(FirewallDriver, 1, 2, 3, 4)
+    def test_every_packet_has_the_fate_that_the_law_says(self, driver: FirewallDriver) -> None:
+        stations = self.stations(4)
+        able = driver.describe().capabilities
+        states = policies(
+            stations,
+            stateless=Capability.STATELESS_GROUPS in able,
+            address_groups=Capability.ADDRESS_GROUPS in able,
+        )
+        former: list[Opened] = []
+
+        def check(drawn: tuple[State, list[Trip]]) -> None:
+            state, journeys = drawn
+            self.apply(driver, state)
+            self.check_former(state, former)
+            former[:] = [found for trip in journeys for found in self.check_trip(state, trip)]
+
+        def met(state: State) -> SearchStrategy[tuple[State, list[Trip]]]:
+            journeys = st.lists(trips(stations, state), min_size=6, max_size=12)
+            return st.tuples(st.just(state), journeys)
+
+        self.by_chance(states.flatmap(met), check)
+
+    def check_trip(self, state: State, trip: Trip) -> list[Opened]:
+        """The packet of a new connection, and its reply; the connection, if it came about."""
+        number = next(FirewallSuite.numbers)
+        one, two = trip.sender, trip.receiver
+        sent = evolve(trip.packet, source_port=2000 + number % 60000, identifier=number & 0xFFFF)
+        allowed = passes(state, sent, one.key, two.key)
+        self.assert_fate(state, one, two, sent, allowed)
+        reply = answer(sent)
+        if sent.protocol == TCP:
+            reply = evolve(
+                reply, flags=Flags.SYN | Flags.ACK, sequence=5000, acknowledged=sent.sequence + 1
+            )
+        if not allowed:
+            return []
+        answered = passes(state, reply, two.key, one.key, sent)
+        self.assert_fate(state, two, one, reply, answered)
+        known = answered and sent.protocol != TCP and _is_tracked(state, one, two)
+        return [Opened(one, two, sent, reply, state)] if known else []
+
+    def check_former(self, state: State, former: list[Opened]) -> None:
+        """Connections that an earlier policy allowed live or are cut by this one."""
+        for old in former:
+            ends = old.receiver, old.sender
+            lives = passes(state, old.reply, ends[0].key, ends[1].key, old.opening)
+            anew = passes(state, old.reply, ends[0].key, ends[1].key)
+            if lives or not anew:  # else it may be taken for the beginning of another one
+                try:
+                    self.assert_fate(state, *ends, old.reply, lives)
+                except AssertionError as error:
+                    raise AssertionError(f"{error}\nand did with\n{_all_told(old.state)}") from None
+
+    def assert_fate(
+        self,
+        state: State,
+        one: FirewallTestPort,
+        two: FirewallTestPort,
+        sent: Packet,
+        allowed: bool,
+    ) -> None:
+        hoped = allowed or not self.filtering
+        (arrived,) = self.ground.carry([Delivery(one, two, sent, hoped)])
+        should = "should pass" if hoped else "should not pass"
+        said = f"{sent} from {one} to {two} {should} with\n{_all_told(state)}"
+        assert arrived is hoped, said
+
+    @proves(FirewallDriver, 9)
+    def test_whatever_is_nasty_is_refused_by_name(self, driver: FirewallDriver) -> None:
+        one, outside = self.stations(2)
+        speaker = self.may_speak(driver, one, outside)
+        id, good = speaker.group, speaker.good
+
+        def check(drawn: tuple[str, int]) -> None:
+            text, place = drawn
+            hostile = [
+                *hostile_ports(one, good, [text]),
+                *hostile_groups(id, [text]),
+                *hostile_members(id, [text]),
+            ]
+            self.refuses(driver, iter([hostile[place % len(hostile)]]))
+
+        self.by_chance(st.tuples(nasty_texts(SENTINEL), st.integers(0, 99)), check)
+        self.assert_passes(one, outside, one.udp(outside, 9))
+        self.assert_blocked(outside, one, outside.udp(one, 9))
+
+
+def _is_tracked(state: State, *ends: FirewallTestPort) -> bool:
+    """Whether somebody has to know of a connection between *ends*."""
+    ports = [value for end in ends if isinstance(value := state[end.key], FilteredPort)]
+    kinds = {
+        rules.stateful
+        for port in ports
+        for id in port.groups
+        if isinstance(rules := state.get(GroupKey(id)), Rules)
+    }
+    return kinds == {True}
+
+
+def _all_told(state: State) -> str:
+    return "\n".join(f"  {_told(key, value)}" for key, value in state.items())
+
+
+def _told(key: FirewallKey, value: FirewallValue) -> str:
+    """What is held, in as few words as it takes to see why."""
+    match value:
+        case FilteredPort(trusted=True):
+            return f"{key}: trusted"
+        case FilteredPort():
+            groups = ", ".join(map(str, value.groups))
+            return f"{key}: in {groups}; sends as {sorted(str(s.prefix) for s in value.sources)}"
+        case Rules():
+            rules = "".join(f"\n    {_rule_told(rule)}" for rule in value.rules)
+            return f"{key}{'' if value.stateful else ' without state'}:{rules}"
+        case Member():
+            return f"{value.prefix} {value.mac or ''} is in {value.group}"
+
+
+def _rule_told(rule: SecurityGroupRule) -> str:
+    remote = rule.remote_prefix or rule.remote_group_id or rule.remote_address_group_id
+    ends = f"{rule.port_min}:{rule.port_max}"
+    return f"{rule.direction} {rule.ethertype} {rule.protocol} {ends} {remote or 'anybody'}"

@@ -1,0 +1,190 @@
+"""Strategies for what a firewall holds, and for packets that may meet it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_network
+from typing import Any
+from uuid import UUID
+
+from attrs import evolve, frozen
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from netfw.drivers.allowed_source import AllowedSource
+from netfw.drivers.firewall import FilteredPort, Rules
+from netfw.drivers.keys import GroupKey
+from netfw.model.address import IpNetwork
+from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
+from netfw.model.port_range import PORTS as PORT_NUMBERS
+from netfw.model.port_range import PortRange
+from netfw.model.protocol import ICMP, ICMPV6, TCP, UDP
+from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
+from netfw.testing.conformance.firewall.environment import FirewallTestPort
+from netfw.testing.conformance.firewall.factories import (
+    FAMILIES,
+    State,
+    alone,
+    listed,
+    member,
+    pair,
+    port,
+    trusted,
+)
+from netfw.testing.conformance.firewall.packets import ECHO, Packet
+
+GROUPS = tuple(SecurityGroupId(UUID(int=0x5E << 64 | n)) for n in range(4))
+PLAIN = GROUPS[0]
+"""The one that may be without state; a port is in it, or in others."""
+BOOK = AddressGroupId(UUID(int=0xAD << 64))
+PORTS = (1, 22, 79, 80, 81, 443, 1023, 1024, 32768, 65535)
+_RANGES = st.tuples(st.sampled_from(PORTS), st.sampled_from(PORTS)).map(sorted)
+_ICMP = {4: ICMP, 6: ICMPV6}
+_TYPES = {4: (8, 13), 6: (128, 139)}
+
+
+@frozen
+class Trip:
+    """A packet, and where it goes."""
+
+    sender: FirewallTestPort
+    receiver: FirewallTestPort
+    packet: Packet
+
+
+def _prefixes(stations: Sequence[FirewallTestPort], version: int) -> SearchStrategy[str]:
+    """Prefixes that hold one, some, all or none of the stations."""
+    lengths = (0, 8, 28, 31, 32) if version == 4 else (0, 16, 124, 127, 128)
+    stranger = "192.0.2.0/24" if version == 4 else "2001:db8::/32"
+    near = st.tuples(st.sampled_from(stations), st.sampled_from(lengths)).map(
+        lambda drawn: str(alone(drawn[0].own(version)).supernet(new_prefix=drawn[1]))
+    )
+    return near | st.just(stranger)
+
+
+@st.composite
+def _rules(
+    draw: st.DrawFn, group: SecurityGroupId, stations: Sequence[FirewallTestPort]
+) -> SecurityGroupRule:
+    version = draw(st.sampled_from(FAMILIES))
+    icmp = _ICMP[version]
+    protocol = draw(st.sampled_from([None, TCP, TCP, UDP, UDP, icmp]))
+    low, high = None, None
+    if protocol in (TCP, UDP) and draw(st.integers(0, 3)) > 0:
+        low, high = draw(_RANGES)
+    elif protocol == icmp and draw(st.booleans()):
+        low, high = draw(st.sampled_from(_TYPES[version])), draw(st.sampled_from([None, 0]))
+    remotes: dict[str, SearchStrategy[Any]] = {
+        "remote_prefix": _prefixes(stations, version),
+        "remote_group_id": st.sampled_from(GROUPS),
+        "remote_address_group_id": st.just(BOOK),
+    }
+    remote = draw(st.sampled_from([None, None, *remotes]))
+    return SecurityGroupRule(
+        id=SecurityGroupRuleId(draw(st.uuids())),
+        security_group_id=group,
+        direction=draw(st.sampled_from(Direction)),
+        ethertype=Ethertype.IPV4 if version == 4 else Ethertype.IPV6,
+        protocol=protocol,
+        port_min=low,
+        port_max=high,
+        **({} if remote is None else {remote: draw(remotes[remote])}),
+    )
+
+
+@st.composite
+def _ports(draw: st.DrawFn, station: FirewallTestPort) -> State:
+    if draw(st.integers(0, 2)) == 0:
+        return trusted(station)
+    groups = draw(st.lists(st.sampled_from(GROUPS), min_size=1, max_size=3, unique=True))
+    if PLAIN in groups and draw(st.booleans()):
+        groups = [PLAIN]
+    groups = [group for group in groups if group != PLAIN or groups == [PLAIN]]
+    pairs: list[AllowedSource] = []
+    if draw(st.booleans()):
+        pairs = [pair(station, str(_home(station, version))) for version in FAMILIES]
+    return port(station, *groups, pairs=pairs)
+
+
+@st.composite
+def policies(
+    draw: st.DrawFn, stations: Sequence[FirewallTestPort], *, stateless: bool, address_groups: bool
+) -> State:
+    """What a firewall may hold for *stations*: each is there."""
+    state: State = {}
+    for station in stations:
+        state |= draw(_ports(station))
+    for group in draw(st.lists(st.sampled_from(GROUPS), min_size=2, unique=True)):
+        drawn = draw(st.lists(_rules(group, stations), min_size=1, max_size=5))
+        rules = [r for r in drawn if address_groups or r.remote_address_group_id is None]
+        stateful = not (stateless and group == PLAIN and draw(st.booleans()))
+        state[GroupKey(group)] = Rules(frozenset(rules), stateful)
+    for version in FAMILIES:
+        prefixes = st.lists(_prefixes(stations, version), max_size=3, unique=True)
+        for group in GROUPS:
+            for prefix in draw(prefixes):
+                if not prefix.endswith("/0"):
+                    state |= member(group, prefix)
+        if address_groups:
+            state |= listed(BOOK, *draw(prefixes))
+    return state
+
+
+@st.composite
+def trips(draw: st.DrawFn, stations: Sequence[FirewallTestPort], state: State) -> Trip:
+    """A packet that would like to open a connection; most are aimed at the edge of some rule."""
+    sender, receiver = draw(st.permutations(list(stations)))[:2]
+    version = draw(st.sampled_from(FAMILIES))
+    protocol = draw(st.sampled_from([TCP, UDP, _ICMP[version]]))
+    number = draw(st.sampled_from(PORTS))
+    rules = [(one, rule) for one in stations for rule in _rules_of(one, state)]
+    if rules and draw(st.integers(0, 4)) > 0:
+        one, rule = draw(st.sampled_from(rules))
+        others = [each for each in stations if each is not one]
+        open_ones = [each for each in others if _is_open(each, state)]
+        other = draw(st.sampled_from([*others, *open_ones, *open_ones, *open_ones]))
+        incoming = rule.direction is Direction.INGRESS
+        sender, receiver = (other, one) if incoming else (one, other)
+        version, protocol = rule.ethertype.ip_version, rule.ip_protocol or protocol
+        protocol = protocol if protocol in (TCP, UDP) else _ICMP[version]
+        if rule.ports is not None:
+            number = draw(st.sampled_from(_edges(rule.ports)))
+    packet = sender.packet(receiver, protocol, number, version=version, icmp=ECHO[version])
+    if draw(st.integers(0, 2)) == 0:
+        packet = evolve(packet, source=_home(sender, version)[9])
+    return Trip(sender, receiver, packet)
+
+
+def _is_open(station: FirewallTestPort, state: State) -> bool:
+    port = state.get(station.key)
+    return isinstance(port, FilteredPort) and port.trusted
+
+
+def _rules_of(station: FirewallTestPort, state: State) -> Iterator[SecurityGroupRule]:
+    port = state.get(station.key)
+    for group in port.groups if isinstance(port, FilteredPort) else ():
+        rules = state.get(GroupKey(group))
+        if isinstance(rules, Rules):
+            yield from sorted(rules.rules, key=str)
+
+
+def _edges(ports: PortRange) -> list[int]:
+    """The ends of a range, what is next to them, and something in the middle."""
+    found = {ports.first, ports.last, ports.first - 1, ports.last + 1}
+    return sorted((found | {(ports.first + ports.last) // 2}) & set(PORT_NUMBERS))
+
+
+def _home(station: FirewallTestPort, version: int) -> IpNetwork:
+    """Addresses that a station may have as a pair, and nobody else."""
+    seat = station.seat.number
+    return ip_network(f"203.0.113.{16 * seat}/28" if version == 4 else f"2001:db8:1:{seat}::/64")
+
+
+def nasty_texts(sentinel: str) -> SearchStrategy[str]:
+    """Texts that a restore, a flow or a shell could take for its own; *sentinel* is in each."""
+    pieces = st.sampled_from(
+        ["\n", "\r", "\0", " ", "\t", '"', "'", "\\", ";", ",", "-", "/", "%", "#", "$(", "`",
+         "-j ACCEPT", "COMMIT", "*raw", "actions=", "0.0.0.0/0", "::/0", "\u2028", "\u202e"]
+    )  # fmt: skip
+    around = st.lists(pieces | st.text(max_size=5), max_size=4).map("".join)
+    return st.tuples(around, around).map(lambda drawn: f"{drawn[0]}{sentinel}{drawn[1]}")

@@ -1,0 +1,137 @@
+"""A metadata agent that believes everything, and remembers what it was told."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
+
+from netfw.testing.conformance.metadata.requests import Arrival
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nmetadata"
+
+_LINE_END = re.compile(rb"\r\n|\n|\r|\0")
+_PATIENCE = 0.2
+"""How long to wait for more of a request, in seconds."""
+
+
+def read_arrival(head: bytes, body: bytes = b"") -> Arrival:
+    """What a careless server would make of a request: any line with a colon in it is a header,
+    whatever ends the line, and however it begins."""
+    line, *rest = _LINE_END.split(head)
+    pairs = (each.decode("latin-1").partition(":") for each in rest if b":" in each)
+    return Arrival(
+        line.decode("latin-1"), tuple((name, value.strip()) for name, _, value in pairs), body
+    )
+
+
+class RecordingAgent:
+    """Serves HTTP on a unix socket: reads each request, writes it down, answers ``metadata``.
+
+    A body is read as long as its head says, by chunks if it says so in any way; what comes after
+    the last chunk counts as headers.  What follows is the next request.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.connections = 0
+        """How many there were so far."""
+        self._lock = threading.Lock()
+        self._arrived: list[Arrival] = []
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(str(path))
+        self._socket.listen(128)
+        threading.Thread(target=self._accept, name="recording-agent", daemon=True).start()
+
+    def take(self) -> list[Arrival]:
+        """What has arrived since this was last called."""
+        with self._lock:
+            arrived, self._arrived = self._arrived, []
+            return arrived
+
+    def close(self) -> None:
+        """Be gone, with the socket."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return  # closed
+            self.connections += 1
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            connection.settimeout(_PATIENCE)
+            try:
+                for arrival in requests_in(connection.recv):
+                    with self._lock:
+                        self._arrived.append(arrival)
+                    connection.sendall(ANSWER)
+            except OSError:
+                return  # the proxy has hung up, or says no more
+
+
+def requests_in(read: Callable[[int], bytes]) -> Iterator[Arrival]:
+    """The requests that *read* gives, until it gives nothing more."""
+    reader = _Reader(read)
+    while (arrival := reader.request()) is not None:
+        yield arrival
+
+
+class _Reader:
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._receive = read
+        self._read = b""
+
+    def request(self) -> Arrival | None:
+        head = self._until(b"\r\n\r\n")
+        if not head:
+            return None
+        plain = read_arrival(head)
+        if any("chunked" in value.lower() for value in plain.values("transfer-encoding")):
+            body, trailer = self._chunks()
+            return read_arrival(head + b"\r\n" + trailer, body)
+        lengths = [int(text) for text in plain.values("content-length") if text.isdecimal()]
+        return read_arrival(head, self._exactly(lengths[-1] if lengths else 0))
+
+    def _chunks(self) -> tuple[bytes, bytes]:
+        body = b""
+        while size := int(self._until(b"\r\n").partition(b";")[0] or b"0", 16):
+            body += self._exactly(size)
+            self._until(b"\r\n")
+        trailer = b""
+        while line := self._until(b"\r\n"):
+            trailer += line + b"\r\n"
+        return body, trailer
+
+    def _until(self, end: bytes) -> bytes:
+        while end not in self._read:
+            if not self._more():
+                break
+        found, _, self._read = self._read.partition(end)
+        return found
+
+    def _exactly(self, size: int) -> bytes:
+        while len(self._read) < size and self._more():
+            pass
+        found, self._read = self._read[:size], self._read[size:]
+        return found
+
+    def _more(self) -> bool:
+        more = self._receive(65536)
+        self._read += more
+        return bool(more)

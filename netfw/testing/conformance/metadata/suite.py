@@ -1,0 +1,313 @@
+"""The suite of `MetadataDriver`: subclass it, say how to look at your machine, run pytest."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from ipaddress import IPv6Address, ip_address
+from typing import ClassVar
+from uuid import uuid4
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.base import Capability
+from netfw.drivers.events import Event, ProcessDied
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.keys import NetworkKey, RouterKey
+from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
+from netfw.errors import Conflict, NotFound
+from netfw.model.address import IpAddress
+from netfw.model.ids import NetworkId, RouterId
+from netfw.plan import Outcome, Update
+from netfw.testing.conformance.common.promises import proves
+from netfw.testing.conformance.common.reconciler import ReconcilerConformance
+from netfw.testing.conformance.metadata.requests import (
+    HONEST,
+    SHAPED,
+    SMUGGLED,
+    SPELT,
+    Arrival,
+    header_mismatches,
+)
+
+METADATA = ip_address("169.254.169.254")
+LINK_LOCAL = IPv6Address("fe80::a9fe:a9fe")
+
+
+class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy]):
+    """The promises of :class:`MetadataDriver`, and of all that it is.
+
+    ``actual`` returns the proxy as the machine has it: where it listens, and for whom; what is left
+    of one that does not listen is not ``None``, but a proxy unlike the wanted one.
+    """
+
+    NAMESPACE: ClassVar[str] = "meta"
+    DEVICE: ClassVar[str] = "tap-meta"
+    """The device in each namespace to which the guest is connected."""
+    PATIENCE: ClassVar[float] = 10.0
+    """How long a proxy that died may take to be back, in seconds."""
+    HOOKS: ClassVar[tuple[str, ...]] = (
+        "make_namespace",
+        "doors",
+        "source",
+        "ask",
+        "arrivals",
+        "incarnation",
+        "kill",
+        "traces",
+        "excess",
+    )
+
+    def make_namespace(self, name: str) -> None:
+        """Make a namespace, with a guest at ``DEVICE``; one that is there already will do."""
+        raise NotImplementedError("override `make_namespace`")
+
+    def doors(self, proxy: MetadataProxy) -> Collection[IpAddress]:
+        """All addresses at which the guest can reach *proxy*."""
+        raise NotImplementedError("override `doors`")
+
+    def source(self, proxy: MetadataProxy, door: IpAddress) -> IpAddress:
+        """The address from which the guest comes to that door."""
+        raise NotImplementedError("override `source`")
+
+    def ask(self, proxy: MetadataProxy, door: IpAddress, request: bytes) -> bytes:
+        """Send *request* as the guest; all that is answered until the proxy closes or is silent.
+
+        Nothing when nobody listens.
+        """
+        raise NotImplementedError("override `ask`")
+
+    def arrivals(self) -> Collection[Arrival]:
+        """What came to the metadata agent since this was last called.
+
+        The agent answers every request with status 200 and the body ``metadata``.
+        """
+        raise NotImplementedError("override `arrivals`")
+
+    def process_identity(self, key: MetadataKey, proxy: MetadataProxy) -> Hashable:
+        """What is another one when the proxy is started again: its pid and when it started."""
+        raise NotImplementedError("override `incarnation`")
+
+    def kill(self, key: MetadataKey, proxy: MetadataProxy) -> None:
+        """End the proxy, as a defect of its own would."""
+        raise NotImplementedError("override `kill`")
+
+    def traces(self, key: MetadataKey, proxy: MetadataProxy) -> Collection[str]:
+        """The processes and files that are there for *key*, found without the driver."""
+        raise NotImplementedError("override `traces`")
+
+    def excess(self, key: MetadataKey, proxy: MetadataProxy) -> Collection[str]:
+        """The rights that the proxy has beyond what the options of ``make_driver`` give it."""
+        raise NotImplementedError("override `excess`")
+
+    def examples(self, count: int) -> dict[MetadataKey, MetadataProxy]:
+        found: dict[MetadataKey, MetadataProxy] = {}
+        for number in range(count):
+            netns = f"{self.NAMESPACE}-{number}"
+            self.make_namespace(netns)
+            if number % 2:
+                found[RouterKey(RouterId(uuid4()))] = MetadataProxy(netns=netns, port=9697)
+            else:
+                found[NetworkKey(NetworkId(uuid4()))] = MetadataProxy(
+                    netns=netns, addresses=(METADATA,), device=self.DEVICE
+                )
+        return found
+
+    def changed(self, value: MetadataProxy) -> MetadataProxy:
+        return MetadataProxy(
+            netns=value.netns,
+            port=value.port + 1,
+            addresses=() if value.addresses else (METADATA,),
+            device=None if value.device else self.DEVICE,
+        )
+
+    def edge_cases(self, value: MetadataProxy) -> Mapping[str, MetadataProxy]:
+        beyond = ip_address("fd00::80")
+        return {
+            "port 1": evolve(value, port=1),
+            "port 65535": evolve(value, port=65535),
+            "an IPv6 address": evolve(value, addresses=(METADATA, beyond)),
+            "an address twice": evolve(value, addresses=(METADATA, METADATA)),
+            "link-local without a device": evolve(value, addresses=(LINK_LOCAL,), device=None),
+            "a device that is not there": evolve(value, device="nowhere"),
+        }
+
+    def put(self, driver: MetadataDriver, count: int) -> dict[MetadataKey, MetadataProxy]:
+        """Have *count* proxies."""
+        things = self.examples(count)
+        self.assert_done(driver.converge(Update(put=things)))
+        self.arrivals()
+        return things
+
+    @proves(MetadataDriver, 1)
+    def test_a_request_reaches_the_agent_with_who_asks(self, driver: MetadataDriver) -> None:
+        for key, proxy in self.put(driver, 2).items():
+            assert self.doors(proxy)
+            for door in self.doors(proxy):
+                answer = self.ask(proxy, door, HONEST)
+                assert b" 200 " in answer.partition(b"\r\n")[0], (proxy, door, answer)
+                assert answer.endswith(b"metadata")
+                (arrival,) = self.arrivals()
+                assert arrival.line.startswith("GET /latest "), arrival
+                assert not list(header_mismatches(arrival, key, self.source(proxy, door)))
+
+    @proves(MetadataDriver, 1)
+    def test_a_guest_can_not_say_who_it_is(self, driver: MetadataDriver) -> None:
+        self.try_all(driver, SPELT)
+
+    @proves(MetadataDriver, 1)
+    def test_a_guest_can_not_say_who_it_is_by_odd_requests(self, driver: MetadataDriver) -> None:
+        self.try_all(driver, SHAPED)
+
+    @proves(MetadataDriver, 1)
+    def test_a_guest_can_not_hide_a_request_in_another(self, driver: MetadataDriver) -> None:
+        self.try_all(driver, SMUGGLED)
+
+    def try_all(self, driver: MetadataDriver, tricks: Mapping[str, bytes]) -> None:
+        """Have the guest try each trick at each door, and see that honest requests still pass."""
+        things = self.put(driver, 2)
+        wrong = [
+            f"{trick}, at {door} of {key}: {lie}"
+            for key, proxy in things.items()
+            for door in self.doors(proxy)
+            for trick, request in tricks.items()
+            for lie in self.lies(key, proxy, door, request)
+        ]
+        assert not wrong, "\n".join(wrong)
+
+    def lies(
+        self, key: MetadataKey, proxy: MetadataProxy, door: IpAddress, request: bytes
+    ) -> Iterator[str]:
+        """What the agent is made to believe by *request*, and by an honest one after it."""
+        self.ask(proxy, door, request)
+        answer = self.ask(proxy, door, HONEST)
+        if not answer.endswith(b"metadata"):
+            yield f"an honest request is answered {answer!r} afterwards"
+        for arrival in self.arrivals():
+            yield from header_mismatches(arrival, key, self.source(proxy, door))
+
+    @proves(MetadataDriver, 1)
+    def test_a_request_has_its_body(self, driver: MetadataDriver) -> None:
+        ((_, proxy),) = self.put(driver, 1).items()
+        head = b"POST /password HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 6"
+        door = next(iter(self.doors(proxy)))
+        assert self.ask(proxy, door, head + b"\r\n\r\nsecret").endswith(b"metadata")
+        (arrival,) = self.arrivals()
+        assert (arrival.line.split()[0], arrival.body) == ("POST", b"secret")
+
+    @proves(MetadataDriver, 2)
+    def test_a_proxy_that_is_right_is_not_started_again(
+        self, driver: MetadataDriver, make_driver: Callable[[], MetadataDriver]
+    ) -> None:
+        things = self.put(driver, 2)
+        before = {key: self.process_identity(key, proxy) for key, proxy in things.items()}
+        more = self.examples(3)
+        (*_, (other, beside)) = more.items()
+        driver.converge(Update(put={**things, other: beside}))
+        driver.close()
+        with_all = make_driver()
+        self.assert_done(with_all.converge(Update(put={**things, other: beside}, complete=True)))
+        assert {key: self.process_identity(key, proxy) for key, proxy in things.items()} == before
+        with_all.close()
+
+    @proves(MetadataDriver, 3)
+    @pytest.mark.parametrize("adopted", [False, True])
+    def test_one_that_dies_is_started_again_and_it_is_said(
+        self, make_driver: Callable[[], MetadataDriver], adopted: bool
+    ) -> None:
+        driver = make_driver()
+        things = self.put(driver, 2)
+        if adopted:
+            driver.close()
+            driver = make_driver()
+            driver.converge(Update(put=things))
+        self.require(driver, Capability.WATCH)
+        events: list[Event] = []
+        driver.watch(events.append)
+        key, proxy = next(iter(things.items()))
+        before = self.process_identity(key, proxy)
+        self.kill(key, proxy)
+        self.eventually(lambda: any(_tells(event, key) for event in events), "nobody is told")
+        self.eventually(lambda: self.actual(key, proxy) == proxy, "it does not come back")
+        assert self.process_identity(key, proxy) != before
+        self.assert_so(things)
+        driver.close()
+
+    def eventually(self, condition: Callable[[], bool], otherwise: str) -> None:
+        deadline = time.monotonic() + self.PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, otherwise
+            time.sleep(0.01)
+
+    @proves(MetadataDriver, 4)
+    def test_a_dropped_proxy_leaves_nothing(self, driver: MetadataDriver) -> None:
+        things = self.put(driver, 3)
+        assert all(self.traces(key, proxy) for key, proxy in things.items())
+        (one, first), *others = things.items()
+        driver.converge(Update(drop=frozenset({one})))
+        assert not self.traces(one, first)
+        driver.gc(())
+        for key, proxy in others:
+            assert not self.traces(key, proxy)
+
+    @proves(MetadataDriver, 5)
+    def test_a_missing_namespace_concerns_its_proxy_alone(self, driver: MetadataDriver) -> None:
+        (one, first), (two, second) = self.examples(2).items()
+        lost = evolve(first, netns=f"{self.NAMESPACE}-no")
+        outcome = driver.converge(Update(put={one: lost, two: second}))
+        assert isinstance(outcome.failed.get(one), NotFound), outcome
+        assert outcome.done == {two}
+        self.assert_so({two: second})
+        self.assert_held(driver, {two})
+        assert not self.traces(one, lost)
+
+    @proves(MetadataDriver, 6)
+    def test_it_has_no_rights_beyond_its_options(self, driver: MetadataDriver) -> None:
+        for key, proxy in self.put(driver, 2).items():
+            assert not self.excess(key, proxy)
+            assert self.ask(proxy, next(iter(self.doors(proxy))), HONEST), "and it works"
+
+    def test_of_two_that_want_one_place_one_has_it(self, driver: MetadataDriver) -> None:
+        (one, first), (two, _) = self.examples(2).items()
+        outcome = driver.converge(Update(put={one: first, two: first}))
+        assert [type(error) for error in outcome.failed.values()] == [Conflict], outcome
+        assert len(outcome.done) == 1
+        self.assert_held(driver, outcome.done)
+        self.assert_so(dict.fromkeys(outcome.done, first))
+
+    def test_a_place_changes_hands_in_one_update(self, driver: MetadataDriver) -> None:
+        (one, first), (two, second) = self.put(driver, 2).items()
+        swapped = {one: second, two: first}
+        self.assert_done(driver.converge(Update(put=swapped)))
+        self.assert_so(swapped)
+        self.assert_done(driver.converge(Update(put={two: second}, drop=frozenset({one}))))
+        self.assert_so({two: second})
+        self.assert_held(driver, {two})
+
+    def test_different_proxies_can_be_asked_for_at_once(self, driver: MetadataDriver) -> None:
+        things = self.examples(6)
+        outcomes: list[Outcome[MetadataKey]] = []
+        together = threading.Barrier(len(things))
+
+        def work(key: MetadataKey, proxy: MetadataProxy) -> None:
+            together.wait()
+            outcomes.append(driver.converge(Update(put={key: proxy})))
+
+        threads = [threading.Thread(target=work, args=item) for item in things.items()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [outcome.failed for outcome in outcomes] == [{}] * len(things)
+        self.assert_so(things)
+        self.assert_held(driver, things.keys())
+
+
+def _tells(event: Event, key: MetadataKey) -> bool:
+    return isinstance(event, ProcessDied) and key in event.keys
+
+
+CONTRACTS = (HostDriver, MetadataDriver)
+"""What the suite is about, besides `Reconciler` where the driver is one."""

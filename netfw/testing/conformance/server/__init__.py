@@ -1,0 +1,1 @@
+"""Conformance suites of the drivers that the server loads."""

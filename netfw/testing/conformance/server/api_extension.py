@@ -1,0 +1,175 @@
+"""The suite that every API extension passes.
+
+In your own tests, with plain pytest::
+
+    class TestMyExtension(ApiExtensionConformance):
+        def make_extension(self) -> ApiExtension:
+            return MyExtension()
+
+        def requests(self) -> Sequence[Request]:
+            return [Request("lamp", {"brightness": 40}),
+                    Request("lamp", {"brightness": 101}, refused="brightness")]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import pytest
+from attrs import field, frozen
+
+from netfw.drivers.api_extension import ApiExtension, ResourceDeclaration, Verb
+from netfw.drivers.attribute import Attribute, plain
+from netfw.errors import ConfigError, InvalidInput
+from netfw.server.api.policy.rules import compiled, declared_rules
+from netfw.server.api.resource_registry import ResourceRegistry, build
+from netfw.server.api.resources import RESOURCES
+from netfw.server.api.schema.validation import for_create
+from netfw.testing.conformance.common.promises import proves
+from netfw.testing.conformance.common.required_hooks import RequiresHooks
+
+CONTRACTS = (ApiExtension,)
+LONGEST_NAME = 64
+
+_ALIAS = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_RESOURCE = re.compile(r"[a-z][a-z0-9_]*")
+_COLLECTION = re.compile(r"[a-z][a-z0-9_-]*")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*(:[a-z][a-z0-9_]*)?")
+
+
+@frozen
+class Request:
+    """The body of a request that makes one, within its envelope."""
+
+    resource: str
+    body: Mapping[str, Any] = field(factory=dict)
+    refused: str = ""
+    """The attribute at fault; empty: nothing is, and it is made."""
+
+
+class ApiExtensionConformance(RequiresHooks):
+    """One test and more per promise of :class:`ApiExtension`."""
+
+    HOOKS: ClassVar[tuple[str, ...]] = ("make_extension", "requests")
+
+    def make_extension(self) -> ApiExtension:
+        """An extension; every call makes one of the same configuration."""
+        raise NotImplementedError("override `make_extension`")
+
+    def requests(self) -> Sequence[Request]:
+        """For each resource that can be made, one that is made; and some that are refused."""
+        raise NotImplementedError("override `requests`; see the module's docstring")
+
+    def others(self) -> Sequence[ApiExtension]:
+        """Extensions that it requires, where the API has not by itself what it requires."""
+        return ()
+
+    def catalog(self, *more: ApiExtension) -> ResourceRegistry:
+        """What a server that has everything of netfw serves with it."""
+        kept = {each.name for each in RESOURCES} | {"quota"}
+        return build(kept, api=[*self.others(), self.make_extension(), *more])
+
+    @proves(ApiExtension, 1)
+    def test_all_answers_are_constant(self) -> None:
+        one, other = self.make_extension(), self.make_extension()
+        for extension in (one, other, one):
+            assert extension.info() == one.info()
+            assert extension.resources() == one.resources()
+            assert extension.policies() == one.policies()
+            assert extension.requires() == one.requires()
+
+    @proves(ApiExtension, 2)
+    def test_names_are_such_as_clients_and_urls_have(self) -> None:
+        extension = self.make_extension()
+        info = extension.info()
+        assert _ALIAS.fullmatch(info.alias), f"{info.alias!r}: small letters, digits and hyphens"
+        assert info.name, "people read it in the list of extensions"
+        assert _TIME.fullmatch(info.updated), f"{info.updated!r}: like 2026-11-15T00:00:00Z"
+        for resource in extension.resources():
+            assert _RESOURCE.fullmatch(resource.name), resource.name
+            assert len(resource.name) <= LONGEST_NAME, resource.name
+            assert _COLLECTION.fullmatch(resource.collection), resource.collection
+            for each in _attributes(resource):
+                assert _ATTRIBUTE.fullmatch(each.name), f"{resource.name}: {each.name!r}"
+
+    @proves(ApiExtension, 2)
+    def test_it_stands_beside_all_that_the_api_has(self) -> None:
+        names = {each.name for each in self.catalog().resources}
+        assert names >= {each.name for each in self.make_extension().resources()}
+
+    @proves(ApiExtension, 2)
+    def test_who_declares_the_same_again_is_refused(self) -> None:
+        with pytest.raises(ConfigError) as refusal:
+            self.catalog(self.make_extension())
+        assert str(refusal.value)
+
+    @proves(ApiExtension, 3)
+    def test_every_verb_and_every_action_has_a_rule(self) -> None:
+        extension = self.make_extension()
+        rules = {rule.name for rule in extension.policies()}
+        for resource in extension.resources():
+            needed = {f"{verb}_{resource.name}" for verb in resource.verbs}
+            needed |= {action.name for action in resource.actions}
+            assert needed <= rules, f"only administrators may {', '.join(sorted(needed - rules))}"
+
+    @proves(ApiExtension, 3)
+    def test_every_rule_is_of_something_and_can_be_read(self) -> None:
+        extension = self.make_extension()
+        known = {name for each in extension.resources() for name in _rule_names(each)}
+        names = [rule.name for rule in extension.policies()]
+        assert len(names) == len(set(names)), f"a rule is there twice: {sorted(names)}"
+        assert set(names) <= known, f"nothing asks for {', '.join(sorted(set(names) - known))}"
+        assert compiled(declared_rules(self.catalog().resources)) is not None
+
+    @proves(ApiExtension, 4)
+    def test_what_is_left_out_gets_what_could_have_been_given(self) -> None:
+        catalog = self.catalog()
+        for resource in self.make_extension().resources():
+            served = catalog.resource(resource.name)
+            for each in resource.attributes:
+                attribute = served.attribute(each.name)
+                if attribute is None or each.default is None:
+                    continue
+                try:
+                    attribute.codec.parse(plain(each.default))
+                except ValueError as exc:
+                    pytest.fail(f"{resource.name}.{each.name}: the default can not be: {exc}")
+
+    @proves(ApiExtension, 4)
+    def test_requests_are_taken_or_refused_before_anybody_sees_them(self) -> None:
+        catalog = self.catalog()
+        for request in self.requests():
+            validator = for_create(catalog.resource(request.resource))
+            if not request.refused:
+                assert validator.with_defaults(
+                    validator.validate(dict(request.body), request.resource)
+                )
+                continue
+            with pytest.raises(InvalidInput) as refusal:
+                validator.validate(dict(request.body), request.resource)
+            assert request.refused in refusal.value.faults, request
+
+    @proves(ApiExtension, 4)
+    def test_each_resource_that_can_be_made_has_an_example(self) -> None:
+        makeable = {
+            each.name for each in self.make_extension().resources() if Verb.CREATE in each.verbs
+        }
+        shown = {request.resource for request in self.requests() if not request.refused}
+        assert makeable <= shown, f"no request makes {', '.join(sorted(makeable - shown))}"
+
+
+def _attributes(resource: ResourceDeclaration) -> Iterator[Attribute]:
+    yield from resource.attributes
+    for action in resource.actions:
+        yield from (*action.attributes, *action.returns)
+
+
+def _rule_names(resource: ResourceDeclaration) -> Iterator[str]:
+    """All names by which the API asks about *resource*."""
+    yield from (action.name for action in resource.actions)
+    for verb in Verb:
+        yield f"{verb}_{resource.name}"
+        yield from (f"{verb}_{resource.name}:{each.name}" for each in resource.attributes)

@@ -1,0 +1,253 @@
+"""The suite that every extension driver passes.
+
+In your own tests, with plain pytest::
+
+    class TestMyDriver(ExtensionDriverConformance):
+        def make_driver(self) -> ExtensionDriver:
+            return MyDriver()
+
+        def examples(self) -> Sequence[Example]:
+            return [Example(made=PORT, asked={"vendor:colour": "red"},
+                            kept={"vendor:colour": "red"})]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import pytest
+from attrs import evolve, field, fields_dict, frozen
+
+from netfw.drivers.attribute import Attribute
+from netfw.drivers.change import Change
+from netfw.drivers.extension_driver import ExtensionDriver
+from netfw.drivers.query import Body
+from netfw.errors import RequestError
+from netfw.model.network import Network
+from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
+from netfw.model.wire import CODECS
+from netfw.testing.conformance.common.call_counter import count_calls
+from netfw.testing.conformance.common.promises import proves, proves_raise
+from netfw.testing.conformance.common.required_hooks import RequiresHooks
+from netfw.testing.conformance.server import mechanism_samples as scene
+from netfw.testing.fakes.attribute_store import MemoryAttributeStore
+
+NETWORK, SUBNET, PORT = scene.NETWORK, scene.SUBNET, scene.PORT
+"""Resources for examples; the port has an address in the subnet, and both are of the network."""
+CONTRACTS = (ExtensionDriver,)
+EXTENDED = frozenset({Kind.NETWORK, Kind.SUBNET, Kind.PORT})
+EFFORT = 20_000
+"""Calls of functions that one answer within a transaction may take."""
+MANY = 40
+
+
+@frozen(kw_only=True)
+class Example:
+    """A resource that is made, what the request says of the driver's attributes, what comes of it.
+
+    Attributes that are fields of the model are in *shaped*, by the name of the field; all others in
+    *kept*.  What the request leaves out and the driver gives by itself is there as well.
+    """
+
+    made: Resource
+    asked: Body = field(factory=dict)
+    shaped: Mapping[str, Any] = field(factory=dict)
+    kept: Body = field(factory=dict)
+    network: Network = NETWORK
+    """The network of a subnet or a port."""
+
+    @property
+    def kind(self) -> Kind:
+        """What it is about."""
+        return kind_of(self.made)
+
+    def change(self, after: Resource | None = None, before: Resource | None = None) -> Change:
+        """The change that the request makes."""
+        network = None if isinstance(self.made, Network) else self.network
+        return Change(before=before, after=after or self.made, network=network)
+
+
+class ExtensionDriverConformance(RequiresHooks):
+    """One test and more per promise of :class:`ExtensionDriver`."""
+
+    HOOKS: ClassVar[tuple[str, ...]] = ("make_driver", "examples")
+
+    def make_driver(self) -> ExtensionDriver:
+        """A driver; every call makes one of the same configuration."""
+        raise NotImplementedError("override `make_driver`")
+
+    def examples(self) -> Sequence[Example]:
+        """Requests of all kinds of resources that the driver adds to, with what comes of them.
+
+        For each kind also one whose request says nothing.
+        """
+        raise NotImplementedError("override `examples`; see the module's docstring")
+
+    def impossible(self) -> Example | None:
+        """A request that the driver refuses; ``None``: it takes what the API lets through."""
+        return None
+
+    def declared(self, driver: ExtensionDriver, kind: Kind) -> Mapping[str, Attribute]:
+        """What the driver adds to *kind*, by name."""
+        return {each.name: each for each in driver.attributes().get(kind, ())}
+
+    def stored(self, driver: ExtensionDriver, kind: Kind) -> frozenset[str]:
+        """The attributes that are no fields of the model."""
+        return frozenset(self.declared(driver, kind)) - frozenset(CODECS[kind].names)
+
+    def made(
+        self, driver: ExtensionDriver, example: Example, store: MemoryAttributeStore
+    ) -> Resource:
+        """The resource after a request that makes it."""
+        shaped = driver.apply_fields(example.change(), example.asked)
+        driver.store_attributes(example.change(shaped), example.asked, store)
+        return shaped
+
+    @proves(ExtensionDriver, 1)
+    def test_what_it_adds_is_constant_and_each_name_is_there_once(self) -> None:
+        driver, found = self.make_driver(), self.make_driver().attributes()
+        assert found == driver.attributes() == driver.attributes()
+        assert found, "a driver that adds nothing is none"
+        assert found.keys() <= EXTENDED, "only networks, subnets and ports are extended"
+        for kind, attributes in found.items():
+            names = [each.name for each in attributes]
+            assert len(names) == len(set(names)), f"{kind}: {names}"
+        assert {each.kind for each in self.examples()} == found.keys(), "an example for each kind"
+
+    @proves(ExtensionDriver, 1, 5)
+    def test_it_keeps_nothing_but_what_it_declares(self) -> None:
+        driver = self.make_driver()
+        for example in self.examples():
+            store = MemoryAttributeStore()
+            self.made(driver, example, store)
+            names = {name for extra in store.kept.values() for name in extra}
+            assert names <= self.stored(driver, example.kind), example
+
+    @proves(ExtensionDriver, 2)
+    def test_a_resource_is_shaped_by_what_was_asked_for_and_by_defaults(self) -> None:
+        driver = self.make_driver()
+        for example in self.examples():
+            shaped = driver.apply_fields(example.change(), example.asked)
+            for name, value in example.shaped.items():
+                assert getattr(shaped, name) == value, (name, example.asked)
+
+    @proves(ExtensionDriver, 2)
+    def test_nothing_else_of_the_resource_changes(self) -> None:
+        driver = self.make_driver()
+        for example in self.examples():
+            shaped = driver.apply_fields(example.change(), example.asked)
+            assert ref(shaped) == ref(example.made)
+            others = fields_dict(type(example.made)).keys() - example.shaped.keys()
+            for name in others:
+                assert getattr(shaped, name) == getattr(example.made, name), name
+
+    @proves(ExtensionDriver, 2)
+    def test_shaping_is_pure(self) -> None:
+        one, other = self.make_driver(), self.make_driver()
+        for example in (*self.examples(), *self.examples()):
+            change, asked = example.change(), dict(example.asked)
+            expected = other.apply_fields(change, example.asked)
+            count_calls(partial(one.apply_fields, change, example.asked), EFFORT)
+            assert one.apply_fields(change, example.asked) == expected
+            assert example.asked == asked
+
+    @proves(ExtensionDriver, 2, 3)
+    def test_a_change_that_names_nothing_changes_nothing(self) -> None:
+        driver = self.make_driver()
+        for example in self.examples():
+            store = MemoryAttributeStore()
+            before = self.made(driver, example, store)
+            kept = dict(store.kept)
+            named = evolve(before, description="another")
+            after = driver.apply_fields(example.change(named, before), {})
+            assert after == named, example
+            driver.store_attributes(example.change(after, before), {}, store)
+            assert store.kept == kept
+
+    @proves(ExtensionDriver, 3)
+    def test_what_is_no_field_of_the_model_is_kept_with_defaults_for_the_rest(self) -> None:
+        driver = self.make_driver()
+        for example in self.examples():
+            store = MemoryAttributeStore()
+            self.made(driver, example, store)
+            kept = store.kept.get(ref(example.made), {})
+            assert kept == example.kept, example.asked
+
+    @proves(ExtensionDriver, 3)
+    def test_the_same_request_twice_is_one(self) -> None:
+        driver, other = self.make_driver(), self.make_driver()
+        for example in self.examples():
+            store = MemoryAttributeStore()
+            shaped = self.made(driver, example, store)
+            once = dict(store.kept)
+            assert other.apply_fields(example.change(shaped, shaped), example.asked) == shaped
+            other.store_attributes(example.change(shaped, shaped), example.asked, store)
+            assert store.kept == once
+
+    @proves(ExtensionDriver, 4)
+    def test_a_list_of_any_length_is_read_once(self) -> None:
+        driver = self.make_driver()
+        for example, store, refs in self.lists(driver):
+            store.reads = 0
+            driver.extend(example.kind, tuple(each.id for each in refs), store)
+            assert store.reads <= 1, f"{store.reads} readings for {len(refs)} resources"
+
+    @proves(ExtensionDriver, 4)
+    def test_only_what_was_asked_about_is_shown_and_only_what_is_declared(self) -> None:
+        driver = self.make_driver()
+        for example, store, refs in self.lists(driver):
+            some = tuple(each.id for each in refs[::2])
+            found = driver.extend(example.kind, some, store)
+            assert found.keys() <= set(some)
+            for extra in found.values():
+                assert extra.keys() <= self.declared(driver, example.kind).keys()
+            assert driver.extend(example.kind, (), store) == {}
+
+    @proves(ExtensionDriver, 5)
+    def test_other_resources_are_left_alone(self) -> None:
+        driver = self.make_driver()
+        for example in self.examples():
+            store = MemoryAttributeStore()
+            bystander = Ref(example.kind, uuid4())
+            store.kept[bystander] = {"name": "its own"}
+            self.made(driver, example, store)
+            driver.extend(example.kind, (example.made.id, bystander.id), store)
+            assert store.kept.keys() <= {bystander, ref(example.made)}
+            assert store.kept[bystander] == {"name": "its own"}
+
+    @proves(ExtensionDriver, 5)
+    def test_showing_writes_nothing(self) -> None:
+        driver = self.make_driver()
+        for example, store, refs in self.lists(driver):
+            store.writes, kept = 0, dict(store.kept)
+            driver.extend(example.kind, tuple(each.id for each in refs), store)
+            assert store.writes == 0
+            assert store.kept == kept
+
+    @proves_raise(ExtensionDriver, "shape", RequestError)
+    @proves_raise(ExtensionDriver, "keep", RequestError)
+    def test_what_can_not_be_is_refused_and_nothing_of_it_kept(self) -> None:
+        example = self.impossible()
+        if example is None:
+            pytest.skip("the driver takes what the API lets through")
+        driver, store = self.make_driver(), MemoryAttributeStore()
+        for _ in range(2):
+            with pytest.raises(RequestError) as refusal:
+                self.made(driver, example, store)
+            assert str(refusal.value)
+        assert not store.kept
+
+    def lists(
+        self, driver: ExtensionDriver
+    ) -> Iterator[tuple[Example, MemoryAttributeStore, tuple[Ref, ...]]]:
+        """Many resources like the one of each example, and the store that they are in."""
+        for example in self.examples():
+            store = MemoryAttributeStore()
+            copy: Any = partial(evolve, example.made)
+            made: list[Resource] = [copy(id=uuid4()) for _ in range(MANY)]
+            for each in made:
+                self.made(driver, evolve(example, made=each), store)
+            yield example, store, tuple(map(ref, made))

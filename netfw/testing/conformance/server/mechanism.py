@@ -1,0 +1,273 @@
+"""The suite that every mechanism driver passes.
+
+In your own tests, with plain pytest::
+
+    class TestMyDriver(MechanismDriverConformance):
+        @contextmanager
+        def setting(self) -> Iterator[Setting]:
+            device = MyDevice()
+            yield Setting(make=lambda: MyDriver(device), picture=device.dump, outage=device.gone)
+
+        def bindable(self) -> BindingRequest | None:
+            return request(port, my_agent, segments=my_segments)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import ClassVar
+
+import pytest
+from attrs import evolve, field, frozen
+
+from netfw.drivers.change import Change
+from netfw.drivers.mechanism import (
+    Binding,
+    BindingRequest,
+    Bound,
+    MechanismDriver,
+    Partial,
+    Refused,
+)
+from netfw.errors import BackendUnavailable, NetfwError, RequestError
+from netfw.model.binding import VnicType
+from netfw.model.json_document import JsonDocument
+from netfw.testing.conformance.common.call_counter import count_calls
+from netfw.testing.conformance.common.promises import proves, proves_raise
+from netfw.testing.conformance.common.required_hooks import RequiresHooks
+from netfw.testing.conformance.server import mechanism_samples as scene
+
+EFFORT = 50_000
+"""Calls of functions that one answer within a transaction may take."""
+
+
+def _empty() -> Hashable:
+    return None
+
+
+@frozen(kw_only=True)
+class MechanismEnvironment:
+    """A backend that holds nothing yet."""
+
+    make: Callable[[], MechanismDriver]
+    """Makes drivers for it, each as in a server process of its own."""
+    picture: Callable[[], Hashable] = field(default=_empty)
+    """All that the backend has, found out without the driver; left out where there is none."""
+    outage: Callable[[], AbstractContextManager[None]] | None = None
+    """Within it the backend does not answer."""
+
+
+class MechanismDriverConformance(RequiresHooks):
+    """One test and more per promise of :class:`MechanismDriver`."""
+
+    HOOKS: ClassVar[tuple[str, ...]] = ("setting", "bindable")
+
+    def setting(self) -> AbstractContextManager[MechanismEnvironment]:
+        """A backend of its own, for one history."""
+        raise NotImplementedError("override setting(); see the module's docstring")
+
+    def bindable(self) -> BindingRequest | None:
+        """A request that the driver does not refuse; ``None``: it refuses all."""
+        raise NotImplementedError("override `bindable`")
+
+    def unacceptable(self) -> Change | None:
+        """A change that ``check`` refuses; ``None``: it accepts all."""
+        return None
+
+    def undeliverable(self) -> Change | None:
+        """A change that the backend refuses for good; ``None``: it takes all."""
+        return None
+
+    def changes(self) -> Iterator[Change]:
+        """A network, a subnet and a port come, change and go."""
+        for first, second, third in scene.HISTORIES:
+            yield scene.change(None, first)
+            yield scene.change(first, second)
+            yield scene.change(second, third)
+        for *_, last in reversed(scene.HISTORIES):
+            yield scene.change(last, None)
+
+    def requests(self) -> Iterator[BindingRequest]:
+        """All sorts of wishes to bind a port, also such as nobody can fulfil."""
+        dead = evolve(scene.AGENT, alive=False)
+        other = evolve(scene.AGENT, agent_type="DHCP agent", configurations=JsonDocument())
+        own = self.bindable()
+        if own is not None:
+            yield own
+            yield evolve(own, agents=())
+            yield evolve(own, segments=())
+            yield evolve(own, agents=tuple(evolve(each, alive=False) for each in own.agents))
+        for agents in ((), (dead,), (other,), (scene.AGENT,), (dead, other, scene.AGENT)):
+            for segments in ((), scene.SEGMENTS, scene.EVERY_TYPE):
+                yield scene.request(scene.PORT, *agents, segments=segments)
+        for vnic in VnicType:
+            port = evolve(scene.PORT, binding=evolve(scene.PORT.binding, vnic_type=vnic))
+            yield scene.request(port, scene.AGENT, segments=scene.EVERY_TYPE)
+
+    @proves(MechanismDriver, 1)
+    def test_checking_changes_nothing_and_can_be_repeated(self) -> None:
+        with self.setting() as at:
+            driver, before = at.make(), at.picture()
+            for change in self.changes():
+                for _ in range(2):
+                    count_calls(partial(driver.check, change), EFFORT)
+            assert at.picture() == before
+
+    @proves(MechanismDriver, 1)
+    @proves_raise(MechanismDriver, "check", RequestError)
+    def test_what_can_not_be_is_refused_before_it_is_committed(self) -> None:
+        change = self.unacceptable()
+        if change is None:
+            pytest.skip("the driver accepts every change")
+        with self.setting() as at:
+            driver, before = at.make(), at.picture()
+            for _ in range(2):
+                with pytest.raises(RequestError) as refusal:
+                    driver.check(change)
+                assert str(refusal.value)
+            assert at.picture() == before
+
+    @proves(MechanismDriver, 1)
+    def test_checking_works_while_the_backend_does_not_answer(self) -> None:
+        with self.setting() as at:
+            driver = at.make()
+            with self.outage(at):
+                for change in self.changes():
+                    driver.check(change)
+
+    @proves(MechanismDriver, 2)
+    def test_binding_is_pure(self) -> None:
+        with self.setting() as at:
+            one, other, before = at.make(), at.make(), at.picture()
+            for request in (*self.requests(), *self.requests()):
+                assert one.bind(request) == one.bind(request) == other.bind(request), request
+            assert at.picture() == before
+
+    @proves(MechanismDriver, 2)
+    def test_a_binding_is_to_a_segment_that_was_offered(self) -> None:
+        with self.setting() as at:
+            driver = at.make()
+            for request in self.requests():
+                answer = driver.bind(request)
+                assert isinstance(answer, Bound | Partial | Refused), f"{answer!r} is no answer"
+                if not isinstance(answer, Refused):
+                    assert answer.segment in {each.id for each in request.segments}, request
+
+    @proves(MechanismDriver, 2)
+    def test_what_the_driver_is_for_is_bound(self) -> None:
+        request = self.bindable()
+        if request is None:
+            pytest.skip("the driver binds nothing")
+        with self.setting() as at:
+            answer: Binding = at.make().bind(request)
+            assert not isinstance(answer, Refused), answer.reason
+
+    @proves(MechanismDriver, 3)
+    def test_revisions_that_were_left_out_do_not_matter(self) -> None:
+        for count in range(len(scene.HISTORIES)):
+            others, (first, _, third) = scene.HISTORIES[:count], scene.HISTORIES[count]
+            with self.setting() as at, self.setting() as straight:
+                driver = self.prepared(at, others)
+                driver.deliver(scene.change(None, first))
+                driver.deliver(scene.change(first, third))
+                self.prepared(straight, others).deliver(scene.change(None, third))
+                assert at.picture() == straight.picture(), third
+
+    @proves(MechanismDriver, 3)
+    def test_a_delivery_of_which_nobody_knows_that_it_happened_does_not_matter(self) -> None:
+        """The process died before it could write down that it had delivered."""
+        for count in range(len(scene.HISTORIES)):
+            others, (first, _, third) = scene.HISTORIES[:count], scene.HISTORIES[count]
+            with self.setting() as at, self.setting() as straight:
+                driver = self.prepared(at, others)
+                driver.deliver(scene.change(None, first))
+                driver.deliver(scene.change(None, third))
+                self.prepared(straight, others).deliver(scene.change(None, third))
+                assert at.picture() == straight.picture(), third
+
+    @proves(MechanismDriver, 4)
+    def test_delivering_twice_is_delivering_once(self) -> None:
+        with self.setting() as at, self.setting() as once:
+            driver, other = at.make(), once.make()
+            for change in self.changes():
+                other.deliver(change)
+                for _ in range(2):
+                    driver.deliver(change)
+                    assert at.picture() == once.picture(), change
+
+    @proves(MechanismDriver, 4)
+    def test_what_is_gone_leaves_nothing_and_can_go_again(self) -> None:
+        with self.setting() as at:
+            driver, before = at.make(), at.picture()
+            for first, *_ in scene.HISTORIES:
+                driver.deliver(scene.change(None, first))
+            for _ in range(2):
+                for first, *_ in reversed(scene.HISTORIES):
+                    driver.deliver(scene.change(first, None))
+                assert at.picture() == before
+            for first, *_ in scene.HISTORIES:
+                at.make().deliver(scene.change(first, None))
+            assert at.picture() == before
+
+    @proves(MechanismDriver, 4)
+    @proves_raise(MechanismDriver, "deliver", BackendUnavailable)
+    def test_a_backend_that_does_not_answer_is_said_and_served_later(self) -> None:
+        with self.setting() as at, self.setting() as straight:
+            driver, other = at.make(), straight.make()
+            for change in self.changes():
+                with self.outage(at), pytest.raises(BackendUnavailable):
+                    driver.deliver(change)
+                driver.deliver(change)
+                other.deliver(change)
+                assert at.picture() == straight.picture(), change
+
+    @proves(MechanismDriver, 4)
+    @proves_raise(MechanismDriver, "deliver", NetfwError)
+    def test_what_the_backend_refuses_for_good_is_said(self) -> None:
+        change = self.undeliverable()
+        if change is None:
+            pytest.skip("the backend takes every change")
+        with self.setting() as at:
+            driver, before = at.make(), at.picture()
+            with pytest.raises(NetfwError) as refusal:
+                driver.deliver(change)
+            assert not refusal.value.retryable
+            assert at.picture() == before
+
+    @proves(MechanismDriver, 5)
+    def test_any_process_can_go_on(self) -> None:
+        with self.setting() as at, self.setting() as straight:
+            alone = straight.make()
+            for change in self.changes():
+                at.make().deliver(change)
+                alone.deliver(change)
+                assert at.picture() == straight.picture(), change
+
+    @proves(MechanismDriver, 6)
+    def test_who_carries_something_to_a_backend_is_one_that_delivers(self) -> None:
+        with self.setting() as at:
+            driver, before = at.make(), at.picture()
+            for first, *_ in scene.HISTORIES:
+                driver.deliver(scene.change(None, first))
+            assert driver.delivers or at.picture() == before
+
+    def prepared(
+        self, at: MechanismEnvironment, histories: tuple[tuple[scene.Told, ...], ...]
+    ) -> MechanismDriver:
+        """A driver that has delivered the newest of each history."""
+        driver = at.make()
+        for *_, last in histories:
+            driver.deliver(scene.change(None, last))
+        return driver
+
+    def outage(self, at: MechanismEnvironment) -> AbstractContextManager[None]:
+        """The backend's, if there is one."""
+        if at.outage is None:
+            pytest.skip("the driver has no backend that could be away")
+        return at.outage()
+
+
+CONTRACTS = (MechanismDriver,)
+"""What the suite is about."""

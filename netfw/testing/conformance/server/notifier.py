@@ -1,0 +1,130 @@
+"""The suite that every notifier passes.
+
+In your own tests, with plain pytest::
+
+    class TestMyNotifier(NotifierConformance):
+        @contextmanager
+        def setting(self) -> Iterator[Setting]:
+            party = MyParty()
+            yield Setting(make=lambda: MyNotifier(party.url), heard=party.ids, outage=party.silent)
+
+        def concerning(self) -> Sequence[Change]:
+            return [Change(before=None, after=port_of(1)), Change(before=None, after=port_of(2))]
+
+What the outbox does around a notifier (order, batches, trying again) is the server's promise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import ClassVar
+from uuid import UUID
+
+import pytest
+from attrs import frozen
+
+from netfw.drivers.change import Change
+from netfw.drivers.notifier import Notifier
+from netfw.errors import BackendUnavailable, NetfwError
+from netfw.testing.conformance.common.call_counter import count_calls
+from netfw.testing.conformance.common.promises import proves, proves_raise
+from netfw.testing.conformance.common.required_hooks import RequiresHooks
+from netfw.testing.conformance.server import mechanism_samples as scene
+
+EFFORT = 20_000
+"""Calls of functions that one answer within a transaction may take."""
+
+
+@frozen(kw_only=True)
+class NotifierEnvironment:
+    """An outside party that has heard nothing yet."""
+
+    make: Callable[[], Notifier]
+    """Makes notifiers that tell it, with a time-out of `patience` or less."""
+    heard: Callable[[], Sequence[UUID]]
+    """The resources it heard of, each as often as it did, in order."""
+    outage: Callable[[], AbstractContextManager[None]]
+    """Within it, the party does not answer."""
+    refusal: Callable[[], AbstractContextManager[None]]
+    """Within it, the party refuses all it hears for good."""
+    patience: float = 2.0
+
+
+class NotifierConformance(RequiresHooks):
+    """One test and more per promise of :class:`Notifier` that a notifier can keep or break."""
+
+    HOOKS: ClassVar[tuple[str, ...]] = ("setting", "concerning")
+
+    def setting(self) -> AbstractContextManager[NotifierEnvironment]:
+        """A party of its own, for one history."""
+        raise NotImplementedError("override setting(); see the module's docstring")
+
+    def concerning(self) -> Sequence[Change]:
+        """Changes of different resources that concern the party, two or more."""
+        raise NotImplementedError("override `concerning`")
+
+    def all_changes(self) -> list[Change]:
+        """Those that concern the party, and others that may."""
+        told = [scene.change(None, first) for first, *_ in scene.HISTORIES]
+        gone = [scene.change(last, None) for *_, last in scene.HISTORIES]
+        return [*self.concerning(), *told, *gone]
+
+    @proves(Notifier, 1)
+    def test_what_concerns_the_party_is_said_quickly_and_without_it(self) -> None:
+        with self.setting() as at:
+            notifier = at.make()
+            wanted = [notifier.concerns(change) for change in self.all_changes()]
+            assert all(wanted[: len(self.concerning())])
+            with at.outage():
+                for change, said in zip(self.all_changes(), wanted, strict=True):
+                    assert notifier.concerns(change) is said, change
+                    count_calls(partial(notifier.concerns, change), EFFORT)
+            assert list(at.heard()) == []
+
+    @proves(Notifier, 2)
+    def test_a_batch_arrives_as_a_whole_and_in_order(self) -> None:
+        with self.setting() as at:
+            at.make().notify(self.concerning())
+            assert _first_of_each(at.heard()) == [each.ref.id for each in self.concerning()]
+
+    @proves(Notifier, 3)
+    def test_what_is_told_twice_is_the_same_twice(self) -> None:
+        with self.setting() as at:
+            at.make().notify(self.concerning())
+            once = list(at.heard())
+            at.make().notify(self.concerning())
+            assert list(at.heard()) == once * 2
+
+    @proves(Notifier, 4, 5)
+    @proves_raise(Notifier, "notify", BackendUnavailable)
+    def test_a_party_that_does_not_answer_is_said_in_time_and_told_later(self) -> None:
+        with self.setting() as at:
+            notifier = at.make()
+            with at.outage():
+                began = time.monotonic()
+                with pytest.raises(BackendUnavailable):
+                    notifier.notify(self.concerning())
+                assert time.monotonic() - began < at.patience * 2
+            notifier.notify(self.concerning())
+            expected = {each.ref.id for each in self.concerning()}
+            assert set(at.heard()) == expected
+
+    @proves(Notifier, 4)
+    @proves_raise(Notifier, "notify", NetfwError)
+    def test_what_the_party_refuses_for_good_is_said(self) -> None:
+        with self.setting() as at:
+            notifier = at.make()
+            with at.refusal(), pytest.raises(NetfwError) as refusal:
+                notifier.notify(self.concerning())
+            assert not refusal.value.retryable
+
+
+def _first_of_each(ids: Sequence[UUID]) -> list[UUID]:
+    return list(dict.fromkeys(ids))
+
+
+CONTRACTS = (Notifier,)
+"""What the suite is about."""

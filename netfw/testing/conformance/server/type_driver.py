@@ -1,0 +1,341 @@
+"""The suite of `TypeDriver`: subclass it, say what your driver is configured for, run pytest.
+
+It runs on a store in memory; to run it on another one as well, override ``books``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
+from typing import Any, ClassVar, Protocol
+
+import pytest
+
+from netfw.drivers.type_driver import AllocationStore, Pool, TypeDriver
+from netfw.errors import Conflict, InvalidInput, NetfwError
+from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Provider
+from netfw.testing.conformance.common.promises import proves, proves_raise
+from netfw.testing.conformance.common.required_hooks import RequiresHooks
+from netfw.testing.fakes.allocations import MemoryAllocations
+
+FEW = 200
+"""The most numbers that the driver of a suite has for those who do not choose."""
+
+
+class AllocationStoreFactory(Protocol):
+    """Where numbers are kept, and a look at them that does not go through the driver."""
+
+    def transaction(self) -> AbstractContextManager[AllocationStore]:
+        """A store; what is done with it counts when the block ends, unless it raises."""
+
+    def taken(self) -> frozenset[tuple[Pool, int]]:
+        """What is taken."""
+
+
+class Failed(Exception):
+    """Something else in the request fails, and the transaction with it."""
+
+
+def fail(driver: TypeDriver, request: Provider, store: AllocationStore) -> None:
+    """A request that takes segments, and fails after that."""
+    driver.reserve(request, store)
+    driver.allocate(store)
+    raise Failed
+
+
+class TypeDriverConformance(RequiresHooks):
+    """One test and more per promise of :class:`TypeDriver`."""
+
+    HOOKS: ClassVar[tuple[str, ...]] = ("make_driver", "requests", "impossible", "mtus")
+
+    def make_driver(self) -> TypeDriver:
+        """A driver whose ranges hold two numbers or more, and at most `FEW`; none, if it has none.
+
+        Every call makes one of the same configuration.
+        """
+        raise NotImplementedError("override `make_driver`")
+
+    def requests(self) -> tuple[Provider, Provider]:
+        """Two complete requests that the driver accepts, for different segments."""
+        raise NotImplementedError("override `requests`")
+
+    def impossible(self) -> Mapping[Provider, frozenset[str]]:
+        """Requests that this configuration refuses, with the attributes that are wrong in each."""
+        raise NotImplementedError("override `impossible`; {} where nothing can be wrong")
+
+    def mtus(self) -> Mapping[str | None, int]:
+        """Physical networks, or ``None``, and the MTU that is right there."""
+        raise NotImplementedError("override `mtus`: reckon them by hand")
+
+    def books(self, driver: TypeDriver) -> AllocationStoreFactory:
+        """An empty store that knows the driver's ranges."""
+        return MemoryAllocations(driver.ranges())
+
+    def incomplete(self, driver: TypeDriver) -> Iterator[Provider]:
+        """Requests that leave something to the driver."""
+        kind = driver.network_type()
+        if kind in SEGMENTATION_IDS:
+            yield Provider(network_type=kind)
+            for name in {each.pool.physical_network for each in driver.ranges()} - {None}:
+                yield Provider(network_type=kind, physical_network=name)
+
+    @proves(TypeDriver, 1)
+    @proves_raise(TypeDriver, "check", InvalidInput)
+    def test_a_request_that_can_not_be_is_refused_by_attribute(self) -> None:
+        driver = self.make_driver()
+        other = Provider(network_type=NetworkType.LOCAL)
+        if driver.network_type() is NetworkType.LOCAL:
+            other = Provider(network_type=NetworkType.VXLAN)
+        for request, wrong in {**self.impossible(), other: frozenset({"network_type"})}.items():
+            with pytest.raises(InvalidInput) as refusal:
+                driver.check(request)
+            assert refusal.value.faults.keys() == wrong, request
+            assert all(refusal.value.faults.values()), "each says what is wrong"
+
+    @proves(TypeDriver, 1)
+    def test_a_request_that_can_be_is_accepted_complete_or_not(self) -> None:
+        driver = self.make_driver()
+        for request in (*self.requests(), *self.incomplete(driver)):
+            driver.check(request)
+            driver.check(request)
+
+    @proves(TypeDriver, 2)
+    def test_what_was_asked_for_is_what_is_taken(self) -> None:
+        driver = self.make_driver()
+        books = self.books(driver)
+        for request in self.requests():
+            before = books.taken()
+            with books.transaction() as store:
+                assert driver.reserve(request, store) == request
+            assert len(books.taken() - before) == self.cost(driver)
+
+    @proves(TypeDriver, 2)
+    def test_what_is_missing_is_completed(self) -> None:
+        driver = self.make_driver()
+        self.require_ranges(driver)
+        books = self.books(driver)
+        for request in self.incomplete(driver):
+            with books.transaction() as store:
+                got = driver.reserve(request, store)
+            assert got.segmentation_id is not None, f"{request} is still incomplete"
+            assert got.physical_network == request.physical_network or not request.physical_network
+            assert numbered(got) in books.taken(), f"{got} is not taken"
+
+    @proves(TypeDriver, 2)
+    @proves_raise(TypeDriver, "reserve", Conflict)
+    def test_what_is_taken_is_a_conflict(self) -> None:
+        driver = self.make_driver()
+        self.require_difference(driver)
+        books = self.books(driver)
+        one, other = self.requests()
+        with books.transaction() as store:
+            driver.reserve(one, store)
+        taken = books.taken()
+        with pytest.raises(Conflict), books.transaction() as store:
+            driver.reserve(one, store)
+        assert books.taken() == taken
+        with books.transaction() as store:
+            assert driver.reserve(other, store) == other
+
+    @proves(TypeDriver, 3)
+    def test_all_of_the_ranges_is_given_once_and_then_nothing(self) -> None:
+        driver = self.make_driver()
+        books = self.books(driver)
+        offered = offered_by(driver)
+        assert len(offered) <= FEW, "the suite can not count so far: give its driver small ranges"
+        if driver.network_type() is NetworkType.LOCAL:
+            pytest.skip("there is always another local segment")
+        given = list(self.exhaust(driver, books, len(offered) + 1))
+        assert sorted(map(str, given)) == sorted(map(str, offered))
+        assert books.taken() == offered
+
+    @proves(TypeDriver, 3)
+    def test_an_incomplete_request_is_a_conflict_when_nothing_is_left(self) -> None:
+        driver = self.make_driver()
+        self.require_ranges(driver)
+        books = self.books(driver)
+        list(self.exhaust(driver, books, FEW))
+        for request in self.incomplete(driver):
+            with pytest.raises(Conflict), books.transaction() as store:
+                driver.reserve(request, store)
+
+    @proves(TypeDriver, 4)
+    def test_what_is_released_can_be_had_again(self) -> None:
+        driver = self.make_driver()
+        books = self.books(driver)
+        one, other = self.requests()
+        with books.transaction() as store:
+            driver.reserve(one, store)
+        if driver.network_type() is not NetworkType.LOCAL:
+            with books.transaction() as store:
+                driver.reserve(other, store)
+        both = books.taken()
+        with books.transaction() as store:
+            driver.release(one, store)
+        assert len(both - books.taken()) == self.cost(driver)
+        with books.transaction() as store:
+            assert driver.reserve(one, store) == one
+        assert books.taken() == both
+
+    @proves(TypeDriver, 4)
+    def test_releasing_what_is_free_is_harmless(self) -> None:
+        driver = self.make_driver()
+        books = self.books(driver)
+        one, other = self.requests()
+        with books.transaction() as store:
+            driver.reserve(other, store)
+        kept = books.taken()
+        if driver.network_type() is not NetworkType.LOCAL:
+            for _ in range(2):
+                with books.transaction() as store:
+                    driver.release(one, store)
+        assert books.taken() == kept
+        for request in self.incomplete(driver):
+            with books.transaction() as store:
+                driver.release(request, store)
+        assert books.taken() == kept
+
+    @proves(TypeDriver, 4)
+    def test_all_that_is_released_is_given_again(self) -> None:
+        driver = self.make_driver()
+        self.require_ranges(driver)
+        books = self.books(driver)
+        for _ in range(2):
+            with books.transaction() as store:
+                got = [driver.allocate(store) for _ in range(2)]
+            assert None not in got
+            with books.transaction() as store:
+                for segment in got:
+                    assert segment is not None
+                    driver.release(segment, store)
+            assert not books.taken()
+
+    @proves(TypeDriver, 5)
+    def test_two_transactions_get_different_segments(self) -> None:
+        driver, other = self.make_driver(), self.make_driver()
+        self.require_ranges(driver)
+        books = self.books(driver)
+        got: list[Provider | None] = []
+        with books.transaction() as one_store:
+            got.append(driver.allocate(one_store))
+            with suppress(Conflict), books.transaction() as other_store:
+                got.append(other.allocate(other_store))
+        assert None not in got
+        assert len(set(got)) == len(got)
+
+    @proves(TypeDriver, 5)
+    def test_of_two_transactions_one_gets_what_both_want(self) -> None:
+        driver, other = self.make_driver(), self.make_driver()
+        self.require_difference(driver)
+        books = self.books(driver)
+        request, _ = self.requests()
+        with books.transaction() as one_store:
+            driver.reserve(request, one_store)
+            with pytest.raises(Conflict), books.transaction() as other_store:
+                other.reserve(request, other_store)
+        assert len(books.taken()) == 1
+
+    @proves(TypeDriver, 5)
+    def test_what_a_failed_request_took_is_free(self) -> None:
+        """Nothing is remembered but by the store: it alone knows what became of a request."""
+        driver = self.make_driver()
+        books = self.books(driver)
+        request, _ = self.requests()
+        for _ in range(2):
+            with pytest.raises(Failed), books.transaction() as store:
+                fail(driver, request, store)
+        assert not books.taken()
+        with books.transaction() as store:
+            assert driver.reserve(request, store) == request
+        if driver.ranges():
+            list(self.exhaust(driver, books, FEW))
+            assert books.taken() >= offered_by(driver)
+
+    @proves(TypeDriver, 5)
+    def test_many_at_once_get_different_segments(self) -> None:
+        driver = self.make_driver()
+        self.require_ranges(driver)
+        books = self.books(driver)
+        got: list[Provider] = []
+        errors: list[NetfwError] = []
+
+        def work() -> None:
+            while not errors:
+                try:
+                    with books.transaction() as store:
+                        segment = driver.allocate(store)
+                except Conflict:
+                    continue
+                except NetfwError as exc:
+                    errors.append(exc)
+                    return
+                if segment is None:
+                    return
+                got.append(segment)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not errors
+        assert len(got) == len(set(got)) == len(offered_by(driver))
+
+    @proves(TypeDriver, 6)
+    def test_the_mtu_is_what_is_left_for_a_packet(self) -> None:
+        driver, expected = self.make_driver(), self.mtus()
+        assert {name: driver.mtu(name) for name in expected} == dict(expected)
+
+    def test_ranges_are_of_the_type_and_do_not_overlap(self) -> None:
+        driver = self.make_driver()
+        kind = driver.network_type()
+        assert kind is self.make_driver().network_type()
+        assert driver.ranges() == self.make_driver().ranges()
+        seen: set[tuple[Pool, int]] = set()
+        for each in driver.ranges():
+            numbers = {(each.pool, number) for number in range(each.first, each.last + 1)}
+            assert each.pool.type is kind
+            assert not numbers & seen, f"{each} overlaps another"
+            assert each.first in SEGMENTATION_IDS[kind]
+            assert each.last in SEGMENTATION_IDS[kind]
+            seen |= numbers
+
+    def cost(self, driver: TypeDriver) -> int:
+        """How many numbers a segment takes."""
+        return 0 if driver.network_type() is NetworkType.LOCAL else 1
+
+    def exhaust(
+        self, driver: TypeDriver, books: AllocationStoreFactory, limit: int
+    ) -> Iterator[Any]:
+        """Allocate until there is nothing, or more than there can be."""
+        for _ in range(limit):
+            with books.transaction() as store:
+                segment = driver.allocate(store)
+            if segment is None:
+                return
+            yield numbered(segment)
+
+    def require_ranges(self, driver: TypeDriver) -> None:
+        """Skip the test when there is nothing for those who do not choose."""
+        if not driver.ranges():
+            pytest.skip("the driver has no ranges to allocate from")
+
+    def require_difference(self, driver: TypeDriver) -> None:
+        """Skip the test for local segments."""
+        if driver.network_type() is NetworkType.LOCAL:
+            pytest.skip("local segments stay on their hosts, and need not differ")
+
+
+def offered_by(driver: TypeDriver) -> set[tuple[Pool, int]]:
+    """All that is in the driver's ranges."""
+    return {(r.pool, n) for r in driver.ranges() for n in range(r.first, r.last + 1)}
+
+
+def numbered(segment: Provider) -> tuple[Pool, int | None]:
+    """Where its number comes from, and the number."""
+    return Pool(segment.network_type, segment.physical_network), segment.segmentation_id
+
+
+CONTRACTS = (TypeDriver,)
+"""What the suite is about."""

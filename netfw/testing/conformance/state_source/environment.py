@@ -1,0 +1,102 @@
+"""What the suite for state sources needs beside the source: the world behind it, and a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from attrs import frozen
+
+from netfw.drivers.state_source import Cursor, Delta, StateSource
+from netfw.drivers.subscription import Service, Subscription
+from netfw.errors import CursorLost
+from netfw.model.common_fields import Status
+from netfw.model.resource import Ref, Resource, ref
+from netfw.state.dependencies import Assignment, Item
+
+
+class SourceBackend(Protocol):
+    """Whoever changes what a source tells: an API, a file, the embedding program."""
+
+    def commit(self, put: Sequence[Item] = (), remove: Sequence[Ref | Assignment] = ()) -> None:
+        """Change all of it at once.  What refers to something absent is allowed."""
+
+    def begin(self, put: Sequence[Item] = ()) -> Callable[[], None]:
+        """Begin a change; the function that is returned commits it.
+
+        Others may be committed in between.  Where changes can not be begun, begin does nothing.
+        """
+
+    def items(self) -> Sequence[Item]:
+        """All there is, as a source would deliver it."""
+
+    def forget_history(self) -> None:
+        """Forget what changed until now, as after the retention."""
+
+    def restore(self, items: Sequence[Item]) -> None:
+        """Replace everything, as by a backup: what there was never happened."""
+
+    def status(self, target: Ref, service: Service) -> Status | None:
+        """What the reports that counted say of *target*; ``None``: none did."""
+
+
+@frozen
+class SourceEnvironment:
+    """A source, fresh and empty, and the world behind it."""
+
+    source: StateSource
+    world: SourceBackend
+    cut: Callable[[], None] | None = None
+    """Puts the source out of reach; ``None``: it never is."""
+
+
+class Follower:
+    """An agent's cache: it reads a snapshot, then changes, and begins again when it is lost."""
+
+    def __init__(self, source: StateSource, interest: Subscription) -> None:
+        self.source, self.interest = source, interest
+        self.cache: dict[Ref, Resource] = {}
+        self._pages: Iterator[Delta] | None = None
+        self._fresh: dict[Ref, Resource] = {}
+        self._cursor: Cursor | None = None
+
+    def step(self) -> bool:
+        """Read one page, or one answer of changes; say whether more is known to follow."""
+        if self._pages is not None:
+            return self._read_page(self._pages)
+        if self._cursor is None:
+            return self._begin()
+        try:
+            delta = self.source.changes(self.interest, self._cursor)
+        except CursorLost:
+            return self._begin()
+        self._apply(self.cache, delta)
+        self._cursor = delta.cursor
+        return delta.more
+
+    def catch_up(self) -> dict[Ref, Resource]:
+        """Read until nothing is left to read, and return what there is."""
+        for _ in range(10_000):
+            if not self.step() and self._pages is None and not self.step():
+                return self.cache
+        raise AssertionError("reading never comes to an end")
+
+    def _begin(self) -> bool:
+        self._pages, self._fresh = self.source.snapshot(self.interest), {}
+        return True
+
+    def _read_page(self, pages: Iterator[Delta]) -> bool:
+        delta = next(pages, None)
+        assert delta is not None, "a snapshot ended on a page that said more"
+        self._apply(self._fresh, delta)
+        if not delta.more:
+            self.cache, self._cursor, self._pages = self._fresh, delta.cursor, None
+        return True
+
+    def _apply(self, cache: dict[Ref, Resource], delta: Delta) -> None:
+        put = {ref(resource): resource for resource in delta.put}
+        assert len(put) == len(delta.put), "a resource is twice in one delta"
+        assert not put.keys() & delta.drop, "a resource is both put and dropped"
+        cache.update(put)
+        for key in delta.drop:
+            cache.pop(key, None)

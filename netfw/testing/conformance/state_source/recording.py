@@ -1,0 +1,136 @@
+"""What happens in the tests of state sources."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from attrs import evolve
+
+from netfw.drivers.reports import StatusReport
+from netfw.drivers.state_source import Cursor
+from netfw.drivers.subscription import Service, Subscription
+from netfw.model.common_fields import Status
+from netfw.model.port import Port
+from netfw.model.resource import Ref, Resource, ref
+from netfw.state.dependencies import Item
+from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.conformance.state_source.environment import Follower, SourceEnvironment
+from netfw.testing.conformance.state_source.histories import (
+    Commit,
+    Forget,
+    Read,
+    Restore,
+    Step,
+    key,
+    universe,
+)
+
+DEADLINE = 5.0
+"""Seconds within which a hint arrives."""
+
+
+def refs(resources: Iterable[Resource]) -> set[Ref]:
+    """What these resources are called."""
+    return {ref(resource) for resource in resources}
+
+
+def cursor_of(at: SourceEnvironment, interest: Subscription) -> Cursor:
+    """The present place, as an agent that has read everything knows it."""
+    *_, last = at.source.snapshot(interest)
+    return last.cursor
+
+
+def stored(at: SourceEnvironment, port: Port) -> Port:
+    """Commit *port* and return it as the world keeps it."""
+    at.world.commit((port,))
+    for item in at.world.items():
+        if isinstance(item, Port) and item.id == port.id:
+            return item
+    raise AssertionError(f"the world did not keep {ref(port)}")
+
+
+class HintedReader:
+    """The agent of ``L2_HERE``, who looks at each hint whether he is told of *wanted* by now.
+
+    Another thread reads: a hint is to enqueue only.  It waits a moment for that thread, so that a
+    hint which came too early finds nothing.
+    """
+
+    def __init__(self, at: SourceEnvironment, since: Cursor, wanted: Resource) -> None:
+        self._at, self._since, self._wanted = at, since, wanted
+        self._told = threading.Event()
+        self._lock = threading.Lock()
+        self._readers: list[threading.Thread] = []
+        self._done = False
+
+    def hint(self) -> None:
+        reader = threading.Thread(target=self._read)
+        with self._lock:
+            if self._done:
+                return
+            reader.start()
+            self._readers.append(reader)
+        reader.join(0.2)
+
+    def was_told(self) -> bool:
+        """Whether a hint came after which it was there; it may be late, and others before it."""
+        told = self._told.wait(DEADLINE)
+        with self._lock:
+            self._done = True
+        for reader in self._readers:
+            reader.join()
+        return told
+
+    def _read(self) -> None:
+        if ref(self._wanted) in refs(self._at.source.changes(scene.L2_HERE, self._since).put):
+            self._told.set()
+
+
+def ports(at: SourceEnvironment) -> set[Ref]:
+    """All ports there are."""
+    return {ref(item) for item in at.world.items() if isinstance(item, Port)}
+
+
+def up(port: Port, host: str) -> StatusReport:
+    """The report of *host* that *port* works."""
+    return StatusReport(
+        ref=ref(port),
+        revision=port.revision,
+        host=host,
+        service=Service.L2,
+        status=Status.ACTIVE,
+    )
+
+
+def take(step: Step, at: SourceEnvironment, followers: tuple[Follower, ...]) -> None:
+    """Let one step of a history happen."""
+    match step:
+        case Commit(put, remove):
+            wanted = items(put)
+            gone = {key(universe()[number]) for number in remove}
+            at.world.commit(wanted, tuple(gone - {key(item) for item in wanted}))
+        case Read(who, times):
+            for _ in range(times):
+                followers[who].step()
+        case Forget():
+            at.world.forget_history()
+        case Restore(numbers):
+            at.world.restore(items(numbers))
+
+
+def items(numbers: Iterable[int]) -> tuple[Item, ...]:
+    """The items of these numbers; of those with one id, the last."""
+    return tuple({key(universe()[number]): universe()[number] for number in numbers}.values())
+
+
+def write(at: SourceEnvironment, number: int) -> None:
+    """Change much, in one of several threads."""
+    for turn in range(30):
+        host = (scene.HERE, scene.THERE)[turn % 2]
+        groups = (scene.WEB, scene.DB)[turn % 3 % 2]
+        at.world.commit((scene.port(20 + number, host, scene.NET, groups),))
+        if turn % 5 == number:
+            at.world.commit((), (ref(scene.FROM_DB),))
+        else:
+            at.world.commit((evolve(scene.FROM_DB, description=f"{number} {turn}"),))

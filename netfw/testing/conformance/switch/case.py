@@ -1,0 +1,233 @@
+"""What the parts of the switch suite have in common."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import pytest
+
+from netfw.drivers.base import Capability
+from netfw.drivers.events import Event, FeedLost, KeysChanged
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue
+from netfw.model.address import IpAddress, Mac
+from netfw.plan import Outcome, Update
+from netfw.testing.conformance.switch.environment import (
+    Net,
+    Pair,
+    Picture,
+    SwitchEnvironment,
+    SwitchTestPort,
+    TrafficProbe,
+    wanted,
+)
+
+MakeDriver = Callable[..., SwitchDriver]
+
+
+class Events:
+    """What a driver announced."""
+
+    def __init__(self, driver: SwitchDriver, patience: float) -> None:
+        self._patience = patience
+        self._lock = threading.Condition()
+        self._events: list[Event] = []
+        driver.watch(self._take)
+
+    def forget(self) -> None:
+        with self._lock:
+            self._events.clear()
+
+    def await_keys(self, *keys: Hashable) -> None:
+        """Wait until all of *keys* were announced as changed."""
+        assert self._await(lambda: set(keys) <= self._keys()), f"never announced: {keys}"
+
+    def await_loss(self) -> None:
+        """Wait until the feed was announced as lost."""
+        assert self._await(lambda: any(isinstance(e, FeedLost) for e in self._events))
+
+    def _keys(self) -> set[Hashable]:
+        changed = (event.keys for event in self._events if isinstance(event, KeysChanged))
+        return set(itertools.chain.from_iterable(changed))
+
+    def _await(self, condition: Callable[[], bool]) -> bool:
+        with self._lock:
+            return self._lock.wait_for(condition, self._patience)
+
+    def _take(self, event: Event) -> None:
+        with self._lock:
+            self._events.append(event)
+            self._lock.notify_all()
+
+
+class SwitchSuite:
+    """Fixtures and words of the tests.
+
+    The hook is `world`: what it yields is used by all tests of the class, and each of them has to
+    leave it as it was.
+    """
+
+    patience: ClassVar[float] = 10.0
+    """Seconds to wait for what must come."""
+    numbers: ClassVar[Iterator[int]] = itertools.count(2000)
+    """No two tests have stations alike: a switch may remember those of another test."""
+    world: SwitchEnvironment
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_world(cls) -> Iterator[SwitchEnvironment]:
+        """The two hosts; nothing is plugged there, and no driver was there."""
+        raise NotImplementedError("override the `shared_world` fixture with one that yields yours")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def blank(cls, shared_world: SwitchEnvironment) -> Mapping[int, Picture]:
+        """The switches as a driver sets them up when nothing is wanted."""
+        return {host: emptied(shared_world, host) for host in (0, 1)}
+
+    @pytest.fixture
+    def make_driver(
+        self, shared_world: SwitchEnvironment, blank: Mapping[int, Picture]
+    ) -> Iterator[MakeDriver]:
+        with self.drivers(shared_world, blank) as make:
+            yield make
+
+    @contextmanager
+    def drivers(
+        self, world: SwitchEnvironment, blank: Mapping[int, Picture]
+    ) -> Iterator[MakeDriver]:
+        """What makes drivers; in the end nothing is left of what they made."""
+        self.world = world
+        made: list[SwitchDriver] = []
+        working: dict[int, SwitchDriver] = {}
+
+        def make(host: int = 0) -> SwitchDriver:
+            if host in working:  # one at a time works on a switch
+                world.killed(working[host])
+            made.append(world.make_driver(host))
+            working[host] = made[-1]
+            return made[-1]
+
+        yield make
+        for driver in made:
+            driver.close()
+        world.clear()
+        for host in working:
+            _check_clean(world, host, blank[host])
+
+    @pytest.fixture
+    def driver(self, make_driver: MakeDriver) -> Iterator[SwitchDriver]:
+        driver = make_driver()
+        yield driver
+        driver.close()
+
+    @pytest.fixture
+    def far(self, make_driver: MakeDriver) -> Iterator[SwitchDriver]:
+        """The driver of the other host."""
+        driver = make_driver(1)
+        yield driver
+        driver.close()
+
+    def require(self, driver: HostDriver[Any, Any], capability: Capability) -> None:
+        """Skip the test when the driver does not claim to be capable of this."""
+        if capability not in driver.describe().capabilities:
+            pytest.skip(f"the driver does not declare the capability {capability.value!r}")
+
+    def stations(self, net: Net, count: int, host: int = 0) -> tuple[SwitchTestPort, ...]:
+        """New ones, plugged."""
+        numbers = [next(self.numbers) for _ in range(count)]
+        made = tuple(SwitchTestPort(number=number, net=net, host=host) for number in numbers)
+        self.world.plug(*made)
+        return made
+
+    def bring(
+        self, driver: SwitchDriver, update: Update[SwitchKey, SwitchValue]
+    ) -> Outcome[SwitchKey]:
+        """Converge until nothing is waited for any more, as the agent does."""
+        until = time.monotonic() + self.patience
+        outcome = driver.converge(update)
+        while outcome.waiting and not outcome.failed and time.monotonic() < until:
+            time.sleep(0.01)
+            outcome = driver.converge(update)
+        assert outcome.ok, outcome
+        return outcome
+
+    def events(self, driver: SwitchDriver) -> Events:
+        """What *driver* announces from now on."""
+        self.require(driver, Capability.WATCH)
+        return Events(driver, self.patience)
+
+    def await_devices(self, driver: SwitchDriver, *stations: SwitchTestPort) -> None:
+        """Wait until the driver has seen that these are plugged, and nothing else."""
+        ports = {station.port for station in stations}
+        until = time.monotonic() + self.patience
+        while driver.devices().keys() != ports and time.monotonic() < until:
+            time.sleep(0.01)
+        assert driver.devices().keys() == ports
+
+    def wire(
+        self,
+        driver: SwitchDriver,
+        *things: Net | SwitchTestPort,
+        admission: Admission = Admission.LIVE,
+    ) -> None:
+        """Put *things*, and have them so."""
+        self.bring(driver, Update(put=wanted(*things, admission=admission)))
+
+    def assert_exchange(self, gossip: TrafficProbe, expected: Iterable[Pair] = ()) -> None:
+        """Who is *expected* to hear whom does, and nobody else anything."""
+        hoped = frozenset(expected)
+        self.world.settle()
+        heard = gossip.exchange(hoped)
+        assert heard == hoped, _told(hoped - heard, heard - hoped)
+
+    def assert_claim(
+        self,
+        speaker: SwitchTestPort,
+        mac: Mac,
+        address: IpAddress,
+        hearer: SwitchTestPort,
+        heard: bool,
+    ) -> None:
+        """What *speaker* announces is heard, or is not."""
+        self.world.settle()
+        found = self.world.claims(speaker, mac, address, hearer, hoped=heard)
+        told = "is heard, but should not be" if found else "is not heard"
+        assert found == heard, f"that {mac} has {address} {told} by {hearer}"
+
+    def assert_answer(self, asker: SwitchTestPort, address: IpAddress, answer: Mac | None) -> None:
+        """Who asks for *address* is told that *answer* has it; ``None``: is told nothing."""
+        self.world.settle()
+        assert self.world.ask(asker, address, hoped=answer is not None) == answer
+
+
+def _told(missing: Iterable[Pair], leaked: Iterable[Pair]) -> str:
+    words = [f"{one} is not heard by {two}" for one, two in missing]
+    return "; ".join(words + [f"{one} is heard by {two}, but should not be" for one, two in leaked])
+
+
+def _check_clean(world: SwitchEnvironment, host: int, blank: Picture) -> None:
+    """What a test left behind is its own failure, and not that of the next."""
+    try:
+        left = emptied(world, host).keys() ^ blank.keys()
+        assert not left, f"left on host {host}: {sorted(left)}"
+    except BaseException:
+        world.scrub(host)
+        emptied(world, host)
+        raise
+
+
+def emptied(world: SwitchEnvironment, host: int) -> Picture:
+    """What is there when a driver has removed all that drivers made."""
+    driver = world.make_driver(host)
+    outcome = driver.gc([])
+    assert outcome.ok, outcome
+    assert driver.held() == frozenset()
+    driver.close()
+    return world.picture(host)

@@ -1,0 +1,282 @@
+"""The switch suite: what is right stays untouched, what is not comes right."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.base import Capability
+from netfw.drivers.reconciler import Reconciler
+from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue
+from netfw.errors import BackendUnavailable
+from netfw.model.segment import NetworkType
+from netfw.plan import Update
+from netfw.testing.conformance.common.promises import proves, proves_raise
+from netfw.testing.conformance.common.reconciler import dies_at
+from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
+from netfw.testing.conformance.switch.environment import (
+    Net,
+    SwitchTestPort,
+    a_network,
+    among,
+    replaced,
+    wanted,
+)
+
+CROWD = 50
+
+
+class SwitchConstancyConformance(SwitchSuite):
+    """Promises 5, 6 and 7."""
+
+    def couples(self) -> tuple[list[Net], list[SwitchTestPort]]:
+        """Two networks with two plugged stations each."""
+        nets = [a_network(), a_network(NetworkType.VLAN, 55, self.world.physical[0])]
+        return nets, [station for net in nets for station in self.stations(net, 2)]
+
+    @proves(SwitchDriver, 5)
+    def test_converging_again_touches_nothing(self, driver: SwitchDriver) -> None:
+        nets, stations = self.couples()
+        things = wanted(*nets, *stations)
+        self.bring(driver, Update(put=things, complete=True))
+        hearing = among(*stations[:2]) | among(*stations[2:])
+        with self.world.gossip(*stations) as gossip:
+            self.assert_exchange(gossip, hearing)
+            before = self.world.picture()
+            for complete in (True, False, True):
+                assert driver.converge(Update(put=things, complete=complete)).ok
+            self.assert_exchange(gossip, hearing)
+            assert replaced(before, self.world.picture()) == frozenset()
+            assert gossip.lost(*hearing) == 0
+
+    @proves(SwitchDriver, 5)
+    @pytest.mark.parametrize("ended", ["closed", "killed"])
+    def test_a_new_driver_touches_nothing(
+        self, driver: SwitchDriver, make_driver: MakeDriver, ended: str
+    ) -> None:
+        nets, stations = self.couples()
+        things = wanted(*nets, *stations)
+        self.bring(driver, Update(put=things, complete=True))
+        numbers = [self.world.local_number(net) for net in nets]
+        assert None not in numbers
+        hearing = among(*stations[:2]) | among(*stations[2:])
+        with self.world.gossip(*stations) as gossip:
+            self.assert_exchange(gossip, hearing)
+            before = self.world.picture()
+            if ended == "closed":
+                driver.close()
+            successor = make_driver()
+            backwards = dict(reversed(things.items()))
+            assert successor.held() == things.keys()
+            self.bring(successor, Update(put=backwards, complete=True))
+            self.assert_exchange(gossip, hearing)
+            assert replaced(before, self.world.picture()) == frozenset()
+            assert gossip.lost(*hearing) == 0
+        assert [self.world.local_number(net) for net in nets] == numbers
+
+    @proves(SwitchDriver, 5)
+    def test_others_come_and_go_in_crowds_without_a_loss(self, driver: SwitchDriver) -> None:
+        nets, stations = self.couples()
+        self.wire(driver, *nets, *stations)
+        crowd = [SwitchTestPort(number=1000 + n, net=nets[n % 2]) for n in range(CROWD)]
+        hearing = among(*stations[:2]) | among(*stations[2:])
+        with self.world.gossip(*stations) as gossip:
+            self.world.plug_mute(*crowd)
+            self.wire(driver, *crowd)
+            assert driver.held() >= {member.key for member in crowd}
+            self.bring(driver, Update(drop=frozenset(member.key for member in crowd)))
+            self.assert_exchange(gossip, hearing)
+            assert gossip.lost(*hearing) == 0
+
+    @proves(SwitchDriver, 5)
+    def test_dying_at_any_stage_loses_nothing_of_the_others(
+        self, driver: SwitchDriver, make_driver: MakeDriver
+    ) -> None:
+        self.require(driver, Capability.PLAN)
+        nets, stations = self.couples()
+        things = wanted(*nets, *stations)
+        fresh = a_network(NetworkType.VLAN, 56, self.world.physical[0])
+        comers = self.stations(fresh, 2)
+        more = {**things, **wanted(fresh, *comers)}
+        self.bring(driver, Update(put=things))
+        hearing = among(*stations[:2]) | among(*stations[2:])
+        with self.world.gossip(*stations, *comers) as gossip:
+            for target, then in ((more, among(*comers)), (things, frozenset())):
+                start = things if target is more else more
+                self._die_everywhere(make_driver, start, target)
+                self.assert_exchange(gossip, hearing | then)
+            assert gossip.overheard == hearing | among(*comers)
+            assert gossip.lost(*hearing) == 0
+
+    def _die_everywhere(
+        self,
+        make_driver: MakeDriver,
+        start: dict[SwitchKey, SwitchValue],
+        target: dict[SwitchKey, SwitchValue],
+    ) -> None:
+        """From *start*, die after each stage on the way to *target*; the next driver ends it."""
+        stage, died = 0, True
+        while died:
+            victim = make_driver()
+            self.bring(victim, Update(put=start, complete=True))
+            assert isinstance(victim, Reconciler), "it declares the capability 'plan'"
+            died = dies_at(victim, Update(put=target, complete=True), stage)
+            successor = make_driver()
+            self.bring(successor, Update(put=target, complete=True))
+            assert successor.held() == target.keys()
+            victim.close()
+            successor.close()
+            stage += 1
+        assert stage > 1, "there was something to do"
+
+    @proves(SwitchDriver, 6)
+    def test_a_port_waits_for_its_device(self, driver: SwitchDriver) -> None:
+        events = self.events(driver)
+        net = a_network()
+        (one,) = self.stations(net, 1)
+        late = SwitchTestPort(number=next(self.numbers), net=net)
+        self.wire(driver, net, one)
+        outcome = driver.converge(Update(put=wanted(net, one, late)))
+        assert outcome.waiting.keys() == {late.key}
+        assert outcome.done == {net.key, one.key}
+        assert late.key not in driver.held()
+        events.forget()
+        self.world.plug(late)
+        events.await_keys(late.key)
+        self.wire(driver, late)
+        with self.world.gossip(one, late) as gossip:
+            self.assert_exchange(gossip, among(one, late))
+
+    @proves(SwitchDriver, 6)
+    def test_a_port_without_a_number_waits(self, driver: SwitchDriver) -> None:
+        events = self.events(driver)
+        net = a_network()
+        (one,) = self.stations(net, 1)
+        late = SwitchTestPort(number=next(self.numbers), net=net)
+        self.wire(driver, net, one)
+        finish = self.world.plug_unfinished(late)
+        outcome = driver.converge(Update(put=wanted(one, late)))
+        assert outcome.waiting.keys() == {late.key}
+        assert outcome.done == {one.key}
+        self.await_devices(driver, one, late)
+        assert driver.devices()[late.port].ofport is None
+        events.forget()
+        finish()
+        events.await_keys(late.key)
+        self.wire(driver, late)
+        with self.world.gossip(one, late) as gossip:
+            self.assert_exchange(gossip, among(one, late))
+
+    @proves(SwitchDriver, 6)
+    def test_a_device_that_goes_or_moves_is_announced(self, driver: SwitchDriver) -> None:
+        events = self.events(driver)
+        net = a_network()
+        one, two = self.stations(net, 2)
+        self.wire(driver, net, one, two)
+        for _ in range(2):
+            events.forget()
+            self.world.unplug(two)
+            events.await_keys(two.key)
+            outcome = driver.converge(Update(put=wanted(one, two)))
+            assert outcome.waiting.keys() == {two.key}
+            assert outcome.done == {one.key}
+            assert two.port not in driver.devices()
+            events.forget()
+            self.world.plug(two)
+            events.await_keys(two.key)
+            self.wire(driver, two)
+            with self.world.gossip(one, two) as gossip:
+                self.assert_exchange(gossip, among(one, two))
+
+    @proves(SwitchDriver, 6)
+    def test_what_somebody_changed_is_announced_and_put_right(self, driver: SwitchDriver) -> None:
+        events = self.events(driver)
+        nets, stations = self.couples()
+        things = wanted(*nets, *stations)
+        self.bring(driver, Update(put=things))
+        before = self.world.picture().keys()
+        for name, spoil in self.world.drifts().items():
+            events.forget()
+            spoil(stations[0])
+            assert self.world.picture().keys() != before, name
+            events.await_keys(stations[0].key)
+            self.bring(driver, Update(put=things))
+            left = self.world.picture().keys() ^ before
+            assert not left, f"{name}: {sorted(left)}"
+        with self.world.gossip(*stations) as gossip:
+            self.assert_exchange(gossip, among(*stations[:2]) | among(*stations[2:]))
+
+    @proves(SwitchDriver, 6)
+    def test_devices_are_those_that_are_plugged(self, driver: SwitchDriver) -> None:
+        net = a_network()
+        wired, unwired = self.stations(net, 2)
+        self.wire(driver, net, wired)
+        self.await_devices(driver, wired, unwired)
+        devices = driver.devices()
+        assert {device.mac for device in devices.values()} == {wired.mac, unwired.mac}
+        numbers = {device.ofport for device in devices.values()}
+        assert len(numbers) == len(devices)
+        assert None not in numbers
+        self.world.unplug(unwired)
+        self.await_devices(driver, wired)
+
+    @proves(SwitchDriver, 7)
+    def test_a_switch_that_lost_its_state_is_announced_and_rebuilt(
+        self, driver: SwitchDriver
+    ) -> None:
+        events = self.events(driver)
+        nets, stations = self.couples()
+        (dead,) = self.stations(nets[0], 1)
+        things = {**wanted(*nets, *stations), **wanted(dead, admission=Admission.DEAD)}
+        self.bring(driver, Update(put=things, complete=True))
+        numbers = [self.world.local_number(net) for net in nets]
+        hearing = among(*stations[:2]) | among(*stations[2:])
+        for _ in range(2):
+            events.forget()
+            self.world.lose_state()
+            events.await_loss()
+            with self.world.gossip(*stations, dead) as gossip:
+                self.bring(driver, Update(put=things, complete=True))
+                self.assert_exchange(gossip, hearing)
+                assert gossip.overheard <= hearing
+            assert driver.held() == things.keys()
+            assert [self.world.local_number(net) for net in nets] == numbers
+
+    @proves(SwitchDriver, 7)
+    def test_a_switch_that_lost_its_state_lets_nothing_mix(self, driver: SwitchDriver) -> None:
+        """Until somebody rebuilds it, it may pass nothing, but never too much."""
+        nets, stations = self.couples()
+        self.wire(driver, *nets, *stations)
+        self.wire(driver, stations[1], admission=Admission.DEAD)
+        self.world.lose_state()
+        with self.world.gossip(*stations) as gossip:
+            gossip.exchange()
+            assert gossip.overheard <= among(*stations[2:])
+
+    @proves_raise(SwitchDriver, "devices", BackendUnavailable)
+    @proves_raise(SwitchDriver, "facts", BackendUnavailable)
+    def test_devices_and_facts_say_that_nobody_answers(self, driver: SwitchDriver) -> None:
+        driver.devices()
+        driver.facts()
+        with self.world.outage():
+            with pytest.raises(BackendUnavailable):
+                driver.devices()
+            with pytest.raises(BackendUnavailable):
+                driver.facts()
+        driver.devices()
+        driver.facts()
+
+    def test_a_changed_mtu_and_changed_addresses_lose_nothing(self, driver: SwitchDriver) -> None:
+        nets, stations = self.couples()
+        self.wire(driver, *nets, *stations)
+        hearing = among(*stations[:2]) | among(*stations[2:])
+        with self.world.gossip(*stations) as gossip:
+            for net in nets:
+                put: dict[SwitchKey, SwitchValue] = {net.key: evolve(net.value, mtu=1300)}
+                self.bring(driver, Update(put=put))
+            for station in stations:
+                bare = evolve(station.wiring(), addresses=frozenset())
+                self.bring(driver, Update(put={station.key: bare}))
+            self.assert_exchange(gossip, hearing)
+            assert gossip.lost(*hearing) == 0

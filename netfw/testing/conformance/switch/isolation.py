@@ -1,0 +1,278 @@
+"""The switch suite: networks that do not mix, and leave no trace."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.base import Capability
+from netfw.drivers.keys import PortKey
+from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch_values import (
+    Admission,
+    Flood,
+    FloodKey,
+    Forwarding,
+    ForwardingKey,
+    SwitchKey,
+    SwitchValue,
+    Tunnel,
+    Wiring,
+)
+from netfw.errors import Conflict, InvalidInput
+from netfw.model.segment import NetworkType
+from netfw.plan import Update
+from netfw.testing.conformance.common.promises import proves
+from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
+from netfw.testing.conformance.switch.environment import (
+    Net,
+    Pair,
+    SwitchTestPort,
+    a_network,
+    a_segment,
+    among,
+    wanted,
+)
+
+State = dict[SwitchKey, SwitchValue]
+
+
+def hearing(
+    state: Mapping[SwitchKey, SwitchValue], stations: Sequence[SwitchTestPort]
+) -> frozenset[Pair]:
+    """Who hears whom when *state* is so: live ports of the same network that is there."""
+    of: dict[object, list[SwitchTestPort]] = {}
+    for station in stations:
+        value = state.get(station.key)
+        if isinstance(value, Wiring) and value.admission is Admission.LIVE:
+            of.setdefault(value.network, []).append(station)
+    return frozenset(pair for members in of.values() for pair in among(*members))
+
+
+class SwitchNetworksConformance(SwitchSuite):
+    """Promises 3 and 4."""
+
+    @proves(SwitchDriver, 3)
+    def test_ports_of_a_network_hear_each_other_and_nobody_else(self, driver: SwitchDriver) -> None:
+        red, blue = a_network(), a_network()
+        reds, blues = self.stations(red, 2), self.stations(blue, 2)
+        self.wire(driver, red, blue, *reds, *blues)
+        with self.world.gossip(*reds, *blues) as gossip:
+            self.assert_exchange(gossip, among(*reds) | among(*blues))
+            assert gossip.overheard == among(*reds) | among(*blues)
+
+    @proves(SwitchDriver, 3)
+    def test_two_networks_can_have_the_same_addresses(self, driver: SwitchDriver) -> None:
+        red, blue = a_network(), a_network()
+        reds = self.stations(red, 2)
+        blues = tuple(
+            SwitchTestPort(number=next(self.numbers), net=blue, twin=r.number) for r in reds
+        )
+        self.world.plug(*blues)
+        self.wire(driver, red, blue, *reds, *blues)
+        with self.world.gossip(*reds, *blues) as gossip:
+            for _ in range(3):
+                self.assert_exchange(gossip, among(*reds) | among(*blues))
+            assert gossip.lost(*among(*reds)) == 0
+
+    @proves(SwitchDriver, 3)
+    def test_no_tag_leads_into_another_network(self, driver: SwitchDriver) -> None:
+        red, blue = a_network(), a_network()
+        reds, blues = self.stations(red, 2), self.stations(blue, 2)
+        self.wire(driver, red, blue, *reds, *blues)
+        with self.world.gossip(*reds, *blues) as gossip:
+            gossip.forge(reds[0], vlans=range(4096))
+            self.assert_exchange(gossip, among(*reds) | among(*blues))
+            assert gossip.overheard == among(*reds) | among(*blues)
+
+    @proves(SwitchDriver, 3)
+    @pytest.mark.parametrize("order", ["forwards", "backwards", "shuffled"])
+    def test_networks_do_not_mix_at_any_moment(self, driver: SwitchDriver, order: str) -> None:
+        red, blue, green = a_network(), a_network(), a_network()
+        reds, blues = self.stations(red, 2), self.stations(blue, 2)
+        (rover,) = self.stations(green, 1)
+        states = self._states((red, blue, green), *reds, *blues, rover)
+        if order == "backwards":
+            states.reverse()
+        elif order == "shuffled":
+            states = random.Random(3).sample(states * 2, 2 * len(states))
+        everybody = (*reds, *blues, rover)
+        allowed: set[Pair] = set()
+        with self.world.gossip(*everybody) as gossip:
+            for state in states:
+                self.bring(driver, Update(put=state, complete=True))
+                allowed |= hearing(state, everybody)
+                self.assert_exchange(gossip, hearing(state, everybody))
+                assert driver.held() == state.keys()
+            assert gossip.overheard == allowed
+
+    def _states(
+        self, nets: tuple[Net, Net, Net], *stations: SwitchTestPort
+    ) -> list[Mapping[SwitchKey, SwitchValue]]:
+        red, blue, green = nets
+        *couples, rover = stations
+        reds, blues = couples[:2], couples[2:]
+        both = wanted(red, blue, *couples)
+        return [
+            both,
+            {**both, rover.key: rover.wiring(net=red)},
+            {**both, rover.key: rover.wiring(net=blue)},
+            {**both, **wanted(green, rover)},
+            wanted(red, *reds),
+            wanted(blue, *blues),
+            {**wanted(blue, *blues), rover.key: rover.wiring(net=blue)},
+            {**both, rover.key: rover.wiring(Admission.DEAD, net=red)},
+            wanted(green, rover),
+            wanted(red, blue, reds[0], blues[0]),
+            both,
+        ]
+
+    @proves(SwitchDriver, 3)
+    def test_two_networks_can_not_have_one_segment(self, driver: SwitchDriver) -> None:
+        physical = self.world.physical[0]
+        one, two = (a_network(NetworkType.VLAN, 100, physical) for _ in range(2))
+        outcome = driver.converge(Update(put=wanted(one, two)))
+        assert [type(error) for error in outcome.failed.values()] == [Conflict]
+        assert len(outcome.done) == 1
+        assert driver.held() == outcome.done
+        heir = two if one.key in outcome.done else one
+        outcome = driver.converge(Update(put=wanted(heir), complete=True))
+        assert outcome.ok, outcome
+        assert driver.held() == {heir.key}
+
+    @proves(SwitchDriver, 3)
+    def test_who_is_refused_by_the_next_driver_keeps_nobody_else_alive(
+        self, driver: SwitchDriver, make_driver: MakeDriver
+    ) -> None:
+        """Not even while it stays as it was: what is gone would meet whoever comes after it."""
+        net, gone, new = a_network(), a_network(), a_network()
+        one, two = self.stations(net, 2)
+        three, four = self.stations(gone, 2)
+        (five,) = self.stations(new, 1)
+        self.wire(driver, net, gone, one, two, three, four)
+        following = make_driver()
+        put: State = {**wanted(net, one), two.key: net.value}
+        outcome = following.converge(Update(put=put, complete=True))
+        assert outcome.failed.keys() == {two.key}
+        assert following.held() == put.keys()
+        self.wire(following, new, five)
+        with self.world.gossip(one, two, three, four, five) as gossip:
+            self.assert_exchange(gossip, among(one, two))
+
+    @proves(SwitchDriver, 4)
+    @pytest.mark.parametrize("kind", [*NetworkType])
+    def test_a_dropped_network_leaves_no_trace(
+        self, driver: SwitchDriver, kind: NetworkType
+    ) -> None:
+        self._leaves_no_trace(driver, lambda: driver, kind)
+
+    @proves(SwitchDriver, 4)
+    @pytest.mark.parametrize("kind", [NetworkType.VLAN, NetworkType.VXLAN])
+    def test_the_next_driver_drops_what_the_former_one_made(
+        self, driver: SwitchDriver, make_driver: MakeDriver, kind: NetworkType
+    ) -> None:
+        """Also before it was told everything: a number must not go on with flows of another."""
+        self._leaves_no_trace(driver, make_driver, kind)
+
+    def _leaves_no_trace(
+        self, driver: SwitchDriver, following: Callable[[], SwitchDriver], kind: NetworkType
+    ) -> None:
+        net, entries = self._full_network(driver, kind)
+        driver.converge(Update(complete=True))
+        before = self.world.picture()
+        stations = self.stations(net, 2)
+        things = {**wanted(net, *stations), **entries}
+        self.bring(driver, Update(put=things))
+        assert driver.held() == things.keys()
+        assert self.world.local_number(net) is not None
+        dropping = following()
+        assert dropping.converge(Update(drop=frozenset(things))).ok
+        self.world.unplug(*stations)
+        assert dropping.held() == frozenset()
+        assert self.world.local_number(net) is None
+        assert self.world.picture().keys() ^ before.keys() == frozenset()
+
+    def _full_network(self, driver: SwitchDriver, kind: NetworkType) -> tuple[Net, State]:
+        """A network of this kind with all that can hang on it."""
+        if not kind.is_tunnel:
+            physical = None if kind is NetworkType.LOCAL else self.world.physical[0]
+            return a_network(kind, 77 if kind is NetworkType.VLAN else None, physical), {}
+        self.require(driver, Capability.TUNNELS)
+        net, peer = a_network(kind, 77), self.world.endpoint(kind, 1)
+        entries: State = {peer: Tunnel("host2")}
+        if Capability.POPULATION in driver.describe().capabilities:
+            away = SwitchTestPort(number=800, net=net, host=1)
+            entries[FloodKey(net.id, peer)] = Flood()
+            entries[ForwardingKey(net.id, away.mac)] = Forwarding(peer, away.addresses)
+        return net, entries
+
+    @proves(SwitchDriver, 4)
+    def test_a_port_waits_for_its_network(self, driver: SwitchDriver) -> None:
+        net, other = a_network(), a_network()
+        one, two = self.stations(net, 2)
+        (third,) = self.stations(other, 1)
+        self.wire(driver, other, third)
+        outcome = driver.converge(Update(put=wanted(one, two, third)))
+        assert outcome.waiting.keys() == {one.key, two.key}
+        assert outcome.done == {third.key}
+        assert not outcome.failed
+        with self.world.gossip(one, two, third) as gossip:
+            self.assert_exchange(gossip)
+            self.wire(driver, net)
+            self.wire(driver, one, two)
+            self.assert_exchange(gossip, among(one, two))
+
+    @proves(SwitchDriver, 4)
+    def test_a_dead_port_needs_no_network(self, driver: SwitchDriver) -> None:
+        (station,) = self.stations(a_network(), 1)
+        self.wire(driver, station, admission=Admission.DEAD)
+        assert driver.held() == {station.key}
+
+    @proves(SwitchDriver, 4)
+    def test_a_port_whose_network_goes_falls_silent_and_waits(self, driver: SwitchDriver) -> None:
+        net, other = a_network(), a_network()
+        one, two = self.stations(net, 2)
+        three, four = self.stations(other, 2)
+        self.wire(driver, net, other, one, two, three, four)
+        with self.world.gossip(one, two, three, four) as gossip:
+            self.bring(driver, Update(drop=frozenset({net.key})))
+            self.assert_exchange(gossip, among(three, four))
+            outcome = driver.converge(Update(put=wanted(one, two)))
+            assert outcome.waiting.keys() == {one.key, two.key}
+            self.wire(driver, net, one, two)
+            self.assert_exchange(gossip, among(one, two) | among(three, four))
+            assert gossip.lost(*among(three, four)) == 0
+
+    @proves(SwitchDriver, 4)
+    def test_a_port_takes_the_segment_it_is_bound_to(self, driver: SwitchDriver) -> None:
+        physical = self.world.physical[0]
+        net = a_network(NetworkType.VLAN, 101, physical)
+        second = a_segment(net.id, NetworkType.VLAN, 102, physical)
+        net = evolve(net, value=evolve(net.value, segments=(*net.value.segments, second)))
+        first = net.value.segments[0]
+        stations = self.stations(net, 4)
+        bound: State = {
+            station.key: evolve(station.wiring(), segment=segment.id)
+            for station, segment in zip(stations, (first, first, second, second), strict=True)
+        }
+        self.bring(driver, Update(put={**wanted(net), **bound}))
+        with self.world.gossip(*stations) as gossip:
+            self.assert_exchange(gossip, among(*stations[:2]) | among(*stations[2:]))
+
+    def test_a_value_that_does_not_fit_its_key_concerns_that_key_alone(
+        self, driver: SwitchDriver
+    ) -> None:
+        net = a_network()
+        one, two, three = self.stations(net, 3)
+        self.wire(driver, net, one)
+        wrong: State = {three.key: net.value, a_network().key: three.wiring()}
+        for key, value in wrong.items():
+            outcome = driver.converge(Update(put={**wanted(two), key: value}))
+            assert isinstance(outcome.failed[key], InvalidInput), outcome
+            assert outcome.failed.keys() == {key}
+            assert isinstance(key, PortKey) or key not in driver.held()
+        with self.world.gossip(one, two, three) as gossip:
+            self.assert_exchange(gossip, among(one, two))

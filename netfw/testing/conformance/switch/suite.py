@@ -1,0 +1,81 @@
+"""The suite of `SwitchDriver`: subclass it, say how to look at your switch, run pytest.
+
+The questions are asked with real packets.  Write a ``SwitchWorld``, and yield it from the class's
+fixture ``shared_world``; the hooks of the general laws (``actual``, ``make_foreign``, ...) are
+about tunnels, which are the one thing that a switch driver makes by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from ipaddress import IPv4Address
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
+from netfw.errors import BackendLocked
+from netfw.model.segment import NetworkType
+from netfw.plan import Update
+from netfw.testing.conformance.common.reconciler import ReconcilerConformance
+from netfw.testing.conformance.switch.admission import SwitchAdmissionConformance
+from netfw.testing.conformance.switch.cross_host import (
+    SwitchProviderConformance,
+    SwitchTunnelsConformance,
+)
+from netfw.testing.conformance.switch.grants import SwitchGrantsConformance
+from netfw.testing.conformance.switch.idempotence import SwitchConstancyConformance
+from netfw.testing.conformance.switch.isolation import SwitchNetworksConformance
+
+
+class SwitchDriverConformance(
+    SwitchAdmissionConformance,
+    SwitchNetworksConformance,
+    SwitchConstancyConformance,
+    SwitchGrantsConformance,
+    SwitchTunnelsConformance,
+    SwitchProviderConformance,
+    ReconcilerConformance[SwitchKey, SwitchValue],
+):
+    """The promises of :class:`SwitchDriver`, and of all that it is.
+
+    A driver that has no tunnels overrides `examples` with something else that can be had alone.
+    """
+
+    def examples(self, count: int) -> dict[SwitchKey, SwitchValue]:
+        peers = [Endpoint(NetworkType.VXLAN, IPv4Address("198.18.0.100") + n) for n in range(count)]
+        return {peer: Tunnel(f"peer{n}", mesh=True) for n, peer in enumerate(peers)}
+
+    def changed(self, value: SwitchValue) -> SwitchValue:
+        assert isinstance(value, Tunnel)
+        return evolve(value, host=f"{value.host}-moved", mesh=not value.mesh)
+
+    def outage(self) -> AbstractContextManager[None]:
+        return self.world.outage()
+
+    def test_two_driver_objects_work_on_one_host_at_once(
+        self, make_driver: Callable[[], HostDriver[SwitchKey, SwitchValue]]
+    ) -> None:
+        """Or the second says that it waits, touches nothing, and works when the first is closed."""
+        first, second = make_driver(), self.world.make_driver()
+        things = self.examples(4)
+        half = dict(list(things.items())[::2])
+        self.assert_done(first.converge(Update(put=things, complete=True)))
+        try:
+            self.assert_done(second.converge(Update(put=half)))
+        except BackendLocked:
+            with pytest.raises(BackendLocked):
+                second.converge(Update(complete=True))
+            self.assert_so(things)
+            first.close()
+            self.assert_done(second.converge(Update(put=half)))
+        self.assert_so(things)
+        self.assert_held(second, things.keys())
+        second.close()
+
+
+CONTRACTS = (HostDriver, SwitchDriver)
+"""What the suite is about, besides `Reconciler` where the driver is one."""

@@ -1,0 +1,276 @@
+"""Requests and answers: each reaches whom it is for, or somebody is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from netfw.drivers.transport import Caller, Message, Transport
+from netfw.errors import (
+    BackendBroken,
+    BackendUnavailable,
+    Conflict,
+    CursorLost,
+    InvalidInput,
+    NetfwError,
+    NotFound,
+)
+from netfw.testing.conformance.common.promises import proves, proves_raise
+from netfw.testing.conformance.transport.environment import (
+    SERVER,
+    BackgroundCall,
+    TransportStage,
+    request,
+    until,
+)
+
+ERRORS: tuple[NetfwError, ...] = (
+    NotFound("there is no port 7"),
+    Conflict("address 192.0.2.7 is taken"),
+    CursorLost("too old"),
+    BackendUnavailable("the database does not answer"),
+    BackendBroken("the disk is full"),
+    InvalidInput({"port.name": "is too long", "port.mac": "ist keine MAC-Adresse: ä"}),
+)
+SECRET = "the password of the database"
+
+
+class TransportCalls(TransportStage):
+    """One test and more per promise about ``call`` and ``serve``."""
+
+    @proves(Transport, 1)
+    def test_messages_arrive_as_they_were_sent(self) -> None:
+        seen: list[Message] = []
+
+        def handler(message: Message, caller: Caller) -> Message:
+            assert caller.name
+            seen.append(message)
+            return Message(
+                topic="elsewhere", method="done", version="2.7", body=message.body[::-1],
+                request_id="req-2",
+            )  # fmt: skip
+
+        with self.stage() as stage:
+            client = stage.pair(handler)
+            for body in (b"", bytes(range(256)), "häßlich ☃".encode(), b"x" * (self.LIMIT // 2)):
+                seen.clear()
+                sent = Message(
+                    topic=SERVER, method="do_it", version="1.3", body=body, request_id="req-ä"
+                )
+                answer = client.call(sent, self.PATIENCE)
+                assert seen == [sent]
+                assert answer == Message(
+                    topic="elsewhere", method="done", version="2.7", body=body[::-1],
+                    request_id="req-2",
+                )  # fmt: skip
+
+    @proves(Transport, 1, 6)
+    def test_everybody_gets_the_answer_to_his_own_request(self) -> None:
+        with self.stage() as stage:
+            clients = [stage.pair(), stage.client()]
+
+            def work(name: str, client: Transport) -> list[bytes]:
+                bodies = [f"{name}.{n}".encode() for n in range(10)]
+                answers = [client.call(request("echo", each), self.PATIENCE) for each in bodies]
+                return [sent for sent, got in zip(bodies, answers, strict=True) if got.body != sent]
+
+            errands = [
+                BackgroundCall(lambda name=f"{n}", client=client: work(name, client))  # type: ignore[misc]
+                for n in range(4)
+                for client in clients
+            ]
+            for errand in errands:
+                assert errand.ends(self.PATIENCE)
+                assert errand.error is None, errand.error
+                assert errand.result == [], "answers to other requests"
+
+    @proves(Transport, 1)
+    @proves_raise(Transport, "call", BackendUnavailable)
+    def test_a_call_that_nobody_answers_ends_with_its_time_out(self) -> None:
+        with self.stage() as stage:
+            client = stage.client()
+            for _ in range(2):
+                errand = BackgroundCall(lambda: client.call(request("anybody"), self.SHORT))
+                assert errand.ends(self.SHORT + self.SLACK), "it waits longer than its time-out"
+                assert isinstance(errand.error, BackendUnavailable), errand.error
+                assert str(errand.error), "it does not say why"
+
+    @proves(Transport, 1)
+    @proves_raise(Transport, "call", BackendUnavailable)
+    def test_a_topic_that_nobody_serves_is_not_answered(self) -> None:
+        with self.stage() as stage:
+            client = stage.pair()
+            errand = BackgroundCall(lambda: client.call(request("it", topic="nobody"), self.SHORT))
+            assert errand.ends(self.SHORT + self.SLACK)
+            assert isinstance(errand.error, BackendUnavailable), errand.error
+
+    @proves(Transport, 4)
+    def test_a_request_waits_for_a_server_that_comes_in_time(self) -> None:
+        with self.stage() as stage:
+            client = stage.client()
+            with pytest.raises(BackendUnavailable):  # then whatever is in between is connected
+                client.call(request("anybody"), self.SHORT)
+            early = [b"one", b"other"]
+            errands = [
+                BackgroundCall(lambda body=body: client.call(request("early", body), self.PATIENCE))  # type: ignore[misc]
+                for body in early
+            ]
+            assert not errands[0].ends(self.SHORT), "it does not wait"
+            seen: list[Message] = []
+
+            def handler(message: Message, caller: Caller) -> Message:
+                seen.append(message)
+                return message
+
+            stage.server().serve(SERVER, handler)
+            for errand in errands:
+                assert errand.ends(self.PATIENCE + self.SLACK)
+                assert errand.error is None, f"it was lost: {errand.error}"
+            assert sorted(each.body for each in seen) == early, "sent twice, or too late"
+
+    @proves(Transport, 1)
+    def test_a_late_answer_is_nobody_elses(self) -> None:
+        with self.stage() as stage:
+            gate = stage.gatekeeper()
+            client = stage.pair(gate)
+            slow = BackgroundCall(lambda: client.call(request("wait", b"late"), self.SHORT))
+            assert slow.ends(self.SHORT + self.SLACK), "it waits longer than its time-out"
+            assert isinstance(slow.error, BackendUnavailable)
+            assert gate.holds(0)
+            gate.open()
+            for n in range(5):
+                body = f"in time {n}".encode()
+                assert client.call(request("echo", body), self.PATIENCE).body == body
+
+    @proves(Transport, 1)
+    def test_a_request_whose_connection_breaks_is_not_sent_again(self) -> None:
+        with self.stage() as stage:
+            gate = stage.gatekeeper()
+            client = stage.pair(gate)
+            errand = BackgroundCall(lambda: client.call(request("wait"), 4 * self.SHORT))
+            assert gate.holds(self.PATIENCE)
+            with self.outage():
+                pass
+            stage.settle(client)
+            assert errand.ends(4 * self.SHORT + self.SLACK), "it waits longer than its time-out"
+            assert isinstance(errand.error, BackendUnavailable), errand.error
+            assert not gate.holds(0.3, count=2), "the request was carried out twice"
+
+    @proves(Transport, 2)
+    @proves_raise(Transport, "call", NetfwError)
+    def test_errors_arrive_as_they_were_raised(self) -> None:
+        def handler(message: Message, caller: Caller) -> Message:
+            if message.method == "fail":
+                raise ERRORS[int(message.body)]
+            return message
+
+        with self.stage() as stage:
+            client = stage.pair(handler)
+            for number, error in enumerate(ERRORS):
+                with pytest.raises(NetfwError) as caught:
+                    client.call(request("fail", str(number).encode()), self.PATIENCE)
+                assert type(caught.value) is type(error)
+                assert str(caught.value) == str(error)
+                if isinstance(error, InvalidInput):
+                    assert getattr(caught.value, "faults", None) == error.faults
+
+    @proves(Transport, 2)
+    @proves_raise(Transport, "call", BackendBroken)
+    def test_the_details_of_other_errors_stay_with_the_server(self) -> None:
+        def handler(message: Message, caller: Caller) -> Message:
+            if message.method == "fail":
+                raise RuntimeError(SECRET)
+            return message
+
+        with self.stage() as stage:
+            client = stage.pair(handler)
+            with pytest.raises(BackendBroken) as caught:
+                client.call(request("fail"), self.PATIENCE)
+            found: BaseException | None = caught.value
+            while found is not None:
+                assert SECRET not in f"{found}{vars(found)}"
+                found = found.__cause__ or found.__context__
+            assert client.call(request("echo", b"on"), self.PATIENCE).body == b"on"
+
+    @proves(Transport, 5)
+    @proves_raise(Transport, "call", InvalidInput)
+    def test_a_request_that_is_too_large_is_not_sent(self) -> None:
+        seen: list[str] = []
+
+        def handler(message: Message, caller: Caller) -> Message:
+            seen.append(message.method)
+            return message
+
+        with self.stage() as stage:
+            client = stage.pair(handler)
+            with pytest.raises(InvalidInput):
+                client.call(request("huge", b"x" * (2 * self.LIMIT)), self.PATIENCE)
+            assert client.call(request("small"), self.PATIENCE).method == "small"
+            assert "huge" not in seen
+
+    @proves(Transport, 5)
+    @proves_raise(Transport, "call", BackendBroken)
+    def test_an_answer_that_is_too_large_is_not_sent(self) -> None:
+        def handler(message: Message, caller: Caller) -> Message:
+            body = b"x" * (2 * self.LIMIT) if message.method == "huge" else b""
+            return Message(topic=SERVER, method=message.method, body=body)
+
+        with self.stage() as stage:
+            client = stage.pair(handler)
+            with pytest.raises(BackendBroken):
+                client.call(request("huge"), self.PATIENCE)
+            assert client.call(request("small"), self.PATIENCE).method == "small"
+
+    @proves(Transport, 5)
+    def test_strangers_are_refused_and_it_is_said_why(self) -> None:
+        seen: list[str] = []
+
+        def handler(message: Message, caller: Caller) -> Message:
+            seen.append(message.method)
+            return message
+
+        with self.stage() as stage:
+            stage.pair(handler)
+            strangers = [stage.keep(each) for each in self.strangers()]
+            for stranger in strangers:
+                before = self.complaints()
+                errand = BackgroundCall(lambda each=stranger: each.call(request("spy"), self.SHORT))  # type: ignore[misc]
+                assert errand.ends(self.SHORT + self.SLACK)
+                assert isinstance(errand.error, BackendUnavailable), errand.error
+                said = until(lambda text=before: self.complaints() != text, self.PATIENCE)  # type: ignore[misc]
+                assert said, "nothing is logged about a stranger"
+            assert "spy" not in seen, "the request of a stranger was read"
+
+    @proves(Transport, 6)
+    def test_a_slow_handler_holds_up_nobody(self) -> None:
+        with self.stage() as stage:
+            gate = stage.gatekeeper()
+            client = stage.pair(gate)
+            slow = [
+                BackgroundCall(lambda: client.call(request("wait"), self.PATIENCE))
+                for _ in range(self.WORKERS - 1)
+            ]
+            assert gate.holds(self.PATIENCE, count=len(slow))
+            for each in (client, stage.client()):
+                assert each.call(request("echo", b"quick"), self.PATIENCE).body == b"quick"
+            gate.open()
+            assert all(errand.ends(self.PATIENCE) and errand.error is None for errand in slow)
+
+    @proves(Transport, 6)
+    def test_when_there_are_too_many_requests_everybody_is_told_in_time(self) -> None:
+        with self.stage() as stage:
+            gate = stage.gatekeeper()
+            client = stage.pair(gate)
+            slow = [
+                BackgroundCall(lambda: client.call(request("wait"), self.PATIENCE))
+                for _ in range(self.WORKERS)
+            ]
+            assert gate.holds(self.PATIENCE, count=self.WORKERS)
+            more = [
+                BackgroundCall(lambda: client.call(request("wait"), self.SHORT)) for _ in range(20)
+            ]
+            for errand in more:
+                assert errand.ends(self.SHORT + self.SLACK)
+                assert isinstance(errand.error, BackendUnavailable), errand.error
+            gate.open()
+            assert all(errand.ends(self.PATIENCE) and errand.error is None for errand in slow)
+            stage.settle(client)

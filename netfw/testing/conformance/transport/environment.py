@@ -1,0 +1,226 @@
+"""What the tests of transports have in common: makers, listeners that remember, and patience."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import ClassVar
+
+from netfw.drivers.transport import Caller, Message, Shared, Transport
+from netfw.errors import BackendUnavailable
+from netfw.testing.conformance.common.required_hooks import RequiresHooks
+
+SERVER = "server"
+
+
+class RecordingListener:
+    """A listener that remembers what it heard."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self.heard: list[Message] = []
+
+    def __call__(self, message: Message) -> None:
+        with self._lock:
+            self.heard.append(message)
+            self._lock.notify_all()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        with self._lock:
+            self.heard.clear()
+
+    def hears(self, seconds: float, count: int = 1) -> bool:
+        """Whether *count* hints come within *seconds*, those from before included."""
+        with self._lock:
+            return self._lock.wait_for(lambda: len(self.heard) >= count, seconds)
+
+
+class BlockingHandler:
+    """A handler that says where it is and waits until it may go on."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self.begun = 0
+        self.ended = 0
+        self._open = False
+
+    def __call__(self, message: Message, caller: Caller) -> Message:
+        if message.method != "wait":
+            return message
+        with self._lock:
+            self.begun += 1
+            self._lock.notify_all()
+            self._lock.wait_for(lambda: self._open, 30)
+            self.ended += 1
+        return message
+
+    def open(self) -> None:
+        """Let all go on."""
+        with self._lock:
+            self._open = True
+            self._lock.notify_all()
+
+    def holds(self, seconds: float, count: int = 1) -> bool:
+        """Whether *count* requests have come within *seconds*."""
+        with self._lock:
+            return self._lock.wait_for(lambda: self.begun >= count, seconds)
+
+
+class BackgroundCall:
+    """Something done in a thread of its own: what came of it, and how long it took."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work = work
+        self.result: object = None
+        self.error: BaseException | None = None
+        self.seconds = 0.0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def ends(self, seconds: float) -> bool:
+        """Whether it is over within *seconds*."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        begun = time.monotonic()
+        try:
+            self.result = self._work()
+        except BaseException as exc:  # noqa: BLE001 - the test looks at it
+            self.error = exc
+        self.seconds = time.monotonic() - begun
+
+
+class TransportStage(RequiresHooks):
+    """Hooks of a vendor, and what the tests do with them."""
+
+    HOOKS: ClassVar[tuple[str, ...]] = (
+        "make_server", "make_client", "outage", "strangers", "complaints",
+    )  # fmt: skip
+    LIMIT: ClassVar[int] = 100_000
+    """Bytes of the largest message that the transports are told to carry."""
+    WORKERS: ClassVar[int] = 4
+    """Requests that a server is told to answer at the same time."""
+    PATIENCE: ClassVar[float] = 10.0
+    """Seconds in which happens what should happen; connections may have to be made again."""
+    SHORT: ClassVar[float] = 0.8
+    """Seconds that a call waits for an answer that never comes."""
+    SLACK: ClassVar[float] = 1.0
+    """Seconds that a time-out may be exceeded by: this is no real-time system."""
+
+    def make_server(self, shared: Shared | None = None) -> Transport:
+        """A server's transport; with *shared*, one that serves beside the one that shares."""
+        raise NotImplementedError("override `make_server`")
+
+    def make_client(self) -> Transport:
+        """An agent's transport, to the same place."""
+        raise NotImplementedError("override `make_client`")
+
+    def outage(self) -> AbstractContextManager[None]:
+        """While it lasts nothing gets through, and what was connected is not any more."""
+        raise NotImplementedError("override `outage`")
+
+    def strangers(self) -> Iterable[Transport]:
+        """Clients who may not connect: wrong user, token, password or certificate."""
+        raise NotImplementedError("override `strangers`")
+
+    def complaints(self) -> str:
+        """What the transport or its broker has logged about strangers and sizes."""
+        raise NotImplementedError("override `complaints`")
+
+    @contextmanager
+    def stage(self) -> Iterator[TransportEnvironment]:
+        """A place for one test; everything that it made is closed when it ends."""
+        stage = TransportEnvironment(self)
+        try:
+            yield stage
+        finally:
+            stage.end()
+
+
+class TransportEnvironment:
+    """The transports of one test."""
+
+    def __init__(self, suite: TransportStage) -> None:
+        self._suite = suite
+        self._made: list[Transport] = []
+        self._gates: list[BlockingHandler] = []
+
+    def end(self) -> None:
+        """Close everything, at the same time: some take a while."""
+        for gate in self._gates:  # what is held could not be closed
+            gate.open()
+        closing = [BackgroundCall(transport.close) for transport in self._made]
+        for each in closing:
+            assert each.ends(self._suite.PATIENCE), "it can not be closed"
+            assert each.error is None, f"it can not be closed: {each.error!r}"
+
+    def server(self, shared: Shared | None = None) -> Transport:
+        """A server's transport."""
+        return self.keep(self._suite.make_server(shared))
+
+    def client(self) -> Transport:
+        """An agent's transport."""
+        return self.keep(self._suite.make_client())
+
+    def keep(self, transport: Transport) -> Transport:
+        """Close *transport* at the end."""
+        self._made.append(transport)
+        return transport
+
+    def gatekeeper(self) -> BlockingHandler:
+        """A handler that holds requests, at most until the end."""
+        self._gates.append(BlockingHandler())
+        return self._gates[-1]
+
+    def pair(self, handler: Callable[[Message, Caller], Message] | None = None) -> Transport:
+        """A client whose server answers, by an echo unless told otherwise."""
+        self.server().serve(SERVER, handler or echo)
+        client = self.client()
+        self.settle(client)
+        return client
+
+    def settle(self, client: Transport, topic: str = SERVER) -> None:
+        """Call until somebody answers: connections may have to be made first."""
+        deadline = time.monotonic() + self._suite.PATIENCE
+        while True:
+            try:
+                client.call(request("settle", topic=topic), 1.0)
+            except BackendUnavailable:
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                return
+
+    def hint_arrives(self, server: Transport, ear: RecordingListener, topic: str) -> bool:
+        """Whether a hint arrives in the end, when it is sent again and again."""
+        deadline = time.monotonic() + self._suite.PATIENCE
+        ear.forget()
+        while time.monotonic() < deadline:
+            server.publish(Message(topic=topic, method="hint"))
+            if ear.hears(0.2):
+                return True
+        return False
+
+
+def echo(message: Message, caller: Caller) -> Message:
+    """A handler that gives back what it got."""
+    return message
+
+
+def request(method: str, body: bytes = b"", topic: str = SERVER) -> Message:
+    """A request to the server."""
+    return Message(topic=topic, method=method, body=body)
+
+
+def until(true: Callable[[], bool], seconds: float) -> bool:
+    """Whether *true* becomes true within *seconds*."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True

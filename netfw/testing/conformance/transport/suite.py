@@ -1,0 +1,141 @@
+"""The suite of `Transport`: subclass it, say how to make yours, run pytest.
+
+Transports that the hooks make carry messages of ``LIMIT`` bytes at most and answer ``WORKERS``
+requests at a time; so tell them by their options.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from netfw.drivers.transport import Stop, Transport
+from netfw.errors import BackendUnavailable, Conflict
+from netfw.testing.conformance.common.promises import proves, proves_raise
+from netfw.testing.conformance.transport.calls import TransportCalls
+from netfw.testing.conformance.transport.environment import (
+    SERVER,
+    BackgroundCall,
+    RecordingListener,
+    echo,
+    request,
+)
+from netfw.testing.conformance.transport.notifications import TransportHints
+
+
+class TransportConformance(TransportCalls, TransportHints):
+    """One test and more per promise of :class:`Transport`."""
+
+    @proves_raise(Transport, "serve", Conflict)
+    def test_a_topic_is_served_once_by_one_object(self) -> None:
+        with self.stage() as stage:
+            server = stage.server()
+            stop = server.serve(SERVER, echo)
+            with pytest.raises(Conflict):
+                server.serve(SERVER, echo)
+            server.serve("another", echo)
+            stop()
+            server.serve(SERVER, echo)
+            client = stage.client()
+            stage.settle(client)
+            stage.settle(client, "another")
+
+    @proves_raise(Transport, "share", Conflict)
+    def test_an_address_is_shared_only_by_those_who_share_it(self) -> None:
+        with self.stage() as stage:
+            first = stage.server()
+            shared = first.share()
+            if shared.options or shared.descriptors:
+                for other in (stage.server(), stage.server()):
+                    with pytest.raises(Conflict):
+                        other.share()
+                    with pytest.raises(Conflict):
+                        other.serve(SERVER, echo)
+            servers = [stage.server(shared) for _ in range(2)]
+            for each in servers:
+                each.serve(SERVER, echo)
+            clients = [stage.client() for _ in range(4)]
+            ears = [RecordingListener() for _ in clients]
+            for client, ear in zip(clients, ears, strict=True):
+                client.subscribe("news", ear)
+                stage.settle(client)
+                assert ear.hears(self.PATIENCE)
+                ear.forget()
+            for each in servers:
+                each.publish(request("hint", topic="news"))
+            assert all(ear.hears(self.PATIENCE) for ear in ears)
+            servers[0].close()
+            for client in clients:
+                stage.settle(client)
+
+    @proves(Transport, 7)
+    def test_the_end_of_a_registration_waits_for_its_handlers(self) -> None:
+        with self.stage() as stage:
+            server, client, gate = stage.server(), stage.client(), stage.gatekeeper()
+            stop = server.serve(SERVER, gate)
+            server.serve("another", echo)
+            stage.settle(client)
+            call = BackgroundCall(lambda: client.call(request("wait"), self.PATIENCE))
+            assert gate.holds(self.PATIENCE)
+            stopping = BackgroundCall(stop)
+            assert not stopping.ends(0.2), "it does not wait for the handler"
+            gate.open()
+            assert stopping.ends(self.PATIENCE)
+            assert gate.ended == 1
+            assert call.ends(self.PATIENCE)
+            assert call.error is None, "the answer of a handler that has ended is lost"
+            with pytest.raises(BackendUnavailable):
+                client.call(request("echo"), self.SHORT)
+            stop()
+            stage.settle(client, "another")
+
+    def test_a_handler_can_end_its_own_registration(self) -> None:
+        with self.stage() as stage:
+            server, client = stage.server(), stage.client()
+            stops: list[Stop] = []
+
+            def handler(message: object, caller: object) -> object:
+                if request("stop") == message:
+                    stops[0]()
+                return message
+
+            stops.append(server.serve(SERVER, handler))  # type: ignore[arg-type]
+            stage.settle(client)
+            assert client.call(request("stop"), self.PATIENCE).method == "stop"
+
+    @proves(Transport, 7)
+    def test_who_waits_for_an_answer_is_told_when_his_transport_is_closed(self) -> None:
+        with self.stage() as stage:
+            gate = stage.gatekeeper()
+            client = stage.pair(gate)
+            call = BackgroundCall(lambda: client.call(request("wait"), 60.0))
+            assert gate.holds(self.PATIENCE)
+            closing = BackgroundCall(client.close)
+            assert call.ends(self.PATIENCE), "it goes on waiting"
+            assert isinstance(call.error, BackendUnavailable), call.error
+            assert closing.ends(self.PATIENCE)
+            client.close()
+            with pytest.raises(BackendUnavailable):
+                client.call(request("echo"), self.SHORT)
+            client.publish(request("hint", topic="news"))
+
+    @proves(Transport, 7)
+    def test_a_server_that_is_closed_lets_handlers_finish(self) -> None:
+        with self.stage() as stage:
+            server, client, gate = stage.server(), stage.client(), stage.gatekeeper()
+            server.serve(SERVER, gate)
+            stage.settle(client)
+            call = BackgroundCall(lambda: client.call(request("wait"), self.PATIENCE))
+            assert gate.holds(self.PATIENCE)
+            closing = BackgroundCall(server.close)
+            assert not closing.ends(0.2), "it does not wait for the handler"
+            gate.open()
+            assert closing.ends(self.PATIENCE)
+            assert gate.ended == 1
+            assert call.ends(self.PATIENCE)
+            assert call.error is None, "the answer of a handler that has ended is lost"
+            with pytest.raises(BackendUnavailable):
+                client.call(request("echo"), self.SHORT)
+
+
+CONTRACTS = (Transport,)
+"""What the suite is about."""

@@ -1,0 +1,118 @@
+"""A machine of the mind: it holds values, refuses, crashes and goes away as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Generic, TypeVar, cast
+
+from attrs import define, field
+
+from netfw.drivers.base import Capability
+from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
+from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.errors import BackendUnavailable, Conflict
+from netfw.plan import Operation, Plan, Stage, Update, diff
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@define
+class FakeBackend(Generic[K, V]):
+    """What is there, and how it behaves.  A test changes it as it likes."""
+
+    held: dict[K, V] = field(factory=dict)
+    refused: dict[K, str] = field(factory=dict)
+    """Keys that can not be had, and why."""
+    crashing: set[K] = field(factory=set)
+    """Keys that make the driver raise what no contract allows."""
+    online: bool = True
+    history: list[str] = field(factory=list)
+    """Every operation that was carried out, in order."""
+    sinks: list[Sink] = field(factory=list)
+    rereads: int = 0
+
+    def tell(self, event: Event) -> None:
+        """Announce something to whoever watches."""
+        for sink in tuple(self.sinks):
+            sink(event)
+
+    def disturb(self, key: K) -> None:
+        """Somebody else removes what is there, and the change feed tells."""
+        self.held.pop(key, None)
+        self.tell(KeysChanged("somebody removed it", {key}))
+
+    def restart(self) -> None:
+        """Everything is lost, and the change feed with it."""
+        self.held.clear()
+        self.tell(FeedLost("the machine was restarted"))
+
+    def answer(self) -> None:
+        """Answer, if it is there.
+
+        :raises BackendUnavailable: it is not.
+        """
+        if not self.online:
+            raise BackendUnavailable("the machine does not answer")
+
+
+class FakeReconciler(Reconciler[K, V, Mapping[K, V]], Generic[K, V]):
+    """A driver for such a machine; a test may change the machine behind its back."""
+
+    CAPABILITIES: tuple[Capability, ...] = (Capability.PLAN, Capability.WATCH)
+
+    def __init__(self, machine: FakeBackend[K, V] | None = None) -> None:
+        self.machine: FakeBackend[K, V] = FakeBackend() if machine is None else machine
+
+    def held(self) -> frozenset[K]:
+        self.machine.answer()
+        return frozenset(self.machine.held)
+
+    def watch(self, sink: Sink) -> None:
+        self.machine.sinks.append(sink)
+
+    def observe(self, scope: Update[K, V] | None) -> Mapping[K, V]:
+        self.machine.answer()
+        self.machine.rereads += scope is None
+        return dict(self.machine.held)
+
+    def waits_for(self, key: K, value: V, final: Mapping[K, V]) -> str:
+        """What a key waits for, when the rest is as in *final*; empty: nothing."""
+        return ""
+
+    def plan(self, update: Update[K, V], observed: Mapping[K, V]) -> Plan:
+        for key in (*update.put, *update.drop):
+            if key in self.machine.crashing:
+                raise RuntimeError(f"{key} makes the driver crash")
+        refused = {k: Conflict(why) for k, why in self.machine.refused.items() if k in update.put}
+        put = {key: value for key, value in update.put.items() if key not in refused}
+        gone = update.drop
+        if update.complete:
+            gone |= observed.keys() - update.put.keys() - update.keep
+        final = {**{k: v for k, v in observed.items() if k not in gone}, **put}
+        waiting = {k: why for k, v in put.items() if (why := self.waits_for(k, v, final))}
+        ready = {key: value for key, value in put.items() if key not in waiting}
+        asked = {key: observed[key] for key in observed.keys() & (ready.keys() | gone)}
+        difference = diff(ready, asked)
+        operations = [
+            *(_operation("remove", key, None) for key in difference.removed),
+            *(_operation("add", key, value) for key, value in difference.added.items()),
+            *(_operation("change", key, value) for key, (_, value) in difference.changed.items()),
+        ]
+        return Plan([Stage(operations)] if operations else [], waiting, refused)
+
+    def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
+        for stage in plan.stages:
+            self.machine.answer()
+            for operation in stage.operations:
+                key, value = cast(tuple[K, V | None], operation.payload)
+                if value is None:
+                    del self.machine.held[key]
+                else:
+                    self.machine.held[key] = value
+                self.machine.history.append(operation.text)
+            checkpoint(stage)
+
+
+def _operation(verb: str, key: Any, value: object) -> Operation:
+    return Operation("memory", f"{verb} {key}", {key}, (key, value))

@@ -1,0 +1,131 @@
+"""A relay between two ends of a connection, which a test can cut, stall or tamper with."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+Endpoint = str | tuple[str, int]
+"""The path of a unix socket, or an address and a port."""
+Tamper = Callable[[bytes], bytes]
+"""What becomes of bytes on their way."""
+
+
+def _as_they_are(data: bytes) -> bytes:
+    return data
+
+
+class FaultProxy:
+    """Listens at *here* and passes everything on to *there*, and back."""
+
+    def __init__(self, here: Endpoint, there: Endpoint) -> None:
+        self._here, self._there = here, there
+        self._lock = threading.Lock()
+        self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._listening: socket.socket | None = None
+        self._flowing = threading.Event()
+        self._flowing.set()
+        self.accepted = 0
+        """How often somebody connected."""
+        self.tamper_forth: Tamper = _as_they_are
+        self.tamper_back: Tamper = _as_they_are
+        self.mend()
+
+    def mend(self) -> None:
+        """Take connections again."""
+        if isinstance(self._here, str):
+            with suppress(FileNotFoundError):
+                os.unlink(self._here)
+        listening = socket.socket(_family(self._here), socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(self._here)
+        listening.listen(64)
+        self._listening = listening
+        threading.Thread(target=self._accept, args=(listening,), daemon=True).start()
+
+    def cut(self) -> None:
+        """Refuse connections, and break those that are there."""
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            with suppress(OSError):
+                listening.shutdown(socket.SHUT_RDWR)
+            listening.close()
+        self.sever()
+
+    def sever(self) -> None:
+        """Break the connections that are there; new ones are taken."""
+        with self._lock:
+            pairs, self._pairs = self._pairs, []
+        for pair in pairs:
+            for end in pair:
+                with suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        """Cut, and mended at the end."""
+        self.cut()
+        try:
+            yield
+        finally:
+            self.mend()
+
+    @contextmanager
+    def stalled(self) -> Iterator[None]:
+        """Everything stays connected, and nothing gets through until the end."""
+        self._flowing.clear()
+        try:
+            yield
+        finally:
+            self._flowing.set()
+
+    def close(self) -> None:
+        """Let go of everything.  Twice is once."""
+        self._flowing.set()
+        self.cut()
+
+    def _accept(self, listening: socket.socket) -> None:
+        while True:
+            try:
+                near, _ = listening.accept()
+            except OSError:
+                return
+            self.accepted += 1
+            far = socket.socket(_family(self._there), socket.SOCK_STREAM)
+            try:
+                far.connect(self._there)
+            except OSError:
+                near.close()
+                far.close()
+                continue
+            with self._lock:
+                self._pairs.append((near, far))
+            ends = threading.Semaphore(0)
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(
+                    target=self._pass_on, args=(one, other, one is near, ends), daemon=True
+                ).start()
+
+    def _pass_on(
+        self, one: socket.socket, other: socket.socket, forth: bool, ends: threading.Semaphore
+    ) -> None:
+        with suppress(OSError):
+            while data := one.recv(65536):
+                self._flowing.wait()
+                if changed := (self.tamper_forth if forth else self.tamper_back)(data):
+                    other.sendall(changed)
+        for end in (one, other):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        if ends.acquire(blocking=False):  # the second of the two
+            one.close()
+            other.close()
+        else:
+            ends.release()
+
+
+def _family(endpoint: Endpoint) -> socket.AddressFamily:
+    return socket.AF_UNIX if isinstance(endpoint, str) else socket.AF_INET

@@ -1,0 +1,236 @@
+"""Places: namespaces in which commands and functions run.
+
+A place holds its namespaces by open descriptors, so no process has to sit in there, and they are
+gone when it is closed or this process dies.  Threads move, the process never does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from attrs import evolve, frozen
+
+from netfw.errors import BackendError
+from netfw.linux import syscalls
+from netfw.linux.netns import raise_loopback
+from netfw.linux.netns_thread import NetnsThread
+from netfw.testing.lab import syscalls
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+KINDS = {
+    "mnt": syscalls.CLONE_NEWNS,
+    "uts": syscalls.CLONE_NEWUTS,
+    "net": syscalls.CLONE_NEWNET,
+}
+"""The kinds of namespaces of a place, in the order in which they are entered."""
+
+
+@frozen(kw_only=True)
+class Completed:
+    """How a command ended, and what it said."""
+
+    argv: tuple[str, ...]
+    status: int
+    output: str
+    error: str
+
+
+class CommandFailed(BackendError):
+    """A command in the lab ended with a status other than 0; ``completed`` has all of it."""
+
+    def __init__(self, completed: Completed) -> None:
+        self.completed = completed
+        said = (completed.error or completed.output).strip() or "it said nothing"
+        super().__init__(f"{' '.join(completed.argv)}: status {completed.status}: {said}")
+
+
+class NamespaceContext:
+    """Somewhere to run things.  Without namespaces of its own it is where the caller is."""
+
+    def __init__(self, spaces: Mapping[str, int] | None = None) -> None:
+        self.spaces: dict[str, int] = dict(spaces or {})
+        self._spawned: list[subprocess.Popen[bytes]] = []
+
+    def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call *function* in a thread in this place; what it returns or raises comes out here.
+
+        Sockets it opens, processes and threads it starts stay in the place.  In there,
+        ``/proc/self`` is still the main thread: read ``/proc/thread-self`` instead.
+        """
+        if not self.spaces:
+            return function(*args, **kwargs)
+        directory = os.getcwd()
+        with NetnsThread(lambda: self.enter(directory), name="netfw-lab") as thread:
+            return thread.run(function, *args, **kwargs)
+
+    def enter(self, directory: str = "/") -> None:
+        """Move the calling thread into this place, for ever; only for threads made for that."""
+        if "mnt" in self.spaces:
+            # The kernel refuses while the thread shares its working directory with others.
+            syscalls.unshare(syscalls.CLONE_FS)
+        for kind, flag in KINDS.items():
+            if kind in self.spaces:
+                syscalls.setns(self.spaces[kind], flag)
+        with contextlib.suppress(FileNotFoundError):
+            os.chdir(directory)
+
+    def run(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> str:
+        """Run a command; its standard output.
+
+        :raises CommandFailed: it ended with a status other than 0.
+        """
+        completed = self.attempt(argv, input=input, timeout=timeout)
+        if completed.status:
+            raise CommandFailed(completed)
+        return completed.output
+
+    def attempt(
+        self,
+        argv: Sequence[str],
+        *,
+        input: str = "",
+        timeout: float = 60,
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        """Run a command whose failure is an answer too.
+
+        :raises CommandFailed: it did not end within *timeout* seconds.
+        """
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        with self.call(_start, argv, {**pipes, "env": env}) as process:
+            try:
+                output, error = process.communicate(input.encode(), timeout)
+            except BaseException as failure:
+                process.kill()
+                if not isinstance(failure, subprocess.TimeoutExpired):
+                    raise
+                late = Completed(argv=tuple(argv), status=-1, output="", error=str(failure))
+                raise CommandFailed(late) from failure
+        return Completed(
+            argv=tuple(argv),
+            status=process.returncode,
+            output=output.decode(errors="replace"),
+            error=error.decode(errors="replace"),
+        )
+
+    def spawn(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a command and return at once; *options* are those of :class:`subprocess.Popen`."""
+        process = self.call(_start, argv, options)
+        self._spawned = [one for one in self._spawned if one.poll() is None] + [process]
+        return process
+
+    def ip(self, *lines: str) -> None:
+        """Carry out commands of ``ip`` in one go, each without the leading ``ip``.
+
+        :raises CommandFailed: one of them was refused; those before it are in effect.
+        """
+        completed = self.attempt(["ip", "-batch", "-"], input="\n".join(lines))
+        if completed.status:
+            number = re.search(r"Command failed -:(\d+)", completed.error)
+            line = lines[int(number[1]) - 1] if number else "; ".join(lines)
+            said = completed.error.splitlines()[0]
+            raise CommandFailed(evolve(completed, argv=("ip", *line.split()), error=said))
+
+    def space(self, kind: str) -> str:
+        """A path that refers to one of the namespaces, for this process and its children."""
+        return f"/proc/{os.getpid()}/fd/{self.spaces[kind]}"
+
+    def processes(self) -> frozenset[int]:
+        """The processes in here, also those in mount namespaces that ``ip netns exec`` made."""
+        kind = "uts" if "uts" in self.spaces else "net"
+        here = os.fstat(self.spaces[kind])
+        return frozenset(pid for pid in _all_processes() if _is_in(pid, kind, here))
+
+    def kill_processes(self) -> None:
+        """End every process in here, and wait until they are gone."""
+        deadline = time.monotonic() + 10
+        while running := self.processes():
+            for pid in running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > deadline:
+                raise BackendError(f"processes {sorted(running)} do not end")
+            time.sleep(0.001)
+
+    def close(self) -> None:
+        """End what was spawned and let go of the namespaces; they vanish with the last process."""
+        while self._spawned:
+            process = self._spawned.pop()
+            process.kill()
+            process.wait()
+        while self.spaces:
+            os.close(self.spaces.popitem()[1])
+
+
+class NamespaceOwner:
+    """Somebody with a place of his own, where commands and functions run as his."""
+
+    place: NamespaceContext
+
+    def run(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> str:
+        """Run a command there; its standard output.
+
+        :raises CommandFailed: it ended with a status other than 0.
+        """
+        return self.place.run(argv, input=input, timeout=timeout)
+
+    def attempt(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> Completed:
+        """Run a command there whose failure is an answer too."""
+        return self.place.attempt(argv, input=input, timeout=timeout)
+
+    def spawn(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a command there; it is killed with the lab."""
+        return self.place.spawn(argv, **options)
+
+    def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function there, in a thread made for it; see :meth:`NamespaceContext.call`."""
+        return self.place.call(function, *args, **kwargs)
+
+
+def make_place(
+    kinds: Sequence[str], prepare: Callable[[], None] = lambda: None
+) -> NamespaceContext:
+    """New namespaces of these *kinds*, loopback up; *prepare* is called in there.
+
+    :raises OSError: the kernel refused.
+    """
+    flags = 0
+    for kind in kinds:
+        flags |= KINDS[kind]
+    with NetnsThread(lambda: syscalls.unshare(flags), name="netfw-lab-new") as thread:
+        thread.run(raise_loopback)
+        thread.run(prepare)
+        return thread.run(_hold, kinds)
+
+
+def _hold(kinds: Sequence[str]) -> NamespaceContext:
+    flags = os.O_RDONLY | os.O_CLOEXEC
+    return NamespaceContext(
+        {kind: os.open(f"/proc/thread-self/ns/{kind}", flags) for kind in kinds}
+    )
+
+
+def _start(argv: Sequence[str], options: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(list(argv), **options)
+
+
+def _all_processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _is_in(pid: int, kind: str, here: os.stat_result) -> bool:
+    try:
+        there = os.stat(f"/proc/{pid}/ns/{kind}")
+    except OSError:  # it ended, or is a zombie
+        return False
+    return os.path.samestat(there, here)

@@ -1,0 +1,204 @@
+"""Labs that stay up after the command that brought them up has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from netfw.errors import BackendBroken, BackendError, Conflict, NotFound
+from netfw.linux import syscalls
+from netfw.testing.lab import sandbox, syscalls
+from netfw.testing.lab.namespaces import KINDS
+from netfw.testing.lab.registry import Directory, LabRecord, end_process, identify
+from netfw.testing.lab.supervisor import KEEP, PACKET
+
+_PATIENCE = 10.0
+_ENTERED = {"user": syscalls.CLONE_NEWUSER, "pid": syscalls.CLONE_NEWPID, **KINDS}
+
+
+def up(directory: Directory, name: str, document: Mapping[str, Any]) -> None:
+    """Bring a lab up that is as *document* (see ``topology.read``) says.
+
+    :raises Conflict: a lab of that name is up.
+    :raises BackendBroken: this machine can not have one, or it did not come up; says why.
+    """
+    with directory.locked():
+        if directory.find(name) is not None:
+            raise Conflict(
+                f"lab {name!r} is up already; take it down (netfw lab down --name {name}), "
+                "or give this one another --name"
+            )
+        directory.remove(name)
+        try:
+            _start(directory, name, document)
+        except BaseException:
+            directory.remove(name)
+            raise
+
+
+def _start(directory: Directory, name: str, document: Mapping[str, Any]) -> None:
+    path = directory.socket(name)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        process = _spawn(directory, name, document, listening, theirs)
+        theirs.close()
+        try:
+            _await_ready(directory, name, ours)
+            directory.write(identify(name, process.pid))
+            ours.send(KEEP)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        process.returncode = 0  # from here on nobody waits for it
+
+
+def _spawn(
+    directory: Directory,
+    name: str,
+    document: Mapping[str, Any],
+    listening: socket.socket,
+    starter: socket.socket,
+) -> subprocess.Popen[bytes]:
+    descriptors = (listening.fileno(), starter.fileno())
+    module = [sys.executable, "-P", "-m", "netfw.testing.lab.supervisor"]
+    argv = sandbox.command([*module, *map(str, descriptors), json.dumps(document)])
+    with directory.log(name).open("wb") as log:
+        return subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
+            start_new_session=True, pass_fds=descriptors,
+        )  # fmt: skip
+
+
+def _await_ready(directory: Directory, name: str, starter: socket.socket) -> None:
+    told = starter.recv(PACKET)
+    if not told:
+        said = directory.log(name).read_text(errors="replace").strip()
+        raise BackendBroken(said.removeprefix("netfw: ") or f"lab {name!r} did not come up")
+    error = json.loads(told)["error"]
+    if error is not None:
+        raise BackendBroken(error)
+
+
+def down(directory: Directory, name: str) -> None:
+    """Take a lab down; when this returns, nothing of it is left.
+
+    :raises NotFound: no such lab is up.
+    """
+    with directory.locked():
+        record = require(directory, name)
+        process = record.open_process()
+        if process is not None:
+            try:
+                _end(process, name)
+            finally:
+                os.close(process)
+        directory.remove(name)
+
+
+def _end(process: int, name: str) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        end_process(process, number)
+        if select.select([process], [], [], _PATIENCE)[0]:
+            return
+    raise BackendError(f"the processes of lab {name!r} do not end")
+
+
+def show(directory: Directory, name: str) -> dict[str, Any]:
+    """What the lab looks like now.
+
+    :raises NotFound: no such lab is up.
+    """
+    answer, _ = _ask(directory, name, {"ask": "show"})
+    return {"name": name, **answer}
+
+
+def enter(directory: Directory, name: str, host: str, namespace: str | None) -> None:
+    """Move this process onto a host of a lab, for ever.
+
+    Only children of this process are wholly there.  The process must have no other threads.
+
+    :raises NotFound: no such lab, host or namespace.
+    """
+    asked = {"ask": "enter", "host": host, "namespace": namespace}
+    answer, descriptors = _ask(directory, name, asked)
+    spaces = dict(zip(answer["kinds"], descriptors, strict=True))
+    where = os.getcwd()
+    if os.path.samestat(os.fstat(spaces["user"]), os.stat("/proc/self/ns/user")):
+        del spaces["user"]  # the lab is root's; the kernel refuses to enter where one is
+    for kind in (kind for kind in _ENTERED if kind in spaces):
+        syscalls.setns(spaces[kind], _ENTERED[kind])
+    with contextlib.suppress(FileNotFoundError):
+        os.chdir(where)
+
+
+def require(directory: Directory, name: str) -> LabRecord:
+    """The record of a lab.
+
+    :raises NotFound: no such lab is up.
+    """
+    record = directory.find(name)
+    if record is None:
+        names = [one.name for one in directory.all()]
+        raise NotFound(
+            f"no lab {name!r} is up; up: {', '.join(names)}" if names
+            else f"no lab is up; bring one up with: netfw lab up --name {name}"
+        )  # fmt: skip
+    return record
+
+
+def _ask(
+    directory: Directory, name: str, request: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[int]]:
+    require(directory, name)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.settimeout(_PATIENCE)
+        try:
+            connection.connect(str(directory.socket(name)))
+            connection.send(json.dumps(request).encode())
+            text, descriptors, _, _ = socket.recv_fds(connection, PACKET, 8)
+        except OSError as error:
+            raise BackendError(f"lab {name!r} does not answer: {error}") from error
+    answer = json.loads(text or b'{"error": "it ended"}')
+    if answer.get("error"):
+        raise NotFound(f"lab {name!r}: {answer['error']}")
+    return answer, descriptors
+
+
+def run_inside(argv: list[str]) -> int:
+    """Run *argv* where :func:`enter` moved this process, as a child of it; its exit status."""
+    passed = {signal.SIGTERM, signal.SIGHUP}
+    waited = {signal.SIGCHLD, signal.SIGINT, signal.SIGQUIT, *passed}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    child = os.fork()
+    if child == 0:
+        syscalls.die_with_parent()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        _become(argv)
+    while True:
+        number = signal.sigwait(waited)
+        if number in passed:
+            os.kill(child, number)
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+def _become(argv: list[str]) -> NoReturn:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        os.execvpe(argv[0], argv, sandbox.environment())
+    except OSError as error:
+        os.write(sys.stderr.fileno(), f"netfw: {argv[0]}: {error.strerror}\n".encode())
+        os._exit(127 if isinstance(error, FileNotFoundError) else 126)

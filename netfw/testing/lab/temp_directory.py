@@ -1,0 +1,56 @@
+"""Directories that do not outlive for long who made them, however he ended."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def temporary_directory(prefix: str) -> Iterator[Path]:
+    """A new directory among those for what passes, with *prefix* as its name begins; removed at the
+    end.
+
+    Those of that prefix which were left by processes that were killed are removed before.  A lock
+    on each directory, which the kernel takes back from whoever dies, says whose is still in use: a
+    pid would not, as others see it in namespaces of their own.
+    """
+    for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        _remove_abandoned(path)
+    path, lock = _make(prefix)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(lock)
+
+
+def _make(prefix: str) -> tuple[Path, int]:
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=prefix))
+        with suppress(FileNotFoundError):  # somebody found it before it was locked
+            lock = _open(path)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if path.exists():
+                return path, lock
+            os.close(lock)
+
+
+def _remove_abandoned(path: Path) -> None:
+    with suppress(OSError):  # it is no directory, or gone, or not ours
+        lock = _open(path)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(lock).st_uid == os.geteuid():
+                shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(lock)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
