@@ -47,7 +47,7 @@ def figures(networks: int = NETWORKS) -> Iterator[Figure]:
     with many_watchers(networks * 2), rig() as found:
         _serve(found, networks)
         found.dhcp.stop()
-        modules = list_modules(found.host, "netfw.cli.dhcp_agent", found.dhcp.conf)
+        modules = list_modules(found.host, "netfw.cli.agents.dhcp", found.dhcp.conf)
         before = found.servers()
         raw, own = [], []
         least, used = [], []

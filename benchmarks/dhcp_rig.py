@@ -62,13 +62,13 @@ class Rig:
         self.l2 = PrivateAgent(
             host,
             directory / "l2",
-            "netfw.cli.ovs_agent",
+            "netfw.cli.agents.l2",
             {**asking, "openvswitch": {**switch, **tunnels}},
         )
         self.dhcp = PrivateAgent(
             host,
             directory / "dhcp",
-            "netfw.cli.dhcp_agent",
+            "netfw.cli.agents.dhcp",
             {**asking, "openvswitch": switch, "DEFAULT": {"log_file": directory / "dhcp.log"}},
         )
 

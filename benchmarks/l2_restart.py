@@ -70,7 +70,7 @@ def _measure(size: int) -> Restart:
         wait_until(lambda: host.passed(start)[0] >= size, "the wiring")
         time.sleep(3)
         host.stop()
-        modules = list_modules(host.host, "netfw.cli.ovs_agent", host.conf)
+        modules = list_modules(host.host, "netfw.cli.agents.l2", host.conf)
         before = host.since()
         with instance.pinging(target) as ping:
             for _ in range(ROUNDS):

@@ -122,7 +122,7 @@ class Rig:
 
     @property
     def argv(self) -> list[str]:
-        return [sys.executable, "-m", "netfw.cli.ovs_agent", "--config-file", str(self.conf)]
+        return [sys.executable, "-m", "netfw.cli.agents.l2", "--config-file", str(self.conf)]
 
     def start(self) -> float:
         """Start the agent; seconds until it is ready."""

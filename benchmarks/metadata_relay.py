@@ -152,7 +152,7 @@ def _agent(folder: Path, port: int) -> Iterator[tuple[int, Path]]:
             }
         )
     )
-    argv = [sys.executable, "-m", "netfw.cli.metadata_agent", "--config-file", str(conf)]
+    argv = [sys.executable, "-m", "netfw.cli.agents.metadata", "--config-file", str(conf)]
     with (folder / "agent.log").open("wb") as log:
         process = subprocess.Popen(argv, stderr=log)
     ready = folder / "status" / "netfw-metadata-agent.json"

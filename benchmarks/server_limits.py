@@ -17,9 +17,9 @@ from sqlalchemy import Connection, Engine, event
 
 from benchmarks.figure import Figure
 from benchmarks.load import Client, getter, port_maker, prepare_network, run
-from netfw.cli.process import Orders
-from netfw.cli.server import _serve
-from netfw.cli.server_parts import PROGRAM, server_groups
+from netfw.cli.runtime.daemon import DaemonControl
+from netfw.cli.server.components import PROGRAM, server_groups
+from netfw.cli.server.main import _serve
 from netfw.conf.loader import load_config
 from netfw.http.listen_sockets import listen_unix
 from netfw.http.server import HttpServer
@@ -86,7 +86,7 @@ def statements(folder: Path) -> Figure:
     server.directory.mkdir()
     (server.directory / "server.conf").write_text(server.configuration())
     argv = ["--config-file", str(server.directory / "server.conf")]
-    conf, orders = load_config(PROGRAM, argv, server_groups(argv)).conf, Orders()
+    conf, orders = load_config(PROGRAM, argv, server_groups(argv)).conf, DaemonControl()
     thread = threading.Thread(target=_serve, args=(conf, orders, None))
     thread.start()
     while not server.ready():

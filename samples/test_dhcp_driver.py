@@ -56,7 +56,7 @@ def pytest_in(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.spec("DRV-10", "DRV-13")
 def test_netfw_finds_it_and_says_what_it_is(site: Path) -> None:
-    done = run("netfw.cli.main", "drivers", "show", "tiny-dhcp", "--json", path=site)
+    done = run("netfw.cli.commands.main", "drivers", "show", "tiny-dhcp", "--json", path=site)
     assert done.returncode == 0, done.stderr
     (shown,) = json.loads(done.stdout)
     assert (shown["distribution"], shown["interface"]) == ("tiny-dhcp", "DhcpDriver")
@@ -119,8 +119,8 @@ def test_the_dhcp_agent_serves_by_it(
         "openvswitch": {"datapath_type": "netdev", "ovsdb_connection": host.ovs.remote},
     }
     chosen = {"agent": {"dhcp_driver": "tiny-dhcp"}, "tiny-dhcp": {"directory": home}}
-    wiring = PrivateAgent(host, tmp_path / "l2", "netfw.cli.ovs_agent", options)
-    agent = PrivateAgent(host, tmp_path / "dhcp", "netfw.cli.dhcp_agent", {**options, **chosen})
+    wiring = PrivateAgent(host, tmp_path / "l2", "netfw.cli.agents.l2", options)
+    agent = PrivateAgent(host, tmp_path / "dhcp", "netfw.cli.agents.dhcp", {**options, **chosen})
     ids = {"iface-id": PORT, "attached-mac": MAC}
     plug = Plug(bridge="br-int", device="tap3", mac=MAC, external_ids=ids)
     client = Udhcpc(host.instance("vm", plug), patience=30.0)

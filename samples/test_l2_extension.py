@@ -52,7 +52,7 @@ settle = 0
         installed(directory / "site")
         path = os.pathsep.join([str(directory / "site"), str(SAMPLE / "src")])
         self.process: subprocess.Popen[bytes] = host.spawn(
-            [sys.executable, "-m", "netfw.cli.ovs_agent", "--config-file", str(self.conf)],
+            [sys.executable, "-m", "netfw.cli.agents.l2", "--config-file", str(self.conf)],
             env={**os.environ, "PYTHONPATH": path},
         )
 

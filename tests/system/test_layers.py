@@ -110,7 +110,7 @@ VIOLATIONS = {
     ),
     "a framework that knows a driver": Violation(
         "The framework never imports a driver",
-        "netfw/cli/drivers.py",
+        "netfw/cli/commands/drivers.py",
         "import netfw_drivers.null.interface",
     ),
     "a driver that knows another": Violation(

@@ -140,7 +140,7 @@ def test_installed_elsewhere_every_entry_point_loads_and_the_command_works(
     done = run(sys.executable, "-c", IMPORT_ALL, cwd=tmp_path, stdin=json.dumps(points), **there)
     elsewhere = [line for line in done.stdout.split() if not Path(line).is_relative_to(target)]
     assert not elsewhere, "this tree, which is installed as a link, has lent a hand"
-    command = ("-m", "netfw.cli.main", "drivers", "--json")
+    command = ("-m", "netfw.cli.commands.main", "drivers", "--json")
     rows = json.loads(run(sys.executable, *command, cwd=tmp_path, **there).stdout)
     drivers = {row["name"]: row for row in rows}
     assert drivers["null"]["health"] == "ok"

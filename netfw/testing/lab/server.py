@@ -68,7 +68,7 @@ class PrivateNetfw:
         self.directory.mkdir(exist_ok=True)
         conf = self.directory / "server.conf"
         conf.write_text(self.configuration())
-        argv = [sys.executable, "-m", "netfw.cli.server", "--config-file", str(conf)]
+        argv = [sys.executable, "-m", "netfw.cli.server.main", "--config-file", str(conf)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*argv, *self._arguments], stdout=log, stderr=subprocess.STDOUT

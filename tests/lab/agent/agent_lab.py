@@ -11,8 +11,8 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.wait import wait_until
 
-AGENT = [sys.executable, "-m", "netfw.cli.ovs_agent"]
-PLAN = [sys.executable, "-m", "netfw.cli.main", "plan"]
+AGENT = [sys.executable, "-m", "netfw.cli.agents.l2"]
+PLAN = [sys.executable, "-m", "netfw.cli.commands.main", "plan"]
 
 
 def port_id(number: int) -> str:

@@ -45,12 +45,12 @@ class Site:
         }  # fmt: skip
         self.write()
         self.wiring = PrivateAgent(
-            host, directory / "l2", "netfw.cli.ovs_agent", self._options("l2")
+            host, directory / "l2", "netfw.cli.agents.l2", self._options("l2")
         )
         self.dhcp = PrivateAgent(
             host,
             directory / "dhcp",
-            "netfw.cli.dhcp_agent",
+            "netfw.cli.agents.dhcp",
             {**self._options("dhcp"), "dnsmasq": {"dnsmasq_user": "root"}},
         )
         self._clients: list[Udhcpc] = []
@@ -103,7 +103,7 @@ class Site:
         """What the agent would do."""
         self.dhcp.directory.mkdir(exist_ok=True)
         self.dhcp.conf.write_text(ini(self.dhcp.options))
-        words = ["netfw.cli.main", "plan", "--agent", "dhcp", "--config-file"]
+        words = ["netfw.cli.commands.main", "plan", "--agent", "dhcp", "--config-file"]
         return self.host.attempt([sys.executable, "-m", *words, str(self.dhcp.conf)])
 
     def answer(self, client: Udhcpc) -> str:

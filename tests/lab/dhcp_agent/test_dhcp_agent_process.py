@@ -239,7 +239,7 @@ def test_one_that_is_to_become_ready_ends_in_time_though_no_server_is_there(tmp_
     )
     words = ["--config-file", str(conf), "--once", "--timeout", "1"]
     done = subprocess.run(
-        [sys.executable, "-m", "netfw.cli.dhcp_agent", *words],
+        [sys.executable, "-m", "netfw.cli.agents.dhcp", *words],
         check=False, capture_output=True, text=True, timeout=20,
     )  # fmt: skip
     assert done.returncode == 1

@@ -20,7 +20,7 @@ def second_agent(site: Site) -> PrivateAgent:
         "file": {**site.dhcp.options["file"], "status_path": site.directory / "said-second"},
         "dnsmasq": {"dnsmasq_user": "root", "dhcp_confs": confs},
     }
-    return PrivateAgent(site.host, site.directory / "second", "netfw.cli.dhcp_agent", options)
+    return PrivateAgent(site.host, site.directory / "second", "netfw.cli.agents.dhcp", options)
 
 
 @pytest.mark.spec("DHCP-40")

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import pytest
 
-from netfw.cli.main import main
+from netfw.cli.commands.main import main
 from netfw.testing.lab import sandbox
 
 pytestmark = pytest.mark.spec("DRV-32")
@@ -80,7 +80,7 @@ class Command:
             os._exit(status)
 
     def line(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "netfw.cli.main", "lab", *words]
+        return [sys.executable, "-m", "netfw.cli.commands.main", "lab", *words]
 
     def record(self, name: str) -> dict[str, object]:
         return json.loads((self.directory / "netfw-lab" / f"{name}.json").read_text())

@@ -66,7 +66,9 @@ class OrdinaryUser:
         )  # fmt: skip
 
     def netfw(self, *words: str, status: int = 0, tun: str = "0666") -> str:
-        done = self.run(sys.executable, "-P", "-m", "netfw.cli.main", "lab", *words, tun=tun)
+        done = self.run(
+            sys.executable, "-P", "-m", "netfw.cli.commands.main", "lab", *words, tun=tun
+        )
         assert done.returncode == status, done.stderr
         return done.stdout if status == 0 else done.stderr
 
@@ -142,7 +144,7 @@ def test_a_kernel_that_gives_users_no_namespaces_is_told_with_the_way_out(
     # The setting belongs to a user namespace; the machine keeps its own.
     forbid = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
     prefix = ["unshare", "--user", "--map-user=1234", "--keep-caps", "sh", "-c", forbid, "sh"]
-    command = [sys.executable, "-P", "-m", "netfw.cli.main", "lab", "up"]
+    command = [sys.executable, "-P", "-m", "netfw.cli.commands.main", "lab", "up"]
     for argv, status in ((sandbox.command(["true"]), NO_SANDBOX), (command, 1)):
         done = somebody.run(*prefix, *argv)
         assert done.returncode == status, done.stderr

@@ -113,7 +113,7 @@ class Agent:
     def begin(self) -> subprocess.Popen[bytes]:
         self.configure()
         self.status_file.unlink(missing_ok=True)
-        argv = [sys.executable, "-m", "netfw.cli.metadata_agent"]
+        argv = [sys.executable, "-m", "netfw.cli.agents.metadata"]
         argv += ["--config-file", str(self.directory / "agent.conf")]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT)

@@ -15,7 +15,7 @@ from netfw.testing.lab.wait import wait_until
 PROGRAM = """
 import logging, sys
 from oslo_config import cfg
-from netfw.cli.process import run
+from netfw.cli.runtime.daemon import run
 
 def serve(conf, orders):
     orders.on_reload = lambda: logging.getLogger("acme").info("told of mode %s", conf.acme.mode)

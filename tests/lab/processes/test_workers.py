@@ -11,12 +11,12 @@ import threading
 
 import pytest
 
-from netfw.cli.workers import Workers, inherited
+from netfw.cli.runtime.prefork import PreforkSupervisor, inherited
 from netfw.testing.lab.wait import wait_until
 
 WORKER = """
 import os, threading
-from netfw.cli.workers import inherited
+from netfw.cli.runtime.prefork import inherited
 mine = inherited()
 mine.watch()
 while True:
@@ -26,7 +26,7 @@ while True:
 """
 PARENT = f"""
 import socket, sys, threading
-from netfw.cli.workers import Workers
+from netfw.cli.runtime.prefork import Workers
 listening = socket.create_server(("127.0.0.1", 0))
 print(listening.getsockname()[1], flush=True)
 Workers([sys.executable, "-c", {WORKER!r}], 1, {{"api": listening}}).run(threading.Event(), grace=5)
@@ -51,7 +51,7 @@ def is_there(pid: int) -> bool:
 @pytest.fixture
 def port():
     listening = socket.create_server(("127.0.0.1", 0))
-    workers = Workers([sys.executable, "-c", WORKER], 2, {"api": listening})
+    workers = PreforkSupervisor([sys.executable, "-c", WORKER], 2, {"api": listening})
     stop = threading.Event()
     thread = threading.Thread(target=workers.run, args=(stop,), kwargs={"grace": 5.0})
     thread.start()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.cli.db import main
+from netfw.cli.commands.db import main
 from netfw.errors import BackendUnavailable, Conflict
 from netfw.server.db import Database, Limits, Transaction, migration
 from netfw.server.db.allocation.quotas import UNLIMITED, Usage

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from netfw.cli.server_parts import PROGRAM, ServerParts, server_groups
+from netfw.cli.server.components import PROGRAM, ServerComponents, server_groups
 from netfw.conf.loader import load_config
 from netfw.drivers.query import RequestContext
 from netfw.drivers.reports import StatusReport
@@ -50,7 +50,7 @@ def test_a_port_that_is_plugged_is_active_and_the_compute_service_hears_of_it(
         file = tmp_path / "netfw.conf"
         file.write_text(CONF.format(state=tmp_path, party=party.url), encoding="utf-8")
         argv = ["--config-file", str(file)]
-        with ServerParts(load_config(PROGRAM, argv, server_groups(argv)).conf) as parts:
+        with ServerComponents(load_config(PROGRAM, argv, server_groups(argv)).conf) as parts:
             parts.start()
             parts.heard([beat("h1", tunnel_types=["vxlan"], bridge_mappings={})])
             port = _port(parts)
@@ -68,7 +68,7 @@ def test_a_port_that_is_plugged_is_active_and_the_compute_service_hears_of_it(
             assert parts.state()["netfw_outbox_refused"] == 0
 
 
-def _port(parts: ServerParts) -> Any:
+def _port(parts: ServerComponents) -> Any:
     def create(name: str, **body: Any) -> Any:
         return parts.plugins[name].create(ADMIN, name, [{"project_id": "p", **body}])[0]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from netfw.cli.demo.server_chapter import Cloud
+from netfw.cli.demo.server import Cloud
 from netfw.testing.lab import sandbox
 from tests.system.dhcp.dhcp_cloud import Clouds, DhcpNet
 

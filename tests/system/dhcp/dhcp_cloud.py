@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from netfw.cli.demo.server_chapter import Cloud, ServedHost, a_cloud
+from netfw.cli.demo.server import Cloud, ServedHost, make_cloud
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc
 from netfw.testing.lab.dhcp_lease import Lease
@@ -72,7 +72,7 @@ class Clouds:
 
 @contextlib.contextmanager
 def _ready_cloud(scheduling: Mapping[str, object]) -> Iterator[Cloud]:
-    with a_cloud({"scheduling": dict(scheduling)}) as made:
+    with make_cloud({"scheduling": dict(scheduling)}) as made:
         made.server.start()
         agents = agents_of(*made.hosts)
         for agent in agents:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from netfw.cli.demo.server_chapter import Cloud, ServedHost
+from netfw.cli.demo.server import Cloud, ServedHost
 from netfw.testing.lab.wait import wait_until
 from tests.system.dhcp.dhcp_cloud import DhcpNet, address, dhcp_agent, leased, start_all, stop_all
 

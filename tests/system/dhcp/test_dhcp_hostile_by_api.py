@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openstack.exceptions import BadRequestException
 
-from netfw.cli.demo.server_chapter import Cloud
+from netfw.cli.demo.server import Cloud
 from netfw.testing.lab.wait import wait_until
 from tests.system.dhcp.dhcp_cloud import DhcpNet, leased
 

@@ -7,8 +7,8 @@ from urllib.error import HTTPError
 
 import pytest
 
-from netfw.cli.demo.dhcp_chapter import fetch, use_routes
-from netfw.cli.demo.server_chapter import Cloud
+from netfw.cli.demo.dhcp import fetch, use_routes
+from netfw.cli.demo.server import Cloud
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
 from tests.system.dhcp.dhcp_cloud import DhcpNet, address, fetch6, leased

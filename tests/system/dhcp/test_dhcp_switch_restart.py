@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from netfw.cli.demo.server_chapter import ServedHost
+from netfw.cli.demo.server import ServedHost
 from netfw.testing.lab.wait import wait_until
 from tests.system.dhcp.dhcp_cloud import DhcpNet, dhcp_agent, leased
 

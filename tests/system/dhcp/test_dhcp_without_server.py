@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 import yaml
 
-from netfw.cli.demo.agent_chapter import reached
-from netfw.cli.demo.dhcp_chapter import fetch, use_routes
+from netfw.cli.demo.agents import reached
+from netfw.cli.demo.dhcp import fetch, use_routes
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc
 from netfw.testing.lab.host import Host
@@ -44,13 +44,13 @@ class FileHost:
         self.wiring = PrivateAgent(
             host,
             directory / "l2",
-            "netfw.cli.ovs_agent",
+            "netfw.cli.agents.l2",
             {**asking, "openvswitch": switch | wiring},
         )
         self.dhcp = PrivateAgent(
             host,
             directory / "dhcp",
-            "netfw.cli.dhcp_agent",
+            "netfw.cli.agents.dhcp",
             {
                 "agent": {**asking["agent"], "enable_isolated_metadata": True},
                 "file": asking["file"],
@@ -60,7 +60,7 @@ class FileHost:
         )
         own = {"metadata_proxy_socket": door, "metadata_proxy_shared_secret": SECRET}
         self.metadata = PrivateAgent(
-            host, directory / "metadata", "netfw.cli.metadata_agent", {**asking, "metadata": own}
+            host, directory / "metadata", "netfw.cli.agents.metadata", {**asking, "metadata": own}
         )
         self.service = MetadataService(host, directory, SECRET)
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from attrs import frozen
 
-from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
-from netfw.cli.plan import plans_of
+from netfw.cli.agents.l2 import PROGRAM, L2AgentComponents, l2_groups
+from netfw.cli.commands.plan import plans_of
 from netfw.conf.loader import load_config
 from netfw.errors import NetfwError
 from netfw.plan import Plan
@@ -64,7 +64,7 @@ ALL_FLAVOURS = (MESH4, POPULATED4, MESH6, POPULATED6)
 
 def _plans(files: list[str]) -> dict[str, Plan]:
     """To be called on the host: an agent looks at what its host has."""
-    with L2Parts(load_config(PROGRAM, files, l2_groups(files)).conf) as parts:
+    with L2AgentComponents(load_config(PROGRAM, files, l2_groups(files)).conf) as parts:
         return dict(plans_of(parts.source, parts.agent))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from netfw.cli.l2_parts import PROGRAM
+from netfw.cli.agents.l2 import PROGRAM
 from netfw.testing.lab.wait import wait_until
 from tests.system.l2.l2_site import BIN, MESH4, AgentHost, Site
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from netfw.cli.plan import CHANGES
+from netfw.cli.commands.plan import CHANGES
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
 from tests.system.l2.l2_site import BIN, PHYSNET, AgentHost, Flavour, Site

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from netfw.cli.demo.server_chapter import Cloud, a_cloud
+from netfw.cli.demo.server import Cloud, make_cloud
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
@@ -30,7 +30,7 @@ COUNTER = itertools.count()
 def served() -> Iterator[Cloud]:
     """Two hosts whose agents ask one server."""
     sandbox.require()
-    with a_cloud() as cloud:
+    with make_cloud() as cloud:
         cloud.server.start()
         for host in cloud.hosts:
             host.start()

@@ -151,7 +151,7 @@ def test_a_fresh_machine_needs_nothing_but_the_command(tmp_path: Path) -> None:
     log = server.log.read_text()
     assert "POST /v2.0/networks: 201 for user" in log
     assert f"agents are served by the transport local on unix:{state}/messages.sock" in log
-    assert "netfw.cli.server netfw-server" in log
+    assert "netfw.cli.server.main netfw-server" in log
     assert "__main__" not in log
     assert list(run.iterdir()) == []
     assert not (state / "messages.sock").exists()
@@ -177,7 +177,14 @@ def test_probes_say_how_it_is_and_why_not(tmp_path: Path) -> None:
         with pytest.raises(BackendBroken, match="netfw-db upgrade"):
             server.start()
         conf = tmp_path / "server" / "server.conf"
-        upgrade = [sys.executable, "-m", "netfw.cli.db", "--config-file", str(conf), "upgrade"]
+        upgrade = [
+            sys.executable,
+            "-m",
+            "netfw.cli.commands.db",
+            "--config-file",
+            str(conf),
+            "upgrade",
+        ]
         subprocess.run(upgrade, check=True, capture_output=True)
         with server:
             assert server.request("GET", "/healthz")[0] == 200
@@ -295,7 +302,7 @@ def test_what_can_not_be_is_said_in_a_sentence_and_nothing_is_served(
 
 def test_a_second_server_on_one_socket_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
     with PrivateNetfw(tmp_path / "server") as first:
-        argv = [sys.executable, "-m", "netfw.cli.server"]
+        argv = [sys.executable, "-m", "netfw.cli.server.main"]
         conf = str(first.directory / "server.conf")
         done = subprocess.run(
             [*argv, "--config-file", conf], capture_output=True, text=True, check=False

@@ -8,7 +8,7 @@ import sys
 WITHOUT_CHEROOT = """
 import sys
 sys.modules["cheroot"] = None
-from netfw.cli.metadata_agent import main
+from netfw.cli.agents.metadata import main
 sys.exit(main([]))
 """
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from netfw.cli import db
+from netfw.cli.commands import db
 from netfw.drivers.change import Change
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network

@@ -10,13 +10,13 @@ import threading
 import pytest
 
 from netfw import request_id
-from netfw.cli.log_format import dress
+from netfw.cli.runtime.log_format import install_formatter
 
 
 def logged(style, work):
     stream = io.StringIO()
     logger = logging.Logger("netfw.test")
-    logger.addHandler(dress(logging.StreamHandler(stream), style))
+    logger.addHandler(install_formatter(logging.StreamHandler(stream), style))
     work(logger)
     return stream.getvalue()
 

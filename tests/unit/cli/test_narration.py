@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from netfw.cli.narration import Narration
+from netfw.cli.demo.report import DemoReport
 
 
 def test_what_goes_wrong_is_a_check_that_failed_with_its_reason(capsys: pytest.CaptureFixture[str]):
-    tell = Narration()
+    tell = DemoReport()
     with tell.chapter("Metadata: who am I"):
         raise ConnectionRefusedError("nobody listens on 169.254.169.254")
     with tell.chapter("Others"):
@@ -25,7 +25,7 @@ def test_complaints_of_the_agents_are_shown_where_a_check_failed(
 ):
     log = tmp_path / "agent.log"
     log.write_text("10:00 INFO all is well\n10:01 WARNING haproxy does not start: exit 1\n")
-    tell = Narration()
+    tell = DemoReport()
     with tell.chapter("Good", [log, tmp_path / "missing"]):
         tell.check("it works", True)
     assert "haproxy" not in capsys.readouterr().out
@@ -37,5 +37,5 @@ def test_complaints_of_the_agents_are_shown_where_a_check_failed(
 
 
 def test_whoever_interrupts_it_ends_it():
-    with pytest.raises(KeyboardInterrupt), Narration().chapter("Any"):
+    with pytest.raises(KeyboardInterrupt), DemoReport().chapter("Any"):
         raise KeyboardInterrupt

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.cli import db
+from netfw.cli.commands import db
 from netfw.errors import ConfigError
 from netfw.http.listen_sockets import listen_unix, removal
 from netfw.server.db.engine.sqlite_file import make_file

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from netfw.cli.plan import on_hold
+from netfw.cli.commands.plan import on_hold
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
 from netfw.plan import Update

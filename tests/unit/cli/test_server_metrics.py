@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.cli.server_metrics import Metrics
+from netfw.cli.server.metrics import Metrics
 from netfw.errors import BackendUnavailable
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from netfw.cli.server_probes import Probes
+from netfw.cli.server.health import HealthEndpoints
 
 
 def ask(app: Any, path: str) -> tuple[str, dict[str, str], bytes]:
@@ -25,7 +25,7 @@ def test_clients_are_asked_to_come_again_until_the_server_has_started() -> None:
         start("200 OK", [])
         return [b"served"]
 
-    app = Probes(
+    app = HealthEndpoints(
         starting=lambda: starting[0], ready=lambda: trouble[0], metrics=lambda: b"n 1\n", api=api
     )
     status, headers, body = ask(app, "/v2.0/networks")
@@ -43,7 +43,7 @@ def test_clients_are_asked_to_come_again_until_the_server_has_started() -> None:
 
 
 def test_a_server_without_an_api_has_its_probes_and_says_what_it_is() -> None:
-    app = Probes(starting=lambda: "", ready=lambda: "", metrics=lambda: b"", api=None)
+    app = HealthEndpoints(starting=lambda: "", ready=lambda: "", metrics=lambda: b"", api=None)
     assert ask(app, "/readyz")[0] == "200 OK"
     status, _, body = ask(app, "/v2.0/networks")
     assert status == "404 Not Found"

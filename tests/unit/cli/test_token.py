@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.cli.main import main
+from netfw.cli.commands.main import main
 
 
 @pytest.mark.parametrize(

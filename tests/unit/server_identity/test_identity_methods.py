@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from oslo_config import cfg
 
-from netfw.cli.main import main
+from netfw.cli.commands.main import main
 from netfw.conf import identity as options
 from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError, InvalidInput, Unauthorized

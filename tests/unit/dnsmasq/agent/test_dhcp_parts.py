@@ -10,8 +10,7 @@ import pytest
 from netfw.agents.common.agent import ConvergeRequest
 from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.common.retry_queue import RetryBackoff
-from netfw.cli.dhcp_agent import main
-from netfw.cli.dhcp_parts import PROGRAM, DhcpParts, dhcp_groups
+from netfw.cli.agents.dhcp import PROGRAM, DhcpAgentComponents, dhcp_groups, main
 from netfw.conf.loader import load_config, refuse_misspelt
 from netfw.drivers.keys import NetworkKey
 from netfw.errors import ConfigError
@@ -41,7 +40,7 @@ def test_drivers_are_chosen_by_name_and_bring_their_options(tmp_path):
         "[dnsmasq]\ndhcp_lease_duration = 600\n",
     )
     assert refuse_misspelt(conf) == ()
-    with DhcpParts(conf) as parts:
+    with DhcpAgentComponents(conf) as parts:
         assert str(parts) == (
             "host here, source file, interface driver null, DHCP driver dnsmasq, "
             "metadata driver haproxy"
@@ -73,7 +72,9 @@ def test_what_can_not_be_is_refused_with_what_to_change(tmp_path, capsys, agent,
 
 
 def test_without_a_metadata_driver_there_is_none(tmp_path):
-    with DhcpParts(conf_of(tmp_path, "interface_driver = null\nmetadata_driver =")) as parts:
+    with DhcpAgentComponents(
+        conf_of(tmp_path, "interface_driver = null\nmetadata_driver =")
+    ) as parts:
         assert parts.metadata is None
         assert "metadata driver none" in str(parts)
 
@@ -129,7 +130,7 @@ def a_network(number, **server):
 def test_in_a_fabric_that_routes_the_gateways_addresses_are_served_from(tmp_path, install):
     install("[netfw.interface_drivers]\nrouted = a_vendor_module:Routed\n", ROUTED)
     network, *rest = a_network(1)
-    with DhcpParts(conf_of(tmp_path, "interface_driver = routed")) as parts:
+    with DhcpAgentComponents(conf_of(tmp_path, "interface_driver = routed")) as parts:
         parts.agent.apply_delta(ReplicaDelta(put=(network, *rest), complete=True))
         dhcp, *_ = parts.agent.everything()
         wanted = dhcp.update.put[NetworkKey(network.id)]
@@ -143,7 +144,7 @@ def test_in_a_fabric_that_routes_the_gateways_addresses_are_served_from(tmp_path
 def test_as_many_networks_are_worked_on_at_once_as_the_operator_says(tmp_path, install):
     install("[netfw.dhcp_drivers]\nfake = netfw.testing.fakes.dhcp:FakeDhcp\n")
     chosen = "interface_driver = null\ndhcp_driver = fake\nnum_sync_threads = 3"
-    with DhcpParts(conf_of(tmp_path, chosen)) as parts:
+    with DhcpAgentComponents(conf_of(tmp_path, chosen)) as parts:
         resources = []
         for number in range(1, 6):
             address = FixedIp(subnet_id=SubnetId(UUID(int=number)), address="10.0.0.2")

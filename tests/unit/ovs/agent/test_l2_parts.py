@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from netfw.cli.driver_conf import values
-from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
+from netfw.cli.agents.l2 import PROGRAM, L2AgentComponents, l2_groups
+from netfw.cli.runtime.driver_options import values
 from netfw.conf.loader import load_config
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.switch import SwitchDriver
@@ -23,10 +23,10 @@ def conf_of(tmp_path: Path, agent: str, more: str = ""):
 
 @pytest.mark.spec("DRV-22")
 def test_a_firewall_driver_is_named_by_an_option_and_there_is_none_without(tmp_path):
-    with L2Parts(conf_of(tmp_path, "")) as parts:
+    with L2AgentComponents(conf_of(tmp_path, "")) as parts:
         assert parts.firewall is None
         assert "firewall driver none" in str(parts)
-    with L2Parts(conf_of(tmp_path, "firewall_driver = openflow")) as parts:
+    with L2AgentComponents(conf_of(tmp_path, "firewall_driver = openflow")) as parts:
         assert parts.host.driver(FirewallDriver) is parts.firewall
         assert "firewall driver openflow" in str(parts)
 
@@ -51,11 +51,11 @@ def test_a_driver_that_does_not_exist_is_refused_with_those_that_do(tmp_path):
 
 def test_drivers_of_before_are_made_with_their_options(tmp_path):
     agent = "firewall_driver = noop\nretired_firewall_drivers = openflow"
-    with L2Parts(conf_of(tmp_path, agent)) as parts:
+    with L2AgentComponents(conf_of(tmp_path, agent)) as parts:
         assert [driver.describe().name for driver in parts.retired] == ["openflow"]
 
 
 def test_a_driver_is_not_used_and_retired_at_once(tmp_path):
     agent = "firewall_driver = openflow\nretired_firewall_drivers = openflow"
     with pytest.raises(ConfigError, match="take it out of retired_firewall_drivers"):
-        L2Parts(conf_of(tmp_path, agent))
+        L2AgentComponents(conf_of(tmp_path, agent))

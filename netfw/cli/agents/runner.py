@@ -12,7 +12,7 @@ from netfw.agents.common.agent import HostAgent
 from netfw.agents.common.embed import run_in_thread
 from netfw.agents.common.loop import Intervals, Loop
 from netfw.agents.common.status import AgentStatus, StatusFile
-from netfw.cli.process import Orders
+from netfw.cli.runtime.daemon import DaemonControl
 from netfw.drivers.state_source import StateSource
 
 PATIENCE = 2.0
@@ -25,7 +25,7 @@ def run_loop(
     timing: Callable[[], Intervals],
     *,
     status: Path,
-    orders: Orders,
+    orders: DaemonControl,
     let_go: Callable[[], None],
     within: float | None = None,
 ) -> int:
@@ -70,7 +70,7 @@ def _obstacles(status: AgentStatus) -> Iterator[tuple[str, str]]:
         yield what, f"waits: {reason}"
 
 
-def _obey(orders: Orders, loop: Loop[Any], let_go: Callable[[], None]) -> None:
+def _obey(orders: DaemonControl, loop: Loop[Any], let_go: Callable[[], None]) -> None:
     """Have *loop* end when it is to, and take new options at once, after whoever did so before."""
     others = orders.on_reload
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from netfw.cli.demo.agent_chapter import PATIENCE, VMS, AgentHost, topology_of
-from netfw.cli.narration import Narration
+from netfw.cli.demo.agents import PATIENCE, VMS, AgentHost, topology_of
+from netfw.cli.demo.report import DemoReport
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
 
@@ -33,7 +33,7 @@ _SILENCE = 0.5
 _SHORT = 0.3
 
 
-def tell_of_security_groups(tell: Narration, one: AgentHost, two: AgentHost) -> None:
+def demo_security_groups(tell: DemoReport, one: AgentHost, two: AgentHost) -> None:
     """The two hosts of the chapter before, now with a firewall driver."""
     client, server = one.host.instances["blue1"], two.host.instances["blue2"]
     with _listening(server) as listener:
@@ -42,7 +42,7 @@ def tell_of_security_groups(tell: Narration, one: AgentHost, two: AgentHost) -> 
         _revoke(tell, one, two, client, listener)
 
 
-def _deny(tell: Narration, one: AgentHost, two: AgentHost, client: Instance) -> None:
+def _deny(tell: DemoReport, one: AgentHost, two: AgentHost, client: Instance) -> None:
     tell.step(
         "Have the agents filter",
         [f"firewall_driver = {DRIVER} in [agent]; topology.yaml has blue1 in app, blue2 in web:"],
@@ -59,7 +59,7 @@ def _deny(tell: Narration, one: AgentHost, two: AgentHost, client: Instance) -> 
     tell.check(f"without a rule, port {WEB} of blue2 can not be reached", not _connects(client))
 
 
-def _allow(tell: Narration, one: AgentHost, two: AgentHost, client: Instance) -> None:
+def _allow(tell: DemoReport, one: AgentHost, two: AgentHost, client: Instance) -> None:
     tell.step("Add a rule to web", ["for whoever is in app, on whatever host:"])
     tell.quote([RULE])
     _state(one, two, RULE)
@@ -71,7 +71,7 @@ def _allow(tell: Narration, one: AgentHost, two: AgentHost, client: Instance) ->
 
 
 def _revoke(
-    tell: Narration, one: AgentHost, two: AgentHost, client: Instance, listener: socket.socket
+    tell: DemoReport, one: AgentHost, two: AgentHost, client: Instance, listener: socket.socket
 ) -> None:
     tell.step("Take it away again", ["while a connection runs, and a ping, every 10 ms:"])
     with _connected(client, listener) as (near, far):

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
-from netfw.cli.driver_conf import values
-from netfw.cli.server_metrics import Metrics
-from netfw.cli.server_parts import ServerParts
-from netfw.cli.server_probes import Check, Probes
+from netfw.cli.runtime.driver_options import values
+from netfw.cli.server.components import ServerComponents
+from netfw.cli.server.health import Check, HealthEndpoints
+from netfw.cli.server.metrics import Metrics
 from netfw.drivers.registry.loader import create
 from netfw.drivers.transport import Transport
 from netfw.errors import ConfigError
@@ -54,10 +54,10 @@ def _place(conf: ConfigOpts) -> str:
     return f"{name} on {', '.join(listen)}" if isinstance(listen, list) else str(name)
 
 
-class MessageDoor:
+class AgentListener:
     """Agents' way in."""
 
-    def __init__(self, parts: ServerParts, over: Mapping[str, str] | None = None) -> None:
+    def __init__(self, parts: ServerComponents, over: Mapping[str, str] | None = None) -> None:
         self._transport = transport_of(parts.conf, parts.host, over)
         self._place = _place(parts.conf)
         self._desk = StateRpcServer(parts.source, self._transport)
@@ -83,13 +83,13 @@ class MessageDoor:
         self._transport.close()
 
 
-class Api:
+class ApiBundle:
     """The API as an application, and what of it can be read again.
 
     :raises ConfigError: the declarations, the rules or the identity can not be.
     """
 
-    def __init__(self, parts: ServerParts, sockets: Sockets) -> None:
+    def __init__(self, parts: ServerComponents, sockets: Sockets) -> None:
         conf = parts.conf
         extending = parts.core.extensions.declared()
         declared = resource_registry.build(parts.plugins, extending=extending, api=parts.extensions)
@@ -121,14 +121,14 @@ class Api:
                 LOG.error("not reloaded: %s", exc)
 
 
-class ApiDoor:
+class ApiListener:
     """Clients' way in: the API, if this server has one, and the probes of the process."""
 
-    def __init__(self, parts: ServerParts, sockets: Sockets, starting: Check) -> None:
+    def __init__(self, parts: ServerComponents, sockets: Sockets, starting: Check) -> None:
         conf = parts.conf
-        self.api = Api(parts, sockets) if "api" in conf.server.serve else None
+        self.api = ApiBundle(parts, sockets) if "api" in conf.server.serve else None
         metrics = Metrics(() if self.api is None else self.api.collections, parts.state)
-        probes = Probes(
+        probes = HealthEndpoints(
             starting=starting,
             ready=lambda: "it is ending" if self._closed.is_set() else parts.why_not_ready(),
             metrics=metrics.text,
@@ -170,7 +170,7 @@ class ApiDoor:
             self.api.look()
 
 
-class Doors:
+class Listeners:
     """All doors that the configuration opens; closed the other way round.
 
     Entering it takes all addresses, and serves the probes.  Clients and agents are served from
@@ -178,14 +178,14 @@ class Doors:
     """
 
     def __init__(
-        self, parts: ServerParts, sockets: Sockets, over: Mapping[str, str] | None = None
+        self, parts: ServerComponents, sockets: Sockets, over: Mapping[str, str] | None = None
     ) -> None:
         self._parts = parts
         self.starting = "it is starting"
         """Why clients are not served yet."""
         wanted = parts.conf.server.serve
-        self.messages = MessageDoor(parts, over) if "messages" in wanted else None
-        self.clients = ApiDoor(parts, sockets, lambda: self.starting)
+        self.messages = AgentListener(parts, over) if "messages" in wanted else None
+        self.clients = ApiListener(parts, sockets, lambda: self.starting)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from netfw.agents.common.loop import Intervals
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
-from netfw.cli.agent_parts import SOURCE_KINDS, source_of, status_path_of, timing_of
-from netfw.cli.driver_conf import Kinds, driver_options, groups_of, make, names, values
+from netfw.cli.agents.common import SOURCE_KINDS, source_of, status_path_of, timing_of
+from netfw.cli.agents.program import AgentProgram
+from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, make, names, values
 from netfw.conf import core, l2_agent
 from netfw.conf.agent import COMMON, GROUP
 from netfw.conf.l2_agent import L2
@@ -22,6 +24,22 @@ from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.switch import SwitchDriver
 from netfw.errors import ConfigError
 from netfw.linux.sockets.local_address import is_local
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the agent; 0 stopped or converged, 1 not converged in time, 2 wrongly configured."""
+    program = AgentProgram(
+        name=PROGRAM,
+        description="The L2 agent for Open vSwitch.",
+        groups=l2_groups,
+        parts=L2AgentComponents,
+    )
+    return program.main(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts, Opt
@@ -51,7 +69,7 @@ def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
     return [*core.list_opts(), *l2_agent.list_opts(), *driver_options(KINDS)]
 
 
-class L2Parts:
+class L2AgentComponents:
     """Source, drivers and extensions of one L2 agent; closing them leaves the machine as it is.
 
     :raises ConfigError: what is configured can not be.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from netfw.agents.common.loop import Intervals
 from netfw.agents.common.retry_queue import RetryBackoff
-from netfw.cli.driver_conf import Kinds, make
+from netfw.cli.runtime.driver_options import Kinds, make
 from netfw.conf.agent import GROUP
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.state_source import StateSource

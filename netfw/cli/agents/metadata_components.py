@@ -21,8 +21,8 @@ from netfw.agents.metadata.proxy_app import MOST_BODY, MetadataProxyApp, Policy
 from netfw.agents.metadata.state_report import MetadataSettings, RunAs, socket_mode
 from netfw.agents.metadata.unix_listener import UnixListener
 from netfw.agents.metadata.upstream_pool import TlsTrust, UpstreamConfig, UpstreamPool
-from netfw.cli.agent_parts import SOURCE_KINDS, source_of, status_path_of, timing_of
-from netfw.cli.driver_conf import driver_options, groups_of
+from netfw.cli.agents.common import SOURCE_KINDS, source_of, status_path_of, timing_of
+from netfw.cli.runtime.driver_options import driver_options, groups_of
 from netfw.conf import core, metadata_agent
 from netfw.conf.agent import COMMON
 from netfw.conf.agent import GROUP as AGENT_GROUP
@@ -55,7 +55,7 @@ def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
     return [*core.list_opts(), *own, *driver_options(SOURCE_KINDS)]
 
 
-class MetadataParts:
+class MetadataAgentComponents:
     """Source, relay and socket of one metadata agent; closing them ends the serving.
 
     :raises ConfigError: what is configured can not be.

@@ -1,6 +1,6 @@
 """The server, put together from its configuration: everything but its two doors.
 
-:mod:`netfw.cli.server_doors` has those: the API for clients, and messages for agents.
+:mod:`netfw.cli.server.listeners` has those: the API for clients, and messages for agents.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from attrs import fields_dict
 
-from netfw.cli.driver_conf import Kinds, driver_options, groups_of, make, names
+from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, make, names
 from netfw.conf import api, core, database, identity, outbox, plugin, quota, scheduling, server
 from netfw.conf.loader import Groups
 from netfw.drivers.agent_requests import Request
@@ -121,7 +121,7 @@ def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
     return [*core.list_opts(), *own_options(), *driver_options(KINDS)]
 
 
-class ServerParts:
+class ServerComponents:
     """The database, the drivers, the plugins and what agents are told, of one server.
 
     Nothing is connected before :meth:`start`.  Closing it leaves the database as it is.

@@ -25,7 +25,7 @@ NO_API: Told = (
 )
 
 
-class Probes:
+class HealthEndpoints:
     """A WSGI application: the probes of the process, which ask nobody who he is.
 
     What is behind them is the API, if this server has one; until it has started, clients are asked

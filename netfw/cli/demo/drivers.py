@@ -10,8 +10,8 @@ from uuid import UUID, uuid5
 from attrs import frozen
 
 from netfw import flows as of
-from netfw.cli.narration import Narration
-from netfw.cli.output import plain_table
+from netfw.cli.demo.report import DemoReport
+from netfw.cli.runtime.tables import plain_table
 from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.registry.loader import create
@@ -125,7 +125,7 @@ class Side:
         )
 
 
-def tell_of_drivers(tell: Narration) -> None:
+def demo_drivers(tell: DemoReport) -> None:
     """Two hosts, an instance on each, and nothing but a driver and a dozen flows between them."""
     started = time.monotonic()
     with Lab(hosts=2) as lab, ExitStack() as stack:
@@ -177,7 +177,7 @@ def _lab_lines(lab: Lab, seconds: float) -> list[str]:
     return [*lines, f"up in {seconds:.1f} s; nothing of this machine was touched"]
 
 
-def _plug(tell: Narration, sides: Sequence[Side]) -> None:
+def _plug(tell: DemoReport, sides: Sequence[Side]) -> None:
     tell.step("Plug an instance on each host", ["first the plan, on " + sides[0].host.name + ":"])
     tell.quote(str(sides[0].plan()).splitlines())
     outcomes = [side.converge() for side in sides]
@@ -190,7 +190,7 @@ def _plug(tell: Narration, sides: Sequence[Side]) -> None:
         side.ovsdb.run([tunnel_port(BRIDGE, TUNNEL, "vxlan", peer, local_ip=own)])
 
 
-def _connect(tell: Narration, sides: Sequence[Side]) -> None:
+def _connect(tell: DemoReport, sides: Sequence[Side]) -> None:
     one, two = sides
     lost = one.instance.ping(two.address, count=2, timeout=0.3).lost
     tell.step("Connect them by declared flows", ["a pipeline is data, and documents itself:"])
@@ -214,7 +214,7 @@ def _admit(side: Side) -> None:
     side.ovsdb.run([SetColumns(table=Table.PORT, record=side.wanted.device, values={"tag": None})])
 
 
-def _again(tell: Narration, sides: Sequence[Side]) -> None:
+def _again(tell: DemoReport, sides: Sequence[Side]) -> None:
     tell.step("Run it all again", ["the plan of a second run:"])
     plans = [side.plan() for side in sides]
     tell.quote(str(plans[0]).splitlines())
@@ -222,7 +222,7 @@ def _again(tell: Narration, sides: Sequence[Side]) -> None:
     tell.check("the second plan is empty, and no flow changes", not any(plans) and not changes)
 
 
-def _drift(tell: Narration, sides: Sequence[Side]) -> None:
+def _drift(tell: DemoReport, sides: Sequence[Side]) -> None:
     one, two = sides
     one.host.ovs.ofctl("del-flows", one.host.ovs.management(BRIDGE), "table=60")
     one.instance.run(["ip", "link", "set", one.wanted.device, "mtu", "1300"])

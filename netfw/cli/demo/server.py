@@ -13,8 +13,8 @@ from typing import Any
 
 from attrs import define
 
-from netfw.cli.demo.agent_chapter import PATIENCE, AgentHost, reached
-from netfw.cli.narration import Narration
+from netfw.cli.demo.agents import PATIENCE, AgentHost, reached
+from netfw.cli.demo.report import DemoReport
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.ini import Groups
@@ -51,7 +51,7 @@ class ServedHost(AgentHost):
         self.dhcp = PrivateAgent(
             host,
             directory / "dhcp",
-            "netfw.cli.dhcp_agent",
+            "netfw.cli.agents.dhcp",
             {
                 "agent": {**asking["agent"], "enable_isolated_metadata": True},
                 "local": asking["local"],
@@ -62,7 +62,7 @@ class ServedHost(AgentHost):
         self.metadata = PrivateAgent(
             host,
             directory / "metadata",
-            "netfw.cli.metadata_agent",
+            "netfw.cli.agents.metadata",
             {
                 **asking,
                 "metadata": {
@@ -133,7 +133,7 @@ class Cloud:
 
 
 @contextmanager
-def a_cloud(options: Groups | None = None) -> Iterator[Cloud]:
+def make_cloud(options: Groups | None = None) -> Iterator[Cloud]:
     """A server with *options*, not started yet, and two hosts whose agents will ask it."""
     with Lab(hosts=2) as lab, ExitStack() as stack:
         directory = stack.enter_context(temporary_directory("netfw-demo."))
@@ -146,7 +146,7 @@ def a_cloud(options: Groups | None = None) -> Iterator[Cloud]:
         yield Cloud(server, hosts, _client(server.url))
 
 
-def tell_of_the_server(tell: Narration, cloud: Cloud) -> None:
+def demo_server(tell: DemoReport, cloud: Cloud) -> None:
     """From an empty database to a ping, by the API alone; and what a killed server costs."""
     _start(tell, cloud)
     _make(tell, cloud)
@@ -155,7 +155,7 @@ def tell_of_the_server(tell: Narration, cloud: Cloud) -> None:
     _remove(tell, cloud)
 
 
-def _start(tell: Narration, cloud: Cloud) -> None:
+def _start(tell: DemoReport, cloud: Cloud) -> None:
     tell.step("Start a server", ["netfw-server on SQLite; agents reach it by a unix socket"])
     began = time.monotonic()
     cloud.server.start()
@@ -167,7 +167,7 @@ def _start(tell: Narration, cloud: Cloud) -> None:
     tell.check("the agents of both hosts report to it, and are alive", alive)
 
 
-def _make(tell: Narration, cloud: Cloud) -> None:
+def _make(tell: DemoReport, cloud: Cloud) -> None:
     tell.step("Make a network by the API", ["with openstacksdk, as it comes from PyPI:"])
     tell.quote(CLIENT.format(url=cloud.server.url).strip().splitlines())
     red = cloud.network.create_network(name="red")
@@ -197,7 +197,7 @@ def _make(tell: Narration, cloud: Cloud) -> None:
     tell.check("red1 on host1 pings red2 on host2, through security groups", ok)
 
 
-def _kill(tell: Narration, cloud: Cloud) -> None:
+def _kill(tell: DemoReport, cloud: Cloud) -> None:
     tell.step("Kill the server", ["kill -9 under a ping every 10 ms; then start it again:"])
     target = cloud.named("red2").fixed_ips[0]["ip_address"]
     with cloud.hosts[0].host.instances["red1"].pinging(target, interval=0.01) as running:
@@ -209,7 +209,7 @@ def _kill(tell: Narration, cloud: Cloud) -> None:
     tell.check("a killed server costs no packet", ping.lost == 0 and ping.sent > 0)
 
 
-def _look_around(tell: Narration, cloud: Cloud) -> None:
+def _look_around(tell: DemoReport, cloud: Cloud) -> None:
     environment = f"export OS_AUTH_TYPE=none OS_ENDPOINT={cloud.server.url}"
     ends = "(this server ends with the demo; one of your own: docs/getting-started.md)"
     tell.step("Look around with the openstack command", [ends, environment])
@@ -230,7 +230,7 @@ def _look_around(tell: Narration, cloud: Cloud) -> None:
     tell.check("an unchanged client shows both agents", done.returncode == 0 and shown == 2)
 
 
-def _remove(tell: Narration, cloud: Cloud) -> None:
+def _remove(tell: DemoReport, cloud: Cloud) -> None:
     tell.step("Delete it all", ["ports, then the network, by the API:"])
     red1 = cloud.hosts[0].host.instances["red1"]
     target = cloud.named("red2").fixed_ips[0]["ip_address"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import asdict, frozen
 
-from netfw.cli.output import print_table
+from netfw.cli.runtime.tables import print_table
 from netfw.drivers.base import Driver
 from netfw.drivers.registry import loader
 from netfw.drivers.registry.loader import Installed, catalogue, create

@@ -14,19 +14,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netfw.cli.config_arguments import add_file_arguments, file_arguments
-from netfw.cli.footprint import give_back_memory, settle
-from netfw.cli.process import Orders, run
-from netfw.cli.workers import Inheritance, Workers, inherited
+from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.daemon import DaemonControl, run
+from netfw.cli.runtime.memory import freeze_gc, tune_malloc
+from netfw.cli.runtime.prefork import InheritedSockets, PreforkSupervisor, inherited
 from netfw.errors import BackendError, BackendUnavailable, ConfigError, Conflict
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
-    from netfw.cli.server_doors import Doors, Sockets
-    from netfw.cli.server_parts import ServerParts
+    from netfw.cli.server.components import ServerComponents
+    from netfw.cli.server.listeners import Listeners, Sockets
 
-LOG = logging.getLogger("netfw.cli.server")  # also in workers, where this is __main__
+LOG = logging.getLogger("netfw.cli.server.main")  # also in workers, where this is __main__
 PROGRAM = "netfw-server"
 PAUSE, SAID_AGAIN = 1.0, 60.0
 """Seconds between looks at a database that is away, and between lines that say so."""
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if heritage is not None:
         heritage.watch()
 
-    def serve(conf: ConfigOpts, orders: Orders) -> None:
+    def serve(conf: ConfigOpts, orders: DaemonControl) -> None:
         workers = arguments.workers or conf.server.workers
         if heritage is None and workers > 1:
             _supervise(conf, orders, files, workers)
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _serve(conf, orders, heritage)
 
     try:
-        from netfw.cli.server_parts import server_groups
+        from netfw.cli.server.components import server_groups
 
         return run(PROGRAM, files, serve, server_groups(files))
     except ModuleNotFoundError as exc:
@@ -65,17 +65,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _serve(conf: ConfigOpts, orders: Orders, heritage: Inheritance | None) -> None:
+def _serve(conf: ConfigOpts, orders: DaemonControl, heritage: InheritedSockets | None) -> None:
     """Serve in this process.
 
     Whatever can be wrong in the configuration is found before the database is touched.
     """
-    from netfw.cli.server_doors import Doors
-    from netfw.cli.server_parts import ServerParts
+    from netfw.cli.server.components import ServerComponents
+    from netfw.cli.server.listeners import Listeners
 
-    give_back_memory()
+    tune_malloc()
     with ExitStack() as stack:
-        parts = stack.enter_context(ServerParts(conf))
+        parts = stack.enter_context(ServerComponents(conf))
         if heritage is None:
             sockets = stack.enter_context(_listening(conf))
         else:
@@ -84,19 +84,19 @@ def _serve(conf: ConfigOpts, orders: Orders, heritage: Inheritance | None) -> No
             for each in sockets.values():
                 stack.callback(each.close)
         over = None if heritage is None else heritage.options
-        doors = stack.enter_context(Doors(parts, sockets, over))
+        doors = stack.enter_context(Listeners(parts, sockets, over))
         orders.on_reload = doors.reload
         if _prepared(parts, orders, doors):
             parts.begin()
             doors.open()
-            settle()
+            freeze_gc()
             LOG.info("%s %s serves: %s", PROGRAM, version("netfw"), parts)
             orders.stop.wait()
         LOG.info("%s ends, and finishes what it is at", PROGRAM)
     LOG.info("%s has ended", PROGRAM)
 
 
-def _prepared(parts: ServerParts, orders: Orders, doors: Doors) -> bool:
+def _prepared(parts: ServerComponents, orders: DaemonControl, doors: Listeners) -> bool:
     """Prepare the database, waiting until it answers; ``False``: told to stop before.
 
     :raises BackendBroken: its tables are not as they should be.
@@ -116,10 +116,10 @@ def _prepared(parts: ServerParts, orders: Orders, doors: Doors) -> bool:
     return False
 
 
-def _supervise(conf: ConfigOpts, orders: Orders, files: Sequence[str], count: int) -> None:
+def _supervise(conf: ConfigOpts, orders: DaemonControl, files: Sequence[str], count: int) -> None:
     """Have *count* processes serve, on sockets that this one opens."""
-    from netfw.cli.server_doors import transport_of
-    from netfw.cli.server_metrics import SHARED
+    from netfw.cli.server.listeners import transport_of
+    from netfw.cli.server.metrics import SHARED
     from netfw.drivers.registry.local_host import LocalHost
 
     with ExitStack() as stack:
@@ -133,8 +133,8 @@ def _supervise(conf: ConfigOpts, orders: Orders, files: Sequence[str], count: in
             stack.callback(transport.close)
             shared = transport.share()
         _check(conf, sockets)
-        command = [sys.executable, "-m", "netfw.cli.server", *files]
-        workers = Workers(command, count, sockets, shared)
+        command = [sys.executable, "-m", "netfw.cli.server.main", *files]
+        workers = PreforkSupervisor(command, count, sockets, shared)
         orders.on_reload = workers.reload
         LOG.info("%s %s has %d workers", PROGRAM, version("netfw"), count)
         workers.run(orders.stop, grace=conf.server.graceful_stop + 5)
@@ -149,12 +149,12 @@ def _check(conf: ConfigOpts, sockets: Sockets) -> None:
     :raises ConfigError: what is configured can not be.
     :raises BackendBroken: the tables are not as they should be.
     """
-    from netfw.cli.server_doors import Api
-    from netfw.cli.server_parts import ServerParts
+    from netfw.cli.server.components import ServerComponents
+    from netfw.cli.server.listeners import ApiBundle
 
-    with ServerParts(conf) as parts:
+    with ServerComponents(conf) as parts:
         if "api" in conf.server.serve:
-            Api(parts, sockets)
+            ApiBundle(parts, sockets)
         try:
             parts.prepare()
         except BackendUnavailable as exc:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from netfw.cli.config_arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
 from netfw.conf import database as options
 from netfw.conf.loader import load_config
 from netfw.errors import BackendError, ConfigError, InvalidInput

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from netfw.cli.output import print_table
+from netfw.cli.runtime.tables import print_table
 from netfw.errors import ConfigError
 
 DEFAULT = "lab"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from netfw.cli.narration import Narration
+from netfw.cli.demo.report import DemoReport
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.ini import Groups
@@ -96,7 +96,7 @@ class AgentHost:
             "tunnel_types": "vxlan",
         }
         groups = {**options, "openvswitch": {**switch, **options.get("openvswitch", {})}}
-        self.agent = PrivateAgent(host, directory, "netfw.cli.ovs_agent", groups)
+        self.agent = PrivateAgent(host, directory, "netfw.cli.agents.l2", groups)
 
     def filter_by(self, firewall: str) -> None:
         """Have the next start filter the ports by the driver *firewall*."""
@@ -114,7 +114,7 @@ class AgentHost:
         argv = [
             sys.executable,
             "-m",
-            "netfw.cli.main",
+            "netfw.cli.commands.main",
             "plan",
             "--config-file",
             str(self.agent.conf),
@@ -162,13 +162,13 @@ def _on_file(host: Host, directory: Path, topology: Path) -> AgentHost:
     return AgentHost(host, directory / host.name, options)
 
 
-def tell_of_agents(tell: Narration, one: AgentHost, two: AgentHost) -> None:
+def demo_agents(tell: DemoReport, one: AgentHost, two: AgentHost) -> None:
     """Two hosts that run the L2 agent on one file, with a VXLAN and a VLAN network."""
     _wire(tell, one, two)
     _restart(tell, one)
 
 
-def _wire(tell: Narration, one: AgentHost, two: AgentHost) -> None:
+def _wire(tell: DemoReport, one: AgentHost, two: AgentHost) -> None:
     tell.step("Write down what there should be", ["from topology.yaml, for both hosts:"])
     networks, _, _ = NETWORKS.strip().partition("subnets:")
     tell.quote([*networks.splitlines(), "...", "ports:", VMS["blue1"].line(), "..."])
@@ -189,7 +189,7 @@ def _wire(tell: Narration, one: AgentHost, two: AgentHost) -> None:
     tell.check("the plan is empty", status == 0)
 
 
-def _restart(tell: Narration, one: AgentHost) -> None:
+def _restart(tell: DemoReport, one: AgentHost) -> None:
     tell.step("Restart the agent under a ping", ["every 10 ms from blue1 to blue2, meanwhile:"])
     blue, target = one.host.instances["blue1"], VMS["blue2"].address
     with blue.pinging(target, interval=0.01) as running:

@@ -31,7 +31,7 @@ LONG_ENOUGH: Final = 60.0
 
 
 @define
-class Inheritance:
+class InheritedSockets:
     """What a worker has from the process that began it."""
 
     number: int
@@ -53,14 +53,14 @@ class Inheritance:
         threading.Thread(target=wait, name="lifeline", daemon=True).start()
 
 
-def inherited(environment: Mapping[str, str] = os.environ) -> Inheritance | None:
+def inherited(environment: Mapping[str, str] = os.environ) -> InheritedSockets | None:
     """What this process inherits; ``None``: it is no worker."""
     text = environment.get(VARIABLE)
     if text is None:
         return None
     told = json.loads(text)
     sockets = {name: socket.socket(fileno=number) for name, number in told["sockets"].items()}
-    return Inheritance(told["number"], sockets, told["options"], told["lifeline"])
+    return InheritedSockets(told["number"], sockets, told["options"], told["lifeline"])
 
 
 @define
@@ -74,7 +74,7 @@ class Worker:
     again_at: float = 0.0
 
 
-class Workers:
+class PreforkSupervisor:
     """Begins *count* workers of *command*, begins those again that end, and ends all.
 
     *shared* is what their transport needs from the one of this process.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Self
 from netfw.agents.common.loop import Intervals
 from netfw.agents.dhcp.agent import DhcpAgent, DhcpAgentConfig
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
-from netfw.cli.agent_parts import SOURCE_KINDS, source_of, status_path_of, timing_of
-from netfw.cli.driver_conf import Kinds, driver_options, groups_of, make, values
+from netfw.cli.agents.common import SOURCE_KINDS, source_of, status_path_of, timing_of
+from netfw.cli.agents.program import AgentProgram
+from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, make, values
 from netfw.conf import core
 from netfw.conf.agent import GROUP
 from netfw.conf.dhcp_agent import COMMON, DHCP
@@ -22,6 +24,23 @@ from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.metadata import MetadataDriver
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.errors import ConfigError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the agent; 0 stopped or converged, 1 not converged in time or ended because a process
+    died after which it is to end, 2 wrongly configured."""
+    program = AgentProgram(
+        name=PROGRAM,
+        description="The DHCP agent.",
+        groups=dhcp_groups,
+        parts=DhcpAgentComponents,
+    )
+    return program.main(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts, Opt
@@ -48,7 +67,7 @@ def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
     return [*core.list_opts(), (GROUP, (*COMMON, *DHCP)), *driver_options(KINDS)]
 
 
-class DhcpParts:
+class DhcpAgentComponents:
     """Source and drivers of one DHCP agent; closing them leaves all that is served as it is.
 
     :raises ConfigError: what is configured can not be.

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from netfw.cli.log_format import dress
-from netfw.cli.signals import Signals
+from netfw.cli.runtime.log_format import install_formatter
+from netfw.cli.runtime.signals import Signals
 from netfw.conf.loader import Groups, LoadedConfig, load_config, refuse_misspelt
 from netfw.errors import ConfigError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 
-class Orders:
+class DaemonControl:
     """What the operator asks of a process while it works."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Orders:
         """Called, on a thread of its own, when the files were read again."""
 
 
-Serve = Callable[["ConfigOpts", Orders], None]
+Serve = Callable[["ConfigOpts", DaemonControl], None]
 """The process's work: returns soon after it is told to stop, leaving the machine as it is."""
 
 
@@ -50,7 +50,7 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
         return 2
     for sentence in unknown:
         LOG.warning("%s", sentence)
-    orders = Orders()
+    orders = DaemonControl()
 
     def reload() -> None:
         if _reload(settings, log):
@@ -80,7 +80,7 @@ class LogSettings:
             handler = logging.FileHandler(conf.log_file) if conf.log_file else _standard_error()
         except OSError as exc:
             raise ConfigError(f"log_file can not be opened: {exc}") from exc
-        self._replace_handlers(dress(handler, conf.log_format))
+        self._replace_handlers(install_formatter(handler, conf.log_format))
         logging.getLogger().setLevel(conf.log_level.upper())
         for name in self._named:
             logging.getLogger(name).setLevel(logging.NOTSET)

@@ -12,7 +12,7 @@ COMPLAINTS = 6
 """As many lines of each log are shown: the last ones."""
 
 
-class Narration:
+class DemoReport:
     """Steps, quotations and checks on standard output, and a table of the checks at the end."""
 
     def __init__(self) -> None:
@@ -20,9 +20,9 @@ class Narration:
         self._steps = 0
         self._colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
-    def chapter(self, text: str, logs: Sequence[Path] = ()) -> Chapter:
-        """Something to be told to its end, with that title; see `Chapter`."""
-        return Chapter(self, text, logs)
+    def chapter(self, text: str, logs: Sequence[Path] = ()) -> DemoSection:
+        """Something to be told to its end, with that title; see `DemoSection`."""
+        return DemoSection(self, text, logs)
 
     @property
     def failures(self) -> int:
@@ -69,13 +69,13 @@ class Narration:
         return f"\033[{code}m{text}\033[0m" if self._colour else text
 
 
-class Chapter:
+class DemoSection:
     """What goes wrong in it is a check that failed, with the reason, and ends only this chapter.
 
     Where a check failed, the complaints in *logs* are shown, as these may be gone soon.
     """
 
-    def __init__(self, tell: Narration, title: str, logs: Sequence[Path]) -> None:
+    def __init__(self, tell: DemoReport, title: str, logs: Sequence[Path]) -> None:
         self._tell, self._title, self._logs = tell, title, logs
         self._failures = 0
 

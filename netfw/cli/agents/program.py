@@ -15,9 +15,9 @@ from attrs import frozen
 
 from netfw.agents.common.agent import HostAgent
 from netfw.agents.common.loop import Intervals
-from netfw.cli.agent_run import run_loop
-from netfw.cli.config_arguments import add_file_arguments, file_arguments
-from netfw.cli.process import Orders, run
+from netfw.cli.agents.runner import run_loop
+from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.daemon import DaemonControl, run
 from netfw.conf.loader import Groups
 from netfw.drivers.registry.local_host import LocalHost
 from netfw.drivers.state_source import StateSource
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 
-class Parts(Protocol):
+class AgentComponents(Protocol):
     """An agent, put together; as text it says of what."""
 
     host: LocalHost
@@ -48,14 +48,14 @@ class Parts(Protocol):
 
 
 @frozen(kw_only=True)
-class Program:
+class AgentProgram:
     """A program that runs an agent."""
 
     name: str
     description: str
     groups: Callable[[Sequence[str]], Groups]
     """The options that the files in some arguments describe."""
-    parts: Callable[[ConfigOpts], AbstractContextManager[Parts]]
+    parts: Callable[[ConfigOpts], AbstractContextManager[AgentComponents]]
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """Run it; 0 stopped or converged, 1 not converged in time or ended by what happened, 2
@@ -65,7 +65,7 @@ class Program:
         files = file_arguments(arguments)
         status = 0
 
-        def serve(conf: ConfigOpts, orders: Orders) -> None:
+        def serve(conf: ConfigOpts, orders: DaemonControl) -> None:
             nonlocal status
             status = self._serve(conf, orders, within)
 
@@ -75,7 +75,7 @@ class Program:
             print(f"{self.name}: {exc}", file=sys.stderr)
             return 2 if isinstance(exc, ConfigError) else 1
 
-    def _serve(self, conf: ConfigOpts, orders: Orders, within: float | None) -> int:
+    def _serve(self, conf: ConfigOpts, orders: DaemonControl, within: float | None) -> int:
         with self.parts(conf) as parts:
             LOG.info("%s %s begins: %s", self.name, version("netfw"), parts)
             try:

@@ -44,7 +44,7 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def dress(handler: logging.Handler, style: str) -> logging.Handler:
+def install_formatter(handler: logging.Handler, style: str) -> logging.Handler:
     """*handler*, whose lines look as *style* says and carry the ids of requests."""
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
     handler.addFilter(request_id.log_filter)

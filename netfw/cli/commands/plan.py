@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import evolve
 
-from netfw.cli.config_arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
 from netfw.errors import ConfigError, NotFound, NotSupported
 
 if TYPE_CHECKING:
@@ -69,17 +69,17 @@ def show_plan(arguments: argparse.Namespace) -> int:
 
 
 def _l2_plans(files: Sequence[str]) -> dict[str, Plan]:
-    from netfw.cli.l2_parts import PROGRAM, L2Parts, l2_groups
+    from netfw.cli.agents.l2 import PROGRAM, L2AgentComponents, l2_groups
 
-    with L2Parts(_conf(PROGRAM, files, l2_groups(files))) as parts:
+    with L2AgentComponents(_conf(PROGRAM, files, l2_groups(files))) as parts:
         return plans_of(parts.source, parts.agent)
 
 
 def _dhcp_plans(files: Sequence[str]) -> dict[str, Plan]:
     from netfw.agents.common.replica import Replica
-    from netfw.cli.dhcp_parts import PROGRAM, DhcpParts, dhcp_groups
+    from netfw.cli.agents.dhcp import PROGRAM, DhcpAgentComponents, dhcp_groups
 
-    with DhcpParts(_conf(PROGRAM, files, dhcp_groups(files))) as parts:
+    with DhcpAgentComponents(_conf(PROGRAM, files, dhcp_groups(files))) as parts:
         parts.agent.apply_delta(Replica(parts.source, parts.agent.interest).pull())
         return plans_in_turn(parts.agent.everything())
 

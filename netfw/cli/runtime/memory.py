@@ -13,7 +13,7 @@ YOUNG = 10_000
 """So many new objects make the collector look at the youngest: a request makes some thousands."""
 
 
-def give_back_memory() -> None:
+def tune_malloc() -> None:
     """Have what one large answer took be given back after it, whichever thread made it.
 
     To be called before there are threads.  Where the C library has no such settings, nothing
@@ -31,7 +31,7 @@ def give_back_memory() -> None:
         mallopt(name, value)
 
 
-def settle() -> None:
+def freeze_gc() -> None:
     """Have the collector leave alone what is there now and will stay: code, options, drivers."""
     gc.collect()
     gc.freeze()

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from netfw.cli import drivers, lab, plan, token
+from netfw.cli.commands import drivers, lab, plan, token
 from netfw.cli.demo import command as demo
 from netfw.errors import ConfigError, NetfwError
 

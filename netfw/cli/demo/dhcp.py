@@ -8,9 +8,9 @@ import time
 import urllib.request
 from typing import Any
 
-from netfw.cli.demo.agent_chapter import reached
-from netfw.cli.demo.server_chapter import Cloud
-from netfw.cli.narration import Narration
+from netfw.cli.demo.agents import reached
+from netfw.cli.demo.report import DemoReport
+from netfw.cli.demo.server import Cloud
 from netfw.model.device_names import DHCP_NAMESPACE
 from netfw.testing.lab.dhcp_client import Udhcpc
 from netfw.testing.lab.dhcp_lease import Lease
@@ -22,7 +22,7 @@ DNS = "192.0.2.53"
 _DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def tell_of_dhcp(tell: Narration, cloud: Cloud) -> None:
+def demo_dhcp(tell: DemoReport, cloud: Cloud) -> None:
     """DHCP and metadata agents beside the others; an instance from nothing to its metadata."""
     _start(tell, cloud)
     clients = _lease(tell, cloud)
@@ -53,7 +53,7 @@ def fetch(instance: Instance, headers: dict[str, str] | None = None) -> str:
     return instance.call(ask)
 
 
-def _start(tell: Narration, cloud: Cloud) -> None:
+def _start(tell: DemoReport, cloud: Cloud) -> None:
     tell.step(
         "Start DHCP and metadata agents on both hosts",
         [
@@ -70,7 +70,7 @@ def _start(tell: Narration, cloud: Cloud) -> None:
     tell.check("six agents are alive", all(each.is_alive for each in cloud.network.agents()))
 
 
-def _lease(tell: Narration, cloud: Cloud) -> dict[str, Udhcpc]:
+def _lease(tell: DemoReport, cloud: Cloud) -> dict[str, Udhcpc]:
     tell.step("Boot instances that know nothing", ["ports by the API, then a real DHCP client:"])
     mint = cloud.network.create_network(name="mint")
     cloud.network.create_subnet(
@@ -106,7 +106,7 @@ def _lease(tell: Narration, cloud: Cloud) -> dict[str, Udhcpc]:
     return clients
 
 
-def _describe(tell: Narration, lease: Lease) -> None:
+def _describe(tell: DemoReport, lease: Lease) -> None:
     said: dict[str, Any] = {
         "gateway": ", ".join(map(str, lease.gateways)),
         "DNS": ", ".join(map(str, lease.dns)),
@@ -117,7 +117,7 @@ def _describe(tell: Narration, lease: Lease) -> None:
     tell.quote(f"{name}: {value}" for name, value in said.items())
 
 
-def _fetch(tell: Narration, client: Udhcpc) -> None:
+def _fetch(tell: DemoReport, client: Udhcpc) -> None:
     tell.step("Ask who I am", [f"from mint1: GET {METADATA}"])
     answer = fetch(client.instance).split()
     tell.quote([" ".join(answer)])
@@ -129,7 +129,7 @@ def _fetch(tell: Narration, client: Udhcpc) -> None:
     tell.check("whoever says to be another is not believed", forged.split() == answer)
 
 
-def _die(tell: Narration, cloud: Cloud, client: Udhcpc) -> None:
+def _die(tell: DemoReport, cloud: Cloud, client: Udhcpc) -> None:
     tell.step("Kill it all", ["kill -9: the DHCP agents; later dnsmasq, too"])
     before = client.renew()
     for each in cloud.hosts:
@@ -144,7 +144,7 @@ def _die(tell: Narration, cloud: Cloud, client: Udhcpc) -> None:
     tell.check("and again it renews, for the same address", client.renew() == before)
 
 
-def _remove(tell: Narration, cloud: Cloud) -> None:
+def _remove(tell: DemoReport, cloud: Cloud) -> None:
     tell.step("Delete the network", ["and look for what was made for it"])
     for port in list(cloud.network.ports(device_owner="")):
         cloud.network.delete_port(port.id)

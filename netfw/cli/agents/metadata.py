@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from netfw.cli.agent_run import run_loop
-from netfw.cli.config_arguments import add_file_arguments, file_arguments
-from netfw.cli.process import Orders, run
+from netfw.cli.agents.runner import run_loop
+from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.daemon import DaemonControl, run
 from netfw.conf.metadata_agent import PROGRAM
 from netfw.drivers.transport import Transport
 from netfw.errors import ConfigError
@@ -32,10 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_file_arguments(parser)
     files = file_arguments(parser.parse_args(argv))
 
-    def serve(conf: ConfigOpts, orders: Orders) -> None:
-        from netfw.cli.metadata_parts import MetadataParts
+    def serve(conf: ConfigOpts, orders: DaemonControl) -> None:
+        from netfw.cli.agents.metadata_components import MetadataAgentComponents
 
-        with MetadataParts(conf) as parts:
+        with MetadataAgentComponents(conf) as parts:
             LOG.info("%s %s begins: %s", PROGRAM, version("netfw"), parts)
             orders.on_reload = parts.reload
             run_loop(
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         LOG.info("%s has ended", PROGRAM)
 
     try:
-        from netfw.cli.metadata_parts import metadata_groups
+        from netfw.cli.agents.metadata_components import metadata_groups
 
         _allow_files()
         return run(PROGRAM, files, serve, metadata_groups(files))

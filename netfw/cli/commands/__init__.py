@@ -1,0 +1,1 @@
+"""The `netfw` command and its subcommands."""

@@ -1,0 +1,1 @@
+"""What every process needs: options, logging, signals, daemon control."""

@@ -1,0 +1,1 @@
+"""The console script of the server."""
