@@ -38,13 +38,15 @@ class DhcpNetwork:
 
     server: ServerPort
     subnets: tuple[Subnet, ...]
-    """All of them: those without DHCP matter for routes (``netfw.drivers.support.classless_routes``).  One that
+    """All of them: those without DHCP matter for routes
+    (``netfw.drivers.support.classless_routes``).  One that
     names address zero as its name server has none."""
     mtu: int
     dns_domain: str = ""
     options: tuple[DhcpOption, ...] = ()
     """For every port; a port's own of the same option win, by whichever of its names or by its
-    number either is called.  What there is to know of them is in ``netfw.drivers.support.dhcp_options``."""
+    number either is called.  What there is to know of them is in
+    ``netfw.drivers.support.dhcp_options``."""
     peers: tuple[IpInterface, ...] = field(default=(), validator=no_scope)
     """Other DHCP servers of the network: its name servers where a subnet names none, beside this
     one if it answers questions about names."""

@@ -6,16 +6,6 @@ from collections.abc import Callable, Hashable, Iterable
 
 from attrs import field, frozen
 
-from netfw.drivers.events import KeysChanged
-
-
-@frozen
-class ProcessDied(KeysChanged):
-    """A process that serves these keys died; ``reason`` says which, and how it ended."""
-
-    fatal: bool = False
-    """The operator wants the agent to end, instead of having the process started again."""
-
 
 @frozen
 class Event:
@@ -33,6 +23,14 @@ class KeysChanged(Event):
     """Converge these keys again: what they wait for has come, or somebody changed them."""
 
     keys: frozenset[Hashable] = field(converter=_keys)
+
+
+@frozen
+class ProcessDied(KeysChanged):
+    """A process that serves these keys died; ``reason`` says which, and how it ended."""
+
+    fatal: bool = False
+    """The operator wants the agent to end, instead of having the process started again."""
 
 
 @frozen

@@ -9,7 +9,6 @@ from attrs import field, frozen
 
 from netfw.drivers.contribution import RouterContribution
 from netfw.drivers.events import Event
-from netfw.drivers.router_values import HaRole
 from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac, no_scope
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.ids import AddressScopeId, FloatingIpId, NetworkId, PortId, RouterId, SubnetId

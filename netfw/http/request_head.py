@@ -11,7 +11,6 @@ from urllib.parse import unquote_to_bytes
 from attrs import frozen
 
 from netfw.http.http_error import HttpError, malformed
-from netfw.http.request_head import read_headers
 
 _NAME = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
 _LENGTH = re.compile(rb"[0-9]{1,18}")

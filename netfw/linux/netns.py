@@ -21,7 +21,6 @@ from attrs import frozen
 from netfw.errors import Conflict, NotFound
 from netfw.linux import syscalls
 from netfw.linux.errno_errors import error_from_errno
-from netfw.linux.netns import raise_loopback
 from netfw.linux.netns_thread import NetnsThread
 from netfw.model.device_names import check_namespace_name
 

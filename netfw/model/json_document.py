@@ -38,7 +38,8 @@ def _canonical(content: Mapping[str, object]) -> str:
 class JsonDocument:
     """A JSON object as a value: it can be compared, hashed and kept, and never changes.
 
-    ``JsonDocument({"pci_slot": "0000:03:00.1"})``; it is small, shallow and without control characters.
+    ``JsonDocument({"pci_slot": "0000:03:00.1"})``; it is small, shallow and without control
+    characters.
     """
 
     text: str

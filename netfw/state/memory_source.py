@@ -39,7 +39,8 @@ class MemorySource(StateSource):
 
     ``put``, ``remove`` and ``commit`` are one commit each.  Resources may come in any order and
     refer to what is not there yet; networks and routers are scheduled to hosts by putting an
-    :class:`~netfw.state.dependencies.Assignment`.  Who numbers revisions himself gives each change a
+    :class:`~netfw.state.dependencies.Assignment`.  Who numbers revisions himself gives each change
+    a
     higher one; a changed resource that has none gets one here, above *start*.
     """
 

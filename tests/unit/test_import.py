@@ -36,7 +36,8 @@ def test_the_contracts_load_nothing_heavy_either() -> None:
 @pytest.mark.spec("DRV-20")
 def test_importing_starts_no_thread_and_leaves_logging_alone() -> None:
     code = (
-        "import threading, logging, netfw.drivers.registry.loader, netfw.conf.loader, netfw.cli.runtime.daemon;"
+        "import threading, logging, netfw.drivers.registry.loader, netfw.conf.loader;"
+        "import netfw.cli.runtime.daemon;"
         "print(threading.active_count(), logging.getLogger().handlers)"
     )
     assert run(code).strip() == "1 []"

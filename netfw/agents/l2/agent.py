@@ -241,4 +241,4 @@ def _ports(outcome: Outcome[L2Key]) -> Outcome[PortKey]:
     )
 
 
-__all__ = ["L2Agent", "L2AgentConfig", "ExtensionPortKey"]
+__all__ = ["ExtensionPortKey", "L2Agent", "L2AgentConfig"]

@@ -1,6 +1,7 @@
 """DHCP options as people write them, for drivers that speak DHCP themselves.  Pure.
 
-An option is said by its number or name (``netfw.drivers.support.dhcp_options``).  Its value is text:
+An option is said by its number or name (``netfw.drivers.support.dhcp_options``).  Its value is
+text:
 one value, or several with commas between them, of the form that the option has.  One of no certain
 form takes what the text looks like: addresses, octets (``01:ff``), a whole number, or else the
 text.  IPv4 only.

@@ -72,7 +72,7 @@ class NetlinkClient:
         self.close()
 
     def apply(self, operations: Sequence[NetworkOperation]) -> Applied:
-        """Carry out *operations* in order; for errors see :func:`netfw.linux.ip.execute.execute`."""
+        """Execute *operations* in order; errors as of :func:`netfw.linux.ip.execute.execute`."""
         if not operations:
             return Applied()
         return self._worker.run(execute, self._netlink, operations)

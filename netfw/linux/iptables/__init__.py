@@ -26,12 +26,12 @@ __all__ = [
     "ChainKey",
     "Family",
     "Iptables",
+    "IptablesBinaries",
     "Jump",
     "Match",
     "Not",
     "Rule",
     "Target",
-    "IptablesBinaries",
     "match",
     "target",
 ]

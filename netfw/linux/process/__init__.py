@@ -12,7 +12,6 @@ __all__ = [
     "Backoff",
     "Finished",
     "OnDeath",
-    "Timeouts",
     "Process",
     "ProcessDied",
     "ProcessKey",
@@ -21,8 +20,9 @@ __all__ = [
     "RespawnFailed",
     "Running",
     "Supervisor",
-    "kill_in_namespace",
+    "Timeouts",
     "is_asleep",
+    "kill_in_namespace",
     "run_command",
     "why_missing",
 ]

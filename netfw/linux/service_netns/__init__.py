@@ -6,8 +6,8 @@ from netfw.linux.service_netns.plan import plan_removal, plan_service_netns
 from netfw.linux.service_netns.values import ObservedNetns, ServiceNetns, why_without_ipv6
 
 __all__ = [
-    "ObservedNetns",
     "DriftMonitor",
+    "ObservedNetns",
     "ServiceNetns",
     "ServiceNetnsExecutor",
     "plan_removal",

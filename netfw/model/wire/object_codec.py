@@ -1,6 +1,7 @@
 """Objects on the wire, declared as tables of parts.
 
-A :class:`ObjectCodec` is the table of one value class.  Its rows are *parts*: an :class:`Attribute` is
+A :class:`ObjectCodec` is the table of one value class.  Its rows are *parts*: an
+:class:`Attribute` is
 one name of the object, an :class:`Inline` is a value of its own whose names stand among the
 object's.  A field may have several parts (``project_id`` and ``tenant_id``): all are written, any
 one may be read, and those that are given must agree.  A :class:`Derived` name follows from the

@@ -1,4 +1,5 @@
-"""What can be asked of a switch's database, as values.  Pure; `netfw.ovs.ovsdb.client` carries it out.
+"""What can be asked of a switch's database, as values.  Pure; `netfw.ovs.ovsdb.client` carries it
+out.
 
 Ownership is guarded by the database, not by the plan: nothing is ever added over something that
 exists, and ``expect`` names the ``external_ids`` that a port or its interface must still have.

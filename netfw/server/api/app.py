@@ -60,13 +60,13 @@ class Application:
         self._tagging = Tagging(self._controller, plugins, policy, events)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        request_id = request_id.sanitize(environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or "")
-        environ["netfw.request_id"] = request_id
+        own_id = request_id.sanitize(environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or "")
+        environ["netfw.request_id"] = own_id
         began = time.perf_counter()
-        with request_id.bind(request_id):
-            status, headers, data = self._respond(environ, request_id)
+        with request_id.bind(own_id):
+            status, headers, data = self._respond(environ, own_id)
             log_request(environ, status, time.perf_counter() - began)
-        headers += [("X-Openstack-Request-Id", request_id), ("Content-Length", str(len(data)))]
+        headers += [("X-Openstack-Request-Id", own_id), ("Content-Length", str(len(data)))]
         if status == 204:
             headers.pop()
         start_response(_REASONS.get(status, str(status)), headers)

@@ -1,6 +1,7 @@
 """Keeper: what one resource of the API means; and the keepers of resources that have rows.
 
-A keeper works inside the transaction of a :class:`~netfw.server.core.unit_of_work.UnitOfWork`, so keepers call
+A keeper works inside the transaction of a :class:`~netfw.server.core.unit_of_work.UnitOfWork`, so
+keepers call
 each other and all of it is one change.
 """
 
@@ -25,7 +26,7 @@ R = TypeVar("R", bound=Resource)
 
 Moment = ReadSnapshot | Transaction
 """Where rows are read: one moment of the database, or the transaction of a request."""
-Act = Callable[["Unit", R, Body], Body]
+Act = Callable[["UnitOfWork", R, Body], Body]
 """A member action on a resource that was found and locked."""
 
 

@@ -10,4 +10,4 @@ from netfw.server.db.database import Database, ReadSnapshot, Transaction
 from netfw.server.db.engine.engines import Limits
 from netfw.server.db.resources.rows import Row
 
-__all__ = ["Database", "Limits", "Row", "Transaction", "ReadSnapshot"]
+__all__ = ["Database", "Limits", "ReadSnapshot", "Row", "Transaction"]

@@ -1,7 +1,9 @@
 """State for agents, from the database.
 
-:class:`~netfw.server.state_source.database_source.DatabaseSource` is the state source of the server;
-:class:`~netfw.server.state_source.commit_watcher.CommitWatch` notices commits, of this and of other processes.
+:class:`~netfw.server.state_source.database_source.DatabaseSource` is the state source of the
+server;
+:class:`~netfw.server.state_source.commit_watcher.CommitWatch` notices commits, of this and of
+other processes.
 """
 
 from __future__ import annotations

@@ -9,4 +9,4 @@ from netfw.state.rpc.client import RemoteSource
 from netfw.state.rpc.protocols import CommitFeed, EncodedDelta, EncodedSource
 from netfw.state.rpc.server import StateRpcServer
 
-__all__ = ["CommitFeed", "StateRpcServer", "RemoteSource", "EncodedSource", "EncodedDelta"]
+__all__ = ["CommitFeed", "EncodedDelta", "EncodedSource", "RemoteSource", "StateRpcServer"]

@@ -1,6 +1,7 @@
 """What a source can do for many readers at once, beyond the contract.
 
-A :class:`~netfw.state.rpc.server.StateRpcServer` offers any source; one that has these methods costs it
+A :class:`~netfw.state.rpc.server.StateRpcServer` offers any source; one that has these methods
+costs it
 less.
 """
 

@@ -79,8 +79,8 @@ class StateRpcServer:
 
         :raises NetfwError: what the caller is to be told instead.
         """
-        request_id = request_id.sanitize(message.request_id)
-        with request_id.bind(request_id):
+        own_id = request_id.sanitize(message.request_id)
+        with request_id.bind(own_id):
             check_version(message.version, f"the agent of {caller.name}")
             method = self._methods.get(message.method)
             if method is None:
@@ -92,7 +92,7 @@ class StateRpcServer:
             method=message.method,
             version=VERSION,
             body=body,
-            request_id=request_id,
+            request_id=own_id,
         )
 
     def _snapshot(self, content: Content, caller: Caller) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from netfw.errors import Conflict
 from netfw.linux import syscalls
-from netfw.testing.lab import syscalls
+from netfw.testing.lab import lab_syscalls
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.namespaces import NamespaceContext, NamespaceOwner, make_place
 from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
@@ -60,7 +60,11 @@ class Host(NamespaceOwner):
 
     def address_underlay(self) -> None:
         """Give the underlay its addresses; they go when the switch that has the device ends."""
-        v6 = [f"addr replace {self.address6} dev {UNDERLAY} nodad"] if syscalls.has_ipv6() else []
+        v6 = (
+            [f"addr replace {self.address6} dev {UNDERLAY} nodad"]
+            if lab_syscalls.has_ipv6()
+            else []
+        )
         self.place.ip(
             f"link set {NIC} up",
             f"link set {UNDERLAY} up",
@@ -119,6 +123,6 @@ class Host(NamespaceOwner):
         os.makedirs("/run/netns")
         syscalls.mount("/run/netns", "/run/netns", syscalls.MS_BIND)
         syscalls.mount("", "/run/netns", syscalls.MS_SHARED)
-        syscalls.show_own_devices()
-        syscalls.use_addresses_at_once()
+        lab_syscalls.show_own_devices()
+        lab_syscalls.use_addresses_at_once()
         socket.sethostname(self.name)

@@ -18,7 +18,7 @@ from attrs import field, frozen
 from netfw.errors import ConfigError
 from netfw.linux import syscalls
 from netfw.linux.netns import raise_loopback
-from netfw.testing.lab import syscalls
+from netfw.testing.lab import lab_syscalls
 from netfw.testing.lab.namespaces import NamespaceContext, NamespaceOwner
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.ping import BackgroundPing, Ping, Pinger
@@ -184,7 +184,7 @@ def _make_namespace(path: str) -> int:
     syscalls.unshare(syscalls.CLONE_NEWNET)
     syscalls.mount("/proc/thread-self/ns/net", path, syscalls.MS_BIND)
     raise_loopback()
-    syscalls.use_addresses_at_once()
+    lab_syscalls.use_addresses_at_once()
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 

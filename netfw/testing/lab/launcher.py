@@ -26,7 +26,7 @@ from typing import NoReturn
 
 from netfw.linux import syscalls
 from netfw.linux.netns import raise_loopback
-from netfw.testing.lab import sandbox, syscalls
+from netfw.testing.lab import lab_syscalls, sandbox
 
 NO_SANDBOX = 125
 """Exit status when there can be no sandbox on this machine."""
@@ -67,11 +67,11 @@ def _unshare(uid: int) -> None:
     """Leave the machine's namespaces; an ordinary user becomes root in a user namespace."""
     gid = os.getegid()
     if uid != 0:
-        syscalls.unshare(syscalls.CLONE_NEWUSER)
+        syscalls.unshare(lab_syscalls.CLONE_NEWUSER)
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"0 {uid} 1")
         _write("/proc/self/gid_map", f"0 {gid} 1")
-    syscalls.unshare(syscalls.CLONE_NEWNET | syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID)
+    syscalls.unshare(syscalls.CLONE_NEWNET | syscalls.CLONE_NEWNS | lab_syscalls.CLONE_NEWPID)
 
 
 def _write(path: str, text: str) -> None:
@@ -106,7 +106,7 @@ def _end_like(status: int) -> NoReturn:
 def _be_init(
     argv: Sequence[str], parent: int, mask: set[signal.Signals | int], uid: int
 ) -> NoReturn:
-    syscalls.die_with_parent()
+    lab_syscalls.die_with_parent()
     try:
         _settle()
     except OSError as error:
@@ -125,9 +125,9 @@ def _settle() -> None:
     """Mounts that hide the machine, and a loopback."""
     directory = os.getcwd()
     syscalls.mount("", "/", syscalls.MS_REC | syscalls.MS_PRIVATE)
-    syscalls.mount("proc", "/proc")
-    syscalls.show_own_devices()
-    syscalls.mount("tmpfs", "/run", "mode=755")
+    lab_syscalls.mount("proc", "/proc")
+    lab_syscalls.show_own_devices()
+    lab_syscalls.mount("tmpfs", "/run", "mode=755")
     raise_loopback()
     os.chdir(directory if os.path.isdir(directory) else "/")
 

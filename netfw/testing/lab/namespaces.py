@@ -22,14 +22,14 @@ from netfw.errors import BackendError
 from netfw.linux import syscalls
 from netfw.linux.netns import raise_loopback
 from netfw.linux.netns_thread import NetnsThread
-from netfw.testing.lab import syscalls
+from netfw.testing.lab import lab_syscalls
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 KINDS = {
     "mnt": syscalls.CLONE_NEWNS,
-    "uts": syscalls.CLONE_NEWUTS,
+    "uts": lab_syscalls.CLONE_NEWUTS,
     "net": syscalls.CLONE_NEWNET,
 }
 """The kinds of namespaces of a place, in the order in which they are entered."""

@@ -15,13 +15,13 @@ from typing import Any, NoReturn
 
 from netfw.errors import BackendBroken, BackendError, Conflict, NotFound
 from netfw.linux import syscalls
-from netfw.testing.lab import sandbox, syscalls
+from netfw.testing.lab import lab_syscalls, sandbox
 from netfw.testing.lab.namespaces import KINDS
 from netfw.testing.lab.registry import Directory, LabRecord, end_process, identify
 from netfw.testing.lab.supervisor import KEEP, PACKET
 
 _PATIENCE = 10.0
-_ENTERED = {"user": syscalls.CLONE_NEWUSER, "pid": syscalls.CLONE_NEWPID, **KINDS}
+_ENTERED = {"user": lab_syscalls.CLONE_NEWUSER, "pid": lab_syscalls.CLONE_NEWPID, **KINDS}
 
 
 def up(directory: Directory, name: str, document: Mapping[str, Any]) -> None:
@@ -182,7 +182,7 @@ def run_inside(argv: list[str]) -> int:
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     child = os.fork()
     if child == 0:
-        syscalls.die_with_parent()
+        lab_syscalls.die_with_parent()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         _become(argv)
     while True:

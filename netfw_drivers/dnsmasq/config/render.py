@@ -91,7 +91,8 @@ def needs_reload(before: PortText | None, after: PortText | None) -> bool:
 
     It reads new files by itself, and changed ones of names.  Of a changed host file it keeps the
     former lines, and refuses new ones with an IPv4 address that it has.  A port that is gone gets a
-    tombstone instead (:func:`~netfw_drivers.dnsmasq.config.dhcp_hosts.ignore_line`).  Whether it can be told
+    tombstone instead (:func:`~netfw_drivers.dnsmasq.config.dhcp_hosts.ignore_line`).  Whether it
+    can be told
     by SIGHUP says :func:`~netfw_drivers.dnsmasq.config.dhcp_hosts.is_tagged`.
     """
     if before is None or after is None or not before.host:

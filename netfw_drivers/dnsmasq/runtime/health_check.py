@@ -60,7 +60,8 @@ class HealthChecker:
 
     :param interval: seconds between two questions.
     :param watched: the networks whose dnsmasq is watched over.
-    :param expect_answer: whether each is known to answer, if it is well: nothing else than we told it
+    :param expect_answer: whether each is known to answer, if it is well: nothing else than we told
+        it
         what to do.  Of others it is believed when they have answered once.
     """
 

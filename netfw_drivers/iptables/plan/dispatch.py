@@ -1,6 +1,7 @@
 """How packets find the chain of their port, and the zone of their network.  Pure.
 
-Device names are told apart in two steps (see :func:`~netfw_drivers.iptables.plan.names.bucket_of`): a
+Device names are told apart in two steps (see
+:func:`~netfw_drivers.iptables.plan.names.bucket_of`): a
 root chain leads to the chain of a bucket, and that to the chains of its ports.
 """
 

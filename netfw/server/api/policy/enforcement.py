@@ -42,7 +42,7 @@ class _View:
 
 
 class RulesPolicy:
-    """A :class:`~netfw.server.api.auth_protocols.Policy` of rules in the language of oslo.policy."""
+    """The :class:`~netfw.server.api.auth_protocols.Policy` of oslo.policy rules."""
 
     def __init__(
         self,

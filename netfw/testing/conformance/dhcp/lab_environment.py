@@ -1,4 +1,5 @@
-"""A `DhcpEnvironment` of the lab: a private Open vSwitch, instances on it, and real clients in them.
+"""A `DhcpEnvironment` of the lab: a private Open vSwitch, instances on it, and real clients in
+them.
 
 What is left for the vendor is the driver::
 

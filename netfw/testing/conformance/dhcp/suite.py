@@ -1,7 +1,8 @@
 """The suite of `DhcpDriver`: subclass it, say where your driver works, run pytest.
 
 The questions are asked with real clients.  Write a ``DhcpGround``, by way of
-``netfw.testing.conformance.dhcp.lab_environment``, and yield it from the class's fixture ``shared_ground``.
+``netfw.testing.conformance.dhcp.lab_environment``, and yield it from the class's fixture
+``shared_ground``.
 """
 
 from __future__ import annotations

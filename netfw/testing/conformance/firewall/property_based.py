@@ -1,6 +1,7 @@
 """The firewall suite by chance: policies and packets that nobody thought of.
 
-What becomes of each packet is what :mod:`netfw.testing.conformance.firewall.reference_model` says.  It
+What becomes of each packet is what :mod:`netfw.testing.conformance.firewall.reference_model` says.
+ It
 needs hypothesis; the other suites do not.
 """
 
