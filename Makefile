@@ -4,15 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/pytest
-IMAGINED := tests/conformance/broken $(wildcard tests/conformance/test_broken_*.py) \
-    $(patsubst %,tests/conformance/test_%.py,suite_manners hooked internal_ipam mechanism_drivers \
-    type_drivers memory_source null_interface)
-ON_SQLITE := tests/server
-SERVER_LABS := $(wildcard tests/lab/server_*) tests/lab/transport
-SERVICE_LABS := $(patsubst %,tests/lab/%,dhcp_agent dnsmasq dnsmasq_rendering haproxy metadata_agent linux_station)
-SERVICE_SUITES := $(patsubst %,tests/conformance/test_%.py,dnsmasq_dhcp haproxy_metadata local_transport \
-    oslo_transport remote_source remote_source_oslo notifiers_suite file_source)
-L2_FAULTS := $(patsubst %,tests/system/l2/test_l2_%.py,faults firewall)
 # Tests start hundreds of agents; each would compile all of netfw again.
 unexport PYTHONDONTWRITEBYTECODE
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
@@ -37,7 +28,7 @@ unit: $(READY) ## tests of values: no root, under 30 seconds
 
 server: $(READY) ## the server's parts on SQLite: no root, a minute
 	$(call STEP,the server on SQLite)
-	@$(PYTEST) -q -n 2 $(ON_SQLITE)
+	@$(PYTEST) -q -n 2 tests/server
 
 lint: $(READY) ## style, formatting and duplicate spec copies
 	$(call STEP,lint)
@@ -55,29 +46,29 @@ imports: $(READY) ## who may import whom
 
 lab: packages $(READY) ## toolboxes and the lab on real kernels and switches
 	$(call STEP,lab tests)
-	@$(PYTEST) -q --sandbox tests/lab $(addprefix --ignore ,$(SERVER_LABS) $(SERVICE_LABS))
+	@$(PYTEST) -q --sandbox -m "not services and not server" tests/lab
 
 lab-services: packages $(READY) ## DHCP and metadata, drivers and agents, on real kernels and programs
 	$(call STEP,lab tests of DHCP and metadata)
-	@$(PYTEST) -q --sandbox $(SERVICE_LABS)
+	@$(PYTEST) -q --sandbox -m services tests/lab
 
 lab-server: packages $(READY) ## the server's parts on real databases, sockets and brokers
 	$(call STEP,lab tests of the server)
-	@$(PYTEST) -q --sandbox $(SERVER_LABS)
+	@$(PYTEST) -q --sandbox -m server tests/lab
 
 conformance: conformance-values conformance-real conformance-services ## the suites that vendors run, for our own drivers and for broken ones
 
 conformance-values: $(READY)
 	$(call STEP,conformance suites: drivers of values and broken ones)
-	@$(PYTEST) -q -n 2 --dist worksteal $(IMAGINED)
+	@$(PYTEST) -q -n 2 --dist worksteal -m fakes tests/conformance
 
 conformance-real: packages $(READY)
 	$(call STEP,conformance suites: drivers on real machines)
-	@$(PYTEST) -q --sandbox tests/conformance $(addprefix --ignore ,$(IMAGINED) $(SERVICE_SUITES))
+	@$(PYTEST) -q --sandbox -m "not fakes and not services" tests/conformance
 
 conformance-services: packages $(READY)
 	$(call STEP,conformance suites: DHCP, metadata, sources and transports)
-	@$(PYTEST) -q --sandbox $(SERVICE_SUITES)
+	@$(PYTEST) -q --sandbox -m services tests/conformance
 
 system: packages $(READY) ## netfw as a user meets it: commands, demo, packaging
 	$(call STEP,system tests)
@@ -93,27 +84,27 @@ system-dhcp: packages $(READY) ## from a call of the API to a lease and metadata
 
 system-l2: packages $(READY) ## the L2 agent on three hosts: networks of all kinds, ports that come, change and move
 	$(call STEP,L2 agent on three hosts)
-	@$(PYTEST) -q --sandbox tests/system/l2 $(addprefix --ignore ,$(L2_FAULTS))
+	@$(PYTEST) -q --sandbox -m "not exclusive" tests/system/l2
 
 system-l2-faults: packages $(READY) ## the L2 agent under faults: not one packet of others may be lost, so best alone
 	$(call STEP,L2 agent under faults)
-	@$(PYTEST) -q --sandbox $(L2_FAULTS)
+	@$(PYTEST) -q --sandbox -m exclusive tests/system/l2
 
 tempest: packages $(READY) ## the network API tests of Tempest and neutron-tempest-plugin, about seven minutes
 	$(call STEP,Tempest)
-	@$(BIN)/python tests/tempest/run.py
+	@$(BIN)/python -m tests.tempest.run
 
 fuzz: packages $(READY) ## the long forms: policies, packets, histories and API requests by chance, for more than an hour
 	$(call STEP,firewalls by chance)
-	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/test_ovs_firewall.py \
-	    tests/conformance/test_iptables_firewall.py -k "Chance or nothing_leaks"
+	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/firewall/test_ovs_firewall.py \
+	    tests/conformance/firewall/test_iptables_firewall.py -k "Chance or nothing_leaks"
 	$(call STEP,histories of sources by chance)
-	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/test_file_source.py \
-	    tests/conformance/test_remote_source.py tests/lab/server_source/test_database_source.py -k any_history
+	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/state_source/test_file_source.py \
+	    tests/conformance/state_source/test_remote_source.py tests/lab/server/state_source/test_database_source.py -k any_history
 	$(call STEP,values by chance)
 	@NETFW_LONG=1 $(PYTEST) -q -n 2 --timeout 1800 tests/unit
 	$(call STEP,requests by chance: NETFW_API_SECONDS=3600)
-	@NETFW_LONG=1 $(PYTEST) -q tests/server/api/test_api_chance.py
+	@NETFW_LONG=1 $(PYTEST) -q tests/server/api/test_api_properties.py
 
 samples: packages $(READY) ## the samples, installed and run as their readers would
 	$(call STEP,samples)

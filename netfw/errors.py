@@ -21,7 +21,7 @@ NetfwError
 │   └── NotSupported         this driver does not have that capability
 ├── BackendError             the machine under us refused; the cause is in __cause__
 │   ├── BackendUnavailable   nobody answered; retry with back-off
-│   │   └── BackendTaken     somebody else is at work on it; wait until he has ended
+│   │   └── BackendLocked    another instance holds the lock; retry
 │   ├── OperationRefused     operations of a plan were refused; observe again first
 │   └── BackendBroken        it will fail the same way until somebody repairs the machine
 ├── DriverCrashed            a driver raised what no contract allows; contained to its keys

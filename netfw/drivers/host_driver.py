@@ -37,7 +37,7 @@ class HostDriver(Driver, Generic[K, V]):
         """Make *update* so.
 
         :raises BackendUnavailable: the backend does not answer at all; nothing can be said of any
-            key, and the caller tries again later.  As ``BackendTaken``: another driver is at work
+            key, and the caller tries again later.  As ``BackendLocked``: another driver is at work
             on the same, and nothing was touched.
         """
 

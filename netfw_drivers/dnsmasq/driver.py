@@ -194,7 +194,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
     def converge(self, update: Update[DhcpKey, DhcpValue]) -> Outcome[DhcpKey]:
         """As every reconciler; and what runs as it should is watched from now on.
 
-        :raises BackendTaken: another driver is at work in ``dhcp_confs``; `FeedLost` follows.
+        :raises BackendLocked: another driver is at work in ``dhcp_confs``; `FeedLost` follows.
         """
         self._tenure.acquire()
         homes = self._book.homes()

@@ -119,7 +119,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
     def converge(self, update: Update[MetadataKey, MetadataProxy]) -> Outcome[MetadataKey]:
         """As every reconciler; what ran already is watched over from now on too.
 
-        :raises BackendTaken: another driver is at work in ``metadata_proxy_confs``; `FeedLost`
+        :raises BackendLocked: another driver is at work in ``metadata_proxy_confs``; `FeedLost`
             follows.
         """
         self._tenure.acquire()

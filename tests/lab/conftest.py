@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from netfw.server.db import Database
-from tests.lab.database_place import BACKENDS, Places
+from tests.lab.databases import BACKENDS, Places
 
 
 @pytest.fixture(scope="session")

@@ -62,7 +62,7 @@ class DirectoryLock:
     def acquire(self) -> None:
         """Have the right from now on; costs next to nothing while it is there.
 
-        :raises BackendTaken: another one has it, and nothing was touched.
+        :raises BackendLocked: another one has it, and nothing was touched.
         :raises BackendBroken: the machine lets nobody have it.
         :raises BackendUnavailable: it has no room for one more open file now.
         """

@@ -161,7 +161,7 @@ class Ovsdb:
         The database itself makes sure that all of *locks* are held here.
 
         :raises OperationRefused: some were refused, each with its reason; nothing was done.
-        :raises BackendTaken: somebody else has a lock; nothing was done.
+        :raises BackendLocked: somebody else has a lock; nothing was done.
         :raises BackendUnavailable: the database did not answer (all or nothing was done), or the
             switch did not act on it in time (the database has it, and the switch will).
         """

@@ -296,7 +296,7 @@ class Api(Backend):  # type: ignore[misc]
         """One transaction; the number that the switch confirms once it has taken it in, if *count*.
 
         :raises OperationRefused: nothing of it was done, and why.
-        :raises BackendTaken: nothing of it was done, since not all of *locks* are held.
+        :raises BackendLocked: nothing of it was done, since not all of *locks* are held.
         :raises BackendUnavailable: no answer; it was done as a whole or not at all.
         """
         link = self.ovsdb_connection

@@ -38,7 +38,7 @@ class BridgeLocks:
     def take(self) -> None:
         """Have the right from now on; costs nothing while it is there.
 
-        :raises BackendTaken: another one has it; `FeedLost` follows when that has changed.
+        :raises BackendLocked: another one has it; `FeedLost` follows when that has changed.
         :raises BackendUnavailable: the database does not answer.
         """
         for lock, bridge in self._bridges.items():

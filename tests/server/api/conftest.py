@@ -9,8 +9,8 @@ import pytest
 
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.db import Database, migration
-from tests.server.api.api_plugins import kept
-from tests.server.api.api_world import Client, api
+from tests.server.api.environment import Client, api
+from tests.server.api.plugins import kept
 
 
 @pytest.fixture(scope="session")

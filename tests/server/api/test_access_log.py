@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from netfw import request_id
-from tests.server.api.api_world import Client
+from tests.server.api.environment import Client
 
 
 def test_a_write_is_a_line_with_its_request_and_a_read_is_one_for_who_looks_closely(

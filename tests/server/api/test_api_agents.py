@@ -8,8 +8,8 @@ import pytest
 
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
-from tests.server.api.api_world import Client
-from tests.server.plugin.agent_samples import beat, grow_old
+from tests.server.api.environment import Client
+from tests.server.core.agent_samples import beat, grow_old
 
 
 @pytest.fixture

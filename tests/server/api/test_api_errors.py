@@ -9,7 +9,7 @@ import pytest
 
 from netfw.errors import BackendUnavailable
 from netfw.server.core.handler_plugin import HandlerPlugin
-from tests.server.api.api_world import Client, api
+from tests.server.api.environment import Client, api
 
 SOMEWHERE = str(uuid4())
 

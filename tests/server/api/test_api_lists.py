@@ -11,7 +11,7 @@ from netfw.server.api.query_params import TAG_FILTERS
 from netfw.server.api.request_body import RequestLimits
 from netfw.server.api.resource_registry import build
 from netfw.server.core.handler_plugin import HandlerPlugin
-from tests.server.api.api_world import Client, api
+from tests.server.api.environment import Client, api
 
 A_VALUE = {"fixed_ips": "ip_address=192.0.2.1"}
 

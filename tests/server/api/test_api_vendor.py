@@ -22,7 +22,7 @@ from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import ConfigError, NotFound, NotSupported
 from netfw.server.api.resource_registry import build
 from netfw.server.core.handler_plugin import HandlerPlugin
-from tests.server.api.api_world import Client, api
+from tests.server.api.environment import Client, api
 
 
 def even(value: Value) -> None:

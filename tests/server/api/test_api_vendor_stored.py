@@ -18,7 +18,7 @@ from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.base import DriverInfo, Host
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.vendor_resources import DocumentsPlugin
-from tests.server.api.api_world import Client, api
+from tests.server.api.environment import Client, api
 
 VIP = ResourceDeclaration(
     name="vip",

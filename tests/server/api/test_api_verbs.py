@@ -8,7 +8,7 @@ import pytest
 
 from netfw.server.api.events import Event
 from netfw.server.core.handler_plugin import HandlerPlugin
-from tests.server.api.api_world import Client, api
+from tests.server.api.environment import Client, api
 
 SOMEONE = str(uuid4())
 

@@ -8,7 +8,7 @@ import pytest
 
 from netfw.cli.demo.server import Cloud
 from netfw.testing.lab import sandbox
-from tests.system.dhcp.dhcp_cloud import Clouds, DhcpNet
+from tests.system.dhcp.environment import Clouds, DhcpNet
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from netfw.cli.demo.dhcp import fetch, use_routes
 from netfw.cli.demo.server import Cloud
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
-from tests.system.dhcp.dhcp_cloud import DhcpNet, address, fetch6, leased
+from tests.system.dhcp.environment import DhcpNet, address, fetch6, leased
 
 pytestmark = [
     pytest.mark.timeout(300),

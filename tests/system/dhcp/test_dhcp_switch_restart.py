@@ -9,7 +9,7 @@ import pytest
 
 from netfw.cli.demo.server import ServedHost
 from netfw.testing.lab.wait import wait_until
-from tests.system.dhcp.dhcp_cloud import DhcpNet, dhcp_agent, leased
+from tests.system.dhcp.environment import DhcpNet, dhcp_agent, leased
 
 pytestmark = [
     pytest.mark.timeout(300),

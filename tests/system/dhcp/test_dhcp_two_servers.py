@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netfw.testing.lab.wait import wait_until
-from tests.system.dhcp.dhcp_cloud import DhcpNet, dhcp_agent, fetch6, leased
+from tests.system.dhcp.environment import DhcpNet, dhcp_agent, fetch6, leased
 
 pytestmark = [
     pytest.mark.timeout(300),

@@ -23,8 +23,8 @@ from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.metadata_service import MetadataService
 from netfw.testing.lab.wait import wait_until
 from tests import ROOT
-from tests.system.dhcp.dhcp_cloud import Clouds, start_all, stop_all
-from tests.system.dhcp.dhcp_renewals import Renewals
+from tests.system.dhcp.environment import Clouds, start_all, stop_all
+from tests.system.dhcp.renewals import Renewals
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -8,7 +8,7 @@ import pytest
 
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.lab import Lab
-from tests.system.l2.l2_site import ALL_FLAVOURS, PHYSNET, Site
+from tests.system.l2.environment import ALL_FLAVOURS, PHYSNET, Site
 
 
 @pytest.fixture(scope="session")

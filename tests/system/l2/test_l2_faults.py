@@ -22,9 +22,11 @@ import pytest
 
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
-from tests.system.l2.l2_pings import Control, Pings, await_reach, pinging
-from tests.system.l2.l2_site import MESH4, PHYSNET, POPULATED4, SOON, AgentHost, Couple, Site
-from tests.system.l2.l2_topology import Port
+from tests.system.l2.environment import MESH4, PHYSNET, POPULATED4, SOON, AgentHost, Couple, Site
+from tests.system.l2.pings import Control, Pings, await_reach, pinging
+from tests.system.l2.topology import Port
+
+pytestmark = pytest.mark.exclusive
 
 SEEDS = int(os.environ.get("NETFW_SEEDS", "3"))
 """For each flavour."""

@@ -15,8 +15,10 @@ import pytest
 from netfw.cli.commands.plan import CHANGES
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
-from tests.system.l2.l2_site import BIN, PHYSNET, AgentHost, Flavour, Site
-from tests.system.l2.l2_streams import Connection, Stream, connects, introduce_ports, streaming
+from tests.system.l2.environment import BIN, PHYSNET, AgentHost, Flavour, Site
+from tests.system.l2.streams import Connection, Stream, connects, introduce_ports, streaming
+
+pytestmark = pytest.mark.exclusive
 
 GUARDED = Flavour(population=True, firewall="openflow")
 HYBRID = Flavour(population=True, firewall="iptables_hybrid", hybrid=True)

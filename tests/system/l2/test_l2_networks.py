@@ -6,8 +6,8 @@ import pytest
 
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
-from tests.system.l2.l2_ears import listening, shout
-from tests.system.l2.l2_site import (
+from tests.system.l2.captures import listening, shout
+from tests.system.l2.environment import (
     MESH4,
     MESH6,
     PHYSNET,

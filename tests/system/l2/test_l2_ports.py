@@ -3,8 +3,8 @@
 import pytest
 
 from netfw.testing.lab.wait import wait_until
-from tests.system.l2.l2_ears import listening
-from tests.system.l2.l2_site import MESH4, POPULATED4, SOON, Site
+from tests.system.l2.captures import listening
+from tests.system.l2.environment import MESH4, POPULATED4, SOON, Site
 
 DEAD = "4095"
 pytestmark = pytest.mark.flavours(MESH4)

@@ -9,7 +9,7 @@ import openstack
 import pytest
 
 from netfw.testing.lab import sandbox
-from tests.system.server.running_server import RunningServer, running_server
+from tests.system.server.environment import RunningServer, running_server
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 import pytest
 
 from netfw.testing.lab import sandbox
-from tests.system.server.running_server import running_server
+from tests.system.server.environment import running_server
 
 
 @pytest.fixture

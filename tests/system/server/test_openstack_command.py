@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.server.running_server import RunningServer
+from tests.system.server.environment import RunningServer
 
 COMMANDS = """
 network create --provider-network-type vlan --provider-physical-network physnet1 cli-net

@@ -54,7 +54,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         "source",
         "ask",
         "arrivals",
-        "incarnation",
+        "process_identity",
         "kill",
         "traces",
         "excess",

@@ -1,0 +1,197 @@
+"""The ground of imaginary DHCP drivers: two machines, and guests who ask them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import IPv6Address, IPv6Network
+from typing import ClassVar
+
+from attrs import evolve
+
+from netfw.drivers.dhcp import DhcpDriver
+from netfw.model.address import eui64
+from netfw.testing.conformance.dhcp.environment import DhcpClientVm, DhcpEnvironment, FoundServer
+from netfw.testing.conformance.dhcp.leases import CLIENT_ID, IPXE
+from netfw.testing.lab.dhcp_lease import Lease, Lease6
+from tests.conformance.dhcp.fake_dhcp import GoodDhcp
+from tests.conformance.dhcp.fake_dhcp_backend import Machine
+
+
+class ImaginaryGuest(DhcpClientVm):
+    def __init__(self, machines, network, mac):
+        self.machines, self.network, self.mac = machines, network, mac
+        self.has: Lease | None = None
+        self.booted: Lease | None = None
+        self.has6: Lease6 | None = None
+
+    def offers(self, said=None):
+        for machine in self.machines:
+            for serving, entry in machine.entries(self.network, self.mac):
+                for lease in entry.ipxe if said and IPXE in said else entry.leases:
+                    if serving.leases.get(lease.ip, self.mac) == self.mac:
+                        yield serving, lease
+
+    def ask(self, said=None):
+        if "ids" in self.machines[0].open_to and said and CLIENT_ID in said:
+            return None
+        for serving, lease in self.offers(said):
+            serving.leases[lease.ip] = self.mac
+            return evolve(lease, options=dict(lease.options))
+        return None
+
+    def ask_again(self, former: Lease, server=None):
+        for serving, lease in self.offers():
+            mine = lease.ip == former.ip and serving.leases.get(lease.ip) == self.mac
+            if mine and server in (None, lease.server):
+                return lease
+        return None
+
+    def lease(self, asked=(), *, said=None, hoped=True):
+        self.has = self.ask(said)
+        return self.has
+
+    def renew(self):
+        assert self.has is not None
+        return self.ask_again(self.has, self.has.server)
+
+    def release(self):
+        for serving, lease in self.offers():
+            if lease == self.has:
+                serving.leases.pop(lease.ip, None)
+
+    def leave(self):
+        self.has = self.has6 = None
+
+    def boot(self, asked=()):
+        if self.booted is not None:
+            for machine in self.machines:
+                for serving, lease in self.offers():
+                    if lease.ip == self.booted.ip and "forgetful" not in machine.open_to:
+                        serving.leases.setdefault(lease.ip, self.mac)
+            return self.ask_again(self.booted)
+        self.booted = self.ask()
+        return self.booted
+
+    def announcement(self, *, hoped=True):
+        for machine in self.machines:
+            serving = machine.nets.get(self.network)
+            if serving is not None and serving.alive and serving.announcement:
+                return serving.announcement
+        return None
+
+    def made_addresses(self, prefix_of: IPv6Address):
+        said = self.announcement()
+        blocks = [block for block, made in (said.prefixes if said else {}).items() if made]
+        return frozenset(eui64(IPv6Network(block), self.mac) for block in blocks)
+
+    def lease6(self, *, stateless=False, hoped=True):
+        for machine in self.machines:
+            for serving, entry in machine.entries(self.network, self.mac):
+                told = entry.lease6
+                if told is None:
+                    continue
+                if stateless:
+                    return evolve(told, addresses=())
+                if told.addresses and serving.leases.get(told.addresses[0], self.mac) == self.mac:
+                    serving.leases[told.addresses[0]] = self.mac
+                    self.has6 = told
+                    return told
+        return None
+
+    def renew6(self):
+        assert self.has6 is not None
+        for machine in self.machines:
+            for serving, _ in machine.entries(self.network, self.mac):
+                if serving.leases.get(self.has6.addresses[0]) == self.mac:
+                    return self.has6
+        return None
+
+    def release6(self):
+        assert self.has6 is not None
+        for machine in self.machines:
+            for serving in machine.nets.values():
+                serving.leases.pop(self.has6.addresses[0], None)
+
+
+class ImaginaryGround(DhcpEnvironment):
+    patience: ClassVar[float] = 0.05
+
+    def __init__(self, kind: type[GoodDhcp]):
+        self.kind = kind
+        self.machines = (Machine(), Machine())
+        self.guests = {}
+
+    def make_driver(self, second=False) -> DhcpDriver:
+        return self.kind(self.machines[second])
+
+    def killed(self, driver):
+        GoodDhcp.close(driver)
+
+    def know(self, network, server):
+        pass
+
+    def guest(self, network, mac):
+        guest = self.guests.get((network, mac))
+        if guest is None:
+            guest = ImaginaryGuest(self.machines, network, mac)
+            self.guests[network, mac] = guest
+        return guest
+
+    def dismiss(self):
+        self.guests.clear()
+        for machine in self.machines:
+            machine.foreign.clear()
+
+    def server(self, network, server):
+        serving = self.machines[0].nets.get(network)
+        if serving is None:
+            return None
+        return FoundServer(
+            mac=serving.value.server.mac,
+            mtu=serving.value.mtu,
+            addresses=serving.addresses,
+            gateways=serving.gateways,
+            listens=serving.alive,
+            processes=frozenset({serving.process} - {0}),
+        )
+
+    def is_at(self, place, server):
+        nets = self.machines[0].nets.items()
+        return any(str(id) in place.netns and s.value.server == server for id, s in nets)
+
+    def picture(self):
+        return frozenset(line for machine in self.machines for line in lines(machine))
+
+    def contains(self, text):
+        return any(text in said for machine in self.machines for said in machine.texts.values())
+
+    def kill_server(self, network, server):
+        self.machines[0].kill(network)
+
+    def restart_host(self):
+        for serving in self.machines[0].nets.values():
+            serving.alive, serving.process, serving.addresses = False, 0, frozenset()
+
+    def vanish(self, network, value):
+        GoodDhcp(self.machines[0]).drop_network(network)
+
+    def make_foreign(self, value):
+        self.machines[0].foreign.add(value.server.id)
+
+    def foreign_is_intact(self, value):
+        return value.server.id in self.machines[0].foreign
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        self.machines[0].online = False
+        yield
+        self.machines[0].online = True
+
+
+def lines(machine: Machine) -> Iterator[str]:
+    for id, serving in machine.nets.items():
+        yield f"network {id} of {serving.value.server.id}"
+    yield from (f"port {id}" for id in machine.ports)
+    yield from (f"leases of {id}" for id in machine.stored)
+    yield from machine.left

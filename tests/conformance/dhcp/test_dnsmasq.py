@@ -1,0 +1,70 @@
+"""The dnsmasq driver keeps the contract, with real clients on a real switch."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+
+from netfw.drivers.base import Host
+from netfw.testing.conformance.dhcp.factories import make_network
+from netfw.testing.conformance.dhcp.lab_client import LabClientVm
+from netfw.testing.conformance.dhcp.lab_environment import DhcpLabEnvironment
+from netfw.testing.conformance.dhcp.persistence import DhcpConstancyConformance
+from netfw.testing.conformance.dhcp.suite import DhcpDriverConformance
+from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
+
+pytestmark = pytest.mark.services
+
+
+class DnsmasqGround(DhcpLabEnvironment):
+    """A host on which each network has a dnsmasq."""
+
+    def make_dhcp(self, host: Host, directory: Path) -> DnsmasqDhcpDriver:
+        options = {option.dest: option.default for option in DnsmasqDhcpDriver.OPTIONS}
+        return DnsmasqDhcpDriver.from_conf({**options, "dhcp_confs": str(directory)}, host)
+
+
+@pytest.mark.spec(
+    "DHCP-26", "DHCP-27", "DHCP-41", "DHCP-43", "DHCP-45", "DHCP-46", "DHCP-47", "DHCP-48",
+    "DHCP-49",
+)  # fmt: skip
+class TestDnsmasq(DhcpDriverConformance):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_ground(cls) -> Iterator[DnsmasqGround]:
+        with DnsmasqGround() as ground:
+            yield ground
+
+    @pytest.mark.spec("DHCP-42")
+    def test_instances_are_found_by_name_while_they_are_there(self, driver: DnsmasqDhcpDriver):
+        net = make_network()
+        named, nameless = net.tenant(20, hostname="web1"), net.tenant(30)
+        self.bring(driver, net, named, nameless)
+        guest, lease = self.leased(named)
+        unnamed = "host-" + str(nameless.ip).replace(".", "-")
+        addresses = {"web1": named.ip, f"{unnamed}.example.org": nameless.ip}
+        for name, address in {**addresses, "web1.example.org": named.ip}.items():
+            assert str(address) in asked(guest, name, lease.server), name
+        assert "web1.example.org" in asked(guest, str(named.ip), lease.server)
+        self.drop(driver, nameless)
+        assert str(nameless.ip) not in asked(guest, f"{unnamed}.example.org", lease.server)
+
+
+class VethGround(DnsmasqGround):
+    use_veth = True
+
+
+@pytest.mark.spec("DHCP-22", "DHCP-23", "DHCP-26", "DHCP-27", "DHCP-49")
+class TestDnsmasqOnVethPairs(DhcpConstancyConformance):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_ground(cls) -> Iterator[VethGround]:
+        with VethGround() as ground:
+            yield ground
+
+
+def asked(guest: LabClientVm, name: str, server: IPv4Address) -> str:
+    """What the server of names answers, without what it says of itself."""
+    said = guest.instance.attempt(["busybox", "nslookup", name, str(server)], timeout=20)
+    return said.output.split("\n\n", 1)[-1]

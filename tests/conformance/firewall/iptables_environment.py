@@ -1,0 +1,129 @@
+"""Grounds for firewalls of the kernel: Linux bridges on a host of a lab."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from attrs import evolve
+
+from netfw.drivers.firewall import FirewallDriver
+from netfw.drivers.registry.local_host import LocalHost
+from netfw.linux.iptables import Backend, IptablesBinaries
+from netfw.model.ids import NetworkId
+from netfw.testing.conformance.firewall.environment import PlugPoint
+from netfw.testing.conformance.firewall.lab_environment import BridgeGround
+from netfw.testing.lab.host import Host
+from netfw.testing.lab.instance import Device
+from netfw_drivers.iptables.driver import IptablesFirewallDriver, IptablesHybridFirewallDriver
+from tests.conformance.firewall.ovs_environment import OvsGround
+
+TABLES = "raw", "mangle", "nat", "filter"
+_COUNTERS = re.compile(r" ?\[\d+:\d+\] ?")
+_FOREIGN = "192.0.2.77"
+
+
+class KernelFilters:
+    """The filters of a host, seen by the commands that everybody has."""
+
+    def __init__(self, host: Host, suffix: str = "") -> None:
+        self.host, self.suffix = host, suffix
+
+    def picture(self) -> frozenset[str]:
+        lines: set[str] = set()
+        for tool in ("iptables", "ip6tables"):
+            lines |= {f"{tool} {line}" for line in self._saved(f"{tool}{self.suffix}-save")}
+        lines |= {f"ebtables {line}" for line in self._saved("ebtables-save")}
+        return frozenset(lines | {f"ipset {line}" for line in self._saved("ipset", "save")})
+
+    def _saved(self, *argv: str) -> list[str]:
+        """With its table, and without counters; an empty table is none."""
+        found, table = [], ""
+        for line in self.host.run(list(argv)).splitlines():
+            if line.startswith("*"):
+                table = line
+            elif line and not line.startswith(("#", "COMMIT", ":")):
+                found.append(f"{table} {_COUNTERS.sub('', line)}")
+            elif line.startswith(":") and " - " in line:
+                found.append(f"{table} {line.split()[0]}")
+        return found
+
+    def flush(self) -> None:
+        empty = "".join(f"*{table}\nCOMMIT\n" for table in TABLES)
+        for tool in ("iptables", "ip6tables"):
+            self.host.run([f"{tool}{self.suffix}-restore"], input=empty)
+        for table in ("filter", "nat"):
+            self.host.run(["ebtables", "-t", table, "-F"])
+            self.host.run(["ebtables", "-t", table, "-X"])
+        self.host.run(["ipset", "destroy"])
+
+    def make_foreign(self) -> None:
+        self.host.run([f"iptables{self.suffix}", "-A", "FORWARD", "-s", _FOREIGN, "-j", "DROP"])
+        self.host.run(["ipset", "create", "foreign", "hash:ip"])
+
+    def foreign_is_intact(self) -> bool:
+        gone = [
+            self.host.attempt(
+                [f"iptables{self.suffix}", "-D", "FORWARD", "-s", _FOREIGN, "-j", "DROP"]
+            ),
+            self.host.attempt(["ipset", "destroy", "foreign"]),
+        ]
+        return not any(completed.status for completed in gone)
+
+
+class IptablesGround(BridgeGround):
+    """Ports of Linux bridges."""
+
+    def __init__(self, host: Host, backend: Backend = Backend.SYSTEM) -> None:
+        super().__init__(host)
+        self.tool = IptablesBinaries(backend)
+        self.filters = KernelFilters(host, str(backend.value))
+
+    def make_driver(self) -> FirewallDriver:
+        return IptablesFirewallDriver(self.tool, namespace=Path(self.host.place.space("net")))
+
+    def picture(self) -> frozenset[str]:
+        return self.filters.picture()
+
+    def lose_state(self) -> None:
+        self.filters.flush()
+
+    def make_foreign(self) -> None:
+        self.filters.make_foreign()
+
+    def foreign_is_intact(self) -> bool:
+        return self.filters.foreign_is_intact()
+
+
+class HybridGround(OvsGround):
+    """Ports of br-int, each behind a Linux bridge of its own."""
+
+    in_switch = False
+    kind = Device.HYBRID
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self.filters = KernelFilters(host, Backend.NFT.value)
+
+    def seat(self, number: int, network: NetworkId) -> PlugPoint:
+        plain = super().seat(number, network)
+        return evolve(plain, device=plain.device.replace("tap", "qvo", 1))
+
+    def firewall(self, place: LocalHost) -> FirewallDriver:
+        namespace = Path(self.host.place.space("net"))
+        return IptablesHybridFirewallDriver(IptablesBinaries(Backend.NFT), namespace=namespace)
+
+    def picture(self) -> frozenset[str]:
+        return self.filters.picture()
+
+    def lose_state(self) -> None:
+        self.filters.flush()
+
+    def make_foreign(self) -> None:
+        self.filters.make_foreign()
+
+    def foreign_is_intact(self) -> bool:
+        return self.filters.foreign_is_intact()
+
+    def outage(self) -> None:
+        """It is the kernel, which always answers."""

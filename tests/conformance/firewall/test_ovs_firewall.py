@@ -1,0 +1,41 @@
+"""The firewall inside Open vSwitch keeps the contract, with real packets."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from netfw.testing.conformance.firewall.property_based import FirewallPropertyConformance
+from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
+from netfw.testing.lab.lab import Lab
+from tests.conformance.firewall.ovs_environment import OvsGround
+
+
+@contextmanager
+def ovs_ground() -> Iterator[OvsGround]:
+    with Lab(1) as lab:
+        (host,) = lab.hosts.values()
+        ground = OvsGround(host)
+        yield ground
+        ground.end()
+
+
+@pytest.mark.spec(
+    "FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-06", "FW-07", "FW-08", "FW-09", "FW-10",
+    "FW-11", "FW-12",
+)  # fmt: skip
+class TestOvsFirewall(FirewallDriverConformance):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_ground(cls) -> Iterator[OvsGround]:
+        with ovs_ground() as ground:
+            yield ground
+
+
+@pytest.mark.spec("FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-12")
+class TestOvsFirewallByChance(FirewallPropertyConformance):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_ground(cls) -> Iterator[OvsGround]:
+        with ovs_ground() as ground:
+            yield ground

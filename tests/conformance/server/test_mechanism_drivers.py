@@ -1,0 +1,48 @@
+"""The mechanism drivers of netfw pass the suite that every mechanism driver passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+
+import pytest
+
+from netfw.drivers.mechanism import BindingRequest, MechanismDriver
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
+from netfw.testing.conformance.server import mechanism_samples as scene
+from netfw.testing.conformance.server.mechanism import (
+    MechanismDriverConformance,
+    MechanismEnvironment,
+)
+
+pytestmark = pytest.mark.fakes
+
+
+class ByName(MechanismDriverConformance):
+    """A driver as an operator gets it; it has no backend."""
+
+    NAME: ClassVar[str]
+
+    @contextmanager
+    def setting(self) -> Iterator[MechanismEnvironment]:
+        yield MechanismEnvironment(make=lambda: create(MechanismDriver, self.NAME, {}, LocalHost()))
+
+    def bindable(self) -> BindingRequest | None:
+        return None
+
+
+class TestOpenvswitch(ByName):
+    NAME = "openvswitch"
+
+    def bindable(self) -> BindingRequest | None:
+        return scene.request(scene.PORT, scene.AGENT, segments=scene.SEGMENTS)
+
+
+class TestLogger(ByName):
+    NAME = "logger"
+
+
+class TestL2Population(ByName):
+    NAME = "l2population"

@@ -1,0 +1,70 @@
+"""The source in memory passes the suite that every source passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pytest
+
+from netfw.drivers.agent_requests import Request
+from netfw.drivers.registry.loader import load
+from netfw.drivers.reports import Report
+from netfw.drivers.state_source import Cursor, Delta, StateSource
+from netfw.drivers.subscription import Subscription
+from netfw.errors import BackendUnavailable
+from netfw.state.memory_source import MemorySource
+from netfw.testing.conformance.state_source.environment import SourceEnvironment
+from netfw.testing.conformance.state_source.suite import StateSourceConformance
+from tests.conformance.state_source.memory_environment import MemoryWorld
+
+pytestmark = pytest.mark.fakes
+
+R = TypeVar("R")
+
+
+@pytest.mark.spec("DRV-21", "RPC-02")
+class TestMemorySource(StateSourceConformance):
+    @contextmanager
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+        source = MemorySource(page=page)
+        yield SourceEnvironment(source, MemoryWorld(source))
+        source.close()
+
+
+class RemoteSource(MemorySource):
+    """A source in memory as if it were behind a wire that can be cut."""
+
+    gone = False
+
+    def cut(self) -> None:
+        self.gone = True
+
+    def answering(self) -> MemorySource:
+        if self.gone:
+            raise BackendUnavailable("cut off")
+        return super()  # type: ignore[return-value]
+
+    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
+        return self.answering().snapshot(interest)
+
+    def changes(self, interest: Subscription, since: Cursor) -> Delta:
+        return self.answering().changes(interest, since)
+
+    def report(self, reports: Sequence[Report]) -> None:
+        self.answering().report(reports)
+
+    def ask(self, request: Request[R]) -> R:
+        return self.answering().ask(request)
+
+
+class TestRemoteSource(StateSourceConformance):
+    @contextmanager
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+        source = RemoteSource(page=page)
+        yield SourceEnvironment(source, MemoryWorld(source), source.cut)
+
+
+def test_the_source_in_memory_loads_by_its_name() -> None:
+    assert load(StateSource, "memory") is MemorySource

@@ -1,0 +1,99 @@
+"""A source in another process passes the suite that every source passes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from netfw.drivers.registry.loader import check_options, load
+from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.state_source import StateSource
+from netfw.state.memory_source import MemorySource
+from netfw.state.rpc import RemoteSource, StateRpcServer
+from netfw.testing.conformance.state_source.environment import SourceEnvironment
+from netfw.testing.conformance.state_source.suite import StateSourceConformance
+from netfw.testing.fakes.transport import FakeNetwork
+from netfw_drivers.transports.sockets.transport import SocketTransport
+from tests.conformance.state_source.memory_environment import MemoryWorld
+from tests.conformance.transport.hint_for_all import hints_for_all
+
+pytestmark = pytest.mark.services
+
+LONG = bool(os.environ.get("NETFW_LONG"))
+BYTES = 700
+"""About one resource in a message."""
+
+
+@pytest.mark.spec("RPC-02", "RPC-04", "RPC-07")
+class TestOverAWire(StateSourceConformance):
+    examples = settings(StateSourceConformance.examples, max_examples=50 if LONG else 20)
+
+    @contextmanager
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+        memory, wire = MemorySource(page=page), FakeNetwork()
+        desk = StateRpcServer(memory, wire.transport(), budget=page * BYTES)
+        desk.open()
+        source = RemoteSource(wire.transport(), timeout=10)
+
+        def cut() -> None:
+            wire.cut = True
+
+        try:
+            yield SourceEnvironment(source, MemoryWorld(memory), cut)
+        finally:
+            source.close()
+            desk.close()
+            wire.close()
+
+
+@pytest.mark.spec("RPC-01", "RPC-02", "RPC-04", "RPC-07")
+class TestOverASocket(StateSourceConformance):
+    examples = settings(StateSourceConformance.examples, max_examples=20 if LONG else 8)
+
+    @contextmanager
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+        with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
+            address = f"unix:{directory}/server"
+            server, client = local(listen=address), local(connect=address)
+            for transport in (server, client):
+                stack.callback(transport.close)
+            memory = MemorySource(page=page)
+            desk = StateRpcServer(memory, server, budget=page * BYTES)
+            desk.open()
+            stack.callback(desk.close)
+            source = RemoteSource(client, timeout=10)
+            stack.callback(source.close)
+
+            def cut() -> None:
+                desk.close()
+                server.close()
+                source.timeout = 0.2
+
+            yield SourceEnvironment(source, MemoryWorld(memory), cut)
+
+
+@pytest.mark.spec("RPC-02")
+def test_a_hint_for_all_hosts_reaches_each_over_a_socket() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        address = f"unix:{directory}/server"
+        server, client = local(listen=address), local(connect=address)
+        desk, source = StateRpcServer(MemorySource(), server), RemoteSource(client)
+        desk.open()
+        assert hints_for_all(server, source)
+        for each in (source, desk, client, server):
+            each.close()
+
+
+def local(**options: Any) -> SocketTransport:
+    checked = check_options("local", SocketTransport, {"reconnect_pause": 0.05, **options})
+    return SocketTransport.from_conf(checked, LocalHost())
+
+
+def test_the_source_of_a_server_loads_by_its_name() -> None:
+    assert load(StateSource, "server") is RemoteSource

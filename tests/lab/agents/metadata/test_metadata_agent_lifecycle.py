@@ -1,0 +1,281 @@
+"""The metadata agent as a process: socket, signals, liveness, heartbeats, secrets."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import stat
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from netfw.testing.lab.wait import wait_until
+from tests.lab.agents.metadata.environment import FIRST, NETWORK, SECRET, Agent, address
+from tests.lab.agents.metadata.recording_service import RecordingService, Said
+
+Make = Callable[..., Agent]
+
+
+@pytest.mark.spec("MD-04", "MD-11")
+@pytest.mark.parametrize(
+    ("word", "mode"), [("deduce", 0o644), ("all", 0o666), ("group", 0o664), ("0600", 0o600)]
+)
+def test_the_socket_has_the_mode_of_the_configuration_and_goes_with_the_agent(
+    make_agent: Make, service: RecordingService, word: str, mode: int
+) -> None:
+    agent = make_agent(service.port, metadata={"metadata_proxy_socket_mode": word})
+    agent.start()
+    assert stat.S_IMODE(agent.socket.stat().st_mode) == mode
+    assert agent.ask().status == 200
+    assert agent.end() == 0
+    assert list(agent.socket.parent.iterdir()) == []
+    assert not agent.alive.exists()
+    assert not agent.status_file.exists()
+
+
+def test_a_socket_for_another_user_is_open_to_him(
+    make_agent: Make, service: RecordingService
+) -> None:
+    agent = make_agent(service.port, metadata={"metadata_proxy_user": "nobody"})
+    agent.start()
+    assert stat.S_IMODE(agent.socket.stat().st_mode) == 0o666
+
+
+def test_a_dead_agents_socket_is_taken_over_and_a_living_ones_is_not(
+    make_agent: Make, service: RecordingService
+) -> None:
+    agent = make_agent(service.port)
+    agent.start()
+    other = make_agent(service.port, name="other", metadata={"metadata_proxy_socket": agent.socket})
+    assert other.begin().wait(20) == 2
+    assert "another agent serves" in other.log.read_text()
+    assert agent.ask().status == 200
+    agent.end(signal.SIGKILL)
+    assert agent.socket.exists()
+    other.socket = agent.socket
+    other.start()
+    assert other.ask().status == 200
+
+
+def test_what_is_no_socket_is_not_removed(make_agent: Make, service: RecordingService) -> None:
+    agent = make_agent(service.port)
+    agent.socket.parent.mkdir()
+    agent.socket.write_text("precious")
+    assert agent.begin().wait(20) == 2
+    assert "is no socket" in agent.log.read_text()
+    assert agent.socket.read_text() == "precious"
+
+
+def test_a_socket_that_somebody_removed_is_made_again(agent: Agent) -> None:
+    agent.socket.unlink()
+    wait_until(agent.socket.exists)
+    assert agent.ask().status == 200
+
+
+def test_who_is_being_answered_when_the_agent_ends_gets_his_answer(
+    agent: Agent, service: RecordingService
+) -> None:
+    service.behave = lambda _: Said(after=0.5)
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(agent.ask)
+        wait_until(lambda: service.seen)
+        assert agent.end() == 0
+        assert asking.result().status == 200
+
+
+def test_a_service_that_hangs_does_not_keep_the_agent_from_ending(
+    agent: Agent, service: RecordingService
+) -> None:
+    release = threading.Event()
+    service.behave = lambda _: Said(body=b"%d" % release.wait(60))
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(_try, agent)
+        wait_until(lambda: service.seen)
+        began = time.monotonic()
+        assert agent.end() == 0
+        assert time.monotonic() - began < 20
+        release.set()
+        assert asking.result() in (0, 502)
+    assert not agent.socket.exists()
+
+
+@pytest.mark.spec("MD-08")
+def test_the_liveness_file_stays_young_while_workers_answer(
+    make_agent: Make, service: RecordingService
+) -> None:
+    agent = make_agent(service.port, metadata={"metadata_workers": 2})
+    agent.start()
+
+    def age() -> float:
+        written = datetime.fromisoformat(agent.alive.read_text().strip())
+        return (datetime.now(UTC) - written).total_seconds()
+
+    wait_until(agent.alive.exists)
+    for _ in range(4):
+        time.sleep(0.25)
+        assert age() < 10
+    assert agent.process is not None
+    os.kill(agent.process.pid, signal.SIGSTOP)
+    before = agent.alive.read_text()
+    time.sleep(1)
+    assert agent.alive.read_text() == before
+    os.kill(agent.process.pid, signal.SIGCONT)
+    wait_until(lambda: agent.alive.read_text() != before)
+
+
+@pytest.mark.spec("MD-08")
+def test_an_agent_whose_workers_all_hang_is_seen_by_its_liveness_file(
+    make_agent: Make, service: RecordingService
+) -> None:
+    agent = make_agent(service.port, metadata={"metadata_workers": 2})
+    agent.start()
+    wait_until(agent.alive.exists)
+    release = threading.Event()
+    service.behave = lambda _: Said(body=b"%d" % release.wait(30))
+    with ThreadPoolExecutor(2) as pool:
+        asking = [pool.submit(agent.ask, of=address(FIRST + each)) for each in range(2)]
+        wait_until(lambda: len(service.seen) == 2)
+        before = agent.alive.read_text()
+        time.sleep(1)
+        assert agent.alive.read_text() == before
+        release.set()
+        assert [each.result().status for each in asking] == [200, 200]
+    wait_until(lambda: agent.alive.read_text() != before)
+
+
+def test_no_guest_can_pass_for_the_probe(agent: Agent, service: RecordingService) -> None:
+    assert agent.ask(headers={"X-Netfw-Probe": ""}).status == 200
+    assert agent.ask(headers={"X-Netfw-Probe": "x" * 32}).status == 200
+    assert len(service.seen) == 2
+
+
+@pytest.mark.spec("MD-09")
+def test_the_state_of_the_agent_is_reported(agent: Agent, service: RecordingService) -> None:
+    said = Path(f"{agent.directory}/said.host1.metadata.json")
+    agent.ask()
+
+    def reported() -> bool:
+        found = json.loads(said.read_text())["agents"].get("netfw-metadata-agent")
+        return bool(found) and found["counts"]["requests"] >= 1
+
+    wait_until(said.exists)
+    wait_until(reported)
+    found = json.loads(said.read_text())["agents"]["netfw-metadata-agent"]
+    assert found["agent_type"] == "Metadata agent"
+    assert found["configurations"]["nova_metadata_port"] == service.port
+
+
+@pytest.mark.spec("MD-05")
+def test_a_changed_topology_is_believed_after_a_moment(
+    make_agent: Make, service: RecordingService
+) -> None:
+    agent = make_agent(service.port, metadata={"metadata_cache_seconds": 0.3})
+    agent.start()
+    assert agent.ask().status == 200
+    text = agent.topology.read_text()
+    agent.topology.write_text(text.replace("fixed_ips: [10.0.0.10]", "fixed_ips: [10.0.9.9]"))
+    wait_until(lambda: agent.ask().status == 404)
+    assert agent.ask(of="10.0.9.9").status == 200
+
+
+def test_while_nothing_is_known_instances_are_told_to_come_again(
+    make_agent: Make, service: RecordingService
+) -> None:
+    agent = make_agent(service.port)
+    text = agent.topology.read_text()
+    agent.topology.write_text("networks: 7\n")
+    agent.begin()
+    wait_until(agent.socket.exists)
+    got = wait_until(lambda: _try(agent))
+    assert got == 503
+    agent.topology.write_text(text)
+    wait_until(lambda: _try(agent) == 200)
+    assert "Traceback" not in agent.log.read_text()
+
+
+def _try(agent: Agent) -> int:
+    try:
+        return agent.ask().status
+    except (OSError, http.client.HTTPException):
+        return 0
+
+
+@pytest.mark.spec("MD-11")
+def test_a_new_secret_is_taken_over_and_none_is_ever_told(
+    agent: Agent, service: RecordingService
+) -> None:
+    assert agent.ask().status == 200
+    agent.configure(metadata_proxy_shared_secret="another-secret")
+    agent.hang_up()
+    assert agent.ask().status == 200
+    one, two = (each.values("X-Instance-ID-Signature") for each in service.seen)
+    assert one != two
+    told = agent.log.read_text() + agent.status_file.read_text()
+    for path in agent.directory.glob("said*"):
+        told += path.read_text()
+    assert SECRET not in told
+    assert "another-secret" not in told
+    assert one[0] not in told
+
+
+@pytest.mark.spec("MD-05", "MD-11")
+def test_another_service_and_another_memory_are_taken_over(
+    make_agent: Make, service: RecordingService
+) -> None:
+    agent = make_agent(service.port, metadata={"metadata_cache_seconds": 300})
+    agent.start()
+    for _ in range(3):
+        assert agent.ask().status == 200
+    agent.wait(lambda status: status["counts"]["requests"] == 3)
+    assert agent.status()["counts"]["ports_asked_for"] == 1
+    with RecordingService() as other:
+        agent.configure(nova_metadata_port=other.port, metadata_cache_seconds=0)
+        agent.hang_up()
+        for _ in range(3):
+            assert agent.ask(of=address(FIRST + 1)).status == 200
+        assert (len(service.seen), len(other.seen)) == (3, 3)
+    agent.wait(lambda status: status["counts"]["requests"] == 6)
+    assert agent.status()["counts"]["ports_asked_for"] == 4
+
+
+def test_an_empty_secret_is_cautioned_against(make_agent: Make, service: RecordingService) -> None:
+    agent = make_agent(service.port, metadata={"metadata_proxy_shared_secret": ""})
+    agent.start()
+    assert "pass for any instance" in agent.status()["cautions"]["metadata_proxy_shared_secret"]
+    assert "pass for any instance" in agent.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"metadata_proxy_socket_mode": "everybody"}, "metadata_proxy_socket_mode"),
+        ({"metadata_proxy_user": "no-such-user"}, "metadata_proxy_user"),
+        ({"nova_metadata_protocol": "https", "auth_ca_cert": "/nonexistent"}, "auth_ca_cert"),
+        ({"metadata_proxy_socket": "/dev/null/x"}, "metadata_proxy_socket"),
+        ({"metadata_worker": 3}, "metadata_workers"),
+    ],
+)
+def test_what_can_not_be_is_refused_with_what_to_change(
+    make_agent: Make, options: dict[str, object], told: str
+) -> None:
+    agent = make_agent(1, metadata=options)
+    assert agent.begin().wait(20) == 2
+    said = agent.log.read_text()
+    assert told in said
+    assert "Traceback" not in said
+
+
+def test_a_restart_costs_nobody_more_than_a_second_try(
+    agent: Agent, service: RecordingService
+) -> None:
+    for end in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
+        agent.end(end)
+        agent.start()
+        assert agent.ask(network=NETWORK, of=f"10.0.0.{FIRST}").status == 200

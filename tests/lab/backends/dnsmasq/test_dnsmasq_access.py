@@ -1,0 +1,61 @@
+"""A dnsmasq that gave up root's rights reads its files, or it is said why it can not."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from tests.lab.backends.dnsmasq.environment import DnsmasqHost
+from tests.lab.backends.dnsmasq.test_dnsmasq_driver import make_network
+
+
+@pytest.fixture
+def open_path() -> Iterator[Path]:
+    """A directory that everybody may pass."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def unprivileged(host: DnsmasqHost, open_path: Path) -> DnsmasqHost:
+    """A host whose dnsmasq runs as it was built to."""
+    host.settings = evolve(host.settings, confs=open_path / "state" / "dhcp", user=None)
+    host.restart()
+    return host
+
+
+@pytest.mark.spec("DHCP-40")
+def test_whatever_the_umask_says_dnsmasq_can_read_its_files(unprivileged: DnsmasqHost) -> None:
+    former = os.umask(0o077)
+    try:
+        net = make_network()
+        assert unprivileged.put(net).ok
+        port = net.tenant()
+        assert unprivileged.put(port).ok, "which comes when dnsmasq has no rights any more"
+        lease = unprivileged.lease(port)
+    finally:
+        os.umask(former)
+    assert lease is not None
+
+
+def test_a_closed_directory_is_told_with_what_to_do(unprivileged: DnsmasqHost) -> None:
+    closed = unprivileged.settings.confs.parent
+    closed.mkdir()
+    closed.chmod(0o700)
+    (fault,) = unprivileged.driver.faults()
+    assert f"chmod o+x {closed}" in fault
+    net = make_network()
+    failed = unprivileged.put(net).failed
+    assert f"chmod o+x {closed}" in str(failed[net.key])
+    assert not unprivileged.files(net).directory.exists(), "who can not be served has nothing"
+    closed.chmod(0o755)
+    assert unprivileged.driver.faults() == ()
+    port = net.tenant()
+    assert unprivileged.put(net, port).ok
+    assert unprivileged.lease(port) is not None

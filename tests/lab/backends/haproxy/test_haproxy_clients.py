@@ -1,0 +1,186 @@
+"""What guests get from a real proxy, and what they can not do to it."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import suppress
+
+import pytest
+
+from netfw.plan import Update
+from netfw.testing.conformance.metadata.lab_environment import ip
+from netfw.testing.conformance.metadata.requests import request
+from netfw.testing.conformance.metadata.suite import LINK_LOCAL, METADATA
+from netfw.testing.lab.wait import wait_until
+from tests.lab.backends.haproxy.environment import DEVICE, HaproxyPlace, memory, status
+
+pytestmark = pytest.mark.spec("MD-01", "MD-02")
+
+
+def put(place: HaproxyPlace, **options: object) -> None:
+    outcome = place.driver(**options).converge(Update(put={place.key: place.proxy}))
+    assert outcome.ok, outcome
+
+
+@pytest.mark.spec("MD-10")
+def test_the_agent_sees_a_target_without_host_whatever_the_guest_wrote(place: HaproxyPlace):
+    put(place)
+    answer = place.ask(request(line=b"GET http://169.254.169.254/a?b=1 HTTP/1.1"))
+    assert status(answer) == b"200"
+    (arrival,) = place.agent.take()
+    assert arrival.line == "GET /a?b=1 HTTP/1.1"
+    assert arrival.values("host") == ["169.254.169.254"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "answer"),
+    [
+        (request(line=b"DELETE / HTTP/1.1"), b"405"),
+        (request(line=b"OPTIONS * HTTP/1.1"), b"405"),
+        (request(line=b"GET * HTTP/1.1"), b"400"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"400"),
+        (request(line=b"GET / HTTP/0.9"), b"400"),
+        (request(b"Transfer-Encoding: chunked", line=b"PUT / HTTP/1.1", body=b"0\r\n\r\n"), b"400"),
+        (request(b"X-Other: \x01"), b"400"),
+        (request(b"Content-Length: 65537", line=b"PUT / HTTP/1.1", body=b"a" * 65537), b"413"),
+    ],
+    ids=["method", "star", "no path", "HTTP/2", "version", "chunks", "control character", "size"],
+)
+def test_what_no_client_of_a_metadata_service_sends_is_refused(
+    place: HaproxyPlace, wrong: bytes, answer: bytes
+):
+    put(place)
+    assert status(place.ask(wrong)) == answer
+    assert place.agent.take() == []
+
+
+def test_each_request_goes_to_the_agent_on_a_connection_of_its_own(place: HaproxyPlace):
+    """So that what one guest leaves unread can not become the beginning of another's request."""
+    put(place)
+    stay = request(end=b"Host: 169.254.169.254\r\n")
+    assert place.ask(stay + stay + request()).count(b"metadata") == 3
+    assert (len(place.agent.take()), place.agent.connections) == (3, 3)
+
+
+def test_a_guest_that_waits_for_leave_to_send_gets_it(place: HaproxyPlace):
+    """Some clients ask before they send a body; the proxy has to answer, not the agent."""
+    put(place)
+    with place.room.connect(METADATA, 80) as guest:
+        guest.sendall(
+            request(b"Expect: 100-continue", b"Content-Length: 2", line=b"PUT / HTTP/1.1")
+        )
+        guest.settimeout(5)
+        assert status(guest.recv(1000)) == b"100"
+        guest.sendall(b"ok")
+        assert status(guest.recv(1000)) == b"200"
+    (arrival,) = place.agent.take()
+    assert arrival.body == b"ok"
+    assert arrival.values("expect") == []
+
+
+def test_without_the_agent_guests_are_told_so_and_its_return_is_enough(place: HaproxyPlace):
+    put(place)
+    before = place.pids()
+    place.agent_goes()
+    with place.room.connect(METADATA, 80) as guest:
+        guest.sendall(request())
+        guest.settimeout(10)
+        assert status(guest.recv(1000)) == b"503"
+    place.agent_comes()
+    assert status(place.ask()) == b"200"
+    assert place.pids() == before
+
+
+def test_an_agent_that_does_not_answer_in_time_is_not_waited_for(place: HaproxyPlace):
+    put(place, metadata_proxy_answer_timeout=1)
+    place.agent_goes()
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(place.door))
+        place.door.chmod(0o666)
+        silent.listen()
+        with place.room.connect(METADATA, 80) as guest:
+            guest.sendall(request())
+            guest.settimeout(10)
+            assert status(guest.recv(1000)) == b"504"
+    place.door.unlink()
+
+
+@pytest.mark.parametrize(
+    "drip",
+    [b"GET / HTTP/1.1\r\n", b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\na"],
+    ids=["head", "body"],
+)
+def test_a_guest_that_takes_its_time_is_cut_off(place: HaproxyPlace, drip: bytes):
+    put(place, metadata_proxy_request_timeout=1, metadata_proxy_maxconn=5)
+    slow = [place.room.connect(METADATA, 80) for _ in range(5)]
+    begin = time.monotonic()
+    for guest in slow:
+        guest.sendall(drip)
+    with place.room.connect(METADATA, 80) as honest:  # it waits for its turn, and gets it
+        honest.sendall(request())
+        honest.settimeout(10)
+        assert status(honest.recv(1000)) == b"200"
+    assert time.monotonic() - begin < 9  # and not the ten seconds of the default
+    for guest in slow:
+        guest.settimeout(9)
+        assert status(guest.recv(1000)) == b"408"
+        guest.close()
+
+
+def test_one_guest_can_not_have_all_connections(place: HaproxyPlace):
+    put(place, metadata_proxy_maxconn=32)
+    many = []
+    for _ in range(40):
+        with suppress(OSError):  # those beyond its share are closed, some while they connect
+            many.append(place.room.connect(METADATA, 80))
+            many[-1].sendall(b"GET / HTTP/1.1\r\n")
+    assert len(many) >= 4, "its share"
+    begin = time.monotonic()
+    assert status(place.ask_link_local()) == b"200"
+    assert time.monotonic() - begin < 8  # and not when those are cut off
+    for guest in many:
+        guest.close()
+
+
+def test_headers_by_which_proxies_speak_for_guests_are_not_passed_on(place: HaproxyPlace):
+    put(place)
+    names = (
+        b"Client-IP", b"True-Client-IP", b"X-Cluster-Client-IP", b"X-Client-IP", b"X-Real-IP",
+        b"X-Original-URL", b"X-HTTP-Method-Override",
+    )  # fmt: skip
+    place.ask(request(*(name + b": forged" for name in names)))
+    (said,) = place.agent.take()
+    assert "forged" not in str(said)
+
+
+@pytest.mark.parametrize(("tight", "wide"), [("base", "burst"), ("burst", "base")])
+def test_an_address_that_asks_too_often_is_told_so_and_others_are_not(
+    place: HaproxyPlace, tight: str, wide: str
+):
+    options = {f"{tight}_window_duration": 600, f"{tight}_query_rate_limit": 3}
+    put(place, rate_limit_enabled=True, **options, **{f"{wide}_query_rate_limit": 1000})
+    assert [status(place.ask()) for _ in range(5)] == [b"200"] * 3 + [b"429"] * 2
+    assert len(place.agent.take()) == 3
+    assert status(place.ask_link_local()) == b"200"
+
+
+def test_it_listens_before_its_address_is_there(place: HaproxyPlace):
+    """The kernel takes a second to make sure of an IPv6 address; metadata does not wait for it."""
+    ip("-n", "meta", "addr", "del", "fe80::a9fe:a9fe/64", "dev", DEVICE)
+    put(place)
+    assert status(place.ask()) == b"200"
+    ip("-n", "meta", "addr", "add", "fe80::a9fe:a9fe/64", "dev", DEVICE)
+    wait_until(lambda: status(place.ask_link_local()) == b"200")
+    assert place.agent.take()[-1].values("x-forwarded-for") == ["fe80::5"]
+
+
+def test_it_is_small(place: HaproxyPlace):
+    put(place)
+    for _ in range(100):
+        assert status(place.ask(door=LINK_LOCAL)) == b"200"
+    (pid,) = place.pids()
+    found = memory(pid)
+    assert found["Private_Dirty"] < 6000, found
+    with open(f"/proc/{pid}/status") as file:
+        assert "Threads:\t1\n" in file.read()

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+import pytest
+
+from netfw.linux.iptables import Backend
+from netfw.testing.plugin import MakeLab
+from tests.lab.backends.iptables.environment import FirewallHost
+
+
+@pytest.fixture(params=[Backend.NFT, Backend.LEGACY], ids=["nft", "legacy"])
+def firewall(request: pytest.FixtureRequest, make_lab: MakeLab) -> FirewallHost:
+    """A host with Linux bridges, and a firewall driver on it."""
+    lab = make_lab(hosts=1)
+    (host,) = lab.hosts.values()
+    return FirewallHost(host, request.param)

@@ -1,0 +1,64 @@
+"""Places and transports that are gone when a test ends."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netfw.drivers.transport import Transport
+from netfw.testing.lab.certificates import PrivateAuthority
+from tests.lab.backends.transports.raw_client import RawClient, make
+
+
+@pytest.fixture
+def here() -> Iterator[Path]:
+    """A directory whose path is short enough for sockets, open to every user."""
+    made = Path(tempfile.mkdtemp(prefix="wire-"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture
+def closing() -> Iterator[ExitStack]:
+    """Closes what it is given, at the end."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def transport(closing: ExitStack) -> Callable[..., Transport]:
+    """Makes transports."""
+
+    def made(**options: Any) -> Transport:
+        transport = make(**options)
+        closing.callback(transport.close)
+        return transport
+
+    return made
+
+
+@pytest.fixture
+def raw(closing: ExitStack) -> Callable[..., RawClient]:
+    """Makes clients that say whatever a test wants."""
+
+    def made(where: str | tuple[str, int]) -> RawClient:
+        client = RawClient(where)
+        closing.callback(client.close)
+        return client
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def authority() -> Iterator[PrivateAuthority]:
+    """Signs certificates of tests."""
+    directory = Path(tempfile.mkdtemp(prefix="ca-"))
+    yield PrivateAuthority(directory)
+    shutil.rmtree(directory, ignore_errors=True)

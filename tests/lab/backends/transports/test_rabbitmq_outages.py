@@ -1,0 +1,238 @@
+"""The transport over RabbitMQ when the broker dies, hangs, comes back, or asks for certificates."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import amqp
+import pytest
+
+from netfw.drivers.registry.loader import create
+from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.transport import Message, Transport
+from netfw.errors import BackendUnavailable
+from netfw.testing.lab.certificates import PrivateAuthority
+from netfw.testing.lab.rabbitmq import PASSWORD, TLS_PORT, USER, PrivateRabbitmq
+from tests.lab.backends.transports.raw_client import Callers, eventually, request
+
+pytestmark = [
+    # kombu leaves sockets of connections that broke to the garbage collector
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def broker(authority: PrivateAuthority) -> Iterator[PrivateRabbitmq]:
+    """One broker for all tests: it takes seconds to start."""
+    certificate = authority.vouch_for("broker", "IP:127.0.0.1")
+    made = PrivateRabbitmq(
+        Path(tempfile.mkdtemp(prefix="rabbitmq-", dir="/run")),
+        tls=certificate,
+        authority=authority.certificate,
+    )
+    try:
+        yield made.start()
+    finally:
+        made.stop()
+        gc.collect()
+
+
+@pytest.fixture
+def over(broker, closing):
+    """Makes transports over the broker."""
+
+    def made(url: str = "", **options: Any) -> Transport:
+        given = {
+            "transport_url": url or broker.url(),
+            "reconnect_pause": 0.1,
+            "reconnect_pause_max": 0.5,
+            "heartbeat": 4,
+            **options,
+        }
+        transport = create(Transport, "oslo", given, LocalHost())
+        closing.callback(transport.close)
+        return transport
+
+    return made
+
+
+def answers(client, seconds=30.0):
+    """Whether somebody answers in the end."""
+
+    def asks():
+        try:
+            return client.call(request(), 1)
+        except BackendUnavailable:
+            return None
+
+    return eventually(asks, seconds)
+
+
+@contextmanager
+def raw_channel() -> Iterator[amqp.Channel]:
+    """A way to change what the broker has, behind everybody's back."""
+    with amqp.Connection("127.0.0.1", USER, PASSWORD, login_method="AMQPLAIN") as connection:
+        yield connection.channel()
+
+
+@pytest.mark.spec("RPC-01")
+def test_everything_goes_on_after_a_broker_was_killed(broker, over):
+    server, client, heard = over(), over(), []
+    server.serve("server", Callers())
+    client.subscribe("news", lambda message: heard.append(message.method))
+    assert answers(client)
+    assert eventually(lambda: heard)
+    broker.kill()
+    began = time.monotonic()
+    with pytest.raises(BackendUnavailable):
+        client.call(request(), 1.0)
+    assert time.monotonic() - began < 2.0
+    began = time.monotonic()
+    server.publish(Message(topic="news", method="while it was away"))
+    assert time.monotonic() - began < 0.5
+    heard.clear()
+    broker.start()
+    assert eventually(lambda: "listening" in heard, 30), "no hint that some may have been lost"
+    assert answers(client)
+    server.publish(Message(topic="news", method="now"))
+    assert eventually(lambda: "now" in heard)
+
+
+@pytest.mark.spec("RPC-01")
+def test_a_topic_is_served_as_soon_as_the_broker_has_a_queue_for_it(broker, over, caplog):
+    """Somebody else's queue of that name is in the way, until it is deleted."""
+    server, client = over(prefix="taken"), over(prefix="taken")
+    with raw_channel() as channel:
+        channel.queue_declare("taken.call.server", arguments={"x-max-length": 1}, auto_delete=False)
+    server.serve("server", Callers())
+    assert eventually(lambda: "can not be served yet" in caplog.text)
+    assert "inequivalent arg 'x-max-length'" in caplog.text
+    with pytest.raises(BackendUnavailable):
+        client.call(request(), 0.5)
+    with raw_channel() as channel:
+        channel.queue_delete("taken.call.server")
+    assert answers(client)
+
+
+def callers() -> list[str]:
+    """The threads in which requests wait."""
+    found = [thread.name for thread in threading.enumerate()]
+    return [name for name in found if name.startswith("netfw-call")]
+
+
+def lines() -> dict[int, amqp.Connection]:
+    """The connections to brokers that this process has."""
+    found = [each for each in gc.get_objects() if isinstance(each, amqp.Connection)]
+    return {id(each): each for each in found if each.connected}
+
+
+@pytest.mark.spec("RPC-01")
+def test_who_waits_for_a_topic_asks_on_one_channel(over):
+    before, client = lines(), over()
+    for _ in range(2):
+        with pytest.raises(BackendUnavailable, match="nobody serves"):
+            client.call(Message(topic="unserved", method="a"), 2)
+    used = [len(each.channels) for key, each in lines().items() if key not in before]
+    assert used, "nobody asked"
+    assert max(used) <= 2, f"channels of each connection, one of them its own: {used}"
+
+
+@pytest.mark.spec("RPC-01")
+def test_who_waited_for_a_topic_asks_no_more_after_closing(over):
+    before, client, said = lines(), over(), []
+
+    def ask() -> None:
+        try:
+            client.call(Message(topic="unserved", method="a"), 30)
+        except BackendUnavailable as error:
+            said.append(str(error))
+
+    asking = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in asking:
+        thread.start()
+    assert eventually(lambda: any(key not in before for key in lines()))
+    assert eventually(callers)
+    client.close()
+    for thread in asking:
+        thread.join(10)
+    assert said == ["this transport was closed"] * 4
+    assert eventually(lambda: not callers())
+    assert not [each for key, each in lines().items() if key not in before]
+
+
+@pytest.mark.spec("RPC-06")
+def test_a_broker_that_hangs_costs_no_more_than_the_time_out(broker, over):
+    server, client = over(), over()
+    server.serve("server", Callers())
+    assert answers(client)
+    broker.pause()
+    try:
+        for _ in range(3):
+            began = time.monotonic()
+            with pytest.raises(BackendUnavailable):
+                client.call(request(), 0.5)
+            assert time.monotonic() - began < 1.5
+        began = time.monotonic()
+        for n in range(100):
+            server.publish(Message(topic="news", method=f"{n}"))
+        assert time.monotonic() - began < 1.0
+    finally:
+        broker.resume()
+    assert answers(client)
+
+
+def test_a_transport_can_be_closed_while_the_broker_is_away(broker, over):
+    server, client = over(), over()
+    server.serve("server", Callers())
+    client.subscribe("news", lambda message: None)
+    assert answers(client)
+    broker.kill()
+    try:
+        closing = [threading.Thread(target=each.close) for each in (server, client)]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join(20)
+        assert not any(thread.is_alive() for thread in closing)
+    finally:
+        broker.start()
+
+
+@pytest.mark.spec("RPC-06")
+def test_certificates_for_the_broker_are_in_the_url(broker, over, authority, caplog):
+    shown = authority.vouch_for("netfw-server")
+    ca = f"?ssl=1&ssl_ca_file={authority.certificate}"
+    own = f"&ssl_cert_file={shown.certificate}&ssl_key_file={shown.key}"
+    url = broker.url(port=TLS_PORT)
+    server, client = over(url + ca + own), over(url + ca + own)
+    server.serve("server", Callers())
+    assert answers(client)
+    for stranger in (over(url + ca), over(url)):
+        with pytest.raises(BackendUnavailable, match="no broker"):
+            stranger.call(request(), 1.5)
+    elsewhere = Path(tempfile.mkdtemp(prefix="ca-"))
+    try:
+        other = PrivateAuthority(elsewhere)
+        suspicious = over(f"{url}?ssl=1&ssl_ca_file={other.certificate}{own}")
+        with pytest.raises(BackendUnavailable, match="certificate verify failed"):
+            suspicious.call(request(), 1.5)
+    finally:
+        shutil.rmtree(elsewhere)
+
+
+@pytest.mark.spec("RPC-06")
+def test_a_wrong_password_is_said_and_the_right_one_is_not(broker, over, caplog):
+    stranger = over(broker.url("wrong"))
+    with pytest.raises(BackendUnavailable, match=r"ACCESS_REFUSED|Login was refused"):
+        stranger.call(request(), 1.5)
+    assert "a%20password" not in caplog.text
+    assert "a password" not in caplog.text

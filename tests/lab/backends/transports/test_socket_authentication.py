@@ -1,0 +1,265 @@
+"""Who may use a transport without a broker, and who may not."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from netfw.errors import BackendUnavailable, ConfigError
+from netfw.testing.lab.certificates import PrivateAuthority
+from netfw_drivers.transports.sockets.framing import FrameReader, encode
+from tests import ROOT
+from tests.lab.backends.transports.raw_client import (
+    Callers,
+    RawClient,
+    eventually,
+    request,
+    token_file,
+)
+
+pytestmark = pytest.mark.spec("RPC-06")
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+AS_SOMEBODY_ELSE = """
+import os, sys
+from tests.lab.backends.transports.raw_client import make, request
+client = make(connect=sys.argv[1])  # what is imported may be readable for root only
+os.setgroups([int(sys.argv[2])] if sys.argv[2] else [])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(54321, 54321, 54321)
+try:
+    print(client.call(request("spy"), 1.5).method)
+except Exception as exc:
+    print(type(exc).__name__, exc)
+client.close()
+"""
+
+
+def as_somebody_else(where, group=""):
+    """What another user is told who sends a request."""
+    argv = [sys.executable, "-c", AS_SOMEBODY_ELSE, where, group]
+    return subprocess.run(
+        argv, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60
+    ).stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_the_kernel_says_who_connects_to_a_unix_socket(here, transport, caplog):
+    handler = Callers()
+    where = f"unix:{here}/s"
+    transport(listen=where, socket_mode="0666").serve("server", handler)
+    said = as_somebody_else(where)
+    assert "BackendUnavailable" in said
+    assert "user 54321 is not allowed" in said
+    assert "user 54321" in caplog.text
+    transport(connect=where).call(request("friend"), 5)
+    assert [(method, caller.name) for method, caller in handler.seen] == [("friend", "uid:0")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_users_and_groups_can_be_allowed(here, transport):
+    handler = Callers()
+    where = [f"unix:{here}/{name}" for name in ("user", "group", "neither")]
+    transport(listen=where[0], socket_mode="0666", allowed_users="54321").serve("server", handler)
+    transport(listen=where[1], socket_mode="0666", allowed_groups="777").serve("server", handler)
+    transport(listen=where[2], socket_mode="0666", allowed_users="root").serve("server", handler)
+    assert as_somebody_else(where[0]).strip() == "spy"
+    assert as_somebody_else(where[1], "777").strip() == "spy"
+    assert "not allowed" in as_somebody_else(where[1], "778")
+    assert "not allowed" in as_somebody_else(where[2], "777")
+    assert {caller.name for _, caller in handler.seen} == {"uid:54321"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_who_can_not_write_to_the_socket_can_not_connect(here, transport, caplog):
+    where = f"unix:{here}/s"
+    transport(listen=where, allowed_users="54321").serve("server", Callers())
+    assert os.stat(here / "s").st_mode & 0o777 == 0o660
+    assert "Permission denied" in as_somebody_else(where)
+
+
+def test_a_user_that_does_not_exist_is_a_fault_of_the_configuration(here, transport):
+    server = transport(listen=f"unix:{here}/s", allowed_users="nobody-of-that-name")
+    with pytest.raises(ConfigError, match="nobody-of-that-name"):
+        server.serve("server", Callers())
+    assert not list(here.iterdir())
+
+
+def test_a_token_says_which_host_somebody_speaks_for(here, transport):
+    handler = Callers()
+    where = "tcp:127.0.0.1:24100"
+    server_tokens = token_file(here / "all", f"any-{TOKEN}\nhost1 one-{TOKEN}\nhost2 two-{TOKEN}\n")
+    transport(listen=where, token_file=server_tokens).serve("server", handler)
+    for name, text in (("one", f"host1 one-{TOKEN}\n"), ("any", f"any-{TOKEN}\n")):
+        client = transport(connect=where, token_file=token_file(here / name, text))
+        client.call(request(name), 5)
+    wrong = {
+        "another's": f"host2 one-{TOKEN}\n",
+        "nobody's": f"host3 one-{TOKEN}\n",
+        "every": f"one-{TOKEN}\n",
+    }
+    for text in wrong.values():
+        client = transport(connect=where, token_file=token_file(here / "wrong", text))
+        with pytest.raises(BackendUnavailable, match="does not know that token"):
+            client.call(request("spy"), 0.5)
+    assert [(method, caller.host) for method, caller in handler.seen] == [
+        ("one", "host1"),
+        ("any", None),
+    ]
+
+
+def test_a_token_can_be_replaced_while_a_server_runs(here, transport):
+    where = "tcp:127.0.0.1:24101"
+    tokens = token_file(here / "t", f"{TOKEN}\n")
+    transport(listen=where, token_file=tokens).serve("server", Callers())
+    transport(connect=where, token_file=tokens).call(request(), 5)
+    fresh = token_file(here / "fresh", f"new-{TOKEN}\n")
+    token_file(here / "t", f"new-{TOKEN}\n")
+    assert transport(connect=where, token_file=fresh).call(request(), 5)
+
+
+def test_a_token_is_never_sent_and_whoever_does_not_know_it_is_no_server(here, transport):
+    """Somebody listens at the port while the server is away."""
+    heard: list[bytes] = []
+
+    def squat(squatter, *frames):
+        connection, _ = squatter.accept()
+        with connection:
+            reader = FrameReader(1 << 20)
+            for frame in frames:
+                connection.sendall(encode(frame))
+                if frame["kind"] == "prove":
+                    while reader.next() is None:
+                        data = connection.recv(65536)
+                        heard.append(data)
+                        reader.add(data)
+            heard.append(connection.recv(65536))
+
+    welcome = {"kind": "welcome", "protocol": 1, "proof": "00" * 32, "limit": 1 << 20}
+    cases = {24102: [welcome], 24112: [{"kind": "prove", "nonce": "11" * 16}, welcome]}
+    for port, frames in cases.items():
+        squatter = socket.create_server(("127.0.0.1", port))
+        thread = threading.Thread(target=squat, args=(squatter, *frames))
+        thread.start()
+        client = transport(
+            connect=f"tcp:127.0.0.1:{port}", token_file=token_file(here / "t", f"{TOKEN}\n")
+        )
+        with pytest.raises(BackendUnavailable, match="it is no server"):
+            client.call(request("secret", b"secret"), 0.5)
+        client.close()
+        thread.join()
+        squatter.close()
+    assert TOKEN.encode() not in b"".join(heard)
+    assert b"secret" not in b"".join(heard)
+
+
+def test_nothing_is_taken_before_it_is_known_who_speaks(here, transport, raw, caplog):
+    handler = Callers()
+    tokens = token_file(here / "t", f"{TOKEN}\n")
+    transport(listen="tcp:127.0.0.1:24103", token_file=tokens).serve("server", handler)
+    for header in (
+        {"kind": "call", "number": 1, "topic": "server", "method": "spy", "version": "",
+         "request_id": ""},
+        {"kind": "listen", "topics": ["news"]},
+        {"kind": "proof", "host": "*", "nonce": "", "proof": ""},
+        {"kind": "proof", "host": "*", "nonce": 7, "proof": ""},
+        {"kind": "proof"},
+        {"kind": None},
+    ):  # fmt: skip
+        client: RawClient = raw(("127.0.0.1", 24103))
+        assert client.hear().kind == "prove"
+        client.say(**header)
+        assert client.is_dropped(5)
+    assert not handler.seen
+    assert caplog.text.count("refused 127.0.0.1 port") == 6
+
+
+@pytest.fixture
+def other_authority(here):
+    """Signs certificates that nobody should trust."""
+    return PrivateAuthority(here / "other-ca", "somebody else")
+
+
+def test_tls_admits_those_whom_the_authority_vouches_for(
+    here, transport, authority, other_authority, caplog
+):
+    handler = Callers()
+    server = authority.vouch_for("server", "IP:127.0.0.1")
+    tls = {
+        "tls_certificate": str(server.certificate),
+        "tls_key": str(server.key),
+        "tls_ca": str(authority.certificate),
+    }
+    where = "tls:127.0.0.1:24104"
+    transport(listen=where, certificate_is_host=True, **tls).serve("server", handler)
+
+    def client(issuer, name, ca=authority):
+        shown = issuer.vouch_for(name)
+        return transport(
+            connect=where,
+            tls_certificate=str(shown.certificate),
+            tls_key=str(shown.key),
+            tls_ca=str(ca.certificate),
+        )
+
+    client(authority, "compute-7").call(request("friend"), 5)
+    strangers = {
+        "a certificate of somebody else": client(other_authority, "compute-7"),
+        "no certificate": transport(connect=where, tls_ca=str(authority.certificate)),
+    }
+    for who, stranger in strangers.items():
+        caplog.clear()
+        with pytest.raises(BackendUnavailable):
+            pytest.fail(f"{who}: {stranger.call(request('spy'), 0.7)}")
+        assert "refused 127.0.0.1 port" in caplog.text, who
+    suspicious = client(authority, "compute-7", ca=other_authority)
+    with pytest.raises(BackendUnavailable, match="certificate verify failed"):
+        suspicious.call(request("spy"), 0.7)
+    assert [(method, caller.host) for method, caller in handler.seen] == [("friend", "compute-7")]
+
+
+def test_a_server_with_another_name_is_not_believed(here, transport, authority):
+    server = authority.vouch_for("elsewhere")
+    transport(
+        listen="tls:127.0.0.1:24105",
+        tls_certificate=str(server.certificate),
+        tls_key=str(server.key),
+        token_file=token_file(here / "t", f"{TOKEN}\n"),
+    ).serve("server", Callers())
+    client = transport(
+        connect="tls:127.0.0.1:24105",
+        tls_ca=str(authority.certificate),
+        token_file=str(here / "t"),
+    )
+    with pytest.raises(BackendUnavailable, match="IP address mismatch"):
+        client.call(request("spy"), 0.7)
+
+
+def test_certificate_and_token_must_speak_for_the_same_host(here, transport, authority, caplog):
+    handler = Callers()
+    server = authority.vouch_for("server2", "IP:127.0.0.1")
+    where = "tls:127.0.0.1:24106"
+    tokens = token_file(here / "all", f"host1 one-{TOKEN}\nhost2 two-{TOKEN}\n")
+    ca = {"tls_ca": str(authority.certificate)}
+    transport(
+        listen=where, token_file=tokens, certificate_is_host=True, **ca,
+        tls_certificate=str(server.certificate), tls_key=str(server.key),
+    ).serve("server", handler)  # fmt: skip
+    shown = authority.vouch_for("host1")
+    for name, text in (("own", f"host1 one-{TOKEN}\n"), ("other", f"host2 two-{TOKEN}\n")):
+        client = transport(
+            connect=where, token_file=token_file(here / name, text), **ca,
+            tls_certificate=str(shown.certificate), tls_key=str(shown.key),
+        )  # fmt: skip
+        if name == "own":
+            client.call(request(name), 5)
+        else:
+            with pytest.raises(BackendUnavailable):
+                client.call(request(name), 0.5)
+    assert [(method, caller.host) for method, caller in handler.seen] == [("own", "host1")]
+    assert eventually(lambda: "speaks for another host" in caplog.text)

@@ -1,0 +1,240 @@
+"""What one client can do to a server without a broker, and to the others: little."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+
+import pytest
+
+from netfw.drivers.transport import Message
+from netfw.errors import BackendUnavailable
+from netfw.testing.lab.fault_proxy import FaultProxy
+from netfw_drivers.transports.sockets.framing import FrameReader, encode, encode_message
+from tests.lab.backends.transports.raw_client import (
+    Callers,
+    RawClient,
+    eventually,
+    length,
+    request,
+    token_file,
+)
+
+pytestmark = pytest.mark.spec("RPC-06")
+
+
+@pytest.fixture
+def server(here, transport):
+    """A server with tight bounds."""
+    made = transport(
+        listen=f"unix:{here}/s",
+        message_size=100_000,
+        handshake_timeout=0.5,
+        transfer_timeout=0.5,
+        connections=8,
+    )
+    made.serve("server", Callers())
+    return made
+
+
+@pytest.fixture
+def friend(here, transport, server):
+    """A client of that server who behaves."""
+    made = transport(connect=f"unix:{here}/s")
+    made.call(request(), 5)
+    return made
+
+
+def joined(raw, here) -> RawClient:
+    """A raw client that the server has admitted."""
+    client = raw(f"{here}/s")
+    assert client.hear().kind == "welcome"
+    return client
+
+
+def resident() -> int:
+    """Bytes of memory that this process uses."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_message_over_the_limit_is_refused_before_it_is_stored(here, raw, friend, caplog):
+    client = joined(raw, here)
+    before = resident()
+    client.socket.sendall(length(1 << 30))
+    assert client.is_dropped(5)
+    assert resident() - before < 10_000_000
+    assert "a message of 1073741824 bytes is larger than the limit of 100000" in caplog.text
+    friend.call(request(), 5)
+
+
+def test_what_is_no_message_ends_the_connection_and_nothing_else(here, raw, friend, caplog):
+    chance = random.Random(7)
+    bad = [
+        length(3) + b"\0\5a",
+        encode({"kind": "call"}),
+        encode({"kind": "welcome"}),
+        encode({"kind": "listen", "topics": "all"}),
+        encode({"kind": "listen", "topics": [str(n) for n in range(1001)]}),
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        *(length(20) + chance.randbytes(20) for _ in range(10)),
+    ]
+    for number, data in enumerate(bad, 1):
+        client = joined(raw, here)
+        client.socket.sendall(data)
+        assert client.is_dropped(5), data
+        assert eventually(lambda n=number: caplog.text.count("refused process") == n), data
+    friend.call(request(), 5)
+
+
+def test_a_message_that_never_ends_is_given_up(here, raw, friend, caplog):
+    client = joined(raw, here)
+    client.socket.sendall(length(1000) + b"x")
+    began = time.monotonic()
+    for _ in range(20):  # slowly, but something all the time
+        if client.is_dropped(0.05):
+            break
+        client.socket.send(b"x")
+    assert 0.3 < time.monotonic() - began < 5
+    assert "a message did not end within 0.5 s" in caplog.text
+    friend.call(request(), 5)
+
+
+def test_who_is_idle_between_messages_is_left_alone(here, raw, friend):
+    client = joined(raw, here)
+    assert not client.is_dropped(1.0)
+    client.socket.settimeout(10)
+    client.socket.sendall(encode_message("call", request("later"), number=3))
+    assert client.hear().number == 3
+
+
+def test_who_says_nothing_at_all_is_dropped_while_he_is_not_known(here, transport, raw, caplog):
+    tokens = token_file(here / "t", "0123456789abcdef\n")
+    server = transport(listen="tcp:127.0.0.1:24200", token_file=tokens, handshake_timeout=0.3)
+    server.serve("server", Callers())
+    for begin in (b"", b"\0", length(100) + b"x"):
+        client = raw(("127.0.0.1", 24200))
+        client.socket.sendall(begin)
+        assert client.is_dropped(5)
+    assert caplog.text.count("no handshake in 0.3 s") == 3
+
+
+def test_there_is_a_limit_to_connections_and_it_is_said(here, raw, friend, transport, caplog):
+    many = [joined(raw, here) for _ in range(7)]
+    late = transport(connect=f"unix:{here}/s")
+    with pytest.raises(BackendUnavailable, match="8 clients are connected already"):
+        late.call(request(), 0.5)
+    assert "8 clients are connected already" in caplog.text
+    many[0].close()
+    late.call(request(), 5)
+    friend.call(request(), 5)
+
+
+def test_who_does_not_read_his_answers_is_dropped(here, raw, friend, caplog):
+    client = joined(raw, here)
+    before = resident()
+    big = encode_message("call", request("echo", b"x" * 90_000), number=1)
+    client.socket.settimeout(0.2)
+    with pytest.raises((TimeoutError, ConnectionError)):
+        client.socket.sendall(200 * big)
+    assert resident() - before < 30_000_000
+    friend.call(request(), 5)
+    reasons = ("nothing was read there for 0.5 s", "it does not read its answers")
+    assert eventually(lambda: any(each in caplog.text for each in reasons))
+
+
+def test_who_does_not_read_his_hints_has_one_per_topic(here, raw, transport):
+    server = transport(listen=f"unix:{here}/s", transfer_timeout=60.0)
+    server.serve("server", Callers())
+    client = joined(raw, here)
+    client.say(kind="listen", topics=["a", "b"])
+    assert client.hear().kind == "listening"
+    for n in range(2000):
+        for topic in ("a", "b"):
+            server.publish(Message(topic=topic, method=f"m{n}", body=b"x" * 1000))
+        time.sleep(0.0005)  # or they would become one before they are sent
+    last: dict[str, str] = {}
+    received = 0
+    while set(last.values()) != {"m1999"}:
+        frame = client.hear()
+        last[frame.text("topic")] = frame.text("method")
+        received += 1
+    assert received < 1000, "more than the kernel's buffers hold"
+
+
+def test_one_client_can_not_take_all_the_room(here, raw, transport):
+    """Requests of one client beyond sixteen wait in its own socket."""
+    gate, begun = threading.Event(), []
+
+    def slow(message, caller):
+        begun.append(message.method)
+        if message.method == "wait":
+            gate.wait(30)
+        return message
+
+    server = transport(listen=f"unix:{here}/s", workers=2, queue=50)
+    server.serve("server", slow)
+    greedy = joined(raw, here)
+    calls = [encode_message("call", request("wait"), number=n) for n in range(150)]
+    greedy.socket.sendall(b"".join(calls))
+    assert eventually(lambda: len(begun) == 2)
+    other = joined(raw, here)
+    other.socket.sendall(encode_message("call", request("quick"), number=1))
+    other.say(kind="listen", topics=["news"])
+    assert other.hear().kind == "listening"  # so its request is in the queue
+    assert len(begun) == 2
+    gate.set()
+    assert other.hear().number == 1
+    assert begun.index("quick") <= 20
+    greedy.socket.settimeout(10)
+    assert sorted(greedy.hear().number for _ in range(150)) == list(range(150))
+
+
+def frames_of(data: bytes, reader: FrameReader):
+    """Whole frames, as bytes."""
+    reader.add(data)
+    while (frame := reader.next()) is not None:
+        yield frame, encode(frame.header, frame.body)
+
+
+def test_doubled_answers_and_hints_do_no_harm(here, transport, friend, server):
+    relay = FaultProxy(f"{here}/relay", f"{here}/s")
+    reader = FrameReader(1 << 20)
+    heard: list[str] = []
+    try:
+        relay.tamper_back = lambda data: b"".join(
+            raw * (1 if frame.kind == "welcome" else 2) for frame, raw in frames_of(data, reader)
+        )
+        client = transport(connect=f"unix:{here}/relay")
+        client.subscribe("news", lambda message: heard.append(message.method))
+        for n in range(50):
+            body = f"{n}".encode()
+            assert client.call(request("echo", body), 5).body == body
+        server.publish(Message(topic="news", method="hint"))
+        assert eventually(lambda: "hint" in heard)
+        assert relay.accepted == 1
+    finally:
+        relay.close()
+
+
+def test_lost_and_late_messages_are_time_outs(here, transport, friend, server):
+    relay = FaultProxy(f"{here}/relay", f"{here}/s")
+    reader = FrameReader(1 << 20)
+    lose = {b"lost"}
+    try:
+        relay.tamper_forth = lambda data: b"".join(
+            raw for frame, raw in frames_of(data, reader) if frame.body not in lose
+        )
+        client = transport(connect=f"unix:{here}/relay")
+        client.call(request(), 5)
+        with pytest.raises(BackendUnavailable, match=r"no answer on server .* within 0.3 s"):
+            client.call(request("echo", b"lost"), 0.3)
+        with relay.stalled(), pytest.raises(BackendUnavailable):
+            client.call(request("echo", b"late"), 0.3)
+        for n in range(5):
+            assert client.call(request("echo", f"{n}".encode()), 5).body == f"{n}".encode()
+        assert relay.accepted == 1
+    finally:
+        relay.close()

@@ -1,0 +1,154 @@
+"""Processes that die, and are started again or told of."""
+
+from __future__ import annotations
+
+import os
+import queue
+import random
+import signal
+import threading
+import time
+from itertools import pairwise
+
+import pytest
+
+from netfw.linux.process import (
+    Backoff,
+    OnDeath,
+    ProcessDied,
+    ProcessKey,
+    ProcessRespawned,
+    Program,
+    RespawnFailed,
+    Timeouts,
+)
+from netfw.testing.lab.wait import wait_until
+from tests.lab.linux.process.process_observer import running, state, zombies
+
+pytestmark = pytest.mark.spec("DRV-45")
+
+
+KEY = ProcessKey("sleeper", "one")
+
+
+SLEEP = Program(argv=("sleep", "1000"))
+
+
+def test_who_dies_is_started_again_and_the_owner_is_told(supervisor, events):
+    process = supervisor.start(KEY, SLEEP)
+    os.kill(process.pid, signal.SIGKILL)
+    died, again = events.get(timeout=10), events.get(timeout=10)
+    assert isinstance(died, ProcessDied)
+    assert died.reason == "sleeper/one was ended by signal 9 (Killed)"
+    assert isinstance(again, ProcessRespawned)
+    assert running("sleep", "1000") == [again.pid] != [process.pid]
+    assert supervisor.pid(KEY) == again.pid
+    assert state(process.pid) is None, "a zombie was left"
+
+
+def test_the_last_words_of_who_dies_are_told(make_supervisor, events):
+    supervisor = make_supervisor(patience=Timeouts(settle=0))
+    supervisor.start(KEY, Program(argv=("sh", "-c", "sleep 0.1; echo out of cheese; exit 4")))
+    died = events.get(timeout=10)
+    assert (died.reason, died.tail) == ("sleeper/one ended with status 4", "out of cheese")
+
+
+def test_who_keeps_dying_is_started_less_and_less_often(make_supervisor, events, monkeypatch):
+    times = []
+    monkeypatch.setattr(events, "put", lambda event: times.append((time.monotonic(), event)))
+    backoff = Backoff(first=0.05, most=0.2, steady=30)
+    supervisor = make_supervisor(backoff=backoff, patience=Timeouts(settle=0))
+    supervisor.start(KEY, Program(argv=("sh", "-c", "sleep 0.01; exit 1")))
+    wait_until(lambda: len(times) >= 9)
+    deaths = [when for when, event in times if isinstance(event, ProcessDied)]
+    gaps = [after - before for before, after in pairwise(deaths)]
+    for gap, delay in zip(gaps, (0.05, 0.1, 0.2, 0.2), strict=False):
+        assert gap >= delay
+
+
+def test_a_respawn_that_fails_is_tried_again(supervisor, events, tmp_path):
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexec sleep 1000\n")
+    program.chmod(0o755)
+    process = supervisor.start(KEY, Program(argv=(str(program),)))
+    program.rename(tmp_path / "away")
+    os.kill(process.pid, signal.SIGKILL)
+    assert isinstance(events.get(timeout=10), ProcessDied)
+    failed = events.get(timeout=10)
+    assert isinstance(failed, RespawnFailed)
+    assert "there is no command" in failed.reason
+    (tmp_path / "away").rename(program)
+    while not isinstance(event := events.get(timeout=10), ProcessRespawned):
+        assert isinstance(event, RespawnFailed)
+    assert supervisor.pid(KEY) == event.pid
+
+
+def test_by_option_the_owner_is_only_told(supervisor, events):
+    process = supervisor.start(KEY, Program(argv=("sleep", "1000"), on_death=OnDeath.TELL))
+    os.kill(process.pid, signal.SIGTERM)
+    assert events.get(timeout=10).on_death is OnDeath.TELL
+    with pytest.raises(queue.Empty):
+        events.get(timeout=0.3)
+    assert running("sleep", "1000") == []
+
+
+def test_killing_at_random_times_ends_in_one_process(supervisor, events):
+    chance = random.Random(1)
+    before = zombies()
+    supervisor.start(KEY, SLEEP)
+    for _ in range(30):
+        for pid in running("sleep", "1000"):
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(chance.uniform(0, 0.06))
+        if chance.random() < 0.3:
+            supervisor.start(KEY, SLEEP)
+    wait_until(lambda: supervisor.pid(KEY) is not None)
+    time.sleep(0.3)
+    wait_until(lambda: running("sleep", "1000") == [supervisor.pid(KEY)])
+    assert zombies() <= before
+
+
+def test_stopping_during_a_respawn_leaves_nothing_running(supervisor, events):
+    chance = random.Random(2)
+    for _ in range(25):
+        process = supervisor.start(KEY, SLEEP)
+        os.kill(process.pid, signal.SIGKILL)
+        time.sleep(chance.uniform(0, 0.08))
+        supervisor.stop(KEY)
+        assert running("sleep", "1000") == []
+    time.sleep(0.3)
+    assert running("sleep", "1000") == []
+
+
+def test_a_respawn_that_was_put_off_does_not_cut_a_later_one_short(make_supervisor, events):
+    supervisor = make_supervisor(backoff=Backoff(first=0.6, most=0.6), patience=Timeouts(settle=0))
+    first = supervisor.start(KEY, SLEEP)
+    os.kill(first.pid, signal.SIGKILL)
+    assert isinstance(events.get(timeout=10), ProcessDied)
+    time.sleep(0.3)  # half of the delay
+    second = supervisor.start(KEY, SLEEP)
+    killed = time.monotonic()
+    os.kill(second.pid, signal.SIGKILL)
+    assert isinstance(events.get(timeout=10), ProcessDied)
+    assert isinstance(events.get(timeout=10), ProcessRespawned)
+    assert time.monotonic() - killed >= 0.6
+
+
+def test_hundreds_of_processes_have_one_watcher(make_supervisor, events):
+    before = threading.active_count()
+    supervisor = make_supervisor(patience=Timeouts(settle=0))
+    keys = [ProcessKey("sleeper", str(number)) for number in range(150)]
+    pids = {key: supervisor.start(key, SLEEP).pid for key in keys}
+    assert threading.active_count() == before + 1
+    for key in keys[:50]:
+        os.kill(pids[key], signal.SIGKILL)
+    respawned = set()
+    while len(respawned) < 50:
+        event = events.get(timeout=10)
+        if isinstance(event, ProcessRespawned):
+            respawned.add(event.key)
+    assert respawned == set(keys[:50])
+    for key in keys:
+        supervisor.stop(key)
+    supervisor.close()
+    assert threading.active_count() == before

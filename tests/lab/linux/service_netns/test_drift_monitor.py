@@ -1,0 +1,89 @@
+"""A guard tells of stations that somebody else changed, once, and of nothing else."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+
+import pytest
+
+from netfw.errors import NotFound
+from netfw.linux.service_netns import DriftMonitor, ServiceNetns, ServiceNetnsExecutor
+from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
+from tests.lab.linux.service_netns.samples import (
+    awaited,
+    converge,
+    lacks_link_local,
+    remove,
+    station,
+)
+
+HARMS = (
+    "ip -n {netns} link delete {device}",
+    "ip -n {netns} link set {device} down",
+    "ip -n {netns} link set {device} mtu 1400",
+    "ip -n {netns} address flush dev {device}",
+    "ip -n {netns} address add 192.0.2.1/24 dev {device}",
+    "ip -n {netns} route delete default",
+    "ip -n {netns} -6 route delete default",
+    "ip -n {netns} link add extra type bridge",
+    "ip netns delete {netns}",
+)
+Told = queue.Queue[str]
+
+
+def make(stations: ServiceNetnsExecutor, wanted: ServiceNetns) -> None:
+    """Make it, and wait until the kernel has done its part: before, it is not as it should be."""
+    converge(stations, wanted)
+    awaited(lambda: lacks_link_local(wanted.netns), [])
+
+
+def assert_silent(told: Told) -> None:
+    with pytest.raises(queue.Empty):
+        told.get(timeout=0.5)
+
+
+def test_whatever_is_done_to_a_station_is_told_once(
+    stations: ServiceNetnsExecutor, interface: OvsInterfaceDriver
+) -> None:
+    wanted, other = station(interface, 1), station(interface, 2)
+    told: Told = queue.Queue()
+    guard = DriftMonitor(stations, told.put)
+    for each in (wanted, other):
+        make(stations, each)
+        guard.watch(each)
+    for harm in HARMS:
+        assert told.empty()
+        command = harm.format(netns=wanted.netns, device=wanted.device)
+        subprocess.run(command, shell=True, check=True)
+        assert told.get(timeout=10) == wanted.netns, command
+        make(stations, wanted)
+        assert told.empty()
+        guard.watch(wanted)
+    assert_silent(told)
+    guard.close()
+
+
+def test_what_is_right_or_not_kept_is_not_told(
+    stations: ServiceNetnsExecutor, interface: OvsInterfaceDriver
+) -> None:
+    wanted, other = station(interface, 1), station(interface, 2)
+    told: Told = queue.Queue()
+    guard = DriftMonitor(stations, told.put)
+    with pytest.raises(NotFound):
+        guard.watch(wanted)
+    for each in (wanted, other):
+        make(stations, each)
+        guard.watch(each)
+    subprocess.run(
+        f"ip -n {wanted.netns} address add 192.0.2.1/24 dev {wanted.device} && "
+        f"ip -n {wanted.netns} address delete 192.0.2.1/24 dev {wanted.device}",
+        shell=True,
+        check=True,
+    )
+    guard.unwatch(other.netns)
+    remove(stations, other)
+    assert_silent(told)
+    guard.close()
+    remove(stations, wanted)
+    assert_silent(told)

@@ -1,0 +1,43 @@
+"""Databases that tests open themselves, and places without tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from netfw.server.db import Database, Limits
+from tests.lab.databases import BACKENDS, Place, Places
+
+_numbers = count(1)
+
+
+@pytest.fixture(params=BACKENDS)
+def place(request: pytest.FixtureRequest, places: Places) -> Iterator[Place]:
+    """A database of one backend, without tables."""
+    made = places.place(request.param, f"test{next(_numbers)}")
+    try:
+        yield made
+    finally:
+        places.drop(made)
+
+
+@pytest.fixture
+def open_database() -> Iterator[Callable[..., Database]]:
+    """Open databases by their URLs; all are closed at the end."""
+    opened: list[Database] = []
+
+    def open(url: str, limits: Limits | None = None, **options: int) -> Database:
+        opened.append(Database(url, limits, **options))
+        return opened[-1]
+
+    yield open
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def database(url: str, open_database: Callable[..., Database]) -> Database:
+    """A database with empty tables."""
+    return open_database(url)

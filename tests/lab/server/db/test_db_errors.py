@@ -1,0 +1,123 @@
+"""A database that is slow, gone or busy; quotas; the command."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from netfw.cli.commands.db import main
+from netfw.errors import BackendUnavailable, Conflict
+from netfw.server.db import Database, Limits, Transaction, migration
+from netfw.server.db.allocation.quotas import UNLIMITED, Usage
+from tests.lab.databases import Place, Places
+from tests.lab.server.db.processes import at_once, use_quota
+from tests.lab.server.db.samples import network, store
+
+NETFW_DB = Path(sys.executable).with_name("netfw-db")
+
+
+def test_who_waits_too_long_for_another_is_told_that_the_database_does_not_answer(
+    url: str, open_database: Callable[..., Database]
+) -> None:
+    impatient = open_database(url, Limits(lock_timeout=0.2), attempts=1000)
+    other = open_database(url)
+    store(other, network())
+    held, release = threading.Event(), threading.Event()
+
+    def hold(tx: Transaction) -> None:
+        tx.journal.write()
+        held.set()
+        release.wait(30)
+
+    holder = threading.Thread(target=other.transaction, args=(hold,))
+    holder.start()
+    assert held.wait(30)
+    try:
+        with pytest.raises(BackendUnavailable):
+            impatient.transaction(lambda tx: tx.journal.write())
+        assert impatient.read(lambda view: view.journal.cursor()).seq == 1
+    finally:
+        release.set()
+        holder.join()
+    assert impatient.transaction(lambda tx: tx.journal.write()) == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*socket.socket:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.parametrize("place", ["postgresql", "mariadb"], indirect=True)
+def test_a_server_that_comes_back_is_used_again(
+    place: Place, places: Places, open_database: Callable[..., Database]
+) -> None:
+    database = open_database(place.url, Limits(lock_timeout=2))
+    migration.upgrade(database)
+    store(database, network())
+    server = places.postgres if place.backend == "postgresql" else places.mariadb
+    server.kill()
+    try:
+        with pytest.raises(BackendUnavailable):
+            database.read(lambda view: view.journal.cursor())
+        with pytest.raises(BackendUnavailable):
+            database.transaction(lambda tx: tx.resources.insert(network(2)))
+        gc.collect()  # PyMySQL leaves a socket to the collector when it can not connect
+    finally:
+        server.start()
+    store(database, network(3))
+    assert database.read(lambda view: view.journal.cursor()).seq == 2
+
+
+@pytest.mark.spec("API-06")
+def test_a_quota_holds_however_many_ask_at_once(url: str, database: Database) -> None:
+    granted = sum(at_once(4, use_quota, url, 25))
+    assert granted == 25
+    database.transaction(lambda tx: tx.quotas.use("p", "port", -5, 25))
+    with pytest.raises(Conflict, match="has 20 of 25 port, and wants 6 more"):
+        database.transaction(lambda tx: tx.quotas.use("p", "port", 6, 25))
+    database.transaction(lambda tx: tx.quotas.set_limit("p", "port", UNLIMITED))
+    database.transaction(lambda tx: tx.quotas.use("p", "port", 100, 25))
+    database.transaction(lambda tx: tx.quotas.set_limit("q", "network", 3))
+    database.transaction(lambda tx: tx.quotas.use("r", "network", 1, 3))
+    assert database.read(lambda view: view.quotas.all()) == {
+        "p": {"port": Usage(120, UNLIMITED)},
+        "q": {"network": Usage(0, 3)},
+    }
+    database.transaction(lambda tx: tx.quotas.set_limit("q", "network", None))
+    assert "q" not in database.read(lambda view: view.quotas.all())
+
+
+def test_the_command_makes_checks_and_removes_the_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conf = tmp_path / "netfw.conf"
+    conf.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
+
+    def run(*words: str, status: int = 0) -> str:
+        assert main(["--config-file", str(conf), *words]) == status
+        told = capsys.readouterr()
+        return told.out + told.err
+
+    assert run("current").startswith("no tables")
+    assert "netfw-db upgrade" in run("check", status=1)
+    assert run("upgrade") == f"version {migration.newest()}\n"
+    assert "as they should be" in run("check")
+    run("restored")
+    run("downgrade", "base")
+    conf.write_text("[database]\nconnection = postgresql://netfw:secret@/netfw?host=/nowhere\n")
+    told = run("current", status=1)
+    assert "does not answer" in told
+    assert "secret" not in told
+    conf.write_text("[database]\nconnection = oracle://netfw:secret@db/netfw\n")
+    told = run("current", status=2)
+    assert "oracle is not known" in told
+    assert "secret" not in told
+
+
+def test_the_command_is_installed() -> None:
+    done = subprocess.run([NETFW_DB, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "upgrade" in done.stdout

@@ -1,0 +1,127 @@
+"""Pools of free ranges do what a set of numbers would, in a few statements."""
+
+from __future__ import annotations
+
+import random
+from ipaddress import ip_address
+from itertools import pairwise
+
+import pytest
+from sqlalchemy import func, select
+
+from netfw.drivers.type_driver import Pool, Range
+from netfw.model import AllocationPool, NetworkType
+from netfw.server.db import Database, Transaction
+from netfw.server.db.allocation.free_ranges import Ranges
+from netfw.server.db.allocation.intervals import Interval
+from netfw.server.db.schema.tables import FREE
+from tests.lab.server.db.samples import network, store, subnet
+
+
+def wander(tx: Transaction, seed: int) -> None:
+    """Random steps on a pool, and on a set that says what should come of them."""
+    chance, ranges = random.Random(seed), Ranges(tx.connection)
+    offers = [Interval(3, 9), Interval(14, 20)]
+    offered = {*range(3, 10), *range(14, 21)}
+    taken: set[int] = set()
+    ranges.define("x", Interval(0, 24), offers)
+    for _ in range(60):
+        number = chance.randrange(25)
+        step = chance.choice(["take", "take", "any", "any", "back", "back", "define"])
+        if step == "take":
+            assert ranges.take("x", number) == (number not in taken)
+            taken.add(number)
+        elif step == "any":
+            count = chance.randint(1, 3)
+            lowest = sorted(offered - taken)[:count]
+            assert ranges.take_any("x", count) == tuple(lowest)
+            taken.update(lowest)
+        elif step == "back":
+            ranges.give_back("x", number)
+            taken.discard(number)
+        else:
+            first = chance.randrange(20)
+            offers = [Interval(first, chance.randrange(first, 24))]
+            offered = set(range(offers[0].first, offers[0].last + 1))
+            ranges.define("x", Interval(0, 24), offers)
+        rows = tx.connection.execute(select(FREE).order_by(FREE.c.first)).all()
+        spans = [(int(row.first, 16), int(row.last, 16), bool(row.offered)) for row in rows]
+        for one, next in pairwise(spans):
+            assert one[1] < next[0]
+            assert one[1] + 1 < next[0] or one[2] != next[2], "they touch and are alike"
+        assert {n for a, b, _ in spans for n in range(a, b + 1)} == set(range(25)) - taken
+        assert {n for a, b, o in spans for n in range(a, b + 1) if o} == offered - taken
+
+
+@pytest.mark.spec("ML2-01", "ML2-09")
+def test_a_pool_behaves_as_a_set_of_numbers(database: Database) -> None:
+    for seed in range(4):
+        database.transaction(lambda tx, seed=seed: wander(tx, seed))
+        database.transaction(lambda tx: Ranges(tx.connection).drop("x"))
+
+
+@pytest.mark.spec("ML2-09")
+def test_an_address_is_handed_out_taken_by_name_and_given_back(database: Database) -> None:
+    block = subnet(
+        cidr="2001:db8::/64",
+        gateway="2001:db8::1",
+        allocation_pools=(
+            AllocationPool(start="2001:db8::2", end="2001:db8::3"),
+            AllocationPool(start="2001:db8::ffff:ffff:ffff:0", end="2001:db8::ffff:ffff:ffff:fffe"),
+        ),
+    )
+    store(database, network(), block)
+
+    def work(tx: Transaction) -> None:
+        addresses = tx.addresses
+        assert addresses.take(block.id, ip_address("2001:db8::1"))
+        assert not addresses.take(block.id, ip_address("2001:db8::1"))
+        assert not addresses.take(block.id, ip_address("2001:db9::1"))
+        assert addresses.take(block.id, ip_address("2001:db8::3"))
+        assert addresses.take_any(block) == ip_address("2001:db8::2")
+        assert addresses.take_any(block) == ip_address("2001:db8::ffff:ffff:ffff:0")
+        addresses.give_back(block.id, ip_address("2001:db8::3"))
+        addresses.give_back(block.id, ip_address("2001:db8::3"))
+        assert addresses.take_any(block) == ip_address("2001:db8::3")
+        addresses.drop(block.id)
+        addresses.drop(block.id)
+        assert tx.connection.execute(select(func.count()).select_from(FREE)).scalar() == 0
+
+    database.transaction(work)
+
+
+def test_a_subnet_that_nobody_prepared_can_be_used_and_defined_later(database: Database) -> None:
+    block = subnet(last="10.0.0.4")
+
+    def work(tx: Transaction) -> None:
+        assert tx.addresses.take(block.id, ip_address("10.0.0.3"))
+        assert not tx.addresses.take(block.id, ip_address("10.0.0.3"))
+        found = [tx.addresses.take_any(block) for _ in range(3)]
+        assert [str(each) for each in found] == ["10.0.0.2", "10.0.0.4", "None"]
+
+    database.transaction(work)
+
+
+@pytest.mark.spec("ML2-01")
+def test_ranges_of_segments_follow_the_configuration_and_keep_what_is_taken(
+    database: Database,
+) -> None:
+    one, two = Pool(NetworkType.VLAN, "one"), Pool(NetworkType.VLAN, "two")
+    tunnels = Pool(NetworkType.GRE)
+
+    def work(tx: Transaction) -> None:
+        take, define = tx.allocations.take_any, tx.allocations.define
+        assert take(one) is None
+        define(NetworkType.VLAN, (Range(one, 5, 6), Range(two, 5, 5)))
+        define(NetworkType.GRE, (Range(tunnels, 2**32 - 1, 2**32 - 1),))
+        assert (take(one), take(two), take(two)) == (5, 5, None)
+        assert tx.allocations.take(one, 4000)
+        define(NetworkType.VLAN, (Range(one, 4, 5), Range(one, 4000, 4001)))
+        assert [take(one) for _ in range(3)] == [4, 4001, None]
+        assert take(two) is None
+        tx.allocations.give_back(one, 6)
+        tx.allocations.give_back(one, 4000)
+        assert [take(one), take(one)] == [4000, None]
+        assert take(tunnels) == 2**32 - 1
+
+    database.transaction(work)

@@ -1,0 +1,103 @@
+"""What several server processes do to the ports of one database at once."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+from uuid import UUID
+
+from netfw.drivers.reports import StatusReport
+from netfw.drivers.subscription import Service
+from netfw.errors import Conflict
+from netfw.model import NetworkId
+from netfw.model.common_fields import Status
+from netfw.model.resource import Kind, Ref
+from netfw.server.core.context import ServerContext
+from netfw.server.db import Database
+from netfw.server.l2 import port_macs
+from netfw.server.l2.port_status import PortStatuses
+from netfw_drivers.ipam.internal import InternalIpamDriver
+from tests.server.l2.environment import ADMIN, World, addresses
+
+
+def world_on(database: Database) -> World:
+    """The ports of a database."""
+    return World(ServerContext(database=database, ipam=InternalIpamDriver()))
+
+
+class FewMacs(random.Random):
+    """Chance that leaves hardly any MAC address, so that many ports want the same."""
+
+    def getrandbits(self, bits: int) -> int:
+        return super().getrandbits(6)
+
+
+def make_and_change(url: str, network: str, seed: int) -> list[tuple[str, list[str]]]:
+    """Make ports alone and in lists, readdress and delete some, until nothing is left to take.
+
+    Those that stay: their MACs and addresses.
+    """
+    port_macs.random = FewMacs()  # type: ignore[assignment]
+    database, chance = Database(url, attempts=60), random.Random(seed)
+    world, id = world_on(database), NetworkId(UUID(network))
+    kept: list[Any] = []
+    try:
+        while True:
+            kept += world.bulk([{"network_id": network}] * chance.choice((1, 1, 3)))
+            if chance.random() < 0.3:
+                at = chance.randrange(len(kept))
+                kept[at] = world.update(kept[at], fixed_ips=[])
+                kept[at] = world.update(kept[at], fixed_ips=[{"subnet_id": subnet_of(world, id)}])
+            if chance.random() < 0.3:
+                world.delete(kept.pop(chance.randrange(len(kept))))
+    except Conflict:
+        return [(port["mac_address"], addresses(world.show(port))) for port in kept]
+    finally:
+        database.close()
+
+
+def subnet_of(world: World, network: NetworkId) -> str:
+    subnets = world.backbone.read(lambda view: view.resources.of_network(Kind.SUBNET, network))
+    return str(subnets[0].id)
+
+
+def name_these(url: str, network: str, wanted: list[str], seed: int) -> list[str]:
+    """Make a port of each address, in an order of one's own; the addresses that were free."""
+    database, made = Database(url), []
+    world = world_on(database)
+    order = list(wanted)
+    random.Random(seed).shuffle(order)
+    for address in order:
+        try:
+            world.create(NetworkId(UUID(network)), fixed_ips=[{"ip_address": address}])
+        except Conflict:
+            continue
+        made.append(address)
+    database.close()
+    return made
+
+
+def report_and_rename(url: str, ports: list[str], seed: int) -> int:
+    """Some rename ports, others report on them; how often either was done."""
+    database, chance, done = Database(url), random.Random(seed), 0
+    world = world_on(database)
+    hear = PortStatuses(world.backbone)
+    for number in range(12):
+        some = chance.sample(ports, 4)
+        if seed % 2:
+            world.plugin.update(ADMIN, "port", some[0], {"name": f"{seed}-{number}"})
+        else:
+            hear([report(world.show({"id": id}, ADMIN)) for id in some])
+        done += 1
+    database.close()
+    return done
+
+
+def report(port: Any) -> StatusReport:
+    return StatusReport(
+        ref=Ref(Kind.PORT, UUID(port["id"])),
+        revision=port["revision_number"],
+        host="h1",
+        service=Service.L2,
+        status=Status.ACTIVE,
+    )

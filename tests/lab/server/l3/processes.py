@@ -1,0 +1,108 @@
+"""What several processes ask of one database at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from netfw.drivers.query import RequestContext
+from netfw.errors import RequestError
+from netfw.server.db import Database
+from netfw.server.security_groups.groups import default_group
+from tests.lab.server.l3.environment import ANNA, Layer3
+
+WORKERS = 4
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    ["netfw.server.l3.routers", "sqlalchemy.dialects.postgresql.psycopg", "pymysql"]
+)
+_meeting: list[Any] = []
+
+
+def _meet_at(barrier: Any) -> None:
+    _meeting.append(barrier)
+
+
+def at_once(work: Callable[..., Any], url: str, *arguments: Any) -> list[Any]:
+    """What *work* returned in each of several processes, which begin together."""
+    barrier = CONTEXT.Barrier(WORKERS)
+    with ProcessPoolExecutor(WORKERS, CONTEXT, _meet_at, (barrier,)) as pool:
+        running = [pool.submit(work, url, *arguments, seed) for seed in range(WORKERS)]
+        return [each.result(timeout=60) for each in running]
+
+
+@contextmanager
+def core_at(url: str) -> Iterator[Layer3]:
+    """A core of this process on the database."""
+    database = Database(url)
+    try:
+        yield Layer3(database)
+    finally:
+        database.close()
+
+
+def outcome(work: Callable[[], Any]) -> str:
+    """The sort of error that *work* ends with; empty: none.  All processes begin it together."""
+    _meeting[0].wait(30)
+    try:
+        work()
+    except RequestError as exc:
+        return type(exc).__name__
+    return ""
+
+
+def want_default_groups(url: str, projects: list[str], seed: int) -> dict[str, str]:
+    """The default group of each project."""
+    with core_at(url) as core:
+
+        def group(project: str) -> str:
+            asking = RequestContext(project_id=project)
+            _meeting[0].wait(30)
+            return str(core.backbone.run(asking, lambda unit: default_group(unit, project)))
+
+        return {project: group(project) for project in projects}
+
+
+def want_rules(url: str, group: str, ports: list[int], seed: int) -> list[str]:
+    """Make a rule for each port; the outcomes."""
+
+    def make(core: Layer3, port: int) -> None:
+        core.create(
+            "security_group_rule",
+            security_group_id=group,
+            direction="ingress",
+            protocol="tcp",
+            port_range_min=port,
+            port_range_max=port,
+        )
+
+    with core_at(url) as core:
+        return [outcome(lambda port=port: make(core, port)) for port in ports]  # type: ignore[misc]
+
+
+def want_interface(url: str, router: str, subnet: str, seed: int) -> str:
+    """Connect a router to a subnet."""
+    with core_at(url) as core:
+        return outcome(lambda: core.connect(router, subnet_id=subnet))
+
+
+def want_association(url: str, floating: list[str], port: str, seed: int) -> str:
+    """Associate the floating IP of this process with the port of all."""
+    with core_at(url) as core:
+        return outcome(lambda: core.update("floatingip", floating[seed], ANNA, port_id=port))
+
+
+def want_opposites(url: str, cases: list[dict[str, str]], seed: int) -> list[str]:
+    """Half of the processes associate, and half take the router's interface away."""
+
+    def one(core: Layer3, case: dict[str, str]) -> None:
+        if seed % 2:
+            core.disconnect(case["router"], subnet_id=case["subnet"])
+        else:
+            core.update("floatingip", case["floating"], ANNA, port_id=case["port"])
+
+    with core_at(url) as core:
+        return [outcome(lambda case=case: one(core, case)) for case in cases]  # type: ignore[misc]

@@ -1,0 +1,91 @@
+"""Security groups, routers and floating IPs, asked for by several processes at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from netfw.server.db import Database
+from tests.lab.server.l3.environment import ANNA, Layer3
+from tests.lab.server.l3.processes import (
+    WORKERS,
+    at_once,
+    want_association,
+    want_default_groups,
+    want_interface,
+    want_opposites,
+    want_rules,
+)
+
+
+@pytest.fixture
+def core(database: Database) -> Layer3:
+    return Layer3(database)
+
+
+@pytest.mark.spec("API-06")
+def test_each_project_gets_one_default_group(core: Layer3, url: str) -> None:
+    projects = [f"p{n}" for n in range(6)]
+    first, *others = at_once(want_default_groups, url, projects)
+    assert all(other == first for other in others)
+    groups = [each for each in core.find("security_group") if each["project_id"] != "root"]
+    assert sorted(each["project_id"] for each in groups) == projects
+    assert all(len(each["security_group_rules"]) == 4 for each in groups)
+    for project in projects:
+        usage = core.backbone.read(lambda view, project=project: view.quotas.of_project(project))
+        assert (usage["security_group"].used, usage["security_group_rule"].used) == (1, 4)
+
+
+@pytest.mark.spec("API-06")
+def test_the_same_rule_is_made_once(core: Layer3, url: str) -> None:
+    group = core.create("security_group", name="web")["id"]
+    ports = list(range(2000, 2012))
+    outcomes = at_once(want_rules, url, group, ports)
+    for port, each in zip(ports, zip(*outcomes, strict=True), strict=True):
+        assert sorted(each) == ["", *["Conflict"] * (WORKERS - 1)], port
+    shown = core.show("security_group", group)
+    assert len(shown["security_group_rules"]) == 2 + len(ports)
+    assert shown["revision_number"] == 1 + len(ports)
+
+
+@pytest.mark.spec("API-06")
+def test_a_router_gets_one_interface_on_a_subnet(core: Layer3, url: str) -> None:
+    _, subnet = core.inside()
+    router = core.router()
+    outcomes = at_once(want_interface, url, router, subnet)
+    assert sorted(outcomes) == ["", *["InvalidInput"] * (WORKERS - 1)]
+    assert len(core.ports_of(router)) == 1
+
+
+@pytest.mark.spec("API-06")
+def test_an_address_gets_one_floating_ip(core: Layer3, url: str) -> None:
+    outside, _ = core.outside()
+    network, subnet = core.inside()
+    router = core.router(external_gateway_info={"network_id": outside})
+    core.connect(router, subnet_id=subnet)
+    port = core.port(network)["id"]
+    floating = [
+        core.create("floatingip", floating_network_id=outside)["id"] for _ in range(WORKERS)
+    ]
+    outcomes = at_once(want_association, url, floating, port)
+    assert sorted(outcomes) == ["", *["Conflict"] * (WORKERS - 1)]
+    assert len(core.find("floatingip", ANNA, port_id=port)) == 1
+
+
+@pytest.mark.spec("API-06")
+def test_no_floating_ip_is_left_without_the_router_that_it_needs(core: Layer3, url: str) -> None:
+    outside, _ = core.outside()
+
+    def case(number: int) -> dict[str, str]:
+        network, subnet = core.inside(f"10.0.{number}.0/24")
+        router = core.router(external_gateway_info={"network_id": outside})
+        core.connect(router, subnet_id=subnet)
+        port = core.port(network)["id"]
+        floating = core.create("floatingip", floating_network_id=outside)["id"]
+        return {"router": router, "subnet": subnet, "port": port, "floating": floating}
+
+    cases = [case(number) for number in range(8)]
+    outcomes = at_once(want_opposites, url, cases)
+    for each, ends in zip(cases, zip(*outcomes, strict=True), strict=True):
+        leads = core.show("floatingip", each["floating"])["router_id"] == each["router"]
+        connected = len(core.ports_of(each["router"])) == 2
+        assert leads == connected, ends

@@ -1,0 +1,103 @@
+"""A whole server tells its drivers and outside parties, and ports wait for the drivers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from netfw.cli.server.components import PROGRAM, ServerComponents, server_groups
+from netfw.conf.loader import load_config
+from netfw.drivers.query import RequestContext
+from netfw.drivers.reports import StatusReport
+from netfw.drivers.subscription import Service
+from netfw.model.common_fields import Status
+from netfw.model.resource import Kind, Ref
+from tests.server.core.agent_samples import beat
+from tests.unit.backends.notifiers.http_receiver import listening
+
+ADMIN = RequestContext(project_id="p", admin=True)
+CONF = """
+[DEFAULT]
+state_path = {state}
+notifiers = webhook, compute
+[database]
+connection = sqlite:///{state}/netfw.db
+[ml2]
+mechanism_drivers = openvswitch, logger
+tenant_network_types = vxlan
+[vxlan]
+vni_ranges = 1:100
+[webhook]
+urls = {party}/hook
+kinds = port
+[compute]
+endpoint = {party}/v2.1
+auth = none
+"""
+
+
+@pytest.mark.spec("API-14")
+@pytest.mark.spec("ML2-03")
+def test_a_port_that_is_plugged_is_active_and_the_compute_service_hears_of_it(
+    tmp_path: Path,
+) -> None:
+    with listening() as party:
+        file = tmp_path / "netfw.conf"
+        file.write_text(CONF.format(state=tmp_path, party=party.url), encoding="utf-8")
+        argv = ["--config-file", str(file)]
+        with ServerComponents(load_config(PROGRAM, argv, server_groups(argv)).conf) as parts:
+            parts.start()
+            parts.heard([beat("h1", tunnel_types=["vxlan"], bridge_mappings={})])
+            port = _port(parts)
+            assert port["binding:vif_type"] == "ovs"
+            parts.heard([_wired(port)])
+            show = parts.plugins["port"].show
+            _wait(lambda: show(ADMIN, "port", port["id"])["status"] == "ACTIVE")
+            _wait(lambda: len(_events(party.bodies)) == 3)
+            assert sorted(_events(party.bodies)) == [
+                "network-vif-plugged",
+                "port.create",
+                "port.update",
+            ]
+            _wait(lambda: parts.state()["netfw_outbox_waiting"] == 0)
+            assert parts.state()["netfw_outbox_refused"] == 0
+
+
+def _port(parts: ServerComponents) -> Any:
+    def create(name: str, **body: Any) -> Any:
+        return parts.plugins[name].create(ADMIN, name, [{"project_id": "p", **body}])[0]
+
+    network = create("network")["id"]
+    create("subnet", network_id=network, cidr="10.0.0.0/24", ip_version=4, enable_dhcp=False)
+    return create(
+        "port",
+        **{"network_id": network, "binding:host_id": "h1"},
+        device_owner="compute:nova",
+        device_id="server-1",
+    )
+
+
+def _wired(port: Any) -> StatusReport:
+    return StatusReport(
+        ref=Ref(Kind.PORT, UUID(port["id"])),
+        revision=port["revision_number"],
+        host="h1",
+        service=Service.L2,
+        status=Status.ACTIVE,
+    )
+
+
+def _events(bodies: list[Any]) -> list[str]:
+    return [each.get("event") or each["name"] for body in bodies for each in body["events"]]
+
+
+def _wait(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

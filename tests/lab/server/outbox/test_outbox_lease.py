@@ -1,0 +1,52 @@
+"""A lane of the outbox is its process's own for as long as the process lives."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from netfw.drivers.change import Change
+from netfw.model.resource import Kind
+from netfw.server.core.context import ServerContext
+from netfw.server.db import Database
+from netfw.server.outbox.worker import DeliveryConfig
+from netfw_drivers.ipam.internal import InternalIpamDriver
+from tests.server.outbox.samples import Recorder, Scene
+
+
+@pytest.mark.spec("ML2-03")
+def test_a_slow_delivery_keeps_its_lane_and_a_stopped_process_gives_it_back(
+    file_database: Database,
+) -> None:
+    backbone = ServerContext(database=file_database, ipam=InternalIpamDriver())
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(change: Change) -> None:
+        begun.set()
+        assert may_end.wait(20)
+
+    driver = Recorder(does=slow)
+    first = Scene(backbone, driver, pace=DeliveryConfig(poll=0.02, lease=3.0))
+    others = ServerContext(database=backbone.database, ipam=backbone.ipam)
+    other = Recorder()
+    second = Scene(others, other, pace=DeliveryConfig(poll=0.02, lease=60.0))
+    first.delivery.start()
+    try:
+        network = first.network()
+        assert begun.wait(20)
+        deadline = time.monotonic() + 4.5
+        while time.monotonic() < deadline:
+            second.delivery.drain()
+            time.sleep(0.02)
+        assert other.told == [], "the lease is renewed while its process lives"
+        first.touch(Kind.NETWORK, network)
+    finally:
+        stopping = threading.Thread(target=first.delivery.close)
+        stopping.start()
+        may_end.set()
+        stopping.join()
+    second.delivery.drain()
+    assert first.waiting() == 0
+    assert other.lines() == ["network 1>2"], "what was left is anybody's at once"

@@ -1,0 +1,82 @@
+"""What several server processes do for agents and devices at once."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from netfw.drivers.agent_requests import EnsureDhcpPort, EnsureHostMac
+from netfw.drivers.change import Change
+from netfw.model.ids import NetworkId, SubnetId
+from netfw.server.agents.rpc_handlers import AgentRpcHandlers
+from netfw.server.core.context import ServerContext
+from netfw.server.db import Database
+from netfw.server.ml2.builder import Core, Drivers, build_core
+from netfw.server.ml2.plugin import Ml2Plugin
+from netfw.server.outbox.worker import DeliveryConfig
+from netfw_drivers.ipam.internal import InternalIpamDriver
+from tests.server.core.agent_samples import beat
+from tests.server.core.core_client import settings, type_drivers
+from tests.server.outbox.samples import Recorder, Scene
+
+
+def core_of(url: str, **options: Any) -> tuple[Core, Ml2Plugin]:
+    """A core of a server process."""
+    drivers = Drivers(ipam=InternalIpamDriver(), types=type_drivers())
+    core = build_core(Database(url), drivers, settings(**options))
+    plugin = Ml2Plugin(core.backbone, core.keepers())
+    core.backbone.start()
+    return core, plugin
+
+
+def hear_of_agents(url: str, seed: int) -> None:
+    """Hear of the same new agents as others do, and mend what they serve."""
+    core, _ = core_of(url)
+    for host in "abcde":
+        core.attendance.agents([beat(host, "DHCP agent")])
+    core.attendance.rescheduling.mend()
+    core.backbone.database.close()
+
+
+def ask_for_ports(url: str, network: NetworkId, subnet: SubnetId, seed: int) -> tuple[str, str]:
+    """Ask for the DHCP port and the MAC address of one host."""
+    core, _ = core_of(url)
+    answers = AgentRpcHandlers(core.backbone)
+    asked = EnsureDhcpPort(network=network, host="h", subnets=frozenset({subnet}))
+    port = answers.ensure_dhcp_port(asked)
+    mac = answers.ensure_host_mac(EnsureHostMac("h"))
+    core.backbone.database.close()
+    return str(port.id), str(mac)
+
+
+class Diary(Recorder):
+    """Writes down what it is told, when it begins and when it has ended, in a file."""
+
+    def __init__(self, file: Path, seed: int, patience: float) -> None:
+        super().__init__()
+        self._file, self._seed, self._patience = file, seed, patience
+
+    def deliver(self, change: Change) -> None:
+        network = change.network.id if change.network else ""
+        what = f"{network} {change.ref.kind} {change.revision}"
+        self._write(f"begin {self._seed} {what}")
+        time.sleep(self._patience)
+        self._write(f"end {self._seed} {what}")
+
+    def _write(self, text: str) -> None:
+        with self._file.open("a", encoding="utf-8") as diary:
+            diary.write(text + "\n")
+
+
+def scene_of(url: str, file: Path, seed: int, patience: float, lease: float) -> Scene:
+    """A server process that delivers into a diary."""
+    backbone = ServerContext(database=Database(url), ipam=InternalIpamDriver())
+    pace = DeliveryConfig(poll=0.05, lease=lease, first_pause=0.05, longest_pause=0.2)
+    return Scene(backbone, Diary(file, seed, patience), pace=pace)
+
+
+def deliver_for_ever(url: str, file: Path, seed: int, patience: float, lease: float) -> None:
+    """Deliver until killed."""
+    scene_of(url, file, seed, patience, lease).delivery.start()
+    time.sleep(120)

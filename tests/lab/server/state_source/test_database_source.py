@@ -1,0 +1,118 @@
+"""The source of the server passes the suite that every source passes, on all databases."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import ClassVar
+
+import pytest
+from attrs import evolve
+from hypothesis import settings
+
+from netfw.server.db import Database
+from netfw.server.state_source import CommitWatch, DatabaseSource
+from netfw.state.dependencies import reachable
+from netfw.state.rpc import CommitFeed, EncodedSource, RemoteSource, StateRpcServer
+from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.conformance.state_source.environment import Follower, SourceEnvironment
+from netfw.testing.conformance.state_source.recording import write
+from netfw.testing.conformance.state_source.suite import StateSourceConformance
+from netfw.testing.fakes.transport import FakeNetwork
+from tests.lab.databases import Places
+from tests.lab.server.state_source.environment import ABSENT, DatabaseWorld
+
+LONG = bool(os.environ.get("NETFW_LONG"))
+
+
+class OnADatabase(StateSourceConformance):
+    backend: ClassVar[str]
+    absent = ABSENT
+
+    @pytest.fixture(autouse=True)
+    def _place(self, places: Places) -> None:
+        self.places = places
+
+    @contextmanager
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+        database = Database(self.places.filled(self.backend))
+        world = DatabaseWorld(database)
+        commits = CommitWatch(database)
+        source = DatabaseSource(
+            database, commits, heard=world.heard, answer=world.answer, page=page
+        )
+        assert isinstance(source, EncodedSource)
+        assert isinstance(source, CommitFeed)
+        try:
+            yield SourceEnvironment(source, world)
+        finally:
+            source.close()
+            commits.close()
+            database.close()
+
+    def test_forgetting_beside_writers_and_readers_loses_nothing(self) -> None:
+        with self.setting(50) as at:
+            at.world.commit(scene.BACKGROUND)
+            writers = [threading.Thread(target=write, args=(at, n)) for n in range(2)]
+            follower = Follower(at.source, scene.L2_HERE)
+            for writer in writers:
+                writer.start()
+            while any(writer.is_alive() for writer in writers):
+                at.world.forget_history()
+                for _ in range(3):
+                    follower.step()
+            for writer in writers:
+                writer.join()
+            assert follower.catch_up() == reachable(at.world.items(), scene.L2_HERE)
+
+
+@pytest.mark.spec("RPC-02", "RPC-07")
+class TestOnSqlite(OnADatabase):
+    backend = "sqlite"
+    examples = settings(OnADatabase.examples, max_examples=40 if LONG else 12)
+
+
+@pytest.mark.spec("RPC-02", "RPC-07")
+class TestOnPostgresql(OnADatabase):
+    backend = "postgresql"
+    examples = settings(OnADatabase.examples, max_examples=10 if LONG else 4)
+
+    @contextmanager
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+        with super().setting(page) as at, ExitStack() as stack:
+
+            def cut() -> None:
+                self.places.postgres.kill()
+                stack.callback(self.places.postgres.start)
+
+            yield evolve(at, cut=cut)
+
+
+@pytest.mark.spec("RPC-02", "RPC-07")
+class TestOnMariadb(OnADatabase):
+    backend = "mariadb"
+    examples = settings(OnADatabase.examples, max_examples=10 if LONG else 4)
+
+
+@pytest.mark.spec("RPC-02", "RPC-04", "RPC-07")
+class TestFromAnotherProcess(OnADatabase):
+    """All of it: an agent's source, a transport, the desk of the server, the database."""
+
+    backend = "sqlite"
+    examples = settings(OnADatabase.examples, max_examples=20 if LONG else 5)
+
+    @contextmanager
+    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+        with super().setting(page) as at:
+            wire = FakeNetwork()
+            desk = StateRpcServer(at.source, wire.transport(), budget=page * 700)
+            desk.open()
+            source = RemoteSource(wire.transport(), timeout=10)
+            try:
+                yield SourceEnvironment(source, at.world)
+            finally:
+                source.close()
+                desk.close()
+                wire.close()

@@ -1,0 +1,166 @@
+"""Agents: what heartbeats change, and what people do to them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from attrs import evolve
+from sqlalchemy import event
+
+from netfw.drivers.query import Query, RequestContext
+from netfw.drivers.reports import Heartbeat
+from netfw.errors import InvalidInput, NotFound, NotSupported
+from netfw.model.ids import AgentId
+from netfw.server.agents.agents import AgentHandler, agents
+from netfw.server.agents.heartbeat_handler import HeartbeatHandler
+from netfw.server.core.context import ServerContext
+from tests.server.core.agent_samples import ADMIN, Keeping, beat, grow_old
+
+
+@pytest.fixture
+def plugin(backbone: ServerContext) -> Keeping:
+    return Keeping(backbone, [AgentHandler(backbone.settings)])
+
+
+@pytest.fixture
+def hear(backbone: ServerContext) -> HeartbeatHandler:
+    return HeartbeatHandler(backbone)
+
+
+def listed(plugin: Keeping, **filters: Any) -> list[Any]:
+    query = Query(filters={name: (value,) for name, value in filters.items()})
+    return list(plugin.find(ADMIN, "agent", query))
+
+
+@pytest.mark.spec("RPC-03")
+@pytest.mark.spec("API-06")
+def test_an_agent_is_there_with_its_first_heartbeat_and_dead_when_it_is_silent(
+    backbone: ServerContext, plugin: Keeping, hear: HeartbeatHandler
+) -> None:
+    hear([beat(start=True, counts={"devices": 3}), beat("b", "DHCP agent", zone="z")])
+    one, two = sorted(listed(plugin), key=lambda each: each["host"])
+    assert one["alive"]
+    assert one["admin_state_up"]
+    assert one["host"] == "a"
+    assert one["configurations"] == {"devices": 3, "tunneling_ip": "192.0.2.1"}
+    assert one["heartbeat_timestamp"] >= one["started_at"] > "2026"
+    assert two["availability_zone"] == "z"
+    grow_old(backbone, "a", 76)
+    assert [each["host"] for each in listed(plugin, alive=True)] == ["b"]
+    assert [each["host"] for each in listed(plugin, alive="False")] == ["a"]
+    assert listed(plugin, alive=True, host="a") == []
+    assert listed(plugin, alive=True, id=two["id"])[0]["host"] == "b"
+    assert listed(plugin, agent_type="DHCP agent", binary="netfw-agent")[0]["id"] == two["id"]
+    assert listed(plugin, availability_zone="z")[0]["id"] == two["id"]
+    assert not plugin.show(ADMIN, "agent", one["id"])["alive"]
+    with pytest.raises(InvalidInput, match="alive"):
+        listed(plugin, alive="perhaps")
+    known = backbone.read(lambda view: agents(view, backbone.settings, host="a"))
+    assert [(each.alive, each.heartbeat_at is None) for each in known] == [(False, False)]
+
+
+@pytest.mark.spec("RPC-03")
+def test_what_was_said_before_changes_nothing_and_what_is_new_raises_the_revision(
+    backbone: ServerContext, plugin: Keeping, hear: HeartbeatHandler
+) -> None:
+    hear([beat()])
+    first, cursor = listed(plugin)[0], backbone.read(lambda view: view.journal.cursor())
+    statements: list[str] = []
+    event.listen(
+        backbone.database.writing,
+        "before_cursor_execute",
+        lambda conn, cursor, statement, *rest: statements.append(statement.split()[0]),
+    )
+    hear([beat(counts={"devices": 9})])
+    assert statements == ["BEGIN", "UPDATE"]
+    second = listed(plugin)[0]
+    assert second["configurations"]["devices"] == 9
+    assert second["revision_number"] == first["revision_number"] == 1
+    hear([beat(start=True)])
+    assert listed(plugin)[0]["revision_number"] == 1, "a restart is no change"
+    assert backbone.read(lambda view: view.journal.cursor()) == cursor
+    hear([beat(tunneling_ip="192.0.2.2")])
+    third = listed(plugin)[0]
+    assert third["revision_number"] == 2
+    assert third["id"] == first["id"]
+    assert backbone.read(lambda view: view.journal.cursor()).seq == cursor.seq + 1
+
+
+@pytest.mark.spec("RPC-03")
+def test_who_waits_for_agents_is_told_when_one_can_be_counted_on(
+    backbone: ServerContext,
+    plugin: Keeping,
+    hear: HeartbeatHandler,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told: list[str] = []
+    backbone.arrivals.append(lambda unit, agent: told.append(f"{agent.host} {agent.alive}"))
+    caplog.set_level(logging.INFO)
+    hear([beat()])
+    hear([beat()])
+    assert told == ["a True"]
+    grow_old(backbone, "a", 80)
+    hear([beat()])
+    hear([beat()])
+    assert told == ["a True"] * 2
+    assert "is back after 80 s of silence" in caplog.text
+    hear([beat(start=True)])
+    hear([beat(tunnel_types=["vxlan"])])
+    assert told == ["a True"] * 4
+    id = listed(plugin)[0]["id"]
+    plugin.update(ADMIN, "agent", id, {"admin_state_up": False})
+    assert told == ["a True"] * 4
+    plugin.update(ADMIN, "agent", id, {"admin_state_up": True})
+    assert told == ["a True"] * 5
+
+
+@pytest.mark.spec("RPC-03", "DHCP-08", "L2-45")
+def test_an_agent_that_is_back_is_told_so_unless_it_has_just_begun(
+    backbone: ServerContext, hear: HeartbeatHandler
+) -> None:
+    assert [hear([beat(start=True)]), hear([beat()])] == [False, False]
+    grow_old(backbone, "a", 70)
+    assert not hear([beat()]), "nobody took it for dead yet"
+    grow_old(backbone, "a", 80)
+    assert hear([beat("b"), beat()])
+    assert not hear([beat()]), "once is enough"
+    grow_old(backbone, "a", 80)
+    assert not hear([beat(start=True)])
+
+
+@pytest.mark.spec("API-06")
+def test_people_switch_agents_off_describe_and_forget_them_and_make_none(
+    plugin: Keeping, hear: HeartbeatHandler
+) -> None:
+    hear([beat()])
+    id = listed(plugin)[0]["id"]
+    changed = plugin.update(ADMIN, "agent", id, {"admin_state_up": False, "description": "spare"})
+    assert changed["alive"]
+    assert not changed["admin_state_up"]
+    hear([beat(start=True, other=1)])
+    assert plugin.show(ADMIN, "agent", id)["description"] == "spare"
+    assert not plugin.show(ADMIN, "agent", id)["admin_state_up"]
+    plugin.delete(ADMIN, "agent", id)
+    with pytest.raises(NotFound):
+        plugin.show(ADMIN, "agent", id)
+    hear([beat()])
+    assert listed(plugin)[0]["id"] == id, "it lives, and is the same one"
+    assert listed(plugin)[0]["admin_state_up"]
+    with pytest.raises(NotSupported, match="start one"):
+        plugin.create(ADMIN, "agent", [{"host": "x"}])
+    assert plugin.find(RequestContext(project_id="p"), "agent", Query()) == ()
+
+
+def test_an_id_is_of_the_agent_that_had_it_first(plugin: Keeping, hear: HeartbeatHandler) -> None:
+    hear([beat("a")])
+    stranger = evolve(beat("b").agent, id=beat("a").agent.id)
+    hear([Heartbeat(agent=stranger)])
+    hear([Heartbeat(agent=stranger)])
+    hear([Heartbeat(agent=evolve(beat("a").agent, id=AgentId(uuid4())), counts={"devices": 0})])
+    found = {each["host"]: each["id"] for each in listed(plugin)}
+    assert found["a"] == str(beat("a").agent.id)
+    assert found["b"] != found["a"]
+    assert len(listed(plugin)) == 2

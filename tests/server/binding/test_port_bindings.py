@@ -1,0 +1,383 @@
+"""Bindings: by the first driver that binds, level by level, or with every reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self, cast
+from uuid import UUID, uuid4
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.change import Change
+from netfw.drivers.mechanism import (
+    Binding,
+    BindingRequest,
+    Bound,
+    MechanismDriver,
+    Partial,
+    Refused,
+)
+from netfw.drivers.query import Query
+from netfw.errors import NotFound, NotSupported
+from netfw.model import NetworkId, Segment, SegmentId
+from netfw.model.binding import VifDetails
+from netfw.model.json_document import JsonDocument
+from netfw.model.resource import Kind
+from netfw.model.segment import NetworkType
+from netfw.server.binding.algorithm import FAILURE, MOST_LEVELS, bind
+from netfw.server.binding.port_bindings import PortBindingHandler
+from netfw.server.core.context import ServerContext
+from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
+from tests.server.l2.environment import ADMIN, World, provider
+
+Answer = Callable[[BindingRequest], Any]
+
+
+class Answering(MechanismDriver):
+    """Binds as it is told."""
+
+    VERSION = 1
+
+    def __init__(self, name: str, answer: Answer) -> None:
+        self.name, self.answer = name, answer
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+        raise NotImplementedError
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo(self.name)
+
+    def bind(self, request: BindingRequest) -> Binding:
+        return cast(Binding, self.answer(request))
+
+    def deliver(self, change: Change) -> None: ...
+
+
+def refusing(name: str) -> Answering:
+    return Answering(name, lambda request: Refused("not mine"))
+
+
+def binding(name: str) -> Answering:
+    return Answering(name, lambda request: Bound(segment=request.segments[0].id, vif_type=name))
+
+
+def reasons(port: Mapping[str, Any]) -> list[str]:
+    assert port["binding:vif_type"] == "binding_failed"
+    return cast(list[str], port["binding:vif_details"][FAILURE])
+
+
+@pytest.fixture
+def world(backbone: ServerContext) -> World:
+    return World(backbone)
+
+
+@pytest.fixture
+def network(world: World) -> NetworkId:
+    return world.network()
+
+
+@pytest.mark.spec("ML2-04")
+@pytest.mark.spec("ML2-05")
+def test_a_port_with_a_host_is_bound_in_the_answer(world: World, network: NetworkId) -> None:
+    world.host("h1")
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    assert port["binding:vif_type"] == "ovs"
+    assert port["binding:vif_details"]["bridge_name"] == "br-int"
+    assert port["revision_number"] == 1
+    assert world.show(port, ADMIN) == port
+    assert world.value(port).binding.vif_type == "ovs"
+
+
+@pytest.mark.spec("ML2-04")
+def test_where_no_driver_binds_all_their_reasons_can_be_read(
+    backbone: ServerContext,
+) -> None:
+    world = World(backbone, (refusing("first"), OvsMechanismDriver(), refusing("last")))
+    port = world.create(world.network(), ADMIN, binding__host_id="h9")
+    assert reasons(port) == [
+        "first: not mine",
+        "openvswitch: host h9 has no Open vSwitch agent: it has no agent",
+        "last: not mine",
+    ]
+    assert reasons(world.show(port, ADMIN)) == reasons(port)
+    assert port["status"] == "DOWN"
+
+
+def test_a_dead_agent_binds_nothing(world: World, network: NetworkId) -> None:
+    world.host("h1", alive=False)
+    (reason,) = reasons(world.create(network, ADMIN, binding__host_id="h1"))
+    assert "is dead: it was never heard of" in reason
+
+
+@pytest.mark.spec("ML2-04")
+def test_a_port_is_bound_anew_when_its_host_or_card_changes(
+    world: World, network: NetworkId
+) -> None:
+    world.host("h1")
+    world.host("h2", bridge_mappings={}, integration_bridge="br-two")
+    port = world.create(network)
+    moved = world.update(port, ADMIN, binding__host_id="h1")
+    assert moved["binding:vif_type"] == "ovs"
+    moved = world.update(port, ADMIN, binding__host_id="h2")
+    assert moved["binding:host_id"] == "h2"
+    direct = world.update(port, ADMIN, binding__vnic_type="direct")
+    assert "direct is wanted" in reasons(direct)[0]
+    normal = world.update(port, ADMIN, binding__vnic_type="normal")
+    assert normal["binding:vif_type"] == "ovs"
+    same = world.update(port, ADMIN, binding__host_id="h2")
+    assert same["revision_number"] == normal["revision_number"]
+    gone = world.update(port, ADMIN, binding__host_id="")
+    assert (gone["binding:vif_type"], gone["binding:vif_details"]) == ("unbound", {})
+
+
+def test_a_profile_that_changes_is_looked_at_again(backbone: ServerContext) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def look(request: BindingRequest) -> Binding:
+        seen.append(request.port.binding.profile.content())
+        return Bound(segment=request.segments[0].id, vif_type="x")
+
+    world = World(backbone, (Answering("looking", look),))
+    port = world.create(world.network(), ADMIN, binding__host_id="h1")
+    world.update(port, ADMIN, binding__profile={"slot": "1"})
+    world.update(port, ADMIN, name="other")
+    assert seen == [{}, {"slot": "1"}]
+
+
+@pytest.mark.spec("ML2-04")
+def test_ports_that_failed_are_bound_when_their_agent_arrives(
+    world: World, network: NetworkId
+) -> None:
+    ports = [world.create(network, ADMIN, binding__host_id="h1") for _ in range(3)]
+    other = world.create(network, ADMIN, binding__host_id="h2")
+    world.host("h1")
+    assert world.backbone.run(ADMIN, lambda unit: world.binder.rebind_failed(unit, "h1")) == 3
+    assert {world.show(port, ADMIN)["binding:vif_type"] for port in ports} == {"ovs"}
+    assert {world.show(port, ADMIN)["revision_number"] for port in ports} == {2}
+    assert world.backbone.run(ADMIN, lambda unit: world.binder.rebind_failed(unit, "h1")) == 0
+    assert world.backbone.run(ADMIN, lambda unit: world.binder.rebind_failed(unit, "h2")) == 0
+    assert world.show(other, ADMIN)["revision_number"] == 1
+
+
+def test_who_names_the_host_again_has_a_failed_binding_tried_again(
+    world: World, network: NetworkId
+) -> None:
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    world.host("h1")
+    assert world.update(port, ADMIN, name="x")["binding:vif_type"] == "binding_failed"
+    assert world.update(port, ADMIN, binding__host_id="h1")["binding:vif_type"] == "ovs"
+
+
+@pytest.mark.spec("ML2-05")
+def test_the_first_segment_that_the_host_reaches_is_taken(world: World) -> None:
+    many = world.network(
+        provider(NetworkType.VLAN, 100, "far"), provider(NetworkType.VLAN, 101, "near")
+    )
+    world.host("h1", bridge_mappings={"near": "br-near"})
+    port = world.create(many, ADMIN, binding__host_id="h1")
+    assert port["binding:vif_type"] == "ovs"
+    levels = world.levels(port)
+    used = world.segment(SegmentId(UUID(levels[0]["segment_id"])))
+    assert used.provider.physical_network == "near"
+
+
+@pytest.mark.spec("ML2-15")
+def test_on_a_userspace_datapath_a_port_is_bound_by_a_socket(
+    world: World, network: NetworkId
+) -> None:
+    world.host(
+        "h1",
+        datapath_type="netdev",
+        ovs_capabilities=["dpdkvhostuserclient"],
+        vhostuser_socket_dir="/run/vhost",
+    )
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    assert port["binding:vif_type"] == "vhostuser"
+    assert port["binding:vif_details"]["vhostuser_mode"] == "server"
+    assert port["binding:vif_details"]["vhostuser_socket"] == f"/run/vhost/vhu{port['id']}"[:25]
+
+
+def test_a_leg_of_a_distributed_router_is_on_all_hosts(world: World, network: NetworkId) -> None:
+    leg = {"device_owner": "network:router_interface_distributed", "device_id": str(uuid4())}
+    port = world.create(network, ADMIN, **leg)
+    assert (port["binding:vif_type"], port["binding:host_id"]) == ("distributed", "")
+    plain = world.update(world.create(network), ADMIN, **leg)
+    assert plain["binding:vif_type"] == "distributed"
+
+
+# Several levels.
+
+
+def handing_down(name: str = "fabric", physical: str = "phys") -> Answering:
+    """Binds its segment, and wants a VLAN below it."""
+
+    def answer(request: BindingRequest) -> Binding:
+        if request.level:
+            return Refused("only above")
+        wants = provider(NetworkType.VLAN, None, physical)
+        return Partial(segment=request.segments[0].id, wants=wants)
+
+    return Answering(name, answer)
+
+
+@pytest.mark.spec("ML2-04")
+def test_a_driver_hands_down_a_segment_that_lives_as_long_as_its_ports(
+    backbone: ServerContext,
+) -> None:
+    world = World(backbone, (handing_down(), OvsMechanismDriver()))
+    network = world.network()
+    world.host("h1", bridge_mappings={"phys": "br-phys"}, tunnel_types=[])
+    one, two = (world.create(network, ADMIN, binding__host_id="h1") for _ in range(2))
+    assert one["binding:vif_type"] == "ovs"
+    upper, lower = world.levels(one)
+    assert (upper["driver"], lower["driver"]) == ("fabric", "openvswitch")
+    below = world.segment(SegmentId(UUID(lower["segment_id"])))
+    assert (below.provider.physical_network, below.network_id) == ("phys", network)
+    assert world.levels(two)[1] == lower
+    world.delete(one, ADMIN)
+    assert world.segment(below.id) == below
+    world.update(two, ADMIN, binding__host_id="")
+    assert world.segment(below.id) is None
+    three = world.create(network, ADMIN, binding__host_id="h1")
+    number = world.segment(SegmentId(UUID(world.levels(three)[1]["segment_id"]))).provider
+    assert number == below.provider  # the number was given back
+
+
+def test_a_segment_that_nobody_took_below_is_given_back(backbone: ServerContext) -> None:
+    world = World(backbone, (handing_down(), refusing("lower"), binding("plain")))
+    port = world.create(world.network(), ADMIN, binding__host_id="h1")
+    assert port["binding:vif_type"] == "plain"
+    assert [level["driver"] for level in world.levels(port)] == ["fabric", "plain"]
+    world = World(backbone, (handing_down(), refusing("lower")))
+    network = world.network()
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    assert reasons(port) == ["lower (level 1): not mine", "lower: not mine"]
+    segments = backbone.read(lambda view: view.resources.of_network(Kind.SEGMENT, network))
+    assert len(segments) == 1
+
+
+def test_what_can_not_be_had_below_is_a_reason(backbone: ServerContext) -> None:
+    world = World(backbone, (handing_down(physical="unknown"),))
+    (reason,) = reasons(world.create(world.network(), ADMIN, binding__host_id="h1"))
+    assert reason.startswith("fabric: its segment can not be had: ")
+
+
+# The loop alone.
+
+
+def request(world: World, network: NetworkId) -> BindingRequest:
+    port = world.value(world.create(network, ADMIN))
+    segments = world.backbone.read(lambda view: view.resources.of_network(Kind.SEGMENT, network))
+    value, _ = world.backbone.read(lambda view: view.resources.network(network))
+    return BindingRequest(
+        port=port, host="h1", network=value, segments=cast("tuple[Segment, ...]", segments)
+    )
+
+
+def test_a_driver_that_breaks_its_contract_is_passed_over(world: World, network: NetworkId) -> None:
+    def broken(request: BindingRequest) -> Binding:
+        raise RuntimeError("out of\norder")
+
+    strange = Bound(segment=SegmentId(uuid4()), vif_type="x")
+    drivers = (
+        Answering("raising", broken),
+        Answering("silent", lambda request: None),
+        Answering("strange", lambda request: strange),
+    )
+    wanted = request(world, network)
+    found = bind(drivers, wanted, lambda want: wanted.segments[0])
+    said = found.vif_details.other.content()[FAILURE]
+    assert said[0] == "raising: RuntimeError: out of order"
+    assert said[1] == "silent: it answered with a NoneType, which is no binding"
+    assert said[2].endswith("which was not on offer")
+    assert bind((*drivers, binding("ok")), wanted, lambda want: wanted.segments[0]).vif_type == "ok"
+    none = bind((), wanted, lambda want: wanted.segments[0])
+    assert none.vif_details.other == JsonDocument({FAILURE: ["no mechanism driver is loaded"]})
+
+
+@pytest.mark.spec("ML2-04")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"vif_type": None},
+        {"vif_type": 7},
+        {"vif_type": ""},
+        {"vif_type": "two words"},
+        {"vif_type": "x", "vif_details": "rubbish"},
+        {"vif_type": "x", "vif_details": None},
+        {"vif_type": "x", "vif_details": VifDetails(vhostuser_mode=cast(Any, "nobody"))},
+        {"segment": ["x"], "vif_type": "x"},
+    ],
+    ids=", ".join,
+)
+def test_a_binding_that_can_not_be_is_a_refusal(
+    backbone: ServerContext, answer: Mapping[str, Any]
+) -> None:
+    def rubbish(request: BindingRequest) -> Binding:
+        return Bound(**{"segment": request.segments[0].id, **answer})
+
+    world = World(backbone, drivers=(Answering("rubbish", rubbish),))
+    port = world.create(world.network(), ADMIN, binding__host_id="h1")
+    (said,) = reasons(port)
+    assert said.startswith("rubbish: it answered with ")
+
+
+def test_who_wants_no_segment_below_refuses(backbone: ServerContext) -> None:
+    def rubbish(request: BindingRequest) -> Binding:
+        return Partial(segment=request.segments[0].id, wants=cast(Any, "rubbish"))
+
+    world = World(backbone, drivers=(Answering("rubbish", rubbish),))
+    port = world.create(world.network(), ADMIN, binding__host_id="h1")
+    assert reasons(port) == ["rubbish: it answered with a wish that is no segment"]
+
+
+def test_levels_have_an_end(world: World, network: NetworkId) -> None:
+    wanted = request(world, network)
+    levels: list[int] = []
+
+    def deeper(request: BindingRequest) -> Binding:
+        levels.append(request.level)
+        if len(levels) > 50:
+            return Refused("enough")
+        return Partial(segment=request.segments[0].id, wants=request.segments[0].provider)
+
+    drivers = tuple(Answering(f"d{number}", deeper) for number in range(MOST_LEVELS + 2))
+    found = bind(drivers, wanted, lambda _: evolve(wanted.segments[0], id=SegmentId(uuid4())))
+    assert max(levels) == MOST_LEVELS - 1
+    assert f"more than {MOST_LEVELS} levels" in found.vif_details.other.text
+
+
+# The sub-resource.
+
+
+@pytest.mark.spec("API-06")
+def test_bindings_are_shown_below_their_port(world: World, network: NetworkId) -> None:
+    world.host("h1")
+    keeper = PortBindingHandler()
+    port = world.create(network, ADMIN, binding__host_id="h1", binding__profile={"a": "b"})
+    find = Query(filters={"port_id": (port["id"],)})
+    (shown,) = world.backbone.read(lambda view: keeper.find(view, ADMIN, find))
+    assert shown == {
+        "port_id": port["id"],
+        "project_id": "admin",
+        "host": "h1",
+        "vnic_type": "normal",
+        "vif_type": "ovs",
+        "vif_details": port["binding:vif_details"],
+        "profile": {"a": "b"},
+        "status": "ACTIVE",
+    }
+    one = world.backbone.read(lambda view: keeper.show(view, ADMIN, f"{port['id']}/h1"))
+    assert one == shown
+    for missing in (f"{port['id']}/h2", f"{uuid4()}/h1", "no/h1"):
+        with pytest.raises(NotFound):
+            world.backbone.read(lambda view, id=missing: keeper.show(view, ADMIN, id))
+    free = Query(filters={"port_id": (world.create(network)["id"],)})
+    assert world.backbone.read(lambda view: keeper.find(view, ADMIN, free)) == ()
+    with pytest.raises(NotSupported, match="a port has one binding"):
+        world.backbone.run(ADMIN, lambda unit: keeper.create(unit, [{"host": "h2"}]))
+    with pytest.raises(NotSupported):
+        world.backbone.run(ADMIN, lambda unit: keeper.act(unit, "x", "activate", {}))

@@ -1,0 +1,121 @@
+"""Quotas and availability zones."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from netfw.conf.quota import LIMITS, limits
+from netfw.drivers.query import Query, RequestContext
+from netfw.errors import Exhausted, InvalidInput, NotFound, NotSupported
+from netfw.server.agents.availability_zones import ZoneHandler
+from netfw.server.agents.heartbeat_handler import HeartbeatHandler
+from netfw.server.core.context import ServerContext
+from netfw.server.core.memory_query import apply_query
+from netfw.server.core.quotas import QuotaHandler
+from tests.server.core.agent_samples import ADMIN, Keeping, beat, grow_old
+
+MEMBER = RequestContext(project_id="p")
+
+
+@pytest.fixture
+def plugin(backbone: ServerContext) -> Keeping:
+    return Keeping(backbone, [QuotaHandler(LIMITS), ZoneHandler(backbone.settings)])
+
+
+@pytest.mark.spec("API-06")
+def test_a_project_has_the_defaults_until_somebody_sets_others(plugin: Keeping) -> None:
+    assert plugin.show(MEMBER, "quota", "p") == {
+        **LIMITS, "project_id": "p", "tenant_id": "p"
+    }  # fmt: skip
+    assert plugin.find(ADMIN, "quota", Query()) == ()
+    changed = plugin.update(ADMIN, "quota", "p", {"port": 7, "router": -1})
+    assert (changed["port"], changed["router"], changed["network"]) == (7, -1, 100)
+    assert [each["project_id"] for each in plugin.find(ADMIN, "quota", Query())] == ["p"]
+    assert plugin.member_action(MEMBER, "quota", "p", "default", {})["port"] == 500
+    assert plugin.find(RequestContext(project_id="other"), "quota", Query()) == ()
+    plugin.delete(ADMIN, "quota", "p")
+    assert plugin.show(MEMBER, "quota", "p")["port"] == 500
+    with pytest.raises(NotFound, match="no limits"):
+        plugin.delete(ADMIN, "quota", "p")
+    with pytest.raises(NotFound):
+        plugin.show(MEMBER, "quota", "other")
+    with pytest.raises(NotSupported):
+        plugin.create(ADMIN, "quota", [{}])
+
+
+@pytest.mark.spec("API-06")
+def test_limits_hold_and_what_is_used_can_be_seen(backbone: ServerContext, plugin: Keeping) -> None:
+    plugin.update(ADMIN, "quota", "p", {"network": 2})
+
+    def use(count: int) -> None:
+        backbone.database.transaction(lambda tx: tx.quotas.use("p", "network", count, 100))
+
+    use(2)
+    with pytest.raises(Exhausted, match="2 of 2 network"):
+        use(1)
+    details: Any = plugin.member_action(MEMBER, "quota", "p", "details", {})
+    assert details["network"] == {"limit": 2, "used": 2, "reserved": 0}
+    assert details["port"] == {"limit": 500, "used": 0, "reserved": 0}
+    with pytest.raises(InvalidInput, match="network: the project has 2 already"):
+        plugin.update(ADMIN, "quota", "p", {"network": 1, "check_limit": True})
+    assert plugin.update(ADMIN, "quota", "p", {"network": 1})["network"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ({"netwrok": 1}, "did you mean 'network'"),
+        ({"network": -2}, "no limit"),
+        ({"network": "7"}, "no limit"),
+        ({"network": True}, "no limit"),
+    ],
+)
+def test_what_is_no_limit_is_refused(plugin: Keeping, body: Any, fault: str) -> None:
+    with pytest.raises(InvalidInput, match=fault):
+        plugin.update(ADMIN, "quota", "p", body)
+    assert plugin.find(ADMIN, "quota", Query()) == ()
+
+
+def test_options_name_the_limits() -> None:
+    values = {"default_quota": -1, **{f"quota_{name}": at for at, name in enumerate(LIMITS)}}
+    assert limits(values) == {name: at for at, name in enumerate(LIMITS)}
+
+
+@pytest.mark.spec("API-06")
+def test_zones_are_where_agents_say_they_are(backbone: ServerContext, plugin: Keeping) -> None:
+    hear = HeartbeatHandler(backbone)
+    hear([
+        beat("a", "DHCP agent", zone="east"),
+        beat("b", "DHCP agent", zone="west"),
+        beat("a", "L3 agent", zone="east"),
+        beat("c", zone="south"),
+    ])  # fmt: skip
+    grow_old(backbone, "b", 80)
+    found = plugin.find(MEMBER, "availability_zone", Query())
+    assert found == (
+        {"name": "east", "resource": "network", "state": "available"},
+        {"name": "east", "resource": "router", "state": "available"},
+        {"name": "west", "resource": "network", "state": "unavailable"},
+    )
+    some = Query(filters={"resource": ("router",)})
+    assert len(plugin.find(MEMBER, "availability_zone", some)) == 1
+
+
+def test_a_computed_list_is_filtered_sorted_and_paged() -> None:
+    ids = [str(UUID(int=at)) for at in range(5)]
+    bodies = [{"id": id, "n": at % 2, "flag": at > 2} for at, id in enumerate(ids)]
+
+    def shown(**query: Any) -> list[int]:
+        return [ids.index(body["id"]) for body in apply_query(bodies, Query(**query))]
+
+    assert shown(filters={"n": (1, 7)}) == [1, 3]
+    assert shown(filters={"flag": (True,)}) == [3, 4]
+    assert shown(filters={"flag": ("true",)}) == [3, 4]
+    assert shown(sort=(("n", False),)) == [1, 3, 0, 2, 4]
+    assert shown(limit=2, marker=UUID(int=1)) == [2, 3]
+    assert shown(limit=2, marker=UUID(int=4), backwards=True) == [2, 3]
+    with pytest.raises(NotFound, match="go on from"):
+        shown(marker=UUID(int=9))

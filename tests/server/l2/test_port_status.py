@@ -1,0 +1,291 @@
+"""Statuses of ports: by what their hosts report, of what they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from attrs import evolve
+from sqlalchemy import event
+
+from netfw.drivers.query import Query
+from netfw.drivers.reports import StatusReport
+from netfw.drivers.subscription import Service
+from netfw.errors import Conflict
+from netfw.model import NetworkId
+from netfw.model.agent import Agent
+from netfw.model.common_fields import Status
+from netfw.model.ids import AgentId
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref
+from netfw.server.core.context import ServerContext
+from netfw.server.db import Database, Transaction
+from netfw.server.l2.port_status import PortStatuses
+from netfw.state.dependencies import Assignment
+from tests.server.l2.environment import ADMIN, World
+
+
+@pytest.fixture
+def world(backbone: ServerContext) -> World:
+    made = World(backbone)
+    for host in ("h1", "h2"):
+        made.host(host)
+    return made
+
+
+@pytest.fixture
+def statuses(world: World) -> PortStatuses:
+    return PortStatuses(world.backbone)
+
+
+@pytest.fixture
+def network(world: World) -> NetworkId:
+    made = world.network()
+    world.subnet(made)
+    return made
+
+
+def report(port: Any, status: Status = Status.ACTIVE, **other: Any) -> StatusReport:
+    said = {
+        "ref": Ref(Kind.PORT, UUID(port["id"])),
+        "revision": port["revision_number"],
+        "host": "h1",
+        "service": Service.L2,
+        "status": status,
+        **other,
+    }
+    return StatusReport(**said)
+
+
+def known(world: World, port: Any) -> Any:
+    """What was reported of a port, as far as it is kept."""
+    ref = Ref(Kind.PORT, UUID(port["id"]))
+    return world.backbone.database.transaction(lambda tx: tx.statuses.of([ref]))
+
+
+def dhcp_agent(world: World, host: str, network: NetworkId, *, alive: bool = True) -> None:
+    """A DHCP agent that serves a network."""
+    agent = Agent(id=AgentId(uuid4()), agent_type="DHCP agent", binary="netfw-dhcp", host=host)
+
+    def work(tx: Any) -> None:
+        tx.resources.insert(agent)
+        tx.assignments.add(Assignment(Service.DHCP, host, Ref(Kind.NETWORK, network)))
+        if alive:
+            tx.heartbeats.heard(agent.id)
+
+    world.backbone.database.transaction(work)
+
+
+@contextmanager
+def counted(world: World) -> Iterator[list[str]]:
+    """The statements of writers meanwhile."""
+    said: list[str] = []
+
+    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+        said.append(statement)
+
+    event.listen(world.backbone.database.writing, "before_cursor_execute", note)
+    yield said
+    event.remove(world.backbone.database.writing, "before_cursor_execute", note)
+
+
+@pytest.mark.spec("ML2-07")
+@pytest.mark.spec("RPC-03")
+def test_a_port_is_active_when_its_host_says_so_and_keeps_its_revision(
+    world: World, statuses: PortStatuses, network: NetworkId
+) -> None:
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    cursor = world.backbone.read(lambda view: view.journal.cursor())
+    statuses([report(port)])
+    assert world.show(port, ADMIN) == {**port, "status": "ACTIVE"}
+    assert world.value(port).status is Status.ACTIVE
+    assert world.backbone.read(lambda view: view.journal.cursor()) == cursor
+    statuses([report(port, Status.DOWN, reason="unplugged")])
+    assert world.show(port, ADMIN)["status"] == "DOWN"
+    statuses([report(port, Status.ERROR)])
+    assert world.show(port, ADMIN)["status"] == "ERROR"
+    statuses([report(port, Status.DEGRADED)])
+    assert world.show(port, ADMIN)["status"] == "DOWN"
+
+
+@pytest.mark.spec("ML2-07")
+def test_a_report_counts_for_the_present_revision_and_host_only(
+    world: World, statuses: PortStatuses, network: NetworkId
+) -> None:
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    statuses([report(port, host="h2"), report({**port, "revision_number": 2})])
+    statuses([report({"id": str(uuid4()), "revision_number": 1})])
+    assert world.show(port, ADMIN)["status"] == "DOWN"
+    assert known(world, port) == {}
+    moved = world.update(port, ADMIN, binding__host_id="h2")
+    statuses([report(port), report(moved)])
+    assert world.show(port, ADMIN)["status"] == "DOWN"
+    statuses([report(moved, host="h2")])
+    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+    unbound = world.create(network)
+    statuses([report(unbound, host="")])
+    assert world.show(unbound)["status"] == "DOWN"
+
+
+@pytest.mark.spec("ML2-07")
+def test_a_port_that_moves_or_is_switched_off_is_down_at_once(
+    world: World, statuses: PortStatuses, network: NetworkId
+) -> None:
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    statuses([report(port)])
+    named = world.update(port, ADMIN, name="still active")
+    assert named["status"] == "ACTIVE"
+    off = world.update(port, ADMIN, admin_state_up=False)
+    assert off["status"] == "DOWN"
+    statuses([report(off)])
+    assert world.show(port, ADMIN)["status"] == "DOWN"
+    on = world.update(port, ADMIN, admin_state_up=True)
+    assert on["status"] == "DOWN"
+    assert known(world, port) == {}  # whoever wired it before must say so again
+    statuses([report(on)])
+    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+    moved = world.update(port, ADMIN, binding__host_id="h2")
+    assert moved["status"] == "DOWN"
+    back = world.update(port, ADMIN, binding__host_id="h1")
+    assert back["status"] == "DOWN"
+    world.backbone.run(ADMIN, lambda unit: statuses.reconsider(unit, [world.value(port).id]))
+    assert world.show(port, ADMIN)["status"] == "DOWN"  # what h1 said before is forgotten
+
+
+@pytest.mark.spec("ML2-07")
+def test_where_addresses_are_served_a_port_waits_for_them(
+    world: World, statuses: PortStatuses, network: NetworkId
+) -> None:
+    dhcp_agent(world, "d1", network)
+    dhcp_agent(world, "d2", network)
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    statuses([report(port)])
+    assert world.show(port, ADMIN)["status"] == "DOWN"
+    served = {"service": Service.DHCP, "host": "d1"}
+    statuses([report(port, Status.ERROR, **served), report(port, **{**served, "host": "d9"})])
+    assert world.show(port, ADMIN)["status"] == "DOWN"
+    statuses([report(port, **{**served, "host": "d2"})])
+    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+    statuses([report(port, Status.DOWN, **{**served, "host": "d2"})])
+    assert world.show(port, ADMIN)["status"] == "ACTIVE"  # it had its addresses
+    own = world.create(
+        network, ADMIN, binding__host_id="h1", device_owner="network:dhcp", device_id="d1"
+    )
+    statuses([report(own)])
+    assert world.show(own, ADMIN)["status"] == "ACTIVE"
+    bare = world.create(network, ADMIN, binding__host_id="h1", fixed_ips=[])
+    statuses([report(bare)])
+    assert world.show(bare, ADMIN)["status"] == "ACTIVE"
+
+
+def test_reports_of_addresses_and_of_wires_come_in_any_order(
+    world: World, statuses: PortStatuses, network: NetworkId
+) -> None:
+    dhcp_agent(world, "d1", network)
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    statuses([report(port, service=Service.DHCP, host="d1")])
+    assert world.show(port, ADMIN)["status"] == "DOWN"
+    statuses([report(port)])
+    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+
+
+def test_nobody_waits_for_a_dead_agent(
+    world: World, statuses: PortStatuses, network: NetworkId
+) -> None:
+    dhcp_agent(world, "d1", network, alive=False)
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    statuses([report(port)])
+    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+    silent = world.network()
+    world.subnet(silent, enable_dhcp=False)
+    dhcp_agent(world, "d2", silent)
+    port = world.create(silent, ADMIN, binding__host_id="h1")
+    statuses([report(port)])
+    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+
+
+def test_a_port_waits_for_whoever_else_must_agree(
+    world: World, statuses: PortStatuses, network: NetworkId
+) -> None:
+    closed = True
+    statuses.gates.append(lambda unit, ports: list(ports) if closed else [])
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    statuses([report(port)])
+    assert world.show(port, ADMIN)["status"] == "DOWN"
+    closed = False
+    world.backbone.run(ADMIN, lambda unit: statuses.reconsider(unit, [world.value(port).id]))
+    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+
+
+def test_whoever_listens_hears_of_each_change_once(
+    world: World, statuses: PortStatuses, network: NetworkId
+) -> None:
+    heard: list[tuple[Port, Port]] = []
+    statuses.listeners.append(lambda unit, before, after: heard.append((before, after)))
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    before = world.value(port)
+    for _ in range(2):
+        statuses([report(port)])
+    assert heard == [(before, evolve(before, status=Status.ACTIVE))]
+
+
+@pytest.mark.spec("ML2-07")
+def test_many_reports_are_few_statements_and_the_same_again_writes_nothing(
+    world: World, statuses: PortStatuses, network: NetworkId
+) -> None:
+    dhcp_agent(world, "d1", network)
+    bodies = [{"network_id": str(network), "binding:host_id": "h1"}] * 40
+    ports = world.bulk(bodies, ADMIN)
+    message = [report(port) for port in ports]
+    message += [report(port, service=Service.DHCP, host="d1") for port in ports]
+    with counted(world) as said:
+        statuses(message)
+    assert len(said) <= 10, said
+    shown = world.plugin.find(ADMIN, "port", Query())
+    assert [port["status"] for port in shown] == ["ACTIVE"] * 40
+    with counted(world) as said:
+        statuses(message)
+    assert [each for each in said if not each.startswith(("SELECT", "BEGIN"))] == []
+
+
+def test_a_deleted_port_leaves_no_reports(
+    world: World, statuses: PortStatuses, network: NetworkId
+) -> None:
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    statuses([report(port)])
+    assert known(world, port) != {}
+    world.delete(port, ADMIN)
+    assert known(world, port) == {}
+
+
+def test_a_leg_on_all_hosts_is_active_where_any_says_so(
+    world: World, statuses: PortStatuses, network: NetworkId
+) -> None:
+    leg = {"device_owner": "network:router_interface_distributed", "device_id": str(uuid4())}
+    port = world.create(network, ADMIN, **leg)
+    statuses([report(port, Status.DOWN, host="h1")])
+    assert world.show(port, ADMIN)["status"] == "DOWN"
+    statuses([report(port, host="h2")])
+    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+
+
+def test_who_read_a_port_before_its_status_changed_does_not_undo_it(
+    world: World, statuses: PortStatuses, network: NetworkId
+) -> None:
+    port = world.create(network, ADMIN, binding__host_id="h1")
+    read = world.value(port)
+    statuses([report(port)])
+
+    def rename(tx: Transaction) -> None:
+        tx.resources.update(read, evolve(read, name="other"))
+
+    hasty = Database(str(world.backbone.database.writing.url), attempts=1)
+    try:
+        with pytest.raises(Conflict, match="was changed or deleted meanwhile"):
+            hasty.transaction(rename)
+    finally:
+        hasty.close()
+    assert world.show(port, ADMIN)["status"] == "ACTIVE"

@@ -1,0 +1,276 @@
+"""Networks and routers get agents, keep them, and lose dead ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID, uuid4
+
+import pytest
+
+from netfw.drivers.agent_requests import EnsureDhcpPort
+from netfw.drivers.subscription import Service, Subscription
+from netfw.errors import Conflict, InvalidInput, NotFound
+from netfw.model.ids import NetworkId, SubnetId
+from netfw.server.agents.rpc_handlers import AgentRpcHandlers
+from netfw.server.db import Database
+from netfw.server.scheduling.failure_detector import FailureDetector
+from netfw.server.state_source.commit_watcher import CommitWatch
+from netfw.server.state_source.database_source import DatabaseSource
+from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
+from tests.server.core.agent_samples import grow_old
+from tests.server.core.core_client import ADMIN, ALICE
+from tests.server.scheduling.environment import DHCP, L3, Cloud
+
+Make = Callable[..., Cloud]
+
+
+@pytest.fixture
+def make(database: Database) -> Make:
+    return lambda **options: Cloud(database, **options)
+
+
+@pytest.mark.spec("ML2-10")
+def test_a_network_gets_its_agents_with_its_first_dhcp_subnet(make: Make) -> None:
+    cloud = make(dhcp_agents_per_network=2)
+    cloud.agents(DHCP, "a/x", "b/x", "c/y")
+    bare = cloud.calls.network()
+    cloud.calls.subnet(bare, "10.0.0.0/24", enable_dhcp=False)
+    assert cloud.hosts(bare["id"]) == []
+    first = cloud.network()
+    assert cloud.hosts(first) == ["a", "c"], "one in each zone"
+    assert cloud.hosts(cloud.network()) == ["b", "c"], "those with the least to do"
+    cloud.calls.subnet(bare, "10.1.0.0/24")
+    assert len(cloud.hosts(bare["id"])) == 2
+    hinted = cloud.network(availability_zone_hints=["y"])
+    assert cloud.hosts(hinted) == ["c"]
+    cloud.calls.delete("network", first)
+    assert cloud.hosts(first) == []
+
+
+@pytest.mark.spec("ML2-10")
+def test_an_agent_that_comes_later_gets_the_networks_that_nobody_serves(make: Make) -> None:
+    cloud = make()
+    network = cloud.network()
+    assert cloud.hosts(network) == []
+    cloud.agents("Open vSwitch agent", "z")
+    assert cloud.hosts(network) == []
+    cloud.agents(DHCP, "a", "b")
+    assert cloud.hosts(network) == ["a"]
+    cloud.calls.delete("agent", cloud.agent("a", DHCP), ADMIN)
+    assert cloud.hosts(network) == ["b"]
+
+
+@pytest.mark.spec("ML2-10")
+def test_a_dead_agents_networks_go_to_others_with_the_addresses_of_its_port(make: Make) -> None:
+    cloud = make()
+    cloud.agents(DHCP, "a")
+    network = cloud.calls.network()
+    subnet = cloud.calls.subnet(network, "10.0.0.0/24")
+    asked = {
+        "network": NetworkId(UUID(network["id"])),
+        "subnets": frozenset({SubnetId(UUID(subnet["id"]))}),
+    }
+    answers = AgentRpcHandlers(cloud.backbone)
+    port = answers.ensure_dhcp_port(EnsureDhcpPort(host="a", **asked))
+    grow_old(cloud.backbone, "a", 80)
+    assert cloud.rescheduling.mend() == 0, "there is nobody else"
+    assert cloud.hosts(network["id"]) == ["a"]
+    cloud.agents(DHCP, "b")
+    assert cloud.hosts(network["id"]) == ["b"]
+    assert cloud.calls.show("port", str(port.id), ADMIN)["device_id"] == RESERVED_DHCP_DEVICE
+    adopted = answers.ensure_dhcp_port(EnsureDhcpPort(host="b", **asked))
+    assert (adopted.id, adopted.fixed_ips) == (port.id, port.fixed_ips)
+    cloud.agents(DHCP, "a")
+    assert cloud.rescheduling.mend() == 0, "who serves goes on"
+    assert cloud.hosts(network["id"]) == ["b"]
+
+
+@pytest.mark.spec("ML2-10", "DHCP-06")
+def test_an_agent_that_is_switched_off_serves_nothing_until_it_is_on(make: Make) -> None:
+    cloud = make(allow_automatic_dhcp_failover=False)
+    cloud.agents(DHCP, "a", "b")
+    network, one = cloud.network(), cloud.agent("a", DHCP)
+    assert cloud.hosts(network) == ["a"]
+    plugin = cloud.calls.plugin
+    plugin.update(ADMIN, "agent", one, {"admin_state_up": False})
+    assert cloud.hosts(network) == ["b"]
+    plugin.update(ADMIN, "agent", one, {"admin_state_up": True})
+    assert cloud.hosts(network) == ["b"], "who serves goes on"
+    plugin.create(ADMIN, "dhcp_network", [{"agent_id": one, "network_id": network}])
+    plugin.update(ADMIN, "agent", one, {"admin_state_up": False})
+    assert cloud.hosts(network) == ["b"], "one is enough"
+    plugin.update(ADMIN, "agent", cloud.agent("b", DHCP), {"admin_state_up": False})
+    assert cloud.hosts(network) == [], "off is off, even where there is nobody else"
+    plugin.update(ADMIN, "agent", one, {"admin_state_up": True})
+    assert cloud.hosts(network) == ["a"]
+
+
+@pytest.mark.spec("ML2-10")
+def test_without_failover_networks_stay(make: Make) -> None:
+    cloud = make(allow_automatic_dhcp_failover=False)
+    cloud.agents(DHCP, "a")
+    network = cloud.network()
+    cloud.agents(DHCP, "b")
+    grow_old(cloud.backbone, "a", 80)
+    cloud.rescheduling.mend()
+    assert cloud.hosts(network) == ["a"]
+
+
+@pytest.mark.spec("ML2-10")
+@pytest.mark.spec("API-06")
+def test_people_give_networks_to_dhcp_agents_and_take_them_away(make: Make) -> None:
+    cloud = make()
+    cloud.agents(DHCP, "a", "b")
+    cloud.agents(L3, "a")
+    network, one, two = cloud.network(), cloud.agent("a", DHCP), cloud.agent("b", DHCP)
+    plugin = cloud.calls.plugin
+
+    def served(agent: str) -> list[str]:
+        return [each["id"] for each in cloud.calls.all("dhcp_network", agent_id=agent)]
+
+    assert served(one) == [network]
+    plugin.create(ADMIN, "dhcp_network", [{"agent_id": two, "network_id": network}])
+    assert served(two) == [network]
+    agents = cloud.calls.all("dhcp_agent", network_id=network)
+    assert [each["host"] for each in agents] == sorted(
+        ("a", "b"), key=lambda h: cloud.agent(h, DHCP)
+    )
+    assert all(each["alive"] for each in agents)
+    with pytest.raises(Conflict, match="already"):
+        plugin.create(ADMIN, "dhcp_network", [{"agent_id": two, "network_id": network}])
+    plugin.delete(ADMIN, "dhcp_network", f"{one}/{network}")
+    assert cloud.hosts(network) == ["b"]
+    with pytest.raises(Conflict, match="is not with"):
+        plugin.delete(ADMIN, "dhcp_network", f"{one}/{network}")
+    wrong = {"agent_id": cloud.agent("a", L3), "network_id": network}
+    with pytest.raises(InvalidInput, match="no DHCP agent"):
+        plugin.create(ADMIN, "dhcp_network", [wrong])
+    with pytest.raises(NotFound):
+        plugin.create(ADMIN, "dhcp_network", [{"agent_id": one, "network_id": str(uuid4())}])
+    with pytest.raises(NotFound):
+        cloud.calls.all("dhcp_agent", network_id=str(uuid4()))
+    plugin.update(ADMIN, "agent", one, {"admin_state_up": False})
+    with pytest.raises(Conflict, match="switched off"):
+        plugin.create(ADMIN, "dhcp_network", [{"agent_id": one, "network_id": network}])
+
+
+@pytest.mark.spec("ML2-10")
+def test_a_router_gets_its_agent_when_it_leads_somewhere(make: Make) -> None:
+    cloud = make(max_l3_agents_per_router=2)
+    cloud.agents(L3, "a", "b", "c")
+    cloud.agents(L3, "e", agent_mode="dvr")
+    cloud.agents(L3, "s", agent_mode="dvr_snat")
+    assert cloud.hosts(cloud.router(leads=False)) == []
+    one = cloud.router()
+    assert cloud.hosts(one) == ["a"]
+    assert cloud.hosts(cloud.router(ha=True)) == ["b", "c"]
+    assert cloud.hosts(cloud.router(distributed=True)) == []
+    cloud.calls.plugin.delete(ALICE, "router", cloud.router(leads=False))
+    cloud.calls.delete("router", one, ADMIN)
+    assert cloud.hosts(one) == []
+
+
+@pytest.mark.spec("ML2-10")
+@pytest.mark.parametrize("wanted", [False, True])
+def test_a_plain_router_is_taken_from_a_dead_agent_only_if_the_operator_wants(
+    make: Make, wanted: bool
+) -> None:
+    cloud = make(allow_automatic_l3agent_failover=wanted)
+    cloud.agents(L3, "a")
+    plain, ha = cloud.router(), cloud.router(ha=True)
+    waiting = cloud.router(leads=False)
+    cloud.agents(L3, "b")
+    assert cloud.hosts(ha) == ["a", "b"], "it wanted more than there were"
+    grow_old(cloud.backbone, "a", 80)
+    cloud.rescheduling.mend()
+    assert cloud.hosts(plain) == (["b"] if wanted else ["a"])
+    assert cloud.hosts(ha) == ["a", "b"]
+    assert cloud.hosts(waiting) == []
+
+
+@pytest.mark.spec("ML2-10")
+@pytest.mark.spec("API-06")
+def test_people_give_routers_to_l3_agents_and_take_them_away(make: Make) -> None:
+    cloud = make(max_l3_agents_per_router=1)
+    cloud.agents(L3, "a", "b")
+    cloud.agents(L3, "e", agent_mode="dvr")
+    plugin, one, two = cloud.calls.plugin, cloud.agent("a", L3), cloud.agent("b", L3)
+    plain, ha = cloud.router(leads=False), cloud.router(leads=False, ha=True)
+    for router in (plain, ha):
+        for _ in range(2):
+            plugin.create(ADMIN, "l3_router", [{"agent_id": one, "router_id": router}])
+        with pytest.raises(Conflict, match="already"):
+            plugin.create(ADMIN, "l3_router", [{"agent_id": two, "router_id": router}])
+    edge = cloud.agent("e", L3)
+    with pytest.raises(Conflict, match="its mode is dvr"):
+        plugin.create(ADMIN, "l3_router", [{"agent_id": edge, "router_id": plain}])
+    assert len(cloud.calls.all("l3_router", agent_id=one)) == 2
+    assert [each["id"] for each in cloud.calls.all("l3_agent", router_id=ha)] == [one]
+    assert plugin.show(ADMIN, "l3_router", f"{one}/{plain}")["id"] == plain
+    plugin.delete(ADMIN, "l3_router", f"{one}/{plain}")
+    assert cloud.hosts(plain) == []
+    with pytest.raises(NotFound):
+        plugin.show(ADMIN, "l3_router", f"{one}/{plain}")
+
+
+@pytest.mark.spec("ML2-10")
+def test_the_host_of_an_agent_reads_what_it_was_given(make: Make) -> None:
+    cloud = make()
+    cloud.agents(DHCP, "a")
+    network = cloud.network()
+    commits = CommitWatch(cloud.database)
+    source = DatabaseSource(
+        cloud.database, commits, heard=cloud.hear, answer=cloud.calls.plugin.answer
+    )
+    pages = list(source.snapshot(Subscription("a", [Service.DHCP])))
+    source.close()
+    commits.close()
+    assert UUID(network) in {each.id for page in pages for each in page.put}
+    assert cloud.calls.show("network", network)["availability_zones"] == []
+    cloud.agents(DHCP, "a/z")
+    assert cloud.calls.show("network", network)["availability_zones"] == ["z"]
+
+
+@pytest.mark.spec("ML2-10")
+def test_nothing_moves_when_all_agents_were_unheard_of_since_the_server_was_away(
+    make: Make,
+) -> None:
+    cloud = make(failover_grace=40.0)
+    cloud.agents(DHCP, "a", "b")
+    networks = [cloud.network() for _ in range(4)]
+    before = [cloud.hosts(network) for network in networks]
+    for host in "ab":
+        grow_old(cloud.backbone, host, 300)
+    cloud.agents(DHCP, "b")
+    assert cloud.rescheduling.mend() == 0, "the other one has had no chance to report"
+    assert [cloud.hosts(network) for network in networks] == before
+
+
+@pytest.mark.spec("ML2-10")
+def test_who_was_seen_dead_for_long_enough_without_a_gap_is_dead() -> None:
+    now = [0.0]
+    suspicion = FailureDetector(40.0, 70.0, lambda: now[0])
+
+    def look(at: float, *silent: str) -> set[str]:
+        now[0] = at
+        return set(suspicion.confirmed(silent))
+
+    assert look(0, "a", "b") == set()
+    assert look(30, "a", "b") == set()
+    assert look(45, "a") == {"a"}, "b is back"
+    assert look(80, "a", "b") == {"a"}
+    assert look(130, "a", "b") == {"a", "b"}
+    assert look(230, "a", "b") == set(), "nobody looked for 100 s"
+    assert look(275, "a", "b") == {"a", "b"}
+
+
+def test_a_started_rescheduling_mends_in_its_own_thread(make: Make) -> None:
+    cloud = make()
+    network = cloud.network()
+    cloud.rescheduling.start()
+    try:
+        cloud.agents(DHCP, "a")
+    finally:
+        cloud.rescheduling.close()
+    cloud.rescheduling.mend()
+    assert cloud.hosts(network) == ["a"]

@@ -1,0 +1,177 @@
+"""Streams between instances: what was sent, what arrived, what was answered, packet by packet."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.wait import wait_until
+from tests.system.l2.topology import Port
+
+INTERVAL = 0.005
+GRACE = 2.0
+_POLL = 0.05
+_ANY = {4: "0.0.0.0", 6: "::"}
+_FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
+_Packet = tuple[bytes, tuple[str, int]]
+
+
+class Stream:
+    """Numbered datagrams from one instance to another, which sends each of them back."""
+
+    def __init__(
+        self, one: Instance, two: Instance, target: str, port: int, source: int = 0
+    ) -> None:
+        version = 6 if ":" in target else 4
+        self._mouth = one.call(socket.socket, _FAMILY[version], socket.SOCK_DGRAM)
+        self._ear = two.call(socket.socket, _FAMILY[version], socket.SOCK_DGRAM)
+        self._ear.bind((_ANY[version], port))
+        self._mouth.bind((_ANY[version], source))
+        self._to = (target, port)
+        self.sent = 0
+        self.arrived: set[int] = set()
+        self.answered: set[int] = set()
+        self._ended, self._heard = threading.Event(), threading.Event()
+        self._threads = [
+            threading.Thread(target=work, daemon=True)
+            for work in (self._send, self._answer, self._hear)
+        ]
+        for each in (self._mouth, self._ear):
+            each.settimeout(_POLL)
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def lost(self) -> int:
+        """How many were sent and not answered; of a stream that has been stopped."""
+        return self.sent - len(self.answered)
+
+    def await_passing(self) -> None:
+        """Wait until something that is sent from now on is answered."""
+        now = self.sent
+        wait_until(
+            lambda: any(number >= now for number in tuple(self.answered)), lambda: vars(self)
+        )
+
+    def is_cut(self, seconds: float = 0.3) -> bool:
+        """Whether nothing of what is sent for some time arrives."""
+        now = self.sent
+        time.sleep(seconds)
+        return self.sent > now and not any(number > now for number in tuple(self.arrived))
+
+    def await_cut(self) -> None:
+        wait_until(self.is_cut)
+
+    def stop(self, grace: float = GRACE) -> Stream:
+        """Send no more, and give what is under way its time."""
+        self._ended.set()
+        self._threads[0].join()
+        deadline = time.monotonic() + grace
+        while self.lost and self.arrived and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self._heard.set()
+        for thread in self._threads:
+            thread.join()
+        for each in (self._mouth, self._ear):
+            each.close()
+        return self
+
+    def _send(self) -> None:
+        while not self._ended.wait(INTERVAL):
+            number, self.sent = self.sent, self.sent + 1
+            with contextlib.suppress(OSError):  # no neighbour, a full queue: it is lost
+                self._mouth.sendto(number.to_bytes(8), self._to)
+
+    def _answer(self) -> None:
+        for content, sender in self._packets(self._ear):
+            self.arrived.add(int.from_bytes(content))
+            with contextlib.suppress(OSError):
+                self._ear.sendto(content, sender)
+
+    def _hear(self) -> None:
+        for content, _ in self._packets(self._mouth):
+            self.answered.add(int.from_bytes(content))
+
+    def _packets(self, ear: socket.socket) -> Iterator[_Packet]:
+        while not self._heard.is_set():
+            with contextlib.suppress(OSError):  # nothing came for a while, or was refused
+                yield ear.recvfrom(64)
+
+
+@contextlib.contextmanager
+def streaming(
+    one: Instance, two: Instance, target: str, port: int, source: int = 0
+) -> Iterator[Stream]:
+    stream = Stream(one, two, target, port, source)
+    try:
+        yield stream
+    finally:
+        stream.stop(0)
+
+
+class Connection:
+    """A TCP connection between two instances."""
+
+    def __init__(self, one: Instance, two: Instance, target: str, port: int) -> None:
+        version = 6 if ":" in target else 4
+        listener = two.call(socket.socket, _FAMILY[version], socket.SOCK_STREAM)
+        with listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((_ANY[version], port))
+            listener.listen()
+            self._near = one.call(socket.socket, _FAMILY[version], socket.SOCK_STREAM)
+            self._near.settimeout(10)
+            self._near.connect((target, port))
+            listener.settimeout(10)
+            self._far, _ = listener.accept()
+        self._said = 0
+
+    def carries(self, timeout: float = 10.0) -> bool:
+        """Whether a word gets through, and its answer back, in time."""
+        self._said += 1
+        word = self._said.to_bytes(4)
+        for mouth, ear in ((self._near, self._far), (self._far, self._near)):
+            mouth.sendall(word)
+            ear.settimeout(timeout)
+            try:
+                heard = b""
+                while not heard.endswith(word):
+                    heard += ear.recv(64)
+            except TimeoutError:
+                return False
+        return True
+
+    def close(self) -> None:
+        for each in (self._near, self._far):
+            each.close()
+
+
+def connects(one: Instance, two: Instance, target: str, port: int, timeout: float = 0.3) -> bool:
+    """Whether a new TCP connection can be opened."""
+    version = 6 if ":" in target else 4
+    listener = two.call(socket.socket, _FAMILY[version], socket.SOCK_STREAM)
+    caller = one.call(socket.socket, _FAMILY[version], socket.SOCK_STREAM)
+    with listener, caller:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((_ANY[version], port))
+        listener.listen()
+        caller.settimeout(timeout)
+        try:
+            caller.connect((target, port))
+        except OSError:
+            return False
+        return True
+
+
+def introduce(one: Instance, mac: str, *addresses: str) -> None:
+    """Have an instance know its neighbour, so that it sends from the first moment on."""
+    one.place.ip(*(f"neigh replace {address} lladdr {mac} dev eth0" for address in addresses))
+
+
+def introduce_ports(one: Instance, two: Instance, ports: tuple[Port, Port]) -> None:
+    introduce(one, ports[1].mac, ports[1].v4, ports[1].v6)
+    introduce(two, ports[0].mac, ports[0].v4, ports[0].v6)

@@ -1,0 +1,100 @@
+"""A loop whose time stands still until the test moves it."""
+
+import threading
+
+from netfw.agents.common.loop import Intervals, Loop
+from netfw.agents.common.retry_queue import RetryBackoff
+from netfw.agents.l2.agent import L2Agent, L2AgentConfig
+from netfw.errors import BackendUnavailable
+from netfw.state.memory_source import MemorySource
+from netfw.testing.fakes.switch import FakeSwitch
+from tests.unit.agents.l2.environment import FACTS, HERE
+
+
+class FakeClock:
+    """A clock that the test moves."""
+
+    def __init__(self):
+        self.time = 1000.0
+
+    def now(self):
+        return self.time
+
+    def wait(self, news, seconds):
+        raise AssertionError("a loop that a test turns does not wait")
+
+
+class ShyAnswers(MemorySource):
+    """A source in memory that can be away."""
+
+    away = False
+    pulls = 0
+    believed_dead = False
+    """Whether who reports next is told that he was."""
+
+    def _answers(self):
+        if self.away:
+            raise BackendUnavailable("the source does not answer")
+
+    def snapshot(self, interest):
+        self._answers()
+        return super().snapshot(interest)
+
+    def changes(self, interest, since):
+        self.pulls += 1
+        self._answers()
+        return super().changes(interest, since)
+
+    def report(self, reports):
+        self._answers()
+        super().report(reports)
+        told, self.believed_dead = self.believed_dead, False
+        return told
+
+
+class World:
+    """An agent on a switch in memory; ``turn`` lets it do what is due."""
+
+    def __init__(self, *items, firewall=None, extensions=(), timing=None, **settings):
+        self.source = ShyAnswers(*items)
+        self.switch = FakeSwitch(FACTS)
+        self.machine = self.switch.machine
+        self.clock = FakeClock()
+        self.said = []
+        self.published = []
+        self.source.listen(self.said.append)
+        self.timing = timing or Intervals(report=0, audit=0, pull=0, pauses=RetryBackoff(1.0, 8.0))
+        self.begin(firewall, extensions, **settings)
+
+    def begin(self, firewall=None, extensions=(), retired=(), **settings):
+        self.machine.sinks.clear()
+        self.work = L2Agent(
+            L2AgentConfig(host=HERE, **settings), self.switch,
+            firewall=firewall, retired=retired, extensions=extensions,
+        )  # fmt: skip
+        self.loop = Loop(
+            self.source, self.work, lambda: self.timing,
+            clock=self.clock, publish=self.published.append,
+        )  # fmt: skip
+        self.work.watch(self.loop._inbox.event)
+        self.source.watch(self.work.interest, self.loop.hint)
+
+    @property
+    def status(self):
+        return self.loop.status
+
+    def turn(self, after=0.0):
+        """Let time pass, and the loop do what is due."""
+        self.clock.time += after
+        self.loop.turn()
+        return self.loop.status
+
+    def pause(self):
+        """How long the loop would wait."""
+        return self.loop._pause()
+
+
+def in_another_thread(function, *args):
+    thread = threading.Thread(target=function, args=args)
+    thread.start()
+    thread.join()

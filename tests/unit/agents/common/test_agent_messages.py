@@ -1,0 +1,110 @@
+"""What an agent says is for people: sentences, names and numbers, no internals."""
+
+import json
+from contextlib import closing
+from ipaddress import IPv4Address, ip_network
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from netfw.agents.common.agent import Counts
+from netfw.agents.common.embed import run_in_thread
+from netfw.agents.common.loop import Loop
+from netfw.agents.l2.agent import L2Agent, L2AgentConfig
+from netfw.drivers.firewall import Member
+from netfw.drivers.keys import GroupKey
+from netfw.drivers.switch_values import Endpoint, FloodKey, ForwardingKey
+from netfw.model.address import Mac
+from netfw.model.ids import SecurityGroupId
+from netfw.model.segment import NetworkType
+from netfw.state.file import FileSource
+from netfw.testing.fakes.switch import FakeFirewall, FakeSwitch
+from tests.unit.agents.common.environment import World
+from tests.unit.agents.l2.environment import FACTS, HERE, NET, SEGMENT, port
+
+OPEN, SECURED = port(1, NET), port(2, NET, port_security=True)
+SERVICE = port(3, NET, port_security=True, device_owner="network:dhcp")
+STRANGER = port(9, NET)
+TAP9 = "tap0000000006d"
+
+
+def test_counts_and_keys_are_told_in_words():
+    endpoint = Endpoint(NetworkType.VXLAN, IPv4Address("192.0.2.2"))
+    assert str(Counts(added=4, waiting=1)) == "4 added, 1 waiting"
+    assert str(Counts()) == "none added, updated or removed"
+    assert str(FloodKey(NET.id, endpoint)) == f"flood of network {NET.id} to vxlan 192.0.2.2"
+    told = f"forwarding to fa:16:3e:00:00:01 of network {NET.id}"
+    assert str(ForwardingKey(NET.id, OPEN.mac)) == told
+
+
+@pytest.mark.parametrize("firewall", [None, FakeFirewall()])
+def test_ports_that_nobody_filters_are_told_of_once_in_the_log_and_always_in_the_status(
+    firewall, caplog
+):
+    world = World(NET, SEGMENT, OPEN, SECURED, SERVICE, firewall=firewall)
+    for each in (OPEN, SERVICE):
+        world.switch.plug(each.id, quiet=True)
+    assert world.turn().cautions == {}  # nobody would filter these anyway
+    world.switch.plug(SECURED.id)
+    told = {
+        "no firewall_driver": "security groups of 1 port are not enforced; "
+        "set firewall_driver of [agent]"
+    }
+    assert world.turn().cautions == ({} if firewall else told)
+    assert world.status.ready
+    world.source.put(evolve(OPEN, port_security=True, revision=2))
+    assert ("of 2 ports" in str(world.turn().cautions)) == (firewall is None)
+    warnings = [each for each in caplog.records if "not enforced" in each.getMessage()]
+    assert len(warnings) == (firewall is None)
+    world.switch.unplug(SECURED.id)
+    world.source.put(evolve(OPEN, port_security=False, revision=3))
+    assert world.turn().cautions == {}
+
+
+def test_strays_are_named(caplog):
+    world = World(NET, SEGMENT, OPEN)
+    world.switch.plug(OPEN.id, quiet=True)
+    world.switch.plug(STRANGER.id, quiet=True)
+    world.source.away = True
+    assert world.turn().cautions == {}  # nobody knows yet who is bound where
+    world.source.away = False
+    told = f"plugged here, not bound to this host, and so kept dead: {TAP9}"
+    assert world.turn(5).cautions == {"strays": told}
+    assert told in caplog.text
+    world.source.put(STRANGER)
+    assert world.turn().cautions == {}
+
+
+def test_many_strays_are_counted():
+    world = World(NET, SEGMENT)
+    for number in range(25):
+        world.switch.plug(port(number, NET).id, quiet=True)
+    assert world.turn().cautions["strays"].endswith(" and 5 more")
+
+
+@pytest.mark.spec("DRV-21", "L2-43")
+def test_faults_of_the_topology_are_troubles_of_the_agent_which_stays_ready(tmp_path):
+    path = tmp_path / "net.json"
+    good = {"networks": [{"name": "n", "network_type": "local"}]}
+    path.write_text(json.dumps(good))
+    source = FileSource(path, poll=0.05)
+    agent = L2Agent(L2AgentConfig(host=HERE), FakeSwitch(FACTS))
+    with closing(source), run_in_thread(Loop(source, agent)) as loop:
+        assert loop.wait_for(lambda status: status.ready and not status.troubles, 10)
+        path.write_text(json.dumps({"network": []}))
+        assert loop.wait_for(lambda status: bool(status.troubles), 10)
+        (told,) = loop.status.troubles.items()
+        assert told[0] == "the source"
+        assert "net.json:1: network: there is no such section" in told[1]
+        assert loop.status.ready
+        path.write_text(json.dumps(good))
+        assert loop.wait_for(lambda status: not status.troubles, 10)
+
+
+def test_a_member_of_a_group_is_told_in_words():
+    group = GroupKey(SecurityGroupId(UUID(int=1)))
+    plain = Member(group=group, prefix=ip_network("10.0.0.1"))
+    behind = Member(group=group, prefix=ip_network("10.0.0.1"), mac=Mac("fa:16:3e:00:00:01"))
+    assert str(plain) == f"10.0.0.1/32 in {group}"
+    assert str(behind) == f"10.0.0.1/32 in {group} as fa:16:3e:00:00:01"

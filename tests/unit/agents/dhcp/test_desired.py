@@ -1,0 +1,209 @@
+"""What a host should serve, from what its source says."""
+
+from ipaddress import ip_address, ip_interface
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netfw.agents.dhcp.desired import Desired, DhcpHostContext
+from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
+from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
+from netfw.model.dhcp_option import DhcpOption
+from netfw.model.ids import RouterId
+from netfw.model.port import DnsAssignment
+from netfw.model.resource import ref
+from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
+from tests.unit.agents.dhcp.environment import (
+    HERE,
+    NET,
+    OTHER,
+    OTHER_SUBNET,
+    SUBNET,
+    leg,
+    port,
+    server_port,
+    subnet,
+)
+
+ONE, TWO = port(11, NET), port(12, NET)
+VIEW = DhcpHostContext(host=HERE)
+
+
+def desired(*resources, **view):
+    found = Desired(DhcpHostContext(host=HERE, **view))
+    found.learn(resources)
+    return found
+
+
+def wish(*resources, **view):
+    return desired(*resources, **view).networks.get(NET.id)
+
+
+@pytest.mark.spec("DHCP-05")
+def test_networks_that_are_down_or_have_no_dhcp_are_not_served():
+    assert wish(NET, SUBNET) is not None
+    assert wish(evolve(NET, admin_up=False), SUBNET) is None
+    assert wish(NET, evolve(SUBNET, enable_dhcp=False)) is None
+    assert wish(NET) is None
+    assert wish(SUBNET) is None
+    assert not desired(evolve(NET, admin_up=False), SUBNET, ONE).ports
+
+
+def test_whoever_has_an_address_is_served_but_the_servers_themselves():
+    router, bare = leg(1, NET), port(13, NET, fixed_ips=())
+    found = desired(NET, SUBNET, ONE, router, bare, server_port(2, NET), server_port(3, NET, HERE))
+    assert found.ports.keys() == {ONE.id, router.id}
+
+
+def test_a_port_brings_its_name_options_and_addresses():
+    name = DnsAssignment(address=ONE.fixed_ips[0].address, hostname="web", fqdn="web.example.org.")
+    option = DhcpOption(name="bootfile-name", value="x")
+    named = evolve(ONE, dns_domain="example.org", dns_assignment=(name,), dhcp_options=(option,))
+    value = desired(NET, SUBNET, named).ports[ONE.id]
+    assert (value.hostname, value.domain, value.options) == ("web", "example.org", (option,))
+    assert (value.network, value.mac, value.fixed_ips) == (NET.id, ONE.mac, ONE.fixed_ips)
+    other = evolve(name, address=ip_address("10.1.0.99"), hostname="host-10-1-0-99")
+    value = desired(NET, SUBNET, evolve(ONE, dns_assignment=(name, other))).ports[ONE.id]
+    assert value.hostname == ""
+
+
+def test_a_port_that_says_no_domain_has_none_of_its_own_whatever_the_source_takes_for_it():
+    name = DnsAssignment(
+        address=ONE.fixed_ips[0].address, hostname="web", fqdn="web.openstacklocal."
+    )
+    value = desired(NET, SUBNET, evolve(ONE, dns_assignment=(name,))).ports[ONE.id]
+    assert (value.hostname, value.domain) == ("web", "")
+
+
+def test_a_port_to_which_no_names_are_assigned_is_called_as_it_says():
+    named = evolve(ONE, dns_name="web", dns_domain="example.org.")
+    value = desired(NET, SUBNET, named).ports[ONE.id]
+    assert (value.hostname, value.domain) == ("web", "example.org.")
+
+
+@pytest.mark.spec("DHCP-20")
+def test_the_servers_port_is_taken_from_the_source_when_it_is_as_it_should_be():
+    second = evolve(subnet(NET, 7), enable_dhcp=True)
+    own = server_port(2, NET, HERE)
+    assert wish(NET, SUBNET, own).own.addresses == (ip_interface("10.1.0.2/24"),)
+    assert wish(NET, SUBNET, second, own).own is None
+    assert wish(NET, SUBNET, second, own).request.subnets == {SUBNET.id, second.id}
+    silent = evolve(second, enable_dhcp=False)
+    assert wish(NET, SUBNET, silent, own).own is not None
+    assert wish(NET, SUBNET, evolve(own, device_id=RESERVED_DHCP_DEVICE)).own is None
+
+
+@pytest.mark.spec("DHCP-21")
+def test_a_fabric_that_routes_serves_from_the_gateways_addresses():
+    bare = server_port(2, NET, HERE, fixed_ips=())
+    found = wish(NET, SUBNET, evolve(subnet(NET, 7), gateway=None), bare, gateways=True)
+    assert found.request.subnets == frozenset()
+    assert found.own.addresses == (ip_interface("10.1.0.1/24"),)
+
+
+def test_other_servers_are_peers_while_they_serve():
+    others = [server_port(2, NET), server_port(3, NET, device_id=RESERVED_DHCP_DEVICE)]
+    found = wish(NET, SUBNET, *others, server_port(4, NET, HERE))
+    assert found.peers == (ip_interface("10.1.0.2/24"),)
+
+
+@pytest.mark.spec("DHCP-02", "DHCP-80")
+def test_one_more_port_concerns_itself_alone():
+    found = desired(NET, SUBNET, OTHER, OTHER_SUBNET, *(port(n, NET) for n in range(11, 200)))
+    found.take_changed()
+    found.learn([port(201, NET)])
+    assert found.take_changed() == {PortKey(port(201, NET).id)}
+    found.learn([evolve(ONE, name="another", revision=2)])
+    assert not found.take_changed()
+    assert ONE.id in found.take_touched()
+    found.learn(drop=[ref(ONE)])
+    assert found.take_changed() == {PortKey(ONE.id)}
+    found.learn([evolve(SUBNET, dns_nameservers=("192.0.2.53",))])
+    assert found.take_changed() == {NetworkKey(NET.id)}
+
+
+FORCED, ISOLATED, META = (
+    MetadataPolicy(force=True), MetadataPolicy(isolated=True), MetadataPolicy(network=True),
+)  # fmt: skip
+LINK_LOCAL = subnet(NET, cidr="169.254.0.0/16", gateway="169.254.0.1")
+
+
+def lead(rules, *resources):
+    found = wish(NET, *resources, metadata=rules)
+    return None if found is None else found.proxying
+
+
+@pytest.mark.spec("DHCP-60")
+def test_a_proxy_is_forced_or_serves_who_has_no_router():
+    gateway, aside = leg(1, NET), leg(5, NET)
+    assert lead(MetadataPolicy(), SUBNET) is None
+    assert lead(FORCED, SUBNET, gateway).key == NetworkKey(NET.id)
+    assert lead(FORCED, SUBNET, gateway).subnets == {SUBNET.id}
+    assert lead(ISOLATED, SUBNET).subnets == {SUBNET.id}
+    assert lead(ISOLATED, SUBNET, gateway) is None
+    assert lead(ISOLATED, SUBNET, aside).subnets == {SUBNET.id}
+    assert lead(ISOLATED, SUBNET, evolve(gateway, device_owner="network:router_gateway"))
+    assert lead(ISOLATED, evolve(SUBNET, gateway=None), gateway)
+    assert lead(FORCED, evolve(SUBNET, enable_dhcp=False)) is None
+    assert lead(META, SUBNET) is None
+
+
+@pytest.mark.spec("DHCP-60")
+def test_a_metadata_network_is_for_exactly_one_router():
+    first = leg(1, NET, 9, on=LINK_LOCAL)
+    second = leg(2, NET, 10, on=LINK_LOCAL)
+    assert lead(META, LINK_LOCAL, first).key == RouterKey(RouterId(UUID(int=9)))
+    assert lead(META, LINK_LOCAL).key == NetworkKey(NET.id)
+    both = lead(META, LINK_LOCAL, first, second)
+    assert both.key is None
+    assert "one router" in both.fault
+    nobody = lead(META, LINK_LOCAL, evolve(first, device_id="nobody"))
+    assert "names no router" in nobody.fault
+    assert lead(ISOLATED, LINK_LOCAL, first) is None
+
+
+networks = st.sampled_from([NET, OTHER, evolve(NET, admin_up=False), evolve(OTHER, mtu=9000)])
+subnets = st.sampled_from([
+    SUBNET, OTHER_SUBNET, LINK_LOCAL, evolve(SUBNET, enable_dhcp=False),
+    evolve(OTHER_SUBNET, enable_dhcp=False), subnet(NET, 7), subnet(OTHER, 7),
+])  # fmt: skip
+ports = st.builds(
+    lambda kind, number, of, revision: evolve(kind(number, of), revision=revision),
+    st.sampled_from([
+        port, leg, server_port, lambda *args: server_port(*args, HERE),
+        lambda number, of: port(number, of, fixed_ips=()),
+    ]),
+    st.integers(11, 14), st.sampled_from([NET, OTHER]), st.integers(1, 2),
+)  # fmt: skip
+resources = networks | subnets | ports
+steps = st.tuples(st.lists(resources, max_size=4), st.lists(resources.map(ref), max_size=2))
+
+
+@given(st.lists(steps, max_size=12), st.sampled_from([ISOLATED, FORCED, META, MetadataPolicy()]))
+def test_a_history_ends_where_its_end_begins(history, rules):
+    view = DhcpHostContext(host=HERE, metadata=rules)
+    lived, known, told = Desired(view), {}, {}
+    for put, drop in [([NET, SUBNET, OTHER, OTHER_SUBNET], []), *history]:
+        new = {ref(each): each for each in put}
+        gone = [key for key in drop if key not in new]
+        known = {**{key: each for key, each in known.items() if key not in gone}, **new}
+        lived.learn(new.values(), gone)
+        for key in lived.take_changed():
+            told[key] = _value(lived, key)
+    fresh = Desired(view)
+    fresh.learn(known.values())
+    assert (lived.networks, lived.ports) == (fresh.networks, fresh.ports)
+    assert {key: value for key, value in told.items() if value} == {
+        key: _value(fresh, key) for key in fresh.all_keys()
+    }
+
+
+def _value(found, key):
+    return (
+        found.networks.get(key.network)
+        if isinstance(key, NetworkKey)
+        else found.ports.get(key.port)
+    )

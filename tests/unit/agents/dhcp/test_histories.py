@@ -1,0 +1,122 @@
+"""Whatever happens in whatever order, with the agent killed at any time, the machine ends as it
+should be, and everybody was told."""
+
+import threading
+
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
+from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.subscription import Service
+from netfw.model.common_fields import Status
+from netfw.model.resource import ref
+from netfw.state.dependencies import Assignment
+from tests.unit.agents.dhcp.environment import (
+    NET,
+    OTHER,
+    OTHER_SUBNET,
+    SUBNET,
+    World,
+    assigned,
+    leg,
+    port,
+    server_port,
+    subnet,
+)
+
+ITEMS = [
+    NET, evolve(NET, admin_up=False), evolve(NET, mtu=9000), OTHER, SUBNET, OTHER_SUBNET,
+    evolve(SUBNET, enable_dhcp=False), subnet(NET, 7), assigned(NET), assigned(OTHER),
+    *(port(number, NET) for number in (11, 12, 13)), port(11, OTHER), port(12, OTHER),
+    evolve(port(11, NET), mac="fa:16:3e:99:99:99"), leg(1, NET), server_port(2, NET),
+    evolve(port(14, OTHER), id=port(13, NET).id),
+]  # fmt: skip
+KEYS = [NetworkKey(NET.id), NetworkKey(OTHER.id), *(PortKey(port(n, NET).id) for n in (11, 12))]
+
+
+ITEMS = [
+    item if isinstance(item, Assignment) else evolve(item, revision=0) for item in ITEMS
+]  # the source numbers them
+
+
+def key_of(item):
+    return item if isinstance(item, Assignment) else ref(item)
+
+
+steps = st.one_of(
+    st.tuples(st.just("put"), st.lists(st.sampled_from(ITEMS), min_size=1, max_size=4)),
+    st.tuples(st.just("remove"), st.lists(st.sampled_from(ITEMS), min_size=1, max_size=3)),
+    st.tuples(st.just("turn"), st.just(None)),
+    st.tuples(st.just("hold"), st.sampled_from([NET.id, OTHER.id])),
+    st.tuples(st.just("let go"), st.sampled_from([NET.id, OTHER.id])),
+    st.tuples(st.just("refuse"), st.sampled_from(KEYS)),
+    st.tuples(st.just("crash"), st.sampled_from(KEYS)),
+    st.tuples(st.just("disturb"), st.sampled_from(KEYS)),
+    st.tuples(st.just("away"), st.booleans()),
+    st.tuples(st.just("resync"), st.just(None)),
+    st.tuples(st.just("kill"), st.just(None)),
+)
+
+
+def play(world, step):
+    kind, what = step
+    machine = world.machine
+    match kind:
+        case "put":
+            world.source.commit(put=list({key_of(each): each for each in what}.values()))
+        case "remove":
+            world.source.commit(remove=tuple({key_of(each) for each in what}))
+        case "turn":
+            world.turn(after=1.0)
+        case "hold":
+            world.dhcp.gates.setdefault(what, threading.Event())
+        case "let go":
+            if what in world.dhcp.gates:
+                world.dhcp.gates.pop(what).set()
+        case "refuse":
+            machine.refused[what] = "no"
+        case "crash":
+            machine.crashing.add(what)
+        case "disturb":
+            machine.disturb(what)
+        case "away":
+            world.source.away = what
+        case "resync":
+            world.loop.resync()
+        case "kill":
+            let_all_go(world)
+            world.agent.close()
+            world.begin()
+
+
+def let_all_go(world):
+    for gate in world.dhcp.gates.values():
+        gate.set()
+    world.dhcp.gates.clear()
+
+
+@given(st.lists(steps, max_size=14))
+def test_the_machine_ends_as_it_should_be(history):
+    begin = (NET, SUBNET, assigned(NET), OTHER, OTHER_SUBNET, port(11, NET))
+    world = World(*begin, rules=MetadataPolicy(isolated=True), patience=0.0)
+    world.turn()
+    for step in history:
+        play(world, step)
+    let_all_go(world)
+    world.machine.refused.clear()
+    world.machine.crashing.clear()
+    world.source.away = False
+    world.ready(pace=10.0)
+    wanted = World(*world.source.items(), rules=MetadataPolicy(isolated=True))
+    wanted.ready()
+    assert world.machine.held == wanted.machine.held
+    assert world.metadata.machine.held == wanted.metadata.machine.held
+    for key in world.machine.held:
+        if isinstance(key, PortKey):
+            said = world.source.status(ref(world.agent._desired.port(key.port)), Service.DHCP)
+            assert said is not None
+            assert said.status is Status.ACTIVE
+    world.agent.close()
+    wanted.agent.close()

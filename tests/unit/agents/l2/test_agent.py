@@ -1,0 +1,475 @@
+"""The L2 agent: extensions, filters before traffic, what it says of itself, what it refuses."""
+
+import sys
+from ipaddress import ip_network
+
+import pytest
+from attrs import evolve
+
+from netfw.agents.common.loop import Intervals
+from netfw.agents.l2.agent import L2Agent, L2AgentConfig
+from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.contribution import SwitchContribution
+from netfw.drivers.events import FeedLost, KeysChanged
+from netfw.drivers.firewall import Member, Rules
+from netfw.drivers.keys import ExtensionKey, GroupKey, NetworkKey, PortKey
+from netfw.drivers.l2_extension import L2Extension
+from netfw.drivers.pipeline_grant import GrantRequest, PipelineHook, TableRequest
+from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.switch_values import Admission, Endpoint, FloodKey, SwitchDevice, SwitchFacts
+from netfw.errors import ConfigError, Conflict, NotSupported
+from netfw.flows import Flow, Match
+from netfw.model.common_fields import Status
+from netfw.model.ids import SecurityGroupId, SecurityGroupRuleId
+from netfw.model.resource import ref
+from netfw.model.security_group import Direction, SecurityGroup, SecurityGroupRule
+from netfw.testing.fakes.switch import FakeFirewall, FakeSwitch
+from tests.unit.agents.common.environment import World
+from tests.unit.agents.l2.environment import (
+    AGENT_THERE,
+    FACTS,
+    HERE,
+    NET,
+    SEGMENT,
+    THERE,
+    port,
+    uuid,
+)
+
+ONE, TWO = port(1, NET), port(2, NET)
+
+
+class Marker(L2Extension):
+    """Adds a flow to each port, as a test tells it."""
+
+    VERSION = 1
+
+    def __init__(self, owner="marker"):
+        self.owner, self.level, self.calls, self.error = owner, 1, [], {}
+        self.sink = None
+
+    @classmethod
+    def from_conf(cls, options, host):
+        return cls()
+
+    def describe(self):
+        return DriverInfo(self.owner)
+
+    def claim(self):
+        return GrantRequest(
+            owner=self.owner, tables=(TableRequest(name="mark", place=PipelineHook.FROM_PORT),)
+        )
+
+    def contribute(self, key, value, grant):
+        self.calls.append(key)
+        if key in self.error:
+            raise self.error[key]
+        return self.addition(grant, value.port.name)
+
+    def addition(self, grant, _name=""):
+        table = grant.tables["mark"].number
+        flow = Flow(table=table, priority=self.level, match=Match(), cookie=grant.cookie)
+        return SwitchContribution(owner=self.owner, flows=(flow,))
+
+    def base(self, grant):
+        return SwitchContribution(owner=self.owner)
+
+    def watch(self, sink):
+        self.sink = sink
+
+
+def extended(*extensions):
+    world = World(NET, SEGMENT, ONE, TWO, extensions=extensions)
+    for each in (ONE, TWO):
+        world.switch.plug(each.id, quiet=True)
+    world.turn()
+    return world
+
+
+def levels(world, port):
+    additions = world.machine.held[PortKey(port.id)].additions
+    return {each.owner: each.flows[0].priority for each in additions}
+
+
+@pytest.mark.spec("L2-25")
+def test_what_extensions_add_goes_with_the_port_in_the_order_of_the_configuration():
+    world = extended(Marker("b"), Marker("a"))
+    assert world.status.ready
+    assert list(levels(world, ONE)) == ["b", "a"]
+    assert {ExtensionKey("a"), ExtensionKey("b")} <= world.machine.held.keys()
+    tables = {flow.table for each in world.machine.held[PortKey(ONE.id)].additions
+              for flow in each.flows}  # fmt: skip
+    assert len(tables) == 2
+
+
+def test_an_extension_is_called_when_what_it_is_shown_has_changed_and_only_then():
+    marker = Marker()
+    world = extended(marker)
+    assert sorted(marker.calls) == [ONE.id, TWO.id]
+    world.machine.disturb(PortKey(ONE.id))
+    world.loop.resync()
+    world.turn()
+    assert len(marker.calls) == 2
+    world.source.put(evolve(ONE, name="renamed", revision=2))
+    world.turn()
+    assert marker.calls[2:] == [ONE.id]
+
+
+@pytest.mark.spec("L2-16", "L2-25")
+@pytest.mark.parametrize("error", [Conflict("no mark is left"), RuntimeError("a defect")])
+def test_a_raising_extension_degrades_its_part_of_that_port_alone(error):
+    marker, other = Marker(), Marker("other")
+    marker.error[ONE.id] = error
+    world = extended(marker, other)
+    assert world.switch.live() == {ONE.id, TWO.id}
+    assert levels(world, ONE) == {"other": 1}
+    assert levels(world, TWO) == {"marker": 1, "other": 1}
+    (what,) = world.status.degraded
+    assert what == f"extension marker on port {ONE.id}"
+    assert str(error) in world.status.degraded[what]
+    marker.error.clear()
+    calls = len(marker.calls)
+    assert world.turn(1).ready
+    assert len(marker.calls) == calls + 1
+    assert levels(world, ONE) == {"marker": 1, "other": 1}
+
+
+@pytest.mark.spec("L2-16", "L2-25")
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        "a text",
+        SwitchContribution(owner="other"),
+        SwitchContribution(owner="marker", flows=("a text",)),
+        SwitchContribution(owner="marker", flows=[]),
+        SwitchContribution(owner="marker", qos=("a text",)),
+    ],
+)
+def test_an_extension_that_returns_nonsense_degrades_its_part_alone(nonsense):
+    marker, other = Marker(), Marker("other")
+    contribute = marker.contribute
+    marker.contribute = lambda key, value, grant: (
+        nonsense if key == ONE.id else contribute(key, value, grant)
+    )
+    world = extended(marker, other)
+    assert world.switch.live() == {ONE.id, TWO.id}
+    assert levels(world, ONE) == {"other": 1}
+    assert levels(world, TWO) == {"marker": 1, "other": 1}
+    assert list(world.status.degraded) == [f"extension marker on port {ONE.id}"]
+
+
+def test_what_an_extension_added_before_stays_while_it_fails():
+    marker = Marker()
+    world = extended(marker)
+    marker.error[ONE.id], marker.level = Conflict("not now"), 2
+    marker.sink(KeysChanged("the operator wants another level", {ONE.id, TWO.id}))
+    world.turn()
+    assert (levels(world, ONE), levels(world, TWO)) == ({"marker": 1}, {"marker": 2})
+    assert not world.status.ready
+    marker.error.clear()
+    assert world.turn(1).ready
+    assert levels(world, ONE) == {"marker": 2}
+
+
+def test_an_extension_that_lost_touch_is_asked_about_every_port():
+    marker = Marker()
+    world = extended(marker)
+    marker.level = 3
+    marker.sink(FeedLost("its store was restarted"))
+    world.turn()
+    assert (levels(world, ONE), levels(world, TWO)) == ({"marker": 3}, {"marker": 3})
+    assert world.status.ready
+
+
+def test_a_port_that_goes_and_a_switch_that_restarts_need_nothing_from_an_extension():
+    marker = Marker()
+    world = extended(marker)
+    calls = len(marker.calls)
+    world.machine.restart()
+    world.switch.unplug(TWO.id)
+    world.turn()
+    assert levels(world, ONE) == {"marker": 1}
+    assert len(marker.calls) == calls
+
+
+def test_an_extension_that_the_switch_can_not_serve_stops_the_agent():
+    world = World(extensions=[Marker()])
+
+    def grant(claim):
+        raise NotSupported("this switch has no tables")
+
+    world.switch.grant = grant
+    with pytest.raises(ConfigError, match="this switch has no tables"):
+        world.turn()
+
+
+# Filters before traffic.
+
+GROUP = SecurityGroup(id=SecurityGroupId(uuid(40)))
+RULE = SecurityGroupRule(
+    id=SecurityGroupRuleId(uuid(41)),
+    security_group_id=GROUP.id,
+    direction=Direction.INGRESS,
+    remote_group_id=GROUP.id,
+    revision=1,
+)
+GUARDED = port(1, NET, port_security=True, security_groups=frozenset({GROUP.id}))
+MEMBER = port(2, NET, THERE, port_security=True, security_groups=frozenset({GROUP.id}))
+
+
+class Witness:
+    """What switch and firewall were asked for, in one order."""
+
+    def __init__(self, switch, firewall):
+        self.seen = []
+        for name, driver in (("switch", switch), ("firewall", firewall)):
+            driver.converge = self.wrapped(name, driver.converge)
+
+    def wrapped(self, name, converge):
+        def seen(update):
+            value = update.put.get(PortKey(GUARDED.id))
+            self.seen.append((name, getattr(value, "admission", value is not None)))
+            return converge(update)
+
+        return seen
+
+
+def filtered():
+    firewall = FakeFirewall()
+    world = World(NET, SEGMENT, GUARDED, GROUP, RULE, MEMBER, firewall=firewall)
+    world.switch.plug(GUARDED.id, quiet=True)
+    return world, firewall, Witness(world.switch, firewall)
+
+
+@pytest.mark.spec("L2-13")
+def test_a_port_is_held_then_filtered_then_let_live():
+    world, firewall, witness = filtered()
+    assert world.turn().ready
+    assert witness.seen == [
+        ("switch", Admission.HOLD), ("firewall", True), ("switch", Admission.LIVE),
+    ]  # fmt: skip
+    assert firewall.machine.held.keys() == {
+        PortKey(GUARDED.id), GroupKey(GROUP.id),
+        Member(GroupKey(GROUP.id), _prefix(GUARDED)), Member(GroupKey(GROUP.id), _prefix(MEMBER)),
+    }  # fmt: skip
+    assert firewall.machine.held[GroupKey(GROUP.id)] == Rules(frozenset({RULE}))
+    assert world.machine.held[PortKey(GUARDED.id)].guard is None  # the firewall guards
+
+
+def _prefix(of):
+    return ip_network(str(of.fixed_ips[0].address))
+
+
+@pytest.mark.spec("L2-13")
+def test_a_port_whose_filters_are_refused_does_not_live():
+    world, firewall, _ = filtered()
+    firewall.machine.refused[PortKey(GUARDED.id)] = "no conjunction is left"
+    world.turn()
+    assert world.switch.live() == set()
+    assert world.status.degraded == {str(PortKey(GUARDED.id)): "no conjunction is left"}
+    firewall.machine.refused.clear()
+    assert world.turn(1).ready
+    assert world.switch.live() == {GUARDED.id}
+
+
+@pytest.mark.spec("L2-13")
+def test_while_the_firewall_does_not_answer_nothing_new_lives_and_what_lives_goes_on():
+    world, firewall, _ = filtered()
+    world.turn()
+    firewall.machine.online = False
+    new = port(3, NET, port_security=True, security_groups=frozenset({GROUP.id}))
+    world.source.put(new)
+    world.switch.plug(new.id)
+    world.turn()
+    assert world.switch.live() == {GUARDED.id}
+    firewall.machine.online = True
+    world.turn(1)
+    assert world.switch.live() == {GUARDED.id, new.id}
+
+
+def test_a_restarted_switch_is_filtered_before_it_lives_again():
+    world, firewall, witness = filtered()
+    world.turn()
+    witness.seen.clear()
+    firewall.machine.held.clear()
+    world.machine.restart()
+    world.turn()
+    assert [step for step, _ in witness.seen] == ["switch", "firewall", "switch"]
+    assert witness.seen[0] == ("switch", Admission.HOLD)
+    assert PortKey(GUARDED.id) in firewall.machine.held
+
+
+def test_a_member_that_comes_costs_one_key_and_does_not_touch_the_switch():
+    world, firewall, witness = filtered()
+    world.turn()
+    witness.seen.clear()
+    done = len(firewall.machine.history)
+    world.source.put(port(4, NET, THERE, port_security=True, security_groups={GROUP.id}))
+    world.turn()
+    assert witness.seen == [("firewall", False)]
+    assert len(firewall.machine.history) == done + 1
+
+
+@pytest.mark.spec("L2-08")
+def test_the_filters_of_a_port_that_was_deleted_are_removed():
+    world, firewall, _ = filtered()
+    world.turn()
+    world.source.remove(ref(GUARDED))
+    world.turn()
+    assert firewall.machine.held == {}
+    assert world.switch.live() == set()
+
+
+# What it says and refuses.
+
+
+@pytest.mark.spec("L2-07")
+def test_the_heartbeat_says_what_the_host_offers():
+    world = World(NET, SEGMENT, ONE, extensions=[Marker()], population=True, arp_responder=True)
+    world.switch.plug(ONE.id, quiet=True)
+    world.turn()
+    (beat,) = world.source.heartbeats()
+    assert beat.start
+    assert (beat.agent.host, beat.agent.binary) == (HERE, "netfw-ovs-agent")
+    assert beat.agent.configurations.content() == {
+        "bridge_mappings": {"physnet1": "br-ex"},
+        "tunnel_types": ["vxlan"],
+        "tunneling_ip": "192.0.2.1",
+        "l2_population": True,
+        "arp_responder_enabled": True,
+        "enable_distributed_routing": False,
+        "in_distributed_mode": False,
+        "extensions": ["marker"],
+        "datapath_type": "netdev",
+        "integration_bridge": "br-int",
+        "ovs_capabilities": [],
+        "vhostuser_socket_dir": None,
+        "ovs_hybrid_plug": False,
+        "resource_versions": {},
+        "devices": 1,
+    }
+    assert beat.counts == {"devices": 1, "ports": 1, "strays": 0}
+
+
+@pytest.mark.spec("L2-07", "L2-30")
+def test_what_one_agent_announces_is_what_others_tunnel_to():
+    world = World(NET, SEGMENT)
+    world.turn()
+    (beat,) = world.source.heartbeats()
+    other = World(beat.agent)
+    other.switch.host_facts = SwitchFacts(
+        endpoints=frozenset({Endpoint(next(iter(FACTS.endpoints)).type, _prefix(ONE)[0])})
+    )
+    other.work._settings = L2AgentConfig(host=THERE)
+    other.turn()
+    assert other.machine.held.keys() == FACTS.endpoints
+
+
+def test_population_is_asked_for_and_used():
+    world = World(NET, SEGMENT, ONE, port(2, NET, THERE), AGENT_THERE, population=True)
+    assert world.work.interest == Subscription(HERE, {Service.L2, Service.POPULATION})
+    world.switch.plug(ONE.id, quiet=True)
+    world.turn()
+    assert any(isinstance(key, FloodKey) for key in world.machine.held)
+
+
+class Plain(FakeSwitch):
+    CAPABILITIES = ()
+
+
+@pytest.mark.spec("L2-01")
+@pytest.mark.parametrize(
+    ("settings", "switch", "sentence"),
+    [
+        ({"arp_responder": True}, FakeSwitch, "arp_responder needs l2_population"),
+        ({"population": True}, Plain, "set l2_population = false"),
+        ({"distributed": True}, FakeSwitch, "set enable_distributed_routing = false"),
+    ],
+)
+def test_impossible_settings_are_refused_with_a_sentence(settings, switch, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        L2Agent(L2AgentConfig(host=HERE, **settings), switch())
+
+
+@pytest.mark.spec("L2-01")
+def test_distributed_routing_over_tunnels_needs_population():
+    class Distributed(FakeSwitch):
+        CAPABILITIES = (*FakeSwitch.CAPABILITIES, Capability.DISTRIBUTED)
+
+    agent = L2Agent(L2AgentConfig(host=HERE, distributed=True), Distributed(FACTS))
+    with pytest.raises(ConfigError, match="set l2_population = true"):
+        agent.begin()
+
+
+@pytest.mark.spec("L2-12", "L2-14")
+def test_what_is_down_is_reported_with_the_reason():
+    world = World(NET, SEGMENT, evolve(ONE, admin_up=False), TWO)
+    world.switch.plug(ONE.id, quiet=True)
+    world.turn()
+    reasons = {r.ref.id: (r.status, r.reason) for r in world.said if hasattr(r, "ref")}
+    assert reasons == {
+        ONE.id: (Status.DOWN, "it is administratively down"),
+        TWO.id: (Status.DOWN, "it is not plugged on this host"),
+    }
+
+
+@pytest.mark.spec("L2-14")
+def test_a_new_revision_is_reported_though_nothing_had_to_be_done():
+    world = World(NET, SEGMENT, ONE)
+    world.switch.plug(ONE.id, quiet=True)
+    world.turn()
+    passes = world.status.passes
+    world.source.put(evolve(ONE, name="renamed", revision=2))
+    world.turn()
+    assert world.status.passes == passes
+    assert world.source.status(ref(ONE)).revision == 2
+
+
+@pytest.mark.spec("L2-05")
+def test_the_status_of_ancillary_ports_is_reported_and_nothing_else():
+    world = World(NET, SEGMENT, ONE)
+    world.switch.plugged[ONE.id] = SwitchDevice(name="tap1", ofport=1, ancillary=True)
+    world.turn()
+    assert world.machine.held == {}
+    assert world.source.status(ref(ONE)).status is Status.ACTIVE
+
+
+def test_a_port_whose_network_does_not_reach_the_host_is_degraded_with_the_reason():
+    world = World(NET, ONE)
+    world.switch.plug(ONE.id, quiet=True)
+    world.turn()
+    assert "reaches this host" in world.status.degraded[str(PortKey(ONE.id))]
+    assert world.source.status(ref(ONE)).status is Status.DEGRADED
+    world.source.put(SEGMENT)
+    assert world.turn().ready
+
+
+def test_one_port_costs_the_same_among_ten_and_a_thousand():
+    """Counted in calls of Python functions, which no other load of the machine changes."""
+    assert _calls_of_one_more(1000) <= _calls_of_one_more(10) * 1.05
+
+
+def _calls_of_one_more(number):
+    ports = [evolve(ONE, id=uuid(10_000 + n)) for n in range(number)]
+    world = World(NET, SEGMENT, *ports, timing=Intervals(report=0, audit=0, pull=0))
+    for each in ports:
+        world.switch.plug(each.id, quiet=True)
+    world.turn()
+    world.switch.observe = lambda scope: {
+        key: world.machine.held[key]
+        for key in [*scope.put, NetworkKey(NET.id)]
+        if key in world.machine.held
+    }
+    world.source.put(TWO)
+    calls = 0
+
+    def count(frame, event, arg):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    world.switch.plug(TWO.id)
+    sys.setprofile(count)
+    world.turn()
+    sys.setprofile(None)
+    assert TWO.id in world.switch.live()
+    return calls

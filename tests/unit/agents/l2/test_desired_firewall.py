@@ -1,0 +1,336 @@
+"""The L2 agent and its firewall driver: capabilities, order, drift, drivers that come and go."""
+
+from ipaddress import ip_network
+
+import pytest
+from attrs import evolve
+
+from netfw.agents.l2.agent import L2Agent, L2AgentConfig
+from netfw.agents.l2.port_wiring import sources
+from netfw.drivers.base import Capability
+from netfw.drivers.events import FeedLost
+from netfw.drivers.firewall import Member, Rules
+from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
+from netfw.drivers.switch_values import Admission
+from netfw.errors import ConfigError
+from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
+from netfw.model.resource import ref
+from netfw.model.security_group import AddressGroup, Direction, SecurityGroup, SecurityGroupRule
+from netfw.testing.fakes.switch import FakeFirewall, FakeSwitch
+from tests.unit.agents.common.environment import World
+from tests.unit.agents.l2.environment import HERE, NET, SEGMENT, THERE, port, uuid
+
+OFFICE = AddressGroup(
+    id=AddressGroupId(uuid(45)), addresses=frozenset({ip_network("192.0.2.0/24")}), revision=1
+)
+GROUP = SecurityGroup(id=SecurityGroupId(uuid(40)), revision=1)
+KEY, OFFICE_MEMBER = (
+    GroupKey(GROUP.id),
+    Member(AddressGroupKey(OFFICE.id), ip_network("192.0.2.0/24")),
+)
+
+
+def rule(number, **kwargs):
+    return SecurityGroupRule(
+        id=SecurityGroupRuleId(uuid(number)),
+        security_group_id=GROUP.id,
+        direction=Direction.INGRESS,
+        revision=1,
+        **kwargs,
+    )
+
+
+PLAIN, BY_OFFICE = rule(41), rule(42, remote_address_group_id=OFFICE.id)
+GUARDED = port(1, NET, port_security=True, security_groups=frozenset({GROUP.id}))
+PORT = PortKey(GUARDED.id)
+
+
+def firewall(*capabilities, filtering=True):
+    made = FakeFirewall()
+    known = (Capability.PLAN, Capability.FILTERING) if filtering else (Capability.PLAN,)
+    made.CAPABILITIES = (*known, *capabilities)
+    return made
+
+
+def world_of(driver, *items, **kwargs):
+    world = World(NET, SEGMENT, GUARDED, GROUP, PLAIN, *items, firewall=driver, **kwargs)
+    world.switch.plug(GUARDED.id, quiet=True)
+    return world
+
+
+class Witness:
+    """What became of the port, in which order, on switch and firewall."""
+
+    def __init__(self, switch, firewall):
+        self.seen = []
+        for name, driver in (("switch", switch), ("firewall", firewall)):
+            driver.converge = self.wrapped(name, driver.converge)
+
+    def wrapped(self, name, converge):
+        def seen(update):
+            value = update.put.get(PORT)
+            self.seen.append((name, getattr(value, "admission", value is not None)))
+            return converge(update)
+
+        return seen
+
+
+@pytest.mark.spec("FW-02")
+def test_a_stateless_group_needs_a_driver_that_has_them():
+    world = world_of(unable := firewall(), evolve(GROUP, stateful=False, revision=2))
+    world.turn()
+    assert not world.status.ready
+    assert world.status.degraded == {
+        str(KEY): "the firewall driver 'fake' has no stateless groups, so this one allows nothing: "
+        "make it stateful, or choose another firewall_driver"
+    }
+    assert unable.machine.held.keys() == {PORT}
+    assert world.switch.live() == {GUARDED.id}
+    world.source.put(evolve(GROUP, stateful=True, revision=3))
+    assert world.turn().ready
+    world.source.put(evolve(GROUP, stateful=False, revision=4))
+    world.turn()
+    assert KEY not in unable.machine.held  # what it allowed before ends as well
+
+
+@pytest.mark.spec("FW-02")
+def test_stateless_and_address_groups_go_to_a_driver_that_has_them():
+    able = firewall(Capability.STATELESS_GROUPS, Capability.ADDRESS_GROUPS)
+    stateless = evolve(GROUP, stateful=False, revision=2)
+    assert world_of(able, stateless, BY_OFFICE, OFFICE).turn().ready
+    assert able.machine.held[KEY] == Rules(frozenset({PLAIN, BY_OFFICE}), stateful=False)
+    assert OFFICE_MEMBER in able.machine.held
+
+
+@pytest.mark.spec("FW-02")
+def test_without_address_groups_the_other_rules_of_a_group_are_in_force():
+    world = world_of(unable := firewall(), BY_OFFICE, OFFICE)
+    world.turn()
+    assert world.status.degraded == {
+        str(KEY): "the firewall driver 'fake' has no address groups, so 1 of its rules allow "
+        "nothing: name prefixes in them, or choose another firewall_driver"
+    }
+    assert unable.machine.held.keys() == {PORT, KEY}
+    assert unable.machine.held[KEY] == Rules(frozenset({PLAIN}))
+    assert world.switch.live() == {GUARDED.id}
+    world.source.remove(ref(BY_OFFICE))
+    assert world.turn().ready
+
+
+def test_a_driver_that_filters_nothing_is_told_of_and_refuses_nothing():
+    world = world_of(noop := firewall(filtering=False), evolve(GROUP, stateful=False, revision=2))
+    assert world.turn().ready
+    assert KEY in noop.machine.held
+    assert world.status.cautions == {
+        "firewall_driver fake": "security groups of 1 port are not enforced; set another "
+        "firewall_driver of [agent]"
+    }
+    assert [part.name for part in world.work.everything()] == ["switch"]
+
+
+@pytest.mark.spec("FW-09", "FW-07")
+def test_the_switch_knows_first_of_a_port_that_is_not_filtered_any_more():
+    world = world_of(driver := firewall())
+    witness = Witness(world.switch, driver)
+    world.turn()
+    witness.seen.clear()
+    world.source.put(evolve(GUARDED, port_security=False, security_groups=(), revision=2))
+    assert world.turn().ready
+    assert witness.seen == [("switch", Admission.LIVE), ("firewall", True)]
+    witness.seen.clear()
+    world.source.put(evolve(GUARDED, revision=3))
+    assert world.turn().ready
+    held, filters, live = witness.seen
+    assert (held, filters) == (("switch", Admission.HOLD), ("firewall", True))
+    assert live == ("switch", Admission.LIVE)
+
+
+@pytest.mark.spec("FW-05")
+def test_a_switch_that_guards_a_port_on_hold_is_told_by_what():
+    world = world_of(firewall())
+    told, converge = [], world.switch.converge
+    world.switch.converge = lambda update: told.append(update.put.get(PORT)) or converge(update)
+    assert world.turn().ready
+    held, live = told
+    assert (held.admission, live.admission) == (Admission.HOLD, Admission.LIVE)
+    assert held.guard == sources(GUARDED)
+
+
+@pytest.mark.spec("L2-13")
+def test_filters_stay_while_the_switch_can_not_dismiss_the_port():
+    world = world_of(driver := firewall())
+    world.turn()
+    world.machine.crashing.add(PORT)
+    world.source.remove(ref(GUARDED))
+    world.turn()
+    assert PORT in driver.machine.held
+    world.machine.tell(FeedLost("everything anew"))
+    world.turn(1)
+    assert PORT in driver.machine.held
+    world.machine.crashing.clear()
+    world.turn(9)
+    assert world.status.ready
+    assert (world.switch.live(), driver.machine.held) == (set(), {})
+
+
+@pytest.mark.spec("L2-11")
+def test_filters_that_somebody_removes_are_put_back():
+    world = world_of(driver := firewall())
+    world.turn()
+    for key in (KEY, PORT):
+        driver.machine.disturb(key)
+        assert world.turn().ready
+        assert key in driver.machine.held
+    driver.machine.restart()
+    assert world.turn().ready
+    assert driver.machine.held.keys() == {KEY, PORT}
+
+
+@pytest.mark.spec("L2-13", "L2-44")
+def test_an_agent_is_not_ready_before_its_filters_are_there():
+    world = world_of(driver := firewall())
+    driver.machine.online = False
+    assert not world.turn().ready
+    assert world.switch.live() == set()
+    driver.machine.online = True
+    assert world.turn(1).ready
+    assert world.switch.live() == {GUARDED.id}
+
+
+@pytest.mark.spec("L2-13", "FW-09")
+def test_a_firewall_that_goes_away_leaves_live_ports_as_they_are_over_a_restart_too():
+    world = world_of(driver := firewall())
+    world.turn()
+    driver.machine.online = False
+    world.begin(driver)
+    world.switch.machine.sinks.append(lambda event: None)
+    assert not world.turn().ready
+    assert world.switch.live() == {GUARDED.id}
+    assert "does not answer" in str(world.status.degraded)
+
+
+@pytest.mark.spec("FW-09")
+def test_a_host_gets_a_firewall_and_its_ports_stay_live_all_the_time():
+    world = world_of(None)
+    world.turn()
+    driver = firewall()
+    witness = Witness(world.switch, driver)
+    world.begin(driver)
+    assert world.turn().ready
+    assert witness.seen == [
+        ("switch", Admission.HOLD), ("firewall", True), ("switch", Admission.LIVE),
+    ]  # fmt: skip
+    assert "remove" not in str(world.machine.history)
+    assert driver.machine.held.keys() == {KEY, PORT}
+
+
+# Firewalls inside the switch.
+
+
+@pytest.mark.spec("FW-01", "FW-07")
+def test_the_switch_is_told_what_to_leave_to_the_firewall_in_it():
+    trusted = port(2, NET, port_security=False)
+    world = world_of(firewall(Capability.IN_SWITCH), trusted)
+    world.switch.plug(trusted.id, quiet=True)
+    assert world.turn().ready
+    assert world.machine.held[PORT].filtered
+    assert not world.machine.held[PortKey(trusted.id)].filtered
+
+
+def test_a_firewall_elsewhere_or_one_that_filters_nothing_leaves_the_switch_alone():
+    for driver in (firewall(), firewall(Capability.IN_SWITCH, filtering=False), None):
+        world = world_of(driver)
+        assert world.turn().ready
+        assert not world.machine.held[PORT].filtered
+
+
+@pytest.mark.spec("FW-09")
+def test_a_port_is_left_to_the_firewall_in_the_switch_when_its_filters_are_there():
+    world = world_of(None)
+    world.turn()
+    driver = firewall(Capability.IN_SWITCH)
+    driver.machine.refused[PORT] = "no room"
+    world.begin(driver)
+    world.turn()
+    assert (world.switch.live(), world.machine.held[PORT].filtered) == ({GUARDED.id}, False)
+    driver.machine.refused.clear()
+    assert world.turn(1).ready
+    assert (world.switch.live(), world.machine.held[PORT].filtered) == ({GUARDED.id}, True)
+
+
+def test_a_firewall_inside_the_switch_needs_a_switch_that_lets_it():
+    class Closed(FakeSwitch):
+        CAPABILITIES = (Capability.PLAN,)
+
+    with pytest.raises(ConfigError, match="choose another firewall_driver"):
+        L2Agent(L2AgentConfig(host=HERE), Closed(), firewall=firewall(Capability.IN_SWITCH))
+    L2Agent(L2AgentConfig(host=HERE), Closed(), firewall=firewall())
+
+
+# Drivers that are not used any more.
+
+
+@pytest.mark.spec("FW-09")
+def test_what_a_retired_driver_left_is_removed_once_the_ports_are_wired():
+    old, new = firewall(), firewall()
+    world = world_of(old)
+    world.turn()
+    world.begin(new, retired=[old])
+    new.machine.refused[PORT] = "no room"
+    world.turn()
+    assert old.machine.held.keys() == {PORT, KEY}
+    assert world.status.cautions == {
+        "retired firewall driver fake": "what it left behind is still there until all ports are "
+        "wired"
+    }
+    new.machine.refused.clear()
+    world.turn(1)
+    world.loop.resync()
+    assert world.turn().ready
+    assert old.machine.held == {}
+    assert new.machine.held.keys() == {PORT, KEY}
+    assert world.status.cautions == {}
+
+
+def test_a_retired_driver_that_can_not_remove_what_it_left_is_asked_again():
+    old = firewall()
+    world = world_of(old)
+    world.turn()
+    old.machine.online = False
+    world.begin(None, retired=[old])
+    assert world.turn().ready
+    assert "machine does not answer" in world.status.cautions["retired firewall driver fake"]
+    old.machine.online = True
+    world.loop.resync()
+    world.turn()
+    assert old.machine.held == {}
+
+
+def test_a_dry_run_shows_filters_what_is_refused_and_what_is_retired():
+    old, new = firewall(), firewall()
+    world = world_of(old)
+    world.turn()
+    world.source.put(
+        evolve(GROUP, stateful=False, revision=2),
+        port(2, NET, THERE, port_security=True, security_groups={GROUP.id}),
+    )
+    world.begin(new, retired=[old])
+    world.turn()
+    old.machine.held[PORT] = GUARDED
+    parts = {part.name: part for part in world.work.everything()}
+    assert set(parts) == {"switch", "firewall"}
+    assert parts["firewall"].update.put.keys() == {PORT}
+    assert parts["firewall"].update.complete
+    assert set(parts["firewall"].refused) == {KEY}
+
+
+def test_a_dry_run_names_what_retired_drivers_would_remove():
+    old = firewall()
+    world = world_of(old)
+    world.turn()
+    world.begin(None, retired=[old])
+    world.work.begin()
+    parts = {part.name: part for part in world.work.everything()}
+    part = parts["retired firewall fake"]
+    plan = old.plan(part.update, old.observe(None))
+    assert {operation.text for operation in plan} == {f"remove {KEY}", f"remove {PORT}"}

@@ -1,0 +1,409 @@
+"""What the switch should hold, by value."""
+
+from ipaddress import ip_address, ip_network
+
+import pytest
+from attrs import evolve
+
+from netfw.agents.l2.desired_switch import DesiredSwitch
+from netfw.agents.l2.host_context import L2HostContext
+from netfw.drivers.allowed_source import AllowedSource
+from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.switch_values import (
+    Admission,
+    Endpoint,
+    Flood,
+    FloodKey,
+    Forwarding,
+    ForwardingKey,
+    LocalNetwork,
+    SwitchDevice,
+    Tunnel,
+    Wiring,
+)  # fmt: skip
+from netfw.model.address import link_local
+from netfw.model.binding import Binding
+from netfw.model.ids import QosPolicyId
+from netfw.model.port import AddressPair
+from netfw.model.qos import QosPolicy
+from netfw.model.resource import ref
+from netfw.model.segment import NetworkType
+from tests.unit.agents.l2.environment import (  # fmt: skip
+    AGENT_THERE,
+    ELSEWHERE,
+    FACTS,
+    HERE,
+    NET,
+    OTHER,
+    OTHER_SEGMENT,
+    SEGMENT,
+    THERE,
+    VXLAN,
+    agent,
+    network,
+    port,
+    segment,
+)
+
+DEVICE = SwitchDevice(name="tap1", ofport=1)
+PORT = port(1, NET)
+END = Endpoint(VXLAN, ip_address("192.0.2.2"))
+
+
+def desired(*resources, plugged=(PORT,), facts=FACTS, **options):
+    made = DesiredSwitch(L2HostContext(host=HERE, facts=facts, **options))
+    made.learn(resources)
+    for each in plugged:
+        made.plug(each.id, DEVICE)
+    return made
+
+
+def wiring(of, admission=Admission.LIVE, **kwargs):
+    addresses = frozenset(fixed.address for fixed in of.fixed_ips)
+    return Wiring(
+        network=of.network_id,
+        mac=of.mac,
+        addresses=addresses,
+        admission=admission,
+        open=not of.port_security,
+        **kwargs,
+    )
+
+
+def local(of, *segments):
+    return LocalNetwork(segments=segments, mtu=of.mtu)
+
+
+def test_a_plugged_port_is_wired_and_brings_its_network():
+    assert desired(NET, SEGMENT, PORT).values == {
+        PortKey(PORT.id): wiring(PORT),
+        NetworkKey(NET.id): local(NET, SEGMENT),
+    }
+
+
+def test_the_order_of_arrival_does_not_matter():
+    late = DesiredSwitch(L2HostContext(host=HERE, facts=FACTS))
+    late.plug(PORT.id, DEVICE)
+    for resource in (PORT, SEGMENT, NET):
+        late.learn([resource])
+    assert late.values == desired(NET, SEGMENT, PORT).values
+
+
+@pytest.mark.spec("L2-15")
+def test_the_last_port_of_a_network_takes_the_network_with_it():
+    second = port(2, NET)
+    both = desired(NET, SEGMENT, PORT, second, plugged=(PORT, second))
+    both.plug(PORT.id, None)
+    assert NetworkKey(NET.id) in both.values
+    both.plug(second.id, None)
+    assert both.values == {}
+
+
+def test_what_is_not_plugged_is_not_wired():
+    assert desired(NET, SEGMENT, PORT, plugged=()).values == {}
+
+
+@pytest.mark.spec("L2-12")
+def test_a_device_that_the_source_does_not_know_is_wired_by_nobody():
+    assert desired(NET, SEGMENT).values == {}
+
+
+@pytest.mark.spec("L2-12")
+def test_a_port_that_is_bound_elsewhere_is_wired_by_nobody():
+    elsewhere = port(1, NET, THERE)
+    assert desired(NET, SEGMENT, elsewhere).values == {}
+
+
+@pytest.mark.spec("L2-19")
+def test_a_port_that_migrates_away_is_unwired_and_one_that_comes_is_wired():
+    moving = desired(NET, SEGMENT, PORT)
+    moving.learn([evolve(PORT, binding=Binding(host=THERE))])
+    assert moving.values == {}
+    moving.learn([PORT])
+    assert moving.values == desired(NET, SEGMENT, PORT).values
+
+
+@pytest.mark.spec("L2-12")
+@pytest.mark.parametrize(
+    ("resources", "reason"),
+    [
+        ((NET, evolve(PORT, admin_up=False)), "it is administratively down"),
+        ((evolve(NET, admin_up=False), PORT), "its network is administratively down"),
+        ((PORT,), f"its network {NET.id} is not known"),
+        (
+            (NET, evolve(PORT, binding=Binding(host=HERE, vif_type="binding_failed"))),
+            "its binding failed",
+        ),
+    ],
+)
+def test_a_port_that_is_not_to_be_admitted_is_dead_and_says_why(resources, reason):
+    made = desired(SEGMENT, *resources)
+    assert made.values == {PortKey(PORT.id): wiring(PORT, Admission.DEAD)}
+    verdict = made.verdict(PORT.id)
+    assert (verdict.reason, verdict.fault) == (reason, False)
+
+
+@pytest.mark.parametrize(
+    ("unreachable", "remedy"),
+    [
+        (
+            segment(NET, NetworkType.VLAN, 7, "physnet2"),
+            "map its physical network: add physnet2:BRIDGE to bridge_mappings",
+        ),
+        (
+            segment(NET, NetworkType.FLAT, None, "physnet2"),
+            "map its physical network: add physnet2:BRIDGE to bridge_mappings",
+        ),
+        (segment(NET, NetworkType.GENEVE, 7), "add geneve to tunnel_types, and set local_ip"),
+        (
+            segment(NET, NetworkType.VLAN, None, "physnet1"),
+            "give its vlan segment a segmentation id",
+        ),
+    ],
+)
+def test_a_port_whose_network_does_not_reach_this_host_is_dead_by_a_fault(unreachable, remedy):
+    made = desired(NET, unreachable, PORT)
+    assert made.values == {PortKey(PORT.id): wiring(PORT, Admission.DEAD)}
+    assert made.verdict(PORT.id).fault
+    reason = f"no segment of network {NET.id} reaches this host: {remedy}"
+    assert made.verdict(PORT.id).reason == reason
+
+
+@pytest.mark.parametrize(
+    "reachable",
+    [
+        segment(NET, NetworkType.VLAN, 7, "physnet1"),
+        segment(NET, NetworkType.FLAT, None, "physnet1"),
+        segment(NET, NetworkType.LOCAL),
+    ],
+)
+def test_mapped_and_local_networks_are_reached(reachable):
+    assert desired(NET, reachable, PORT).values[NetworkKey(NET.id)] == local(NET, reachable)
+
+
+def test_segments_that_only_the_network_names_will_do():
+    named = evolve(NET, segments=(SEGMENT.provider,))
+    (made,) = desired(named, PORT).values[NetworkKey(NET.id)].segments
+    assert made.provider == SEGMENT.provider
+    assert desired(named, PORT).values[NetworkKey(NET.id)].segments == (made,)
+
+
+@pytest.mark.spec("L2-17")
+def test_a_network_update_reaches_its_ports_and_a_port_update_only_itself():
+    second, foreign = port(2, NET), port(3, OTHER)
+    made = desired(
+        NET, SEGMENT, OTHER, OTHER_SEGMENT, PORT, second, foreign, plugged=(PORT, second, foreign)
+    )
+    made.take_changed(), made.take_touched()
+    made.learn([evolve(NET, admin_up=False)])
+    assert made.take_changed() == {PortKey(PORT.id), PortKey(second.id), NetworkKey(NET.id)}
+    made.learn([evolve(foreign, mac="fa:16:3e:00:00:99")])
+    assert made.take_changed() == {PortKey(foreign.id)}
+    made.learn([evolve(NET, mtu=9000)])
+    assert made.values[NetworkKey(NET.id)] == local(evolve(NET, mtu=9000), SEGMENT)
+
+
+def test_a_change_that_means_nothing_to_the_switch_touches_the_port_and_changes_no_key():
+    made = desired(NET, SEGMENT, PORT)
+    made.take_changed(), made.take_touched()
+    made.learn([evolve(PORT, name="renamed", revision=2)])
+    assert made.take_changed() == frozenset()
+    assert made.take_touched() == {PORT.id}
+
+
+@pytest.mark.spec("L2-05")
+def test_a_port_on_an_ancillary_switch_is_not_wired():
+    made = desired(NET, SEGMENT, PORT, plugged=())
+    made.plug(PORT.id, SwitchDevice(name="tap1", ofport=1, ancillary=True))
+    assert made.values == {}
+
+
+@pytest.mark.spec("L2-26")
+def test_a_guarded_port_may_use_its_own_addresses_and_its_pairs():
+    pair = AddressPair(prefix="10.9.0.0/24", mac="fa:16:3e:00:00:99")
+    guarded = evolve(PORT, port_security=True, allowed_address_pairs=(pair,))
+    made = desired(NET, SEGMENT, guarded, guard=True)
+    assert made.values[PortKey(PORT.id)].guard == {
+        AllowedSource(PORT.mac, ip_network("10.0.0.1/32")),
+        AllowedSource(pair.mac, ip_network("10.9.0.0/24")),
+        AllowedSource(PORT.mac, ip_network("fe80::f816:3eff:fe00:1/128")),
+        AllowedSource(pair.mac, ip_network("fe80::f816:3eff:fe00:99/128")),
+    }
+    assert link_local(PORT.mac) == ip_address("fe80::f816:3eff:fe00:1")
+
+
+@pytest.mark.parametrize(
+    "trusted",
+    [PORT, evolve(PORT, port_security=True, device_owner="network:dhcp")],
+)
+def test_a_trusted_port_is_neither_guarded_nor_filtered(trusted):
+    wiring = desired(NET, SEGMENT, trusted, guard=True, filtered=True).values[PortKey(PORT.id)]
+    assert wiring.guard is None
+    assert not wiring.filtered
+
+
+@pytest.mark.spec("FW-07")
+@pytest.mark.parametrize("filtered", [True, False])
+def test_what_is_not_trusted_is_left_to_the_firewall_in_the_switch(filtered):
+    secured = evolve(PORT, port_security=True)
+    made = desired(NET, SEGMENT, secured, filtered=filtered)
+    assert made.values[PortKey(PORT.id)].filtered is filtered
+
+
+@pytest.mark.parametrize(
+    ("port", "hosts"),
+    [
+        (PORT, True),
+        (evolve(PORT, port_security=True), False),
+        (evolve(PORT, device_owner="network:router_interface"), False),
+        (
+            evolve(
+                PORT,
+                port_security=True,
+                allowed_address_pairs=(AddressPair(prefix="10.9.0.0/24"),),
+            ),
+            False,
+        ),
+        (
+            evolve(
+                PORT,
+                port_security=True,
+                allowed_address_pairs=(AddressPair(prefix="10.9.0.0/24", mac="00:00:5e:00:01:07"),),
+            ),
+            True,
+        ),
+    ],
+)
+def test_what_is_for_an_unknown_mac_goes_where_one_may_be(port, hosts):
+    assert desired(NET, SEGMENT, port).values[PortKey(PORT.id)].open is hosts
+
+
+@pytest.mark.spec("L2-30", "L2-31")
+def test_without_population_every_peer_is_meshed():
+    own = agent(HERE, "192.0.2.1", number=81)
+    geneve = agent(ELSEWHERE, "192.0.2.3", ("geneve",), number=82)
+    v6 = agent("six", "2001:db8::1", number=83)
+    made = desired(AGENT_THERE, own, geneve, v6, plugged=())
+    assert made.values == {END: Tunnel(THERE, mesh=True)}
+
+
+@pytest.mark.spec("L2-30")
+def test_a_tunnel_type_that_nobody_here_knows_does_not_hide_the_others():
+    made = desired(agent(THERE, "192.0.2.2", ("stt", "vxlan", "")), plugged=())
+    assert made.values == {END: Tunnel(THERE, mesh=True)}
+
+
+@pytest.mark.spec("L2-30")
+@pytest.mark.parametrize(
+    ("own", "address"),
+    [
+        ("192.0.2.1", "0.0.0.0"),
+        ("192.0.2.1", "127.0.0.1"),
+        ("192.0.2.1", "224.0.0.1"),
+        ("192.0.2.1", "255.255.255.255"),
+        ("192.0.2.1", None),
+        ("2001:db8::1", "::"),
+        ("2001:db8::1", "::1"),
+        ("2001:db8::1", "ff02::1"),
+        ("2001:db8::1", "fe80::2%eth0"),
+    ],
+)
+def test_no_tunnel_leads_to_what_is_not_the_address_of_one_host(own, address):
+    facts = evolve(FACTS, endpoints=frozenset({Endpoint(VXLAN, ip_address(own))}))
+    assert desired(agent(THERE, address), plugged=(), facts=facts).values == {}
+
+
+@pytest.mark.spec("L2-30")
+def test_an_endpoint_that_moved_to_another_host_or_address_is_followed():
+    made = desired(AGENT_THERE, plugged=())
+    made.learn([agent(THERE, "192.0.2.9", revision=2)])
+    assert made.values == {Endpoint(VXLAN, ip_address("192.0.2.9")): Tunnel(THERE, mesh=True)}
+    made.learn([agent(ELSEWHERE, "192.0.2.9", number=81, revision=3)])
+    assert made.values == {Endpoint(VXLAN, ip_address("192.0.2.9")): Tunnel(ELSEWHERE, mesh=True)}
+    made.learn(drop=[ref(AGENT_THERE), ref(agent(ELSEWHERE, "192.0.2.9", number=81))])
+    assert made.values == {}
+
+
+@pytest.mark.spec("L2-31")
+def test_with_population_what_is_elsewhere_is_known_exactly():
+    peer = port(2, NET, THERE)
+    made = desired(NET, SEGMENT, PORT, peer, AGENT_THERE, population=True, arp_responder=True)
+    assert made.values == {
+        PortKey(PORT.id): wiring(PORT),
+        NetworkKey(NET.id): local(NET, SEGMENT),
+        END: Tunnel(THERE),
+        FloodKey(NET.id, END): Flood(),
+        ForwardingKey(NET.id, peer.mac): Forwarding(END, frozenset({ip_address("10.0.0.2")})),
+    }
+
+
+@pytest.mark.spec("L2-31")
+def test_without_a_port_here_nothing_is_known_of_a_network():
+    assert desired(NET, SEGMENT, port(2, NET, THERE), AGENT_THERE, population=True, plugged=()
+                   ).values == {}  # fmt: skip
+
+
+def test_without_the_responder_addresses_are_not_answered_for():
+    made = desired(NET, SEGMENT, PORT, port(2, NET, THERE), AGENT_THERE, population=True)
+    assert made.values[ForwardingKey(NET.id, port(2, NET).mac)] == Forwarding(END)
+
+
+@pytest.mark.spec("L2-31")
+def test_a_tunnel_vanishes_with_the_last_port_that_needs_it():
+    peer = port(2, NET, THERE)
+    made = desired(NET, SEGMENT, PORT, peer, AGENT_THERE, population=True)
+    made.learn(drop=[ref(peer)])
+    assert made.values == desired(NET, SEGMENT, PORT).values
+
+
+def test_a_peer_that_moves_host_keeps_its_key_and_changes_its_end():
+    peer, mover = port(2, NET, THERE), agent(ELSEWHERE, "192.0.2.3", number=81)
+    made = desired(NET, SEGMENT, PORT, peer, AGENT_THERE, mover, population=True)
+    made.learn([evolve(peer, binding=Binding(host=ELSEWHERE))])
+    other = Endpoint(VXLAN, ip_address("192.0.2.3"))
+    assert made.values.keys() == {
+        PortKey(PORT.id), NetworkKey(NET.id), other, FloodKey(NET.id, other),
+        ForwardingKey(NET.id, peer.mac),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("owner", "known"),
+    [
+        ("network:ha_router_replicated_interface", {FloodKey(NET.id, END), END}),
+        ("network:router_interface_distributed", set()),
+    ],
+)
+def test_the_legs_of_routers_that_are_in_several_places_are_not_forwarded_to(owner, known):
+    peer = port(2, NET, THERE, device_owner=owner)
+    made = desired(NET, SEGMENT, PORT, peer, AGENT_THERE, population=True)
+    assert made.values.keys() - {PortKey(PORT.id), NetworkKey(NET.id)} == known
+
+
+def test_a_vlan_network_needs_no_population():
+    vlan = segment(NET, NetworkType.VLAN, 7, "physnet1")
+    made = desired(NET, vlan, PORT, port(2, NET, THERE), AGENT_THERE, population=True)
+    assert made.values.keys() == {PortKey(PORT.id), NetworkKey(NET.id)}
+
+
+def test_extensions_are_shown_what_a_port_refers_to_and_hear_when_it_changes():
+    policy = QosPolicy(id=QosPolicyId(ref(PORT).id), name="slow")
+    limited = evolve(PORT, qos_policy_id=policy.id)
+    made = desired(NET, SEGMENT, limited, policy)
+    assert made.extended(PORT.id).related == (policy,)
+    made.take_touched()
+    made.learn([evolve(policy, name="slower")])
+    assert made.take_touched() == {PORT.id}
+    made.learn([evolve(limited, admin_up=False)])
+    assert made.extended(PORT.id) is None
+
+
+def test_of_several_segments_the_one_of_the_subnet_is_taken_else_the_first():
+    second = evolve(segment(NET, NetworkType.VLAN, 7, "physnet1"), id=OTHER_SEGMENT.id)
+    made = desired(NET, SEGMENT, second, PORT)
+    assert made.values[NetworkKey(NET.id)].segments == (SEGMENT, second)
+    assert made.values[PortKey(PORT.id)].segment == SEGMENT.id
+
+
+def test_a_network_with_another_id_is_another_network():
+    assert desired(network(3), PORT).values == {PortKey(PORT.id): wiring(PORT, Admission.DEAD)}

@@ -1,0 +1,157 @@
+"""Small pure parts of the toolbox: parameters, IPv6, errors, frames, messages."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from netfw.errors import (
+    BackendBroken,
+    BackendUnavailable,
+    Conflict,
+    NotFound,
+    OperationRefused,
+)
+from netfw.linux.errno_errors import error_from_errno
+from netfw.linux.ip import netlink_decode, netlink_encode, netlink_socket
+from netfw.linux.ip.ipv6 import why_no_ipv6
+from netfw.linux.ip.netlink_encode import Lookup
+from netfw.linux.ip.netlink_socket import Request
+from netfw.linux.ip.operations import AddAddress, MoveLink, SetSysctl
+from netfw.linux.ip.sysctl_names import device_parameter, path_of
+from netfw.linux.ip.values import Address
+from netfw.linux.sockets.arp_nd_frames import announcement
+from netfw.model.address import Mac
+
+MAC = Mac("fa:16:3e:00:00:01")
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("net.ipv4.ip_forward", "/proc/sys/net/ipv4/ip_forward"),
+        ("net/ipv4/conf/eth0.1/forwarding", "/proc/sys/net/ipv4/conf/eth0.1/forwarding"),
+        ("net.ipv4.conf.eth0/1.forwarding", "/proc/sys/net/ipv4/conf/eth0.1/forwarding"),
+        (device_parameter("ipv6", "a.b", "mtu"), "/proc/sys/net/ipv6/conf/a.b/mtu"),
+    ],
+)
+def test_parameters_are_named_as_sysctl_names_them(name, path):
+    assert path_of(name) == Path(path)
+
+
+@pytest.mark.spec("DRV-46")
+def test_ipv6_is_missing_from_the_kernel_or_switched_off_or_there():
+    assert "no IPv6" in (why_no_ipv6(False, "0") or "")
+    assert "no IPv6" in (why_no_ipv6(False, None) or "")
+    assert why_no_ipv6(True, None) is None
+    assert "disable_ipv6=1" in (why_no_ipv6(True, "1") or "")
+    assert why_no_ipv6(True, "0") is None
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ENODEV, NotFound),
+        (errno.ESRCH, NotFound),
+        (errno.EEXIST, Conflict),
+        (errno.EPERM, BackendBroken),
+        (errno.EROFS, BackendBroken),
+        (errno.EOPNOTSUPP, BackendBroken),
+        (errno.ENOBUFS, BackendUnavailable),
+        (errno.EINVAL, OperationRefused),
+        (errno.EBUSY, OperationRefused),
+    ],
+)
+def test_the_kernels_errors_become_ours_and_name_the_operation(number, kind):
+    error = error_from_errno(number, "ip link add a type veth")
+    assert type(error) is kind
+    assert "ip link add a type veth: " in str(error)
+    assert "its own words" in str(error_from_errno(number, "something", "its own words"))
+
+
+def test_a_gratuitous_arp_is_a_request_and_a_reply():
+    request, reply = announcement(MAC, ip_address("10.0.0.2"))
+    assert request.hex(" ") == (
+        "ff ff ff ff ff ff fa 16 3e 00 00 01 08 06"
+        " 00 01 08 00 06 04 00 01 fa 16 3e 00 00 01 0a 00 00 02 00 00 00 00 00 00 0a 00 00 02"
+    )
+    assert reply.hex(" ") == (
+        "ff ff ff ff ff ff fa 16 3e 00 00 01 08 06"
+        " 00 01 08 00 06 04 00 02 fa 16 3e 00 00 01 0a 00 00 02 fa 16 3e 00 00 01 0a 00 00 02"
+    )
+
+
+def test_a_neighbour_advertisement_overrides_and_names_the_target():
+    (host,) = announcement(MAC, ip_address("fd00::2"))
+    (router,) = announcement(MAC, ip_address("fd00::2"), router=True)
+    assert host[:14].hex(" ") == "33 33 00 00 00 01 fa 16 3e 00 00 01 86 dd"
+    assert (host[21], host[54]) == (255, 136)  # hop limit, type
+    assert (host[58], router[58]) == (0x20, 0xA0)  # flags
+    assert host[62:78] == ip_address("fd00::2").packed
+    assert host[78:].hex(" ") == "02 01 fa 16 3e 00 00 01"
+
+
+def test_an_operation_becomes_a_request_by_device_number():
+    lookup = Lookup({"e0": 7}.__getitem__, {"blue": 5}.__getitem__)
+    address = AddAddress(Address(device="e0", interface="10.0.0.2/24"))
+    assert netlink_encode.encode(address, lookup) == Request(
+        netlink_socket.NEW_ADDRESS,
+        {"family": 2, "prefixlen": 24, "index": 7, "scope": 0},
+        (
+            ("IFA_LOCAL", "10.0.0.2"),
+            ("IFA_ADDRESS", "10.0.0.2"),
+            ("IFA_FLAGS", 0),
+            ("IFA_BROADCAST", "10.0.0.255"),
+        ),
+        netlink_socket.CREATE | netlink_socket.EXCLUSIVE,
+    )
+    move = MoveLink(name="e0", namespace="blue", new_name="e1")
+    assert netlink_encode.encode(move, lookup) == Request(
+        netlink_socket.SET_LINK, {"index": 7}, (("IFLA_NET_NS_FD", 5), ("IFLA_IFNAME", "e1"))
+    )
+    with pytest.raises(TypeError, match="not an operation of netlink"):
+        netlink_encode.encode(SetSysctl("net.ipv4.ip_forward", "1"), lookup)
+
+
+def test_importing_the_toolbox_does_not_import_pyroute2():
+    modules = ["ip.netlink_client", "ip.monitor", "sockets.arp_nd", "netns", "ip.sysctl"]
+    imports = "; ".join(f"import netfw.linux.{module}" for module in modules)
+    code = f"{imports}; import sys; sys.exit('pyroute2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class Message(dict):
+    """As much of a pyroute2 message as decoding looks at."""
+
+    def __init__(self, attributes: dict[str, object], **fields: object) -> None:
+        super().__init__(fields)
+        self._attributes = attributes
+
+    def get_attr(self, name: str, default: object = None) -> object:
+        return self._attributes.get(name, default)
+
+
+@pytest.mark.parametrize(
+    ("cidr", "origin", "automatic"),
+    [
+        ("fe80::1/64", 3, True),
+        ("fe80::1/64", 0, False),
+        ("fe80::1/64", None, True),
+        ("fe80::a9fe:a9fe/128", None, False),
+        ("fd00::1/64", 3, False),
+        ("169.254.169.254/16", None, False),
+    ],
+)
+def test_the_kernels_own_link_local_address_is_told_from_others(cidr, origin, automatic):
+    address, length = cidr.split("/")
+    attributes = {"IFA_ADDRESS": address, "IFA_PROTO": origin, "IFA_FLAGS": 0x80}
+    message = Message(attributes, index=1, prefixlen=int(length), flags=0x80, scope=253)
+    found = netlink_decode.address(message, {1: "e0"}.get)
+    assert found is not None
+    assert (found.automatic, found.permanent) == (automatic, True)
+    assert netlink_decode.address(message, {}.get) is None
