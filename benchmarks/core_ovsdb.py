@@ -83,7 +83,7 @@ def measure(ovs: PrivateOvs) -> tuple[Figure, Figure]:
             times["raw-"].append(seconds(lambda: ovs.vsctl(*vsctl_remove("br-raw"))))
             times["our+"].append(seconds(add))
             times["our-"].append(seconds(lambda: driver.gc(())))
-            assert driver.held() == frozenset()
+            assert driver.present() == frozenset()
     best = {name: min(values) for name, values in times.items()}
     return (
         ratio(

@@ -29,12 +29,12 @@ PORTS = 5
 ROUNDS = 3
 TARGET = 3.0
 _LEAST = f"""{IMPORT}
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.subscription import Interest, Service
 from netfw.drivers.registry.loader import create
 from netfw.drivers.transport import Transport
 from netfw.state.rpc import RemoteSource
-transport = create(Transport, "local", {{"connect": sys.argv[2]}}, LocalHost())
+transport = create(Transport, "local", {{"connect": sys.argv[2]}}, LocalHostResources())
 source = RemoteSource(transport)
 assert sum(len(page.put) for page in source.snapshot(Interest(sys.argv[3], {{Service.DHCP}})))
 source.close()

@@ -21,7 +21,7 @@ from netfw.agents.l2.desired_firewall import filtered
 from netfw.drivers.firewall import FirewallDriver, Member, Rules
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch_values import SwitchDevice
 from netfw.model.security_group import Direction, SecurityGroupRule
 from netfw.plan import Update
@@ -74,7 +74,7 @@ def figures() -> Iterator[Figure]:
 @contextmanager
 def _bridge(ports: int) -> Iterator[tuple[Host, FirewallDriver]]:
     """A host with so many devices on a Linux bridge, and the driver."""
-    with Lab(hosts=1) as lab, LocalHost() as local:
+    with Lab(hosts=1) as lab, LocalHostResources() as local:
         (host,) = lab.hosts.values()
         host.place.ip(
             "link add br0 type bridge",

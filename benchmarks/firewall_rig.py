@@ -19,7 +19,7 @@ from netfw.agents.common.loop import Intervals, Loop
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
 from netfw.model.binding import Binding
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId, SubnetId
@@ -134,7 +134,7 @@ def firewall_rig(plugged: range, elsewhere: range = range(0)) -> Iterator[Firewa
     with Lab(hosts=1, bridges=["br-int"]) as lab, ExitStack() as stack:
         (host,) = lab.hosts.values()
         plug(host, plugged)
-        local = stack.enter_context(LocalHost())
+        local = stack.enter_context(LocalHostResources())
         options = {"ovsdb_connection": host.ovs.remote, "datapath_type": "netdev"}
         switch = host.call(create, SwitchDriver, "openvswitch", options, local)
         stack.callback(switch.close)

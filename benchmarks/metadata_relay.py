@@ -22,7 +22,7 @@ from benchmarks.server_limits import cpu, resident
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.linux.netns import run_in
 from netfw.model.ids import NetworkId
 from netfw.plan import Update
@@ -173,7 +173,7 @@ def _proxy(folder: Path, door: Path) -> Iterator[ClientNetns]:
         "metadata_proxy_confs": str(folder / "confs"),
         "metadata_proxy_syslog": "",
     }
-    driver = create(MetadataDriver, "haproxy", values, LocalHost())
+    driver = create(MetadataDriver, "haproxy", values, LocalHostResources())
     proxy = MetadataProxy(netns="meta", addresses=(ip_address("169.254.169.254"),))
     outcome = driver.converge(Update(put={NetworkKey(NETWORK): proxy}))
     if not outcome.ok:

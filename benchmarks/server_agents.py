@@ -16,7 +16,7 @@ from benchmarks.figure import Figure
 from benchmarks.load import Client
 from benchmarks.server_limits import cpu, resident
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.reports import Heartbeat
 from netfw.drivers.state_source import Cursor
 from netfw.drivers.subscription import Service, Subscription
@@ -116,7 +116,7 @@ class Fleet:
 
     def __init__(self, address: str) -> None:
         self._transports = [
-            create(Transport, "local", {"connect": address}, LocalHost())
+            create(Transport, "local", {"connect": address}, LocalHostResources())
             for _ in range(CONNECTIONS)
         ]
         self._sources = [RemoteSource(self._transports[n % CONNECTIONS]) for n in range(AGENTS)]

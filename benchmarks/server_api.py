@@ -17,7 +17,7 @@ from benchmarks.figure import Figure
 from benchmarks.load import Client, Load, getter, port_maker, prepare_network, run
 from benchmarks.server_limits import Raw, cpu, overload, resident, statements
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.reports import Heartbeat
 from netfw.drivers.transport import Transport
 from netfw.model import Agent, AgentId, JsonDocument
@@ -84,7 +84,9 @@ class Site:
 
     def __init__(self, server: PrivateNetfw) -> None:
         self.server, self.url = server, f"unix://{server.socket}"
-        transport = create(Transport, "local", {"connect": f"unix:{server.messages}"}, LocalHost())
+        transport = create(
+            Transport, "local", {"connect": f"unix:{server.messages}"}, LocalHostResources()
+        )
         source = RemoteSource(transport)
         source.report([Heartbeat(agent=AGENT, start=True)])
         source.close()

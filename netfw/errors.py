@@ -79,8 +79,8 @@ class InvalidInput(RequestError):
     """One or more values are wrong; ``faults`` maps each path to what is wrong there."""
 
     def __init__(self, faults: Mapping[str, str]) -> None:
-        self.faults = dict(faults)
-        super().__init__("; ".join(f"{path}: {text}" for path, text in self.faults.items()))
+        self.problems = dict(faults)
+        super().__init__("; ".join(f"{path}: {text}" for path, text in self.problems.items()))
 
 
 class NotFound(RequestError):

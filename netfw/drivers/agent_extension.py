@@ -34,7 +34,7 @@ class AgentExtension(Driver, Generic[K, V, C]):
     """
 
     @abstractmethod
-    def claim(self) -> GrantRequest:
+    def grant_request(self) -> GrantRequest:
         """What it needs.  Asked once, before the first resource is known.  Raises nothing."""
 
     @abstractmethod
@@ -44,7 +44,7 @@ class AgentExtension(Driver, Generic[K, V, C]):
         :raises NetfwError: it can not be, and why; see promise 5.
         """
 
-    def base(self, grant: Grant) -> C | None:
+    def contribute_base(self, grant: Grant) -> C | None:
         """What to add whatever resources there are, such as the default of a table.
 
         :raises ConfigError: it can not be; the agent does not start.

@@ -16,7 +16,7 @@ T = TypeVar("T")
 D = TypeVar("D", bound="Driver")
 
 
-Kind: TypeAlias = Callable[..., D]
+Contract: TypeAlias = Callable[..., D]
 """A contract, as an argument.  ``type[D]`` would let a type checker take concrete classes only."""
 
 
@@ -79,7 +79,7 @@ class DriverInfo:
     capabilities: frozenset[Capability] = field(default=frozenset(), converter=_capabilities)
 
 
-class Host(Protocol):
+class HostResources(Protocol):
     """What ``cli`` or an embedding program gives to the drivers of one host."""
 
     def share(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -88,7 +88,7 @@ class Host(Protocol):
         One OVSDB connection and one OpenFlow connection and mirror per bridge serve all drivers.
         """
 
-    def driver(self, kind: Kind[D]) -> D:
+    def driver(self, kind: Contract[D]) -> D:
         """Return the collaborator of this *kind*: the router driver's ``InterfaceDriver``.
 
         :raises ConfigError: this host has none.
@@ -112,7 +112,7 @@ class Driver(ABC):
 
     @classmethod
     @abstractmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         """Make a driver from the checked values of its ``OPTIONS``.  Does no I/O.
 
         :raises ConfigError: the values contradict each other.
@@ -122,7 +122,7 @@ class Driver(ABC):
     def describe(self) -> DriverInfo:
         """Say who you are and what you can do.  Touches nothing."""
 
-    def faults(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         """What this host lacks for the driver, and what to do about each.  Changes nothing."""
         return ()
 

@@ -39,7 +39,7 @@ class CorePlugin(ResourcePlugin):
         """
 
     @abstractmethod
-    def answer(self, request: Request[R]) -> R:
+    def handle_request(self, request: Request[R]) -> R:
         """Answer an agent.
 
         :raises NotSupported: it does not answer that kind of request; service plugins are asked.

@@ -86,7 +86,7 @@ class DhcpPort:
 
 
 @frozen(kw_only=True)
-class DhcpPlace:
+class DhcpLocation:
     """Where on this host a network is served."""
 
     netns: str
@@ -128,7 +128,7 @@ class DhcpDriver(HostDriver[DhcpKey, DhcpValue]):
     GROUP: ClassVar[str] = "netfw.dhcp_drivers"
     VERSION: ClassVar[int] = 1
 
-    def place(self, network: NetworkId, server: ServerPort) -> DhcpPlace | None:
+    def location(self, network: NetworkId, server: ServerPort) -> DhcpLocation | None:
         """Where *network* is, or will be, served from *server*, so that a metadata proxy can be
         put there.  Pure.  ``None``, the default: nowhere that a proxy could run.
         """

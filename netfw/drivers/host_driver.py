@@ -42,7 +42,7 @@ class HostDriver(Driver, Generic[K, V]):
         """
 
     @abstractmethod
-    def held(self) -> frozenset[K]:
+    def present(self) -> frozenset[K]:
         """The keys this driver has on this host now.
 
         :raises BackendUnavailable: the backend does not answer.

@@ -81,5 +81,5 @@ class InterfaceDriver(HostDriver[PortId, Attachment]):
         """What the device of a service's own port is to be called, as operators know it.  Pure."""
         return device_name("tap", port)
 
-    def held(self) -> frozenset[PortId]:
+    def present(self) -> frozenset[PortId]:
         return frozenset(self.devices())

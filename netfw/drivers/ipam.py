@@ -48,13 +48,13 @@ class AddressStore(Protocol):
     with it, without the driver's doing.
     """
 
-    def take(self, subnet: SubnetId, address: IpAddress) -> bool:
+    def acquire(self, subnet: SubnetId, address: IpAddress) -> bool:
         """Take *address*; false when it is taken."""
 
-    def take_any(self, subnet: Subnet) -> IpAddress | None:
+    def acquire_any(self, subnet: Subnet) -> IpAddress | None:
         """Take any free address of the subnet's pools; ``None`` when there is none."""
 
-    def give_back(self, subnet: SubnetId, address: IpAddress) -> None:
+    def release(self, subnet: SubnetId, address: IpAddress) -> None:
         """Free *address*.  What is free already stays so."""
 
 
@@ -79,7 +79,7 @@ class IpamDriver(Driver):
     VERSION: ClassVar[int] = 1
 
     @abstractmethod
-    def check_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:
+    def validate_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:
         """Accept a new or changed subnet, and prepare for it.
 
         :raises RequestError: it can not be; the API answers with it.

@@ -89,7 +89,7 @@ class MechanismDriver(Driver):
     GROUP: ClassVar[str] = "netfw.mechanism_drivers"
     VERSION: ClassVar[int] = 1
 
-    def check(self, change: Change) -> None:
+    def validate(self, change: Change) -> None:
         """Accept *change*, or refuse it before it is committed.
 
         :raises RequestError: it can not be; the API answers with it.

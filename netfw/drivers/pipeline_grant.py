@@ -35,7 +35,7 @@ class TableRequest:
     """A table of the extension's own."""
 
     name: str
-    place: PipelineHook | None = None
+    hook: PipelineHook | None = None
     """Where packets enter it; ``None``: only from the extension's own tables."""
 
 
@@ -84,7 +84,7 @@ class TableGrant:
 
 
 @frozen(kw_only=True)
-class BitsGrant:
+class RegisterGrant:
     """Bits ``first`` to ``first + bits - 1`` of register ``register``, or of the mark."""
 
     register: int | None
@@ -114,5 +114,5 @@ class Grant:
     prefix: str
     """What the names of the extension's chains and sets begin with."""
     tables: Mapping[str, TableGrant] = field(factory=dict)
-    registers: Mapping[str, BitsGrant] = field(factory=dict)
-    marks: Mapping[str, BitsGrant] = field(factory=dict)
+    registers: Mapping[str, RegisterGrant] = field(factory=dict)
+    marks: Mapping[str, RegisterGrant] = field(factory=dict)

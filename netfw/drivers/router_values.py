@@ -102,7 +102,7 @@ class RouterState:
     distribution: Distribution | None = None
     metadata: bool = True
     """Its instances reach the metadata service through it."""
-    additions: tuple[RouterContribution, ...] = ()
+    contributions: tuple[RouterContribution, ...] = ()
     """What the extensions add, in the order of the configuration."""
 
 

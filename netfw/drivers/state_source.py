@@ -107,7 +107,7 @@ class StateSource(Driver):
         """
 
     @abstractmethod
-    def ask(self, request: Request[R]) -> R:
+    def request(self, request: Request[R]) -> R:
         """Ask for something to be made or found.
 
         :raises NotSupported: this source does not answer that kind of request.
@@ -119,7 +119,7 @@ class StateSource(Driver):
     def watch(self, interest: Subscription, hint: Hint) -> Stop:
         """Call *hint* after commits that concern *interest*, until stopped or closed."""
 
-    def troubles(self) -> tuple[str, ...]:
+    def errors(self) -> tuple[str, ...]:
         """Why what is in force is not what was said last, such as faults of a file; cheap.
 
         Agents show them.  A hint follows when they change.  What does not answer at all raises

@@ -53,7 +53,7 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
         """
 
     @abstractmethod
-    def facts(self) -> SwitchFacts:
+    def host_facts(self) -> SwitchFacts:
         """What this host offers to whoever binds ports to it; for the agent's state report.
 
         :raises ConfigError: the configuration contradicts the machine, such as a mapped bridge

@@ -66,7 +66,7 @@ class Wiring:
     """Other MAC addresses than its own may be behind it (no port security, allowed pairs): what
     is for an address that nobody knows goes there too."""
     subport: Subport | None = None
-    additions: tuple[SwitchContribution, ...] = ()
+    contributions: tuple[SwitchContribution, ...] = ()
     """What the extensions add for this port, in the order of the configuration."""
 
 
@@ -85,9 +85,9 @@ class LocalNetwork:
     segments: tuple[Segment, ...]
     """Those that this host can reach; ports of one reach ports of another only by a router."""
     mtu: int
-    legs: frozenset[RouterInterface] = frozenset()
+    router_interfaces: frozenset[RouterInterface] = frozenset()
     """Distributed routers on it; they serve the ports whose addresses are in their subnets."""
-    additions: tuple[SwitchContribution, ...] = ()
+    contributions: tuple[SwitchContribution, ...] = ()
 
 
 @frozen

@@ -40,13 +40,13 @@ class AllocationStore(Protocol):
     or a ``Conflict``.  None of its methods scans a range.
     """
 
-    def take(self, pool: Pool, number: int) -> bool:
+    def acquire(self, pool: Pool, number: int) -> bool:
         """Take *number*, inside or outside any range; false when it is taken."""
 
-    def take_any(self, pool: Pool) -> int | None:
+    def acquire_any(self, pool: Pool) -> int | None:
         """Take any free number of the pool's ranges; ``None`` when there is none."""
 
-    def give_back(self, pool: Pool, number: int) -> None:
+    def release(self, pool: Pool, number: int) -> None:
         """Free *number*.  What is free already stays so."""
 
 
@@ -79,7 +79,7 @@ class TypeDriver(Driver):
         """The numbers that the configuration gives to networks whose segment nobody chose."""
 
     @abstractmethod
-    def check(self, request: Provider) -> None:
+    def validate(self, request: Provider) -> None:
         """Accept *request*, complete or not.
 
         :raises InvalidInput: it can not be a segment of this type.

@@ -16,7 +16,7 @@ from netfw.drivers.agent_requests import (
     Request,
     ResolveDevices,
 )
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.reports import Heartbeat, Report, StatusReport
 from netfw.drivers.router_values import HaRole
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
@@ -59,7 +59,7 @@ class MemorySource(StateSource):
         self._store.commit(items, ())
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
     def describe(self) -> DriverInfo:
@@ -163,7 +163,7 @@ class MemorySource(StateSource):
             for listener in listeners:
                 listener(report)
 
-    def ask(self, request: Request[R]) -> R:
+    def request(self, request: Request[R]) -> R:
         with self._lock:
             answer, concerned = self._answer(request)
         self._hint(concerned)

@@ -11,12 +11,12 @@ from uuid import UUID
 from attrs import evolve
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.dhcp import (
     DhcpDriver,
     DhcpKey,
+    DhcpLocation,
     DhcpNetwork,
-    DhcpPlace,
     DhcpPort,
     DhcpValue,
     ServerPort,
@@ -110,7 +110,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         self._complaints = WarningLog()
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         interface = host.driver(InterfaceDriver)
         routed = Capability.GATEWAY_ADDRESSES in interface.describe().capabilities
         return cls(
@@ -123,7 +123,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
     def describe(self) -> DriverInfo:
         return DriverInfo("dnsmasq", _CAPABILITIES)
 
-    def faults(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         command = why_missing(self._settings.command, COMMAND)
         missing = (command, *map(why_missing, ("dhcp_release", "dhcp_release6")))
         confs = write_problem(self._settings.confs)
@@ -146,10 +146,10 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             self._interface.watch(self._devices.hear)
         self._sinks.append(sink)
 
-    def place(self, network: NetworkId, server: ServerPort) -> DhcpPlace:
+    def location(self, network: NetworkId, server: ServerPort) -> DhcpLocation:
         return self._terms.place(network, server)
 
-    def held(self) -> frozenset[DhcpKey]:
+    def present(self) -> frozenset[DhcpKey]:
         self._book.forget_all()
         networks = self._held_networks()
         ports = (port for network in networks for port in self._book.ports_on_disk(network))
@@ -257,7 +257,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         """Networks of which there are files, a namespace or a process."""
         spaces = self._stations.namespaces(DHCP_NAMESPACE)
         named = {name.removeprefix(DHCP_NAMESPACE) for name in spaces}
-        named |= {key.id for key in self._processes().held() if key.service == SERVICE}
+        named |= {key.id for key in self._processes().present() if key.service == SERVICE}
         ids = (id_of(name) for name in named)
         return self._book.on_disk() | frozenset(NetworkId(id) for id in ids if id is not None)
 

@@ -9,7 +9,7 @@ from attrs import evolve
 from oslo_config import cfg
 
 from netfw.drivers.attribute import Attribute, AttributeType, Value
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.query import Body
@@ -46,7 +46,7 @@ class DnsDriver(ExtensionDriver):
         self._domain = domain
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         try:
             check_dns_name(options["dns_domain"])
         except ValueError as exc:

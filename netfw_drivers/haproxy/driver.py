@@ -13,7 +13,7 @@ from uuid import UUID
 from attrs import evolve
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.events import Event, KeysChanged, ProcessDied, Sink
 from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
@@ -71,13 +71,13 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         self._sinks: tuple[Sink, ...] = ()
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(read_settings(options))
 
     def describe(self) -> DriverInfo:
         return DriverInfo("haproxy", {Capability.PLAN, Capability.WATCH})
 
-    def faults(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         return tuple(faults_of(self._chosen))
 
     def watch(self, sink: Sink) -> None:
@@ -90,8 +90,8 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         self._begin()
         self._tenure.release()
 
-    def held(self) -> frozenset[MetadataKey]:
-        return frozenset(_keys(map(_named, self._supervisor.held())))
+    def present(self) -> frozenset[MetadataKey]:
+        return frozenset(_keys(map(_named, self._supervisor.present())))
 
     def observe(self, scope: Update[MetadataKey, MetadataProxy] | None) -> Observed:
         if scope is None:
@@ -164,7 +164,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
                 for service in ("network", "router")
                 for path in (self._chosen.directory / service).glob("*.*")
             }
-        return frozenset(_keys(names)) | self.held()
+        return frozenset(_keys(names)) | self.present()
 
     def _find(self, key: MetadataKey) -> Found:
         text = self._read(key)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ipaddress import IPv6Network
 from typing import Any, ClassVar, Self
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.ipam import (
     AddressRequest,
     AddressStore,
@@ -32,13 +32,13 @@ class InternalIpamDriver(IpamDriver):
     VERSION: ClassVar[int] = 1
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
     def describe(self) -> DriverInfo:
         return DriverInfo("internal")
 
-    def check_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:
+    def validate_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:
         if faults := dict(subnet_faults(before, after)):
             raise InvalidInput(faults)
 
@@ -54,7 +54,7 @@ class InternalIpamDriver(IpamDriver):
                 return _this(subnet, _derived(request), store)
 
     def release(self, fixed_ip: FixedIp, store: AddressStore) -> None:
-        store.give_back(fixed_ip.subnet_id, fixed_ip.address)
+        store.release(fixed_ip.subnet_id, fixed_ip.address)
 
     def drop_subnet(self, subnet: SubnetId, store: AddressStore) -> None:
         """There is nothing but what the store has, which goes with the subnet."""
@@ -62,7 +62,7 @@ class InternalIpamDriver(IpamDriver):
 
 def _any(subnets: tuple[Subnet, ...], store: AddressStore) -> FixedIp:
     for subnet in subnets:
-        address = store.take_any(subnet)
+        address = store.acquire_any(subnet)
         if address is not None:
             return FixedIp(subnet_id=subnet.id, address=address)
     if not subnets:
@@ -71,7 +71,7 @@ def _any(subnets: tuple[Subnet, ...], store: AddressStore) -> FixedIp:
 
 
 def _this(subnet: Subnet, address: IpAddress, store: AddressStore) -> FixedIp:
-    if not store.take(subnet.id, address):
+    if not store.acquire(subnet.id, address):
         raise Conflict(f"address {address} is taken in {_named(subnet)}")
     return FixedIp(subnet_id=subnet.id, address=address)
 

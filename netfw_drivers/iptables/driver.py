@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, cast
 from attrs import frozen
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue, Member
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.drivers.reconciler import Checkpoint, Reconciler
@@ -100,14 +100,14 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         self._fresh = True
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         name = options["iptables_tool"]
         return cls(IptablesBinaries(Backend.SYSTEM if name == "system" else Backend(f"-{name}")))
 
     def describe(self) -> DriverInfo:
         return DriverInfo("iptables", _CAPABILITIES)
 
-    def faults(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         try:
             self._read()
         except NetfwError as error:
@@ -117,7 +117,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             for name in self._unseen()
         )
 
-    def held(self) -> frozenset[FirewallKey]:
+    def present(self) -> frozenset[FirewallKey]:
         self._read()
         picture = self._known()
         keys: set[FirewallKey] = {PortKey(id) for id in picture.ports}

@@ -13,7 +13,7 @@ from keystoneauth1.plugin import BaseAuthPlugin
 from keystoneauth1.token_endpoint import Token
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.notifier import Notifier
 from netfw.errors import BackendUnavailable, ConfigError
@@ -71,7 +71,7 @@ class ComputeNotifier(Notifier):
         self._poster = HttpPoster(timeout=timeout, ca_file=ca_file, auth=auth or NoAuth())
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         needed = {
             "none": ("endpoint",),
             "token": ("endpoint", "token"),

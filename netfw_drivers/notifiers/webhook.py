@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.notifier import Notifier
 from netfw.errors import ConfigError
@@ -59,7 +59,7 @@ class WebhookNotifier(Notifier):
         self._poster = HttpPoster(timeout=timeout, ca_file=ca_file)
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         if not options["urls"]:
             raise ConfigError("the webhook has nobody to tell: set urls in [webhook]")
         for url in options["urls"]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from attrs import define, field
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.firewall import FirewallDriver, FirewallKey, FirewallValue
 from netfw.plan import Outcome, Update
 
@@ -35,7 +35,7 @@ class NullFirewallDriver(FirewallDriver):
         self._firewall = firewall if firewall is not None else ImaginaryFirewall()
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(host.share(ImaginaryFirewall, ImaginaryFirewall))
 
     def describe(self) -> DriverInfo:
@@ -52,6 +52,6 @@ class NullFirewallDriver(FirewallDriver):
             policy.update(update.put)
         return Outcome(done=frozenset(update))
 
-    def held(self) -> frozenset[FirewallKey]:
+    def present(self) -> frozenset[FirewallKey]:
         with self._firewall.lock:
             return frozenset(self._firewall.policy)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from attrs import define, field
 
-from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.interface import Attachment, Device, InterfaceDriver
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, NotSupported
 from netfw.model.ids import PortId
@@ -42,7 +42,7 @@ class NullInterfaceDriver(InterfaceDriver):
         self._machine = machine if machine is not None else ImaginaryMachine()
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(host.share(ImaginaryMachine, ImaginaryMachine))
 
     def describe(self) -> DriverInfo:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from attrs import fields_dict
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.mechanism import Binding, BindingRequest, MechanismDriver, Refused
 
@@ -24,13 +24,13 @@ class LoggerMechanismDriver(MechanismDriver):
     VERSION: ClassVar[int] = 1
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
     def describe(self) -> DriverInfo:
         return DriverInfo("logger")
 
-    def check(self, change: Change) -> None:
+    def validate(self, change: Change) -> None:
         LOG.debug("about to be committed: %s", told(change))
 
     def bind(self, request: BindingRequest) -> Binding:
@@ -53,7 +53,7 @@ class L2PopulationMechanismDriver(MechanismDriver):
     VERSION: ClassVar[int] = 1
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
     def describe(self) -> DriverInfo:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.type_driver import AllocationStore, Pool, Range, TypeDriver
 from netfw.errors import ConfigError, Conflict, InvalidInput, nearest
 from netfw.model.segment import NetworkType, Provider
@@ -41,7 +41,7 @@ class FlatTypeDriver(TypeDriver):
         self._mtus = mtus if mtus is not None else PhysicalMtus()
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         names = [name.strip() for name in options["flat_networks"]]
         for name in names:
             _check_name(name)
@@ -56,7 +56,7 @@ class FlatTypeDriver(TypeDriver):
     def ranges(self) -> tuple[Range, ...]:
         return ()
 
-    def check(self, request: Provider) -> None:
+    def validate(self, request: Provider) -> None:
         check_type(self.network_type(), request)
         name = request.physical_network or ""
         if ANY not in self._known and name not in self._known:
@@ -69,7 +69,7 @@ class FlatTypeDriver(TypeDriver):
             )
 
     def reserve(self, request: Provider, store: AllocationStore) -> Provider:
-        if not store.take(_pool(request), THE_ONE):
+        if not store.acquire(_pool(request), THE_ONE):
             raise Conflict(f"physical network {request.physical_network} has a flat network")
         return request
 
@@ -77,7 +77,7 @@ class FlatTypeDriver(TypeDriver):
         return None
 
     def release(self, segment: Provider, store: AllocationStore) -> None:
-        store.give_back(_pool(segment), THE_ONE)
+        store.release(_pool(segment), THE_ONE)
 
     def mtu(self, physical_network: str | None) -> int:
         return self._mtus.of(physical_network)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.type_driver import AllocationStore, Range, TypeDriver
 from netfw.model.segment import NetworkType, Provider
 from netfw_drivers.type_drivers.mtu import GLOBAL_MTU, global_mtu
@@ -24,7 +24,7 @@ class LocalTypeDriver(TypeDriver):
         self._mtu = mtu
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(global_mtu(options))
 
     def describe(self) -> DriverInfo:
@@ -36,7 +36,7 @@ class LocalTypeDriver(TypeDriver):
     def ranges(self) -> tuple[Range, ...]:
         return ()
 
-    def check(self, request: Provider) -> None:
+    def validate(self, request: Provider) -> None:
         check_type(self.network_type(), request)
 
     def reserve(self, request: Provider, store: AllocationStore) -> Provider:

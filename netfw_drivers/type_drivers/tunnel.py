@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.type_driver import AllocationStore, Pool, Range, TypeDriver
 from netfw.errors import Conflict
 from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Provider
@@ -48,7 +48,7 @@ class TunnelTypeDriver(TypeDriver):
         self._mtu = mtu
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         spans = spans_of(cls.RANGES, options[cls.RANGES], SEGMENTATION_IDS[cls.TYPE])
         return cls(spans, tunnel_mtu(options, cls.encapsulation(options)))
 
@@ -66,12 +66,12 @@ class TunnelTypeDriver(TypeDriver):
     def ranges(self) -> tuple[Range, ...]:
         return self._ranges
 
-    def check(self, request: Provider) -> None:
+    def validate(self, request: Provider) -> None:
         check_type(self.TYPE, request)
 
     def reserve(self, request: Provider, store: AllocationStore) -> Provider:
         number = request.segmentation_id
-        if number is not None and not store.take(self._pool, number):
+        if number is not None and not store.acquire(self._pool, number):
             raise Conflict(f"{self.TYPE} number {number} is taken")
         found = request if number is not None else self.allocate(store)
         if found is None:
@@ -79,14 +79,14 @@ class TunnelTypeDriver(TypeDriver):
         return found
 
     def allocate(self, store: AllocationStore) -> Provider | None:
-        number = store.take_any(self._pool) if self._ranges else None
+        number = store.acquire_any(self._pool) if self._ranges else None
         if number is None:
             return None
         return Provider(network_type=self.TYPE, segmentation_id=number)
 
     def release(self, segment: Provider, store: AllocationStore) -> None:
         if segment.segmentation_id is not None:
-            store.give_back(self._pool, segment.segmentation_id)
+            store.release(self._pool, segment.segmentation_id)
 
     def mtu(self, physical_network: str | None) -> int:
         return self._mtu

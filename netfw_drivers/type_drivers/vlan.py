@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.type_driver import AllocationStore, Pool, Range, TypeDriver
 from netfw.errors import Conflict, InvalidInput, nearest
 from netfw.model.segment import NetworkType, Provider
@@ -45,7 +45,7 @@ class VlanTypeDriver(TypeDriver):
         self._mtus = mtus if mtus is not None else PhysicalMtus()
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         networks = vlan_spans("network_vlan_ranges", options["network_vlan_ranges"])
         return cls(networks, physical_mtus(options))
 
@@ -58,7 +58,7 @@ class VlanTypeDriver(TypeDriver):
     def ranges(self) -> tuple[Range, ...]:
         return self._ranges
 
-    def check(self, request: Provider) -> None:
+    def validate(self, request: Provider) -> None:
         check_type(self.network_type(), request)
         name = request.physical_network
         if name is not None and name not in self._known:
@@ -76,7 +76,7 @@ class VlanTypeDriver(TypeDriver):
             return self._any(store, self._known)
         if number is None:
             return self._any(store, (name,))
-        if not store.take(_pool(name), number):
+        if not store.acquire(_pool(name), number):
             raise Conflict(f"VLAN {number} of physical network {name} is taken")
         return request
 
@@ -86,7 +86,7 @@ class VlanTypeDriver(TypeDriver):
     def release(self, segment: Provider, store: AllocationStore) -> None:
         if segment.segmentation_id is not None:
             pool = Pool(NetworkType.VLAN, segment.physical_network)
-            store.give_back(pool, segment.segmentation_id)
+            store.release(pool, segment.segmentation_id)
 
     def mtu(self, physical_network: str | None) -> int:
         return self._mtus.of(physical_network)
@@ -101,7 +101,7 @@ class VlanTypeDriver(TypeDriver):
     def _free(self, store: AllocationStore, names: Sequence[str]) -> Provider | None:
         offering = {each.pool.physical_network for each in self._ranges}
         for name in names:
-            number = store.take_any(_pool(name)) if name in offering else None
+            number = store.acquire_any(_pool(name)) if name in offering else None
             if number is not None:
                 return Provider(
                     network_type=NetworkType.VLAN, physical_network=name, segmentation_id=number

@@ -15,7 +15,7 @@ from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpNetwork, DhcpPort, DhcpV
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
 from netfw.model import FixedIp, NetworkId, PortId, Provider, Segment, SegmentId, Subnet, SubnetId
@@ -47,7 +47,7 @@ WANTED: dict[DhcpKey, DhcpValue] = {
 
 def serve(dhcp: DhcpDriver, switch: SwitchDriver) -> None:
     dhcp.converge(Update(put=WANTED)).raise_failed()
-    print("It serves:", *sorted(map(str, dhcp.held())), sep="\n  ")
+    print("It serves:", *sorted(map(str, dhcp.present())), sep="\n  ")
     carried = Provider(network_type=NetworkType.LOCAL)
     segment = Segment(id=SegmentId(UUID(int=3)), network_id=BLUE, provider=carried)
     macs = {SERVER.id: SERVER.mac, WEB: WEB_MAC}
@@ -64,11 +64,11 @@ def serve(dhcp: DhcpDriver, switch: SwitchDriver) -> None:
 def stop(dhcp: DhcpDriver, switch: SwitchDriver) -> None:
     dhcp.gc(keep=[])  # processes, namespaces, devices and files of all networks
     switch.gc(keep=[])
-    print("It serves nothing:", not dhcp.held())
+    print("It serves nothing:", not dhcp.present())
 
 
 def main(word: str, remote: str, directory: str) -> None:
-    with LocalHost() as host:
+    with LocalHostResources() as host:
         connection = {"ovsdb_connection": remote}
         host.add(create(InterfaceDriver, "openvswitch", connection, host))
         dhcp = create(DhcpDriver, "dnsmasq", {"dhcp_confs": f"{directory}/dhcp"}, host)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.model.ids import PortId
 from netfw.plan import Update
 
@@ -24,7 +24,7 @@ WANTED = {
 
 def main(remote: str, bridge: str) -> int:
     options = {"ovsdb_connection": remote, "integration_bridge": bridge}
-    with LocalHost() as host:
+    with LocalHostResources() as host:
         driver = create(InterfaceDriver, "openvswitch", options, host)
         update = Update(put=WANTED)
 

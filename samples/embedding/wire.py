@@ -12,7 +12,7 @@ from netfw.agents.common.embed import run_in_thread
 from netfw.agents.common.loop import Loop
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.reports import StatusReport
 from netfw.drivers.switch import SwitchDriver
 from netfw.model import Binding, Mac, Network, NetworkId, Port, PortId, Provider
@@ -38,7 +38,7 @@ def port(number: int) -> Port:
 def main(remote: str) -> None:
     source = MemorySource(NETWORK, port(1))
     source.listen(show)
-    with LocalHost() as host:
+    with LocalHostResources() as host:
         options = {"ovsdb_connection": remote, "datapath_type": "netdev"}
         switch = create(SwitchDriver, "openvswitch", options, host)
         agent = L2Agent(L2AgentConfig(host=HOST), switch)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from uuid import NAMESPACE_DNS, uuid5
 
 from netfw.drivers.agent_requests import EnsureDhcpPort
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.reports import Heartbeat, Report, StatusReport
 from netfw.drivers.state_source import Delta
 from netfw.drivers.subscription import Service, Subscription
@@ -74,7 +74,7 @@ class Dhcp:
             wanted = frozenset(each.id for each in of if each.enable_dhcp)
             if wanted:
                 with contextlib.suppress(RequestError):  # it changed once more meanwhile
-                    self._source.ask(EnsureDhcpPort(network=network, host=HOST, subnets=wanted))
+                    self._source.request(EnsureDhcpPort(network=network, host=HOST, subnets=wanted))
 
 
 def ready(resource: Resource) -> Iterator[Report]:
@@ -119,7 +119,7 @@ def work(source: RemoteSource, news: threading.Event) -> None:
 
 def main() -> int:
     options = {option.dest: option.default for option in SocketTransport.OPTIONS}
-    with LocalHost() as host:
+    with LocalHostResources() as host:
         transport = SocketTransport.from_conf({**options, "connect": [sys.argv[1]]}, host)
         try:
             while True:

@@ -135,6 +135,6 @@ class HostAgent(ABC, Generic[K]):
         """What it has, for a monitor."""
         return {}
 
-    def cautions(self) -> Mapping[str, str]:
+    def warnings(self) -> Mapping[str, str]:
         """What an operator should know although nothing failed, each under a name; cheap."""
         return {}

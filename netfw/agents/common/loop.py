@@ -218,7 +218,7 @@ class Loop(Generic[K]):
 
     def _pull(self) -> None:
         change = self._replica.pull()
-        self._complaints = self._source.troubles()
+        self._complaints = self._source.errors()
         now = self._clock.now()
         if change.snapshot:
             self._work.resend_reports()
@@ -304,8 +304,8 @@ class Loop(Generic[K]):
             and oldest is None
             and LoopTask.EVERYTHING not in self._chores,
             lag=0.0 if oldest is None else now - oldest,
-            troubles=self._troubles(),
-            cautions=self._work.cautions() if self._replica.known else {},
+            errors=self._troubles(),
+            warnings=self._work.warnings() if self._replica.known else {},
             degraded=_texts(self._agenda.degraded),
             waiting=_texts(self._agenda.waiting),
             passes=self._passes,
@@ -314,8 +314,8 @@ class Loop(Generic[K]):
             counts=self._work.counts(),
             unsent=len(self._outbox),
         )
-        for name in status.cautions.keys() - self._cautioned:
-            LOG.warning("%s: %s", name, status.cautions[name])
+        for name in status.warnings.keys() - self._cautioned:
+            LOG.warning("%s: %s", name, status.warnings[name])
             self._cautioned.add(name)
         if status.ready and not self._status.ready:
             LOG.info("ready: everything that is wanted here is so")
@@ -325,7 +325,7 @@ class Loop(Generic[K]):
         self._publish_at(now)
 
     def _troubles(self) -> dict[str, str]:
-        found = dict(self._chores.troubles())
+        found = dict(self._chores.errors())
         if said := self._complaints:
             more = f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
             found.setdefault(LoopTask.PULL, f"{'; '.join(said[:_SHOWN])}{more}")

@@ -99,7 +99,7 @@ class LoopTaskSchedule:
 
     def settle(self, chore: LoopTask, error: NetfwError | None, now: float) -> None:
         """It was done, or failed."""
-        known = self.troubles().get(chore)
+        known = self.errors().get(chore)
         if error is None:
             if known is not None:
                 LOG.warning("%s: all is well again", chore)
@@ -119,6 +119,6 @@ class LoopTaskSchedule:
         times = [self._agenda.when(chore) for chore in possible]
         return min([*times, *self._next.values()], default=None)
 
-    def troubles(self) -> Mapping[str, str]:
+    def errors(self) -> Mapping[str, str]:
         """What failed and is tried again, with the reason."""
         return {str(chore): text for chore, text in self._agenda.degraded.items()}

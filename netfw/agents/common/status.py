@@ -27,10 +27,10 @@ class AgentStatus:
     """Everything that is wanted here has been converged."""
     lag: float = 0.0
     """Seconds since the oldest thing that is not converged began to differ from what is wanted."""
-    troubles: Mapping[str, str] = field(factory=dict)
+    errors: Mapping[str, str] = field(factory=dict)
     """What keeps the agent as a whole from its work, such as a source that does not answer or
     whose last word is faulty: an agent that is ready then is so by what was in force before."""
-    cautions: Mapping[str, str] = field(factory=dict)
+    warnings: Mapping[str, str] = field(factory=dict)
     """What an operator should know although nothing failed, such as ports that are not filtered."""
     degraded: Mapping[str, str] = field(factory=dict)
     """What failed and is tried again, with the reason."""

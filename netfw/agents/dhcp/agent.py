@@ -173,7 +173,7 @@ class DhcpAgent(HostAgent[AgentKey]):
             "ports": len(self._ledger.ports),
         }
 
-    def cautions(self) -> Mapping[str, str]:
+    def warnings(self) -> Mapping[str, str]:
         return self._faults
 
     def close(self) -> None:

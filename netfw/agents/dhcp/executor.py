@@ -76,7 +76,7 @@ class JobExecutor:
         :raises NetfwError: something can not be removed.
         """
         keep: frozenset[DhcpKey] = frozenset([*map(NetworkKey, wishes), *map(PortKey, ports)])
-        gone = {k for k in self._driver.held() if isinstance(k, NetworkKey) and k not in keep}
+        gone = {k for k in self._driver.present() if isinstance(k, NetworkKey) and k not in keep}
         if self._metadata is not None:
             wanted = (wish.proxying for wish in wishes.values())
             keys = {each.key for each in wanted if each is not None and each.key is not None}
@@ -96,7 +96,7 @@ class JobExecutor:
     def faults(self, *, with_metadata: bool) -> dict[str, str]:
         """What this host lacks for each driver that is used."""
         used = self._drivers() if with_metadata else (self._driver,)
-        found = {f"driver {each.describe().name}": each.faults() for each in used}
+        found = {f"driver {each.describe().name}": each.problems() for each in used}
         return {name: "; ".join(faults) for name, faults in found.items() if faults}
 
     def everything(
@@ -112,7 +112,7 @@ class JobExecutor:
                 refused[NetworkKey(id)] = NotFound("the agent asks for a port to serve it from")
                 continue
             put[NetworkKey(id)] = wish.value(wish.own)
-            place = self._driver.place(id, wish.own)
+            place = self._driver.location(id, wish.own)
             if wish.proxying is not None and wish.proxying.key is not None and place is not None:
                 proxies[wish.proxying.key] = wish.proxying.proxy(place)
                 homes[wish.proxying.key] = NetworkKey(id)
@@ -143,7 +143,7 @@ class JobExecutor:
         outcome = self._converge(order, {key})
         if key in outcome.done:
             try:
-                self._source.ask(ReleaseDhcpPort(network=order.network, host=self._host))
+                self._source.request(ReleaseDhcpPort(network=order.network, host=self._host))
             except NetfwError as exc:
                 return _with_failed(outcome, key, exc)
         return outcome
@@ -165,7 +165,7 @@ class JobExecutor:
         return outcome
 
     def _answer(self, wish: NetworkSpec) -> ServerPort:
-        port = self._source.ask(wish.request)
+        port = self._source.request(wish.request)
         missing = wish.request.subnets - {fixed.subnet_id for fixed in port.fixed_ips}
         if missing:
             names = ", ".join(sorted(map(str, missing)))
@@ -183,7 +183,7 @@ class JobExecutor:
             return
         if key is None:
             raise Conflict(wanted.fault)
-        place = self._driver.place(network, server)
+        place = self._driver.location(network, server)
         if place is None:
             name = self._driver.describe().name
             raise NotSupported(f"the DHCP driver {name!r} has no place for a metadata proxy")

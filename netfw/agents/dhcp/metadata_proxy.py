@@ -9,7 +9,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from netfw.drivers.dhcp import METADATA_ADDRESSES, DhcpPlace
+from netfw.drivers.dhcp import METADATA_ADDRESSES, DhcpLocation
 from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.drivers.metadata import MetadataKey, MetadataProxy
 from netfw.model.ids import NetworkId, RouterId, SubnetId
@@ -49,7 +49,7 @@ class ProxySpec:
     fault: str = ""
     """Why not."""
 
-    def proxy(self, place: DhcpPlace) -> MetadataProxy:
+    def proxy(self, place: DhcpLocation) -> MetadataProxy:
         """The proxy in the place of the DHCP server."""
         address = METADATA_ADDRESSES[4].ip
         return MetadataProxy(netns=place.netns, addresses=(address,), device=place.device)

@@ -90,7 +90,7 @@ class L2Agent(HostAgent[L2Key]):
     def begin(self) -> None:
         view = L2HostContext(
             host=self._settings.host,
-            facts=self._switch.facts(),
+            facts=self._switch.host_facts(),
             population=self._settings.population,
             arp_responder=self._settings.arp_responder,
             guard=self._settings.guard and not self._firewall_can(Capability.SPOOF_GUARD),
@@ -192,11 +192,11 @@ class L2Agent(HostAgent[L2Key]):
             "strays": len(desired.strays),
         }
 
-    def cautions(self) -> Mapping[str, str]:
+    def warnings(self) -> Mapping[str, str]:
         if self._wanted is None:
             return {}
         firewall = None if self._firewall is None else self._firewall.describe()
-        return collect_warnings(self._wanted.desired, firewall) | self._retired.cautions()
+        return collect_warnings(self._wanted.desired, firewall) | self._retired.warnings()
 
     def _ready(self) -> DesiredState:
         assert self._wanted is not None, "begin comes first"

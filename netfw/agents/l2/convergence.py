@@ -87,8 +87,8 @@ class DesiredState:
             return self.base.get(key)
         value = self.desired.values.get(key)
         if isinstance(value, Wiring) and isinstance(key, PortKey):
-            additions = self.contributions.additions(key.port)
-            return evolve(value, additions=additions) if additions else value
+            additions = self.contributions.contributions(key.port)
+            return evolve(value, contributions=additions) if additions else value
         return value
 
     def switch_values(self, keys: frozenset[SwitchKey]) -> dict[SwitchKey, SwitchValue]:

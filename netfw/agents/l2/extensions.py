@@ -48,7 +48,7 @@ class PortExtensions:
     """
 
     def __init__(self, extensions: Sequence[L2Extension]) -> None:
-        self._extensions = {extension.claim().owner: extension for extension in extensions}
+        self._extensions = {extension.grant_request().owner: extension for extension in extensions}
         self._grants: dict[str, Grant] = {}
         self._shown: dict[ExtensionPortKey, ExtendedPort] = {}
         self._additions: dict[ExtensionPortKey, SwitchContribution | None] = {}
@@ -71,8 +71,8 @@ class PortExtensions:
         """
         base: dict[ExtensionKey, SwitchContribution] = {}
         for owner, extension in self._extensions.items():
-            self._grants[owner] = switch.grant(extension.claim())
-            addition = _checked(owner, extension.base(self._grants[owner]))
+            self._grants[owner] = switch.grant(extension.grant_request())
+            addition = _checked(owner, extension.contribute_base(self._grants[owner]))
             if addition is not None:
                 base[ExtensionKey(owner)] = addition
         return base
@@ -112,7 +112,7 @@ class PortExtensions:
             return frozenset(ExtensionPortKey(owner, port) for port in ports)
         return frozenset(part for part in self._shown if part.owner == owner)
 
-    def additions(self, port: PortId) -> tuple[SwitchContribution, ...]:
+    def contributions(self, port: PortId) -> tuple[SwitchContribution, ...]:
         """What is added to a port, in the order of the configuration."""
         found = (self._additions.get(ExtensionPortKey(owner, port)) for owner in self._extensions)
         return tuple(addition for addition in found if addition is not None)

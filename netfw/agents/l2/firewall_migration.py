@@ -32,7 +32,7 @@ class RetiredFirewalls:
             else:
                 del self._left[name]
 
-    def cautions(self) -> dict[str, str]:
+    def warnings(self) -> dict[str, str]:
         """What an operator should know of them."""
         return {
             f"retired firewall driver {name}": "what it left behind is still there"

@@ -85,7 +85,7 @@ class MetadataAgent(HostAgent[str]):
             "ports_known": directory.hits,
         }
 
-    def cautions(self) -> Mapping[str, str]:
+    def warnings(self) -> Mapping[str, str]:
         policy = self._relay.policy
         found = {
             "metadata_proxy_shared_secret": "" if policy.secret else NO_SECRET,

@@ -10,7 +10,7 @@ from netfw.agents.common.loop import Intervals
 from netfw.agents.common.retry_queue import RetryBackoff
 from netfw.cli.runtime.driver_options import Kinds, make
 from netfw.conf.agent import GROUP
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.transport import Transport
 
@@ -23,7 +23,7 @@ SOURCE_KINDS: Final[Kinds] = {
 }
 
 
-def source_of(conf: ConfigOpts, host: LocalHost, stack: ExitStack) -> StateSource:
+def source_of(conf: ConfigOpts, host: LocalHostResources, stack: ExitStack) -> StateSource:
     """The source of state that the configuration names; *stack* closes it and its transport.
 
     :raises ConfigError: what is configured can not be.

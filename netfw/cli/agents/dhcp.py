@@ -22,25 +22,8 @@ from netfw.drivers.base import Capability
 from netfw.drivers.dhcp import DhcpDriver
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.metadata import MetadataDriver
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import ConfigError
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the agent; 0 stopped or converged, 1 not converged in time or ended because a process
-    died after which it is to end, 2 wrongly configured."""
-    program = AgentProgram(
-        name=PROGRAM,
-        description="The DHCP agent.",
-        groups=dhcp_groups,
-        parts=DhcpAgentComponents,
-    )
-    return program.main(argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
-
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts, Opt
@@ -80,7 +63,7 @@ class DhcpAgentComponents:
             if not options[name]:
                 raise ConfigError(f"[{GROUP}] {name}: name a driver")
         with ExitStack() as stack:
-            self.host = stack.enter_context(LocalHost())
+            self.host = stack.enter_context(LocalHostResources())
             self.source = source_of(conf, self.host, stack)
             self.interface = make(conf, InterfaceDriver, options.interface_driver, self.host)
             stack.callback(self.interface.close)
@@ -134,3 +117,19 @@ class DhcpAgentComponents:
             lease_duration=driver.get("dhcp_lease_duration"),
             binary=PROGRAM,
         )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the agent; 0 stopped or converged, 1 not converged in time or ended because a process
+    died after which it is to end, 2 wrongly configured."""
+    program = AgentProgram(
+        name=PROGRAM,
+        description="The DHCP agent.",
+        groups=dhcp_groups,
+        parts=DhcpAgentComponents,
+    )
+    return program.main(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -17,29 +17,13 @@ from netfw.conf import core, l2_agent
 from netfw.conf.agent import COMMON, GROUP
 from netfw.conf.l2_agent import L2
 from netfw.conf.loader import Groups
-from netfw.drivers.base import Capability, Driver, Kind
+from netfw.drivers.base import Capability, Contract, Driver
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.l2_extension import L2Extension
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
 from netfw.errors import ConfigError
 from netfw.linux.sockets.local_address import is_local
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the agent; 0 stopped or converged, 1 not converged in time, 2 wrongly configured."""
-    program = AgentProgram(
-        name=PROGRAM,
-        description="The L2 agent for Open vSwitch.",
-        groups=l2_groups,
-        parts=L2AgentComponents,
-    )
-    return program.main(argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
-
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts, Opt
@@ -79,7 +63,7 @@ class L2AgentComponents:
         self._conf = conf
         _check_retired(conf)
         with ExitStack() as stack:
-            self.host = stack.enter_context(LocalHost())
+            self.host = stack.enter_context(LocalHostResources())
             self.source = source_of(conf, self.host, stack)
             self.switch = make(conf, SwitchDriver, conf.agent.switch_driver, self.host)
             stack.callback(self.switch.close)
@@ -128,7 +112,7 @@ class L2AgentComponents:
         return status_path_of(self._conf, PROGRAM)
 
     def _make_all(
-        self, kind: Kind[D], option: str, stack: ExitStack, fallback: Mapping[str, Any]
+        self, kind: Contract[D], option: str, stack: ExitStack, fallback: Mapping[str, Any]
     ) -> list[D]:
         made: list[D] = []
         for name in names(self._conf, GROUP, option):
@@ -156,3 +140,18 @@ def _check_retired(conf: ConfigOpts) -> None:
                 f"{name!r} can not be firewall_driver and retired at once: take it out of "
                 "retired_firewall_drivers"
             )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the agent; 0 stopped or converged, 1 not converged in time, 2 wrongly configured."""
+    program = AgentProgram(
+        name=PROGRAM,
+        description="The L2 agent for Open vSwitch.",
+        groups=l2_groups,
+        parts=L2AgentComponents,
+    )
+    return program.main(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

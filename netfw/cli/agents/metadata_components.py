@@ -28,7 +28,7 @@ from netfw.conf.agent import COMMON
 from netfw.conf.agent import GROUP as AGENT_GROUP
 from netfw.conf.loader import Groups
 from netfw.conf.metadata_agent import GROUP, OWN, PROGRAM
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import ConfigError
 from netfw.http.server import HttpSettings
 
@@ -65,13 +65,13 @@ class MetadataAgentComponents:
         self._conf = conf
         settings = _settings(conf)
         with ExitStack() as stack:
-            self.host = stack.enter_context(LocalHost())
+            self.host = stack.enter_context(LocalHostResources())
             self.source = source_of(conf, self.host, stack)
             self._liveness = HealthProbe(
                 _liveness_path(conf), settings.socket, lambda: conf[GROUP].liveness_interval
             )
             self._relay = MetadataProxyApp(
-                InstanceCache(self.source.ask, _keeping(conf)),
+                InstanceCache(self.source.request, _keeping(conf)),
                 _policy(conf),
                 share=max(1, settings.workers // 2),
                 probe=self._liveness.word,

@@ -19,7 +19,7 @@ from netfw.cli.agents.runner import run_loop
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
 from netfw.cli.runtime.daemon import DaemonControl, run
 from netfw.conf.loader import Groups
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.transport import Transport
 from netfw.errors import AgentMustEnd, ConfigError
@@ -33,7 +33,7 @@ LOG = logging.getLogger(__name__)
 class AgentComponents(Protocol):
     """An agent, put together; as text it says of what."""
 
-    host: LocalHost
+    host: LocalHostResources
     source: StateSource
 
     @property

@@ -64,7 +64,7 @@ def _become_ready(loop: Loop[Any], within: float, let_go: Callable[[], None]) ->
 
 def _obstacles(status: AgentStatus) -> Iterator[tuple[str, str]]:
     """Why an agent is not ready."""
-    yield from status.troubles.items()
+    yield from status.errors.items()
     yield from status.degraded.items()
     for what, reason in status.waiting.items():
         yield what, f"waits: {reason}"

@@ -14,7 +14,7 @@ from netfw.cli.runtime.tables import print_table
 from netfw.drivers.base import Driver
 from netfw.drivers.registry import loader
 from netfw.drivers.registry.loader import Installed, catalogue, create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import DriverError, NetfwError, NotFound, nearest
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _row(kind: type[Driver], found: Installed[Driver]) -> Row:
 def _try_out(kind: type[Driver], found: Installed[Driver]) -> tuple[Sequence[str], str]:
     """Capabilities and health of a driver with its default options; it does not get to work."""
     with ExitStack() as stack:
-        host = stack.enter_context(LocalHost())
+        host = stack.enter_context(LocalHostResources())
         _lend(host, kind, stack)
         try:
             driver = create(kind, found.name, {}, host)
@@ -116,14 +116,14 @@ def _try_out(kind: type[Driver], found: Installed[Driver]) -> tuple[Sequence[str
             return (), f"needs configuration: {exc}"
         try:
             capabilities = sorted(driver.describe().capabilities)
-            return capabilities, "; ".join(driver.faults()) or "ok"
+            return capabilities, "; ".join(driver.problems()) or "ok"
         except Exception as exc:  # noqa: BLE001 - one bad driver does not hide the others
             return (), f"a defect of the driver: {type(exc).__name__}: {exc}"
         finally:
             driver.close()
 
 
-def _lend(host: LocalHost, kind: type[Driver], stack: ExitStack) -> None:
+def _lend(host: LocalHostResources, kind: type[Driver], stack: ExitStack) -> None:
     """Offer drivers that are there on any machine: who works with one can be tried out."""
     for contract in loader.all_contracts():
         name = STAND_INS.get(contract.__name__)

@@ -15,7 +15,7 @@ from netfw.cli.runtime.tables import plain_table
 from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.model.address import Mac
 from netfw.model.ids import PortId
 from netfw.ovs.openflow import FlowMirror, FlowPlan, OpenFlow, group_of
@@ -144,7 +144,7 @@ def _two_sides(lab: Lab, stack: ExitStack) -> tuple[Side, Side]:
 
 
 def _side(stack: ExitStack, host: Host, peer: Host, number: int) -> Side:
-    local = stack.enter_context(LocalHost())
+    local = stack.enter_context(LocalHostResources())
     ovsdb = stack.enter_context(Ovsdb(host.ovs.remote))
     ovsdb.run([AddBridge(name=BRIDGE, datapath_type="netdev", fail_mode="secure")])
     options = {"integration_bridge": BRIDGE, "ovsdb_connection": host.ovs.remote}

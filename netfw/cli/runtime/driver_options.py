@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from oslo_config.cfg import Locations
 
 from netfw.conf.loader import Groups, load_config
-from netfw.drivers.base import Driver, Host, Kind
+from netfw.drivers.base import Contract, Driver, HostResources
 from netfw.drivers.registry.loader import catalogue, create, load
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 D = TypeVar("D", bound=Driver)
 
-Kinds = Mapping[tuple[str | None, str], Kind[Driver]]
+Kinds = Mapping[tuple[str | None, str], Contract[Driver]]
 """Options (group and name) that name drivers, one or several, and the contract of each."""
 
 
@@ -45,9 +45,9 @@ def names(conf: ConfigOpts, group: str | None, option: str) -> list[str]:
 
 def make(
     conf: ConfigOpts,
-    kind: Kind[D],
+    kind: Contract[D],
     name: str,
-    host: Host,
+    host: HostResources,
     fallback: Mapping[str, Any] = MappingProxyType({}),
 ) -> D:
     """The driver, with the values that its group has in *conf*.
@@ -59,7 +59,7 @@ def make(
 
 def values(
     conf: ConfigOpts,
-    kind: Kind[Driver],
+    kind: Contract[Driver],
     name: str,
     fallback: Mapping[str, Any] = MappingProxyType({}),
 ) -> Mapping[str, Any]:

@@ -17,13 +17,13 @@ from netfw.conf import api, core, database, identity, outbox, plugin, quota, sch
 from netfw.conf.loader import Groups
 from netfw.drivers.agent_requests import Request
 from netfw.drivers.api_extension import ApiExtension
-from netfw.drivers.base import Driver, Kind
+from netfw.drivers.base import Contract, Driver
 from netfw.drivers.core_plugin import CorePlugin
 from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.mechanism import MechanismDriver
 from netfw.drivers.notifier import Notifier
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.reports import Report
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.drivers.service_plugin import ServicePlugin
@@ -134,7 +134,7 @@ class ServerComponents:
         with ExitStack() as stack:
             self.database = configured(conf)
             stack.callback(self.database.close)
-            self.host = stack.enter_context(LocalHost())
+            self.host = stack.enter_context(LocalHostResources())
             self.core = self._core(stack)
             publish(self.core, self.host)
             self.plugin = self._made(CorePlugin, None, "core_plugin", stack)[0]
@@ -229,7 +229,7 @@ class ServerComponents:
 
         :raises NotSupported: no plugin does.
         """
-        answers = [self.plugin.answer, *(each.answer for each in self.services)]
+        answers = [self.plugin.handle_request, *(each.answer for each in self.services)]
         for answer in answers:
             try:
                 return answer(request)
@@ -256,7 +256,7 @@ class ServerComponents:
         limits = quota.limits(self.conf[quota.GROUP])
         return build_core(self.database, drivers, settings_of(self.conf), limits)
 
-    def _made(self, kind: Kind[D], group: str | None, option: str, stack: ExitStack) -> list[D]:
+    def _made(self, kind: Contract[D], group: str | None, option: str, stack: ExitStack) -> list[D]:
         made: list[D] = []
         for name in names(self.conf, group, option):
             fallback = plugin.shared_values(self.conf)

@@ -29,7 +29,7 @@ from netfw.state.rpc import StateRpcServer
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
-    from netfw.drivers.base import Host
+    from netfw.drivers.base import HostResources
 
 LOG = logging.getLogger(__name__)
 
@@ -38,7 +38,9 @@ LOOK_EVERY = 1.1
 """Seconds; what looks at a file does so once a second at most."""
 
 
-def transport_of(conf: ConfigOpts, host: Host, over: Mapping[str, str] | None = None) -> Transport:
+def transport_of(
+    conf: ConfigOpts, host: HostResources, over: Mapping[str, str] | None = None
+) -> Transport:
     """The transport that the configuration names, with the options *over* its own.
 
     :raises ConfigError: it can not be.

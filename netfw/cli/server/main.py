@@ -120,7 +120,7 @@ def _supervise(conf: ConfigOpts, orders: DaemonControl, files: Sequence[str], co
     """Have *count* processes serve, on sockets that this one opens."""
     from netfw.cli.server.listeners import transport_of
     from netfw.cli.server.metrics import SHARED
-    from netfw.drivers.registry.local_host import LocalHost
+    from netfw.drivers.registry.local_host import LocalHostResources
 
     with ExitStack() as stack:
         os.environ[SHARED] = stack.enter_context(
@@ -129,7 +129,7 @@ def _supervise(conf: ConfigOpts, orders: DaemonControl, files: Sequence[str], co
         sockets = stack.enter_context(_listening(conf))
         shared = None
         if "messages" in conf.server.serve:
-            transport = transport_of(conf, stack.enter_context(LocalHost()))
+            transport = transport_of(conf, stack.enter_context(LocalHostResources()))
             stack.callback(transport.close)
             shared = transport.share()
         _check(conf, sockets)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar, ca
 from attrs import frozen
 
 import netfw.drivers
-from netfw.drivers.base import Driver, Host, Kind
+from netfw.drivers.base import Contract, Driver, HostResources
 from netfw.drivers.registry.signatures import mismatches
 from netfw.errors import (
     ConfigError,
@@ -61,7 +61,7 @@ class Installed(Generic[D]):
     error: DriverError | None = None
 
 
-def load(kind: Kind[D], name: str) -> type[D]:
+def load(kind: Contract[D], name: str) -> type[D]:
     """Return the driver class that is registered as *name* for this *kind* of driver.
 
     :raises DriverNotFound: nothing is registered under that name; says what is.
@@ -79,7 +79,7 @@ def load(kind: Kind[D], name: str) -> type[D]:
     return check(kind, name, _import(point, origin), origin)
 
 
-def create(kind: Kind[D], name: str, options: Mapping[str, Any], host: Host) -> D:
+def create(kind: Contract[D], name: str, options: Mapping[str, Any], host: HostResources) -> D:
     """Load a driver and make it from *options*, which are checked against what it declares.
 
     :raises DriverError: see :func:`load`.
@@ -101,12 +101,12 @@ def create(kind: Kind[D], name: str, options: Mapping[str, Any], host: Host) -> 
         ) from exc
 
 
-def installed(kind: Kind[Driver]) -> list[str]:
+def installed(kind: Contract[Driver]) -> list[str]:
     """Names of every installed driver of this *kind*, without importing them."""
     return sorted(entry_points(group=_group(kind)).names)
 
 
-def catalogue(kind: Kind[D]) -> Iterator[Installed[D]]:
+def catalogue(kind: Contract[D]) -> Iterator[Installed[D]]:
     """Every installed driver of this *kind*, the unusable ones with the reason."""
     for name in installed(kind):
         points = [point for point in entry_points(group=_group(kind)) if point.name == name]
@@ -132,7 +132,7 @@ def list_opts() -> list[tuple[str, Sequence[Opt]]]:
     ]
 
 
-def check(contract: Kind[D], name: str, found: object, origin: str = "this program") -> type[D]:
+def check(contract: Contract[D], name: str, found: object, origin: str = "this program") -> type[D]:
     """Refuse early what would fail late; also for classes that are no entry point.
 
     :raises DriverInvalid: says what the author has to change.
@@ -192,7 +192,7 @@ def check_options(name: str, driver: type[Driver], options: Mapping[str, Any]) -
     return values
 
 
-def _group(kind: Kind[Driver]) -> str:
+def _group(kind: Contract[Driver]) -> str:
     return cast(type[Driver], kind).GROUP
 
 

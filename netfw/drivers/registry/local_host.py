@@ -1,4 +1,4 @@
-"""LocalHost: the `Host` of a plain Python program."""
+"""LocalHostResources: the `Host` of a plain Python program."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Hashable
 from contextlib import ExitStack
 from typing import Any, Self, TypeVar, cast
 
-from netfw.drivers.base import Driver, Kind
+from netfw.drivers.base import Contract, Driver
 from netfw.errors import ConfigError
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Driver)
 
 
-class LocalHost:
+class LocalHostResources:
     """Shared objects and collaborators of one host in this process.
 
     Two of them are two hosts: nothing is global.  Closing it closes what was shared, last made
@@ -37,7 +37,7 @@ class LocalHost:
         with self._lock:
             self._drivers.append(driver)
 
-    def driver(self, kind: Kind[D]) -> D:
+    def driver(self, kind: Contract[D]) -> D:
         contract = cast(type[D], kind)
         with self._lock:
             for candidate in self._drivers:

@@ -292,7 +292,7 @@ def check_options(options: Sequence[DhcpOption]) -> None:
                 _conditions(option)
                 _coded(option)
         except InvalidInput as exc:
-            faults = {f"options[{at}].{name}": why for name, why in exc.faults.items()}
+            faults = {f"options[{at}].{name}": why for name, why in exc.problems.items()}
             raise InvalidInput(faults) from exc
 
 

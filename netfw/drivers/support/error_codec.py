@@ -29,9 +29,9 @@ def encode_error(error: BaseException) -> bytes:
         error = BackendBroken("the request failed in the server; its log says why")
     document: dict[str, Any] = {"classes": _ancestry(error), "text": str(error)}
     if isinstance(error, InvalidInput):
-        document["faults"] = error.faults
+        document["problems"] = error.problems
     elif isinstance(error, OperationRefused):
-        document["faults"] = {str(operation): why for operation, why in error.reasons.items()}
+        document["problems"] = {str(operation): why for operation, why in error.reasons.items()}
     return json.dumps(document).encode()
 
 
@@ -41,7 +41,7 @@ def decode_error(body: bytes) -> NetfwError:
         document = json.loads(body)
         names, text = [str(name) for name in document["classes"]], str(document["text"])
         faults: dict[Any, str] = {
-            str(path): str(why) for path, why in dict(document.get("faults", {})).items()
+            str(path): str(why) for path, why in dict(document.get("problems", {})).items()
         }
     except (ValueError, KeyError, TypeError, RecursionError):
         return BackendBroken("the server answered with an error that can not be read")
@@ -49,7 +49,7 @@ def decode_error(body: bytes) -> NetfwError:
     made = kind.__new__(kind)
     Exception.__init__(made, text)
     if isinstance(made, InvalidInput):
-        made.faults = faults
+        made.problems = faults
     elif isinstance(made, OperationRefused):
         made.reasons = faults
     return made

@@ -54,7 +54,7 @@ def _without_completeness(driver: HostDriver[K, V], update: Update[K, V]) -> Upd
     :raises NetfwError: the driver does not even say what it holds.
     """
     try:
-        held = driver.held()
+        held = driver.present()
     except NetfwError:
         raise
     except Exception as exc:

@@ -90,7 +90,7 @@ def _rule_faults(rule: object) -> Iterator[Fault]:
     try:
         evolve(rule)  # makes it anew, and so checks it
     except InvalidInput as error:
-        yield from ((f"rule {rule.id!r}, {path}", why) for path, why in error.faults.items())
+        yield from ((f"rule {rule.id!r}, {path}", why) for path, why in error.problems.items())
     except (ValueError, TypeError) as error:
         yield f"rule {rule.id!r}", str(error)
 

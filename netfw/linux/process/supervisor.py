@@ -110,7 +110,7 @@ class Supervisor:
                 orphan.close()
             self._records.remove(key)
 
-    def held(self) -> frozenset[ProcessKey]:
+    def present(self) -> frozenset[ProcessKey]:
         """The keys whose processes run now, whoever started them.
 
         :raises BackendBroken: the directory can not be read.

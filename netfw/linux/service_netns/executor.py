@@ -82,12 +82,12 @@ class ServiceNetnsExecutor:
             with NetlinkClient(namespace) as network:
                 found = network.run(lambda: self._read(namespace, network))
         except NotFound:
-            return ObservedNetns(netns=namespace, held=self._held())
+            return ObservedNetns(netns=namespace, present=self._held())
         links = found.links.values()
         dead = any(link.up and not link.carrier for link in links)
         return evolve(
             found,
-            held=self._held() if dead else None,
+            present=self._held() if dead else None,
             lost=self._pairs.lost(links, self._held),
         )
 
@@ -174,7 +174,7 @@ class ServiceNetnsExecutor:
         with self._one_at_a_time:
             named = [
                 port
-                for port in self._interface.held()
+                for port in self._interface.present()
                 if self._interface.device_name(port) == step.device
             ]
             if len(named) == 1:
@@ -187,7 +187,7 @@ class ServiceNetnsExecutor:
     def _held(self) -> frozenset[PortId] | None:
         try:
             with self._one_at_a_time:
-                return self._interface.held()
+                return self._interface.present()
         except BackendUnavailable:
             return None
 

@@ -112,7 +112,7 @@ def _stages(owner: Hashable, steps: Iterable[Step]) -> tuple[Stage, ...]:
 
 
 def _removal(found: ObservedNetns, port: PortId | None) -> Iterator[Step]:
-    if port is not None and (found.held is None or port in found.held):
+    if port is not None and (found.present is None or port in found.present):
         yield Unplug(port)
     yield from _clearing(found, keep=None)
     if found.exists:
@@ -219,7 +219,7 @@ def _is_to_be_plugged(wanted: ServiceNetns, found: ObservedNetns) -> bool:
     if link is None or (link.mac, link.mtu) != (wanted.mac, wanted.mtu):
         return True
     dead = link.up and not link.carrier
-    return dead and wanted.port in (found.held or ())
+    return dead and wanted.port in (found.present or ())
 
 
 def _addresses(

@@ -71,7 +71,7 @@ class ObservedNetns:
     """The station's chains of the IPv4 mangle table; None: they can not be read."""
     no_ipv6: str | None = None
     """Why the namespace is without IPv6, if it is."""
-    held: frozenset[PortId] | None = None
+    present: frozenset[PortId] | None = None
     """The ports that the interface driver has on this host; None: it was not asked, because
     nothing seems to be wrong, or does not answer."""
     lost: frozenset[str] = frozenset()

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from netfw.drivers.base import Host
+from netfw.drivers.base import HostResources
 from netfw.errors import BackendBroken, BackendUnavailable
 from netfw.ovs.ovsdb.encode import BARRIER, Rendered, render
 from netfw.ovs.ovsdb.mirror import Dirty, Mirror, Tables
@@ -341,7 +341,9 @@ class Ovsdb:
             raise RuntimeError("a sink only enqueues: it can not change the database it hears from")
 
 
-def share_ovsdb(host: Host, remote: str, timeout: float, pause: float = DEFAULT_PAUSE) -> Ovsdb:
+def share_ovsdb(
+    host: HostResources, remote: str, timeout: float, pause: float = DEFAULT_PAUSE
+) -> Ovsdb:
     """The connection of *host* to *remote* for all who are as patient.
 
     Who waits otherwise has one of his own: neither is made to wait as another one was told to.

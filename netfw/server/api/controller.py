@@ -320,5 +320,5 @@ def _numbered(
         return validator.validate(raw, "")
     except InvalidInput as exc:
         step = f"{resource.plural}[{at}]"
-        faults = {f"{step}.{path}" if path else step: text for path, text in exc.faults.items()}
+        faults = {f"{step}.{path}" if path else step: text for path, text in exc.problems.items()}
         raise InvalidInput(faults) from exc

@@ -42,7 +42,7 @@ class Mechanisms:
         """
         if isinstance(change.resource, Network | Subnet | Port):
             for driver in self.drivers:
-                driver.check(change)
+                driver.validate(change)
 
 
 HOST = "binding:host_id"

@@ -8,7 +8,7 @@ from typing import TypeVar
 from attrs import define, field
 
 from netfw.drivers.api_extension import ResourceDeclaration
-from netfw.drivers.base import Host
+from netfw.drivers.base import HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.query import RequestContext
@@ -111,7 +111,7 @@ class ServerContext:
         return self.database.read(work)
 
 
-def backbone_of(host: Host) -> ServerContext:
+def backbone_of(host: HostResources) -> ServerContext:
     """The backbone that the server shares with its plugins.
 
     :raises ConfigError: this is no server.

@@ -143,7 +143,7 @@ class ExtensionDrivers:
 
 @frozen
 class _Kept:
-    """An ``ExtraStore`` of one driver: the part of ``extra`` in the rows that has its names."""
+    """An ``AttributeStore`` of one driver: the part of ``extra`` in the rows that has its names."""
 
     unit: UnitOfWork
     names: frozenset[str]
@@ -168,7 +168,7 @@ class _Kept:
 
 @frozen
 class _Shown:
-    """An ``ExtraStore`` of rows that were read already."""
+    """An ``AttributeStore`` of rows that were read already."""
 
     rows: Mapping[UUID, Mapping[str, Any]]
     names: frozenset[str]

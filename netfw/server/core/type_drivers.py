@@ -53,9 +53,9 @@ class TypeDrivers:
             text = f"{asked.network_type} is not among the types of this server: {known}"
             raise InvalidInput({f"{place}{PREFIX}network_type": text})
         try:
-            driver.check(asked)
+            driver.validate(asked)
         except InvalidInput as exc:
-            faults = {f"{place}{PREFIX}{path}": text for path, text in exc.faults.items()}
+            faults = {f"{place}{PREFIX}{path}": text for path, text in exc.problems.items()}
             raise InvalidInput(faults) from exc
         return driver.reserve(asked, tx.allocations)
 

@@ -170,7 +170,7 @@ def _named(
         try:
             request = _entry(subnets, applicant, entry)
         except InvalidInput as exc:
-            faults |= {f"fixed_ips[{at}].{name}": text for name, text in exc.faults.items()}
+            faults |= {f"fixed_ips[{at}].{name}": text for name, text in exc.problems.items()}
             continue
         if isinstance(request, ThisAddress):
             if request.address in seen:
@@ -270,7 +270,7 @@ class AddressAllocator:
             tuple(found[at, place] for place in range(len(some))) for at, some in enumerate(wanted)
         ]
 
-    def release(self, fixed_ips: Sequence[FixedIp]) -> None:
+    def release_all(self, fixed_ips: Sequence[FixedIp]) -> None:
         """Free addresses."""
         for each in fixed_ips:
             self._ipam.release(each, self)
@@ -279,7 +279,7 @@ class AddressAllocator:
         """Give back what nobody wanted in the end."""
         for subnet, addresses in self._ahead.items():
             for address in addresses:
-                self._store.give_back(subnet, address)
+                self._store.release(subnet, address)
         self._ahead.clear()
 
     def _one(self, request: AddressRequest) -> FixedIp:
@@ -290,7 +290,9 @@ class AddressAllocator:
         try:
             return self._ipam.allocate(request, self)
         except InvalidInput as exc:
-            raise InvalidInput({f"fixed_ips.{name}": t for name, t in exc.faults.items()}) from exc
+            raise InvalidInput(
+                {f"fixed_ips.{name}": t for name, t in exc.problems.items()}
+            ) from exc
         except Conflict as exc:
             any_one = isinstance(request, AnyAddress)
             kind = IpAddressGenerationFailure if any_one else IpAddressAlreadyAllocated
@@ -298,15 +300,15 @@ class AddressAllocator:
 
     # What the driver sees: an AddressStore.
 
-    def take(self, subnet: SubnetId, address: IpAddress) -> bool:
+    def acquire(self, subnet: SubnetId, address: IpAddress) -> bool:
         """Take *address*; false when it is taken."""
         ahead = self._ahead.get(subnet)
         if ahead and address in ahead:
             ahead.remove(address)
             return True
-        return self._store.take(subnet, address)
+        return self._store.acquire(subnet, address)
 
-    def take_any(self, subnet: Subnet) -> IpAddress | None:
+    def acquire_any(self, subnet: Subnet) -> IpAddress | None:
         """Take any free address of the subnet's pools; ``None`` when there is none."""
         ahead = self._ahead.get(subnet.id)
         if not ahead:
@@ -314,9 +316,9 @@ class AddressAllocator:
             self._ahead[subnet.id] = ahead
         return ahead.pop() if ahead else None
 
-    def give_back(self, subnet: SubnetId, address: IpAddress) -> None:
+    def release(self, subnet: SubnetId, address: IpAddress) -> None:
         """Free *address*."""
-        self._store.give_back(subnet, address)
+        self._store.release(subnet, address)
 
 
 def _ids(request: AnyAddress) -> tuple[SubnetId, ...]:

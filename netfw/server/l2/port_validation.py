@@ -111,7 +111,7 @@ def check_dhcp_options(options: Iterable[DhcpOption]) -> None:
             check_option(option)
         except InvalidInput as exc:
             where = f"extra_dhcp_opts[{at}]"
-            faults |= {f"{where}.opt_{field}": why for field, why in exc.faults.items()}
+            faults |= {f"{where}.opt_{field}": why for field, why in exc.problems.items()}
     if faults:
         raise InvalidInput(faults)
 

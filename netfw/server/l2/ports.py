@@ -173,7 +173,7 @@ class PortHandler(StoredResourceHandler[Port]):
         if asked is not None:
             present, wanted = requests_for_update(subnets, _applicant(port), asked, present)
         taking = AddressAllocator(unit.backbone.ipam, unit.tx.addresses)
-        taking.release([each for each in before.fixed_ips if each not in present])
+        taking.release_all([each for each in before.fixed_ips if each not in present])
         (new,) = taking.allocate([wanted])
         derived = {each.id for each in subnets if each.automatic}
         ordered = sorted((*present, *new), key=lambda each: each.subnet_id in derived)
@@ -206,7 +206,7 @@ class PortHandler(StoredResourceHandler[Port]):
 
     def do_delete(self, unit: UnitOfWork, before: Port) -> None:
         unit.delete(before)
-        AddressAllocator(unit.backbone.ipam, unit.tx.addresses).release(before.fixed_ips)
+        AddressAllocator(unit.backbone.ipam, unit.tx.addresses).release_all(before.fixed_ips)
         unit.tx.statuses.forget([ref(before)])
         self._binder.unbound(unit, before)
 

@@ -50,7 +50,7 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
             _list_subnets(unit, id, subnets)
         for subnet in made:
             unit.tx.addresses.define(subnet)
-            unit.backbone.ipam.check_subnet(None, subnet, unit.tx.addresses)
+            unit.backbone.ipam.validate_subnet(None, subnet, unit.tx.addresses)
             if subnet.automatic:
                 self._give_addresses(unit, subnet)
         return made
@@ -64,7 +64,7 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         check_subnet(after, unit.backbone.settings, before)
         if after.gateway != before.gateway:
             _check_gateway_unused(unit, before)
-        unit.backbone.ipam.check_subnet(before, after, unit.tx.addresses)
+        unit.backbone.ipam.validate_subnet(before, after, unit.tx.addresses)
         if after.allocation_pools != before.allocation_pools:
             unit.tx.addresses.define(after)
         return unit.update(before, after)

@@ -118,7 +118,7 @@ def _held_address(unit: UnitOfWork, id: UUID, network_id: NetworkId, body: Body)
             )
         except InvalidInput as exc:
             place = "floating_ip_address" if "ip_address" in wanted else "subnet_id"
-            raise InvalidInput({place: "; ".join(exc.faults.values())}) from exc
+            raise InvalidInput({place: "; ".join(exc.problems.values())}) from exc
         except Conflict as exc:
             refusal = exc
     if refusal is not None:

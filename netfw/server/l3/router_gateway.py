@@ -104,7 +104,7 @@ def _placed(error: InvalidInput) -> InvalidInput:
     return InvalidInput(
         {
             f"{PLACE}.{path.replace('fixed_ips', 'external_fixed_ips', 1)}": text
-            for path, text in error.faults.items()
+            for path, text in error.problems.items()
         }
     )
 

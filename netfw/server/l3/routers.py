@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from attrs import evolve
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import Conflict, InvalidInput, NotFound
@@ -122,7 +122,7 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
         backbone.hearing.append(FloatingIpStatuses(backbone))
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(backbone_of(host))
 
     def describe(self) -> DriverInfo:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from netfw.drivers.base import Capability, Host
+from netfw.drivers.base import Capability, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.ipam import IpamDriver
@@ -141,13 +141,13 @@ def _delivering(backbone: ServerContext, drivers: Drivers, statuses: PortStatuse
     return delivery
 
 
-def publish(core: Core, host: Host) -> None:
+def publish(core: Core, host: HostResources) -> None:
     """Have the plugins of *host* find the core, and its backbone."""
     host.share(Core, lambda: core)
     host.share(ServerContext, lambda: core.backbone)
 
 
-def core_of(host: Host) -> Core:
+def core_of(host: HostResources) -> Core:
     """The core that the server of *host* has.
 
     :raises ConfigError: this is no server.

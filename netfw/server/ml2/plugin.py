@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 from netfw.drivers.agent_requests import Request
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.core_plugin import CorePlugin
 from netfw.drivers.reports import Report
 from netfw.errors import NotSupported
@@ -40,7 +40,7 @@ class Ml2Plugin(HandlerPlugin, CorePlugin):
         self._hearing, self._answers = tuple(hearing), dict(answers or {})
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         core = core_of(host)
         there = core.attendance
         return cls(core.backbone, core.keepers(), (there.agents, there.statuses), there.answers)
@@ -52,7 +52,7 @@ class Ml2Plugin(HandlerPlugin, CorePlugin):
         said = [hear(reports) for hear in (*self._hearing, *self.backbone.hearing)]
         return any(said)
 
-    def answer(self, request: Request[R]) -> R:
+    def handle_request(self, request: Request[R]) -> R:
         answer = self._answers.get(type(request))
         if answer is None:
             raise NotSupported(f"the core plugin does not answer {type(request).__name__}")

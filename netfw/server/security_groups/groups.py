@@ -6,7 +6,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, ClassVar, Self, cast
 from uuid import uuid4
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.service_plugin import ServicePlugin
@@ -129,7 +129,7 @@ class SecurityGroupsPlugin(HandlerPlugin, ServicePlugin):
         backbone.watchers.append(watch_ports)
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(backbone_of(host))
 
     def describe(self) -> DriverInfo:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 from attrs import evolve
 
 from netfw.drivers.agent_requests import Request
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.reports import Report
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Subscription
@@ -56,7 +56,7 @@ class DatabaseSource(StateSource):
         self._unlisten: Stop | None = None
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         raise ConfigError("this source is part of the server; agents use the source `server`")
 
     def describe(self) -> DriverInfo:
@@ -93,7 +93,7 @@ class DatabaseSource(StateSource):
     def report(self, reports: Sequence[Report]) -> bool | None:
         return self._heard(reports)
 
-    def ask(self, request: Request[R]) -> R:
+    def request(self, request: Request[R]) -> R:
         return cast(R, self._answer(request))
 
     def watch(self, interest: Subscription, hint: Hint) -> Stop:

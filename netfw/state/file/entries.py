@@ -69,7 +69,7 @@ class Gathered:
     assignments: list[Entry] = field(factory=list)
     hosts: dict[str, Entry] = field(factory=dict)
     faults: list[Diagnostic] = field(factory=list)
-    cautions: list[Diagnostic] = field(factory=list)
+    warnings: list[Diagnostic] = field(factory=list)
     """References to ids that are in no file."""
     index: Index = field(factory=Index)
 
@@ -90,7 +90,7 @@ def gather(documents: Mapping[str, object]) -> Gathered:
                     found.faults.append(entry.fault(each.path, each.problem))
                 elif each.target not in found.index.refs:
                     problem = f"there is no {each.target} in the file"
-                    found.cautions.append(entry.fault(each.path, problem))
+                    found.warnings.append(entry.fault(each.path, problem))
     return found
 
 

@@ -14,10 +14,10 @@ from netfw.state.file.entries import Entry, Gathered
 Resources = Mapping[Ref, Resource]
 
 
-def cautions(gathered: Gathered, resources: Resources) -> tuple[Diagnostic, ...]:
+def lint(gathered: Gathered, resources: Resources) -> tuple[Diagnostic, ...]:
     """Everything that a person would want to hear of."""
     found = [
-        *gathered.cautions,
+        *gathered.warnings,
         *_unknown_hosts(gathered, resources),
         *_misplaced(gathered, resources),
         *_repeated(gathered, resources),

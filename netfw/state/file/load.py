@@ -57,7 +57,7 @@ class TopologyLoader:
         return evolve(
             topology,
             faults=_located(topology.faults, contents.files),
-            cautions=_located(topology.cautions, contents.files),
+            warnings=_located(topology.warnings, contents.files),
         )
 
     def _parse(self, file: str, data: bytes) -> Parsed:

@@ -13,7 +13,7 @@ from attrs import asdict
 from oslo_config.cfg import FloatOpt, StrOpt
 
 from netfw.drivers.agent_requests import EnsureDhcpPort, ReleaseDhcpPort, Request
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.reports import Heartbeat, Report, StatusReport
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Service, Subscription
@@ -94,7 +94,7 @@ class FileSource(StateSource):
         self._ended = threading.Event()
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         if not options["path"]:
             raise ConfigError("the file source needs the path of a topology")
         return cls(
@@ -107,7 +107,7 @@ class FileSource(StateSource):
     def describe(self) -> DriverInfo:
         return DriverInfo("file")
 
-    def faults(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         """What is wrong with the topology now, before anything is started with it."""
         topology = TopologyWatcher(self._watched.path, self._settle).at_once().topology
         return tuple(str(fault) for fault in topology.faults)
@@ -163,7 +163,7 @@ class FileSource(StateSource):
         elif self._unwritten:
             raise BackendUnavailable(self._unwritten)
 
-    def ask(self, request: Request[R]) -> R:
+    def request(self, request: Request[R]) -> R:
         self._load_first()
         match request:
             case EnsureDhcpPort():
@@ -171,7 +171,7 @@ class FileSource(StateSource):
             case ReleaseDhcpPort():
                 return cast(R, None)  # it goes when the file no longer states it
             case _:
-                return self._memory.ask(request)
+                return self._memory.request(request)
 
     def watch(self, interest: Subscription, hint: Hint) -> Stop:
         self._note(interest)
@@ -187,7 +187,7 @@ class FileSource(StateSource):
                 self._thread.start()
         return lambda: self._unwatch(hint, stop)
 
-    def troubles(self) -> tuple[str, ...]:
+    def errors(self) -> tuple[str, ...]:
         return tuple(map(str, self._faults)) if self._loaded.is_set() else ()
 
     def close(self) -> None:
@@ -262,7 +262,7 @@ class FileSource(StateSource):
                 LOG.info("the topology %s is good again, and in force", self._watched.path)
             if former is None or former.digest != reading.digest:
                 so = "is in force, and may not be what is meant"
-                self._tell(logging.WARNING, topology.cautions, so)
+                self._tell(logging.WARNING, topology.warnings, so)
         with self._board_lock:
             self._describe(reading)
             self._board.look_over(self._memory.resources(), self._memory.serves)
@@ -286,9 +286,9 @@ class FileSource(StateSource):
                 "in_force_since": now(),
                 "digest": reading.digest,
                 "items": len(topology.items),
-                "cautions": [asdict(caution) for caution in topology.cautions],
+                "warnings": [asdict(caution) for caution in topology.warnings],
             }
-        self._in_force["faults"] = [asdict(fault) for fault in topology.faults]
+        self._in_force["errors"] = [asdict(fault) for fault in topology.faults]
 
     def _tell(self, level: int, found: Sequence[Diagnostic], so: str) -> None:
         if found:

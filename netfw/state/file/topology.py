@@ -32,7 +32,7 @@ from netfw.state.file.defaults import (
 )
 from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.entries import Entry, Gathered, gather
-from netfw.state.file.lint import cautions
+from netfw.state.file.lint import lint
 from netfw.state.file.name_resolution import id_by_content, id_of
 from netfw.state.file.schema import STATED_ASSIGNMENT, STATED_HOST, StatedHost
 
@@ -49,7 +49,7 @@ class Topology:
 
     items: tuple[Item, ...] = ()
     faults: tuple[Diagnostic, ...] = ()
-    cautions: tuple[Diagnostic, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 Known = dict[Ref, tuple[Mapping[str, Any], Resource]]
@@ -67,8 +67,8 @@ def build_topology(documents: Mapping[str, object], known: Known | None = None) 
     if build.faults:
         return Topology(faults=tuple(build.faults))
     resources = tuple(build.resources.values())
-    found = cautions(gathered, build.resources)
-    return Topology(items=(*resources, *build.assignments), cautions=found)
+    found = lint(gathered, build.resources)
+    return Topology(items=(*resources, *build.assignments), warnings=found)
 
 
 @define
@@ -130,7 +130,7 @@ class _Build:
         except InvalidInput as exc:
             self.faults += [
                 entry.fault("" if path == key.kind else path, text)
-                for path, text in exc.faults.items()
+                for path, text in exc.problems.items()
             ]
             return
         self.known[key] = entry.body, resource

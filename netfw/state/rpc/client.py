@@ -10,7 +10,7 @@ from oslo_config.cfg import FloatOpt
 
 from netfw import request_id
 from netfw.drivers.agent_requests import Request
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.reports import Report
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Subscription
@@ -51,7 +51,7 @@ class RemoteSource(StateSource):
         self._stops: dict[object, Stop] = {}
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(host.driver(Transport), timeout=options["timeout"])
 
     def describe(self) -> DriverInfo:
@@ -74,7 +74,7 @@ class RemoteSource(StateSource):
             revived |= self._call("report", {"reports": some}).get(REVIVED) is True
         return revived
 
-    def ask(self, request: Request[R]) -> R:
+    def request(self, request: Request[R]) -> R:
         how = dialogue_of(request)
         if how is None:
             self._call("ask", {"request": type(request).__name__})

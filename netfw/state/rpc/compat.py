@@ -86,7 +86,7 @@ class PeerCompatibility:
                 id = body.get("id") if isinstance(body, Mapping) else None
                 self.say(f"{self._peer} has a {known} {id} that is skipped: {exc}")
                 return None
-            names = ", ".join(sorted(refused.faults))
+            names = ", ".join(sorted(refused.problems))
             self.say(f"{self._peer} says more of each {known}, which is ignored: {names}")
             return found
 

@@ -129,7 +129,7 @@ class StateRpcServer:
         how = dialogue(content.get("request"))
         request: Request[Any] = read(how.request, content.get("about", {}), how.name)
         _allow(caller, [host for host in [getattr(request, "host", None)] if host is not None])
-        answer = how.answer.render(self._source.ask(request))
+        answer = how.answer.render(self._source.request(request))
         return pack({} if isinstance(answer, Absent) else {"answer": answer})
 
     def _interest(self, content: Content, caller: Caller) -> Subscription:

@@ -43,25 +43,25 @@ __all__ = [
     "TypeDriverConformance",
 ]
 
-_HOMES = {
-    "ApiExtensionConformance": "api_extension",
-    "DhcpDriverConformance": "dhcp",
-    "ExtensionDriverConformance": "extension",
-    "FirewallDriverConformance": "firewall",
+_MODULES = {
+    "ApiExtensionConformance": "server.api_extension",
+    "DhcpDriverConformance": "dhcp.suite",
+    "ExtensionDriverConformance": "server.extension_driver",
+    "FirewallDriverConformance": "firewall.suite",
     "InterfaceDriverConformance": "interface",
-    "IpamDriverConformance": "ipam",
-    "MechanismDriverConformance": "mechanism",
-    "MetadataDriverConformance": "metadata",
-    "NotifierConformance": "notifier",
-    "StateSourceConformance": "state_source",
-    "SwitchDriverConformance": "switch",
-    "TransportConformance": "transport",
-    "TypeDriverConformance": "type_driver",
+    "IpamDriverConformance": "server.ipam",
+    "MechanismDriverConformance": "server.mechanism",
+    "MetadataDriverConformance": "metadata.suite",
+    "NotifierConformance": "server.notifier",
+    "StateSourceConformance": "state_source.suite",
+    "SwitchDriverConformance": "switch.suite",
+    "TransportConformance": "transport.suite",
+    "TypeDriverConformance": "server.type_driver",
 }
 
 
 def __getattr__(name: str) -> Any:
     """A suite is loaded when it is asked for: each needs what its own contract needs."""
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

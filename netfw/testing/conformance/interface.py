@@ -202,7 +202,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         things = self.examples(3)
         driver.converge(Update(put=things))
         devices = driver.devices()
-        assert devices.keys() == driver.held() == things.keys()
+        assert devices.keys() == driver.present() == things.keys()
         assert {key: device.name for key, device in devices.items()} == {
             key: value.device for key, value in things.items()
         }

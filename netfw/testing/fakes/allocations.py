@@ -26,18 +26,18 @@ class AllocationEntries:
     entries: Entries[Pool]
     ranges: tuple[Range, ...]
 
-    def take(self, pool: Pool, number: int) -> bool:
+    def acquire(self, pool: Pool, number: int) -> bool:
         """Take *number*; false when it is taken."""
-        return self.entries.take(pool, number)
+        return self.entries.acquire(pool, number)
 
-    def take_any(self, pool: Pool) -> int | None:
+    def acquire_any(self, pool: Pool) -> int | None:
         """Take any free number of the pool's ranges."""
         spans = [(each.first, each.last) for each in self.ranges if each.pool == pool]
-        return self.entries.take_any(pool, spans)
+        return self.entries.acquire_any(pool, spans)
 
-    def give_back(self, pool: Pool, number: int) -> None:
+    def release(self, pool: Pool, number: int) -> None:
         """Free *number*."""
-        self.entries.give_back(pool, number)
+        self.entries.release(pool, number)
 
 
 class MemoryAllocations:
@@ -65,19 +65,19 @@ class AddressEntries:
 
     entries: Entries[SubnetId]
 
-    def take(self, subnet: SubnetId, address: IpAddress) -> bool:
+    def acquire(self, subnet: SubnetId, address: IpAddress) -> bool:
         """Take *address*; false when it is taken."""
-        return self.entries.take(subnet, int(address))
+        return self.entries.acquire(subnet, int(address))
 
-    def take_any(self, subnet: Subnet) -> IpAddress | None:
+    def acquire_any(self, subnet: Subnet) -> IpAddress | None:
         """Take any free address of the subnet's pools."""
         pools: list[Span] = [(int(p.start), int(p.end)) for p in subnet.allocation_pools]
-        number = self.entries.take_any(subnet.id, pools)
+        number = self.entries.acquire_any(subnet.id, pools)
         return None if number is None else type(subnet.cidr.network_address)(number)
 
-    def give_back(self, subnet: SubnetId, address: IpAddress) -> None:
+    def release(self, subnet: SubnetId, address: IpAddress) -> None:
         """Free *address*."""
-        self.entries.give_back(subnet, int(address))
+        self.entries.release(subnet, int(address))
 
     @property
     def calls(self) -> int:

@@ -10,7 +10,7 @@ from netfw.model.resource import Kind, Ref
 
 
 class MemoryAttributeStore:
-    """An ``ExtraStore`` that can be looked at, and counts how often it was read and written."""
+    """An ``AttributeStore`` that can be looked at, and counts how often it was read and written."""
 
     def __init__(self) -> None:
         self.kept: dict[Ref, Body] = {}

@@ -21,7 +21,7 @@ V = TypeVar("V")
 class FakeBackend(Generic[K, V]):
     """What is there, and how it behaves.  A test changes it as it likes."""
 
-    held: dict[K, V] = field(factory=dict)
+    present: dict[K, V] = field(factory=dict)
     refused: dict[K, str] = field(factory=dict)
     """Keys that can not be had, and why."""
     crashing: set[K] = field(factory=set)
@@ -39,12 +39,12 @@ class FakeBackend(Generic[K, V]):
 
     def disturb(self, key: K) -> None:
         """Somebody else removes what is there, and the change feed tells."""
-        self.held.pop(key, None)
+        self.present.pop(key, None)
         self.tell(KeysChanged("somebody removed it", {key}))
 
     def restart(self) -> None:
         """Everything is lost, and the change feed with it."""
-        self.held.clear()
+        self.present.clear()
         self.tell(FeedLost("the machine was restarted"))
 
     def answer(self) -> None:
@@ -64,9 +64,9 @@ class FakeReconciler(Reconciler[K, V, Mapping[K, V]], Generic[K, V]):
     def __init__(self, machine: FakeBackend[K, V] | None = None) -> None:
         self.machine: FakeBackend[K, V] = FakeBackend() if machine is None else machine
 
-    def held(self) -> frozenset[K]:
+    def present(self) -> frozenset[K]:
         self.machine.answer()
-        return frozenset(self.machine.held)
+        return frozenset(self.machine.present)
 
     def watch(self, sink: Sink) -> None:
         self.machine.sinks.append(sink)
@@ -74,7 +74,7 @@ class FakeReconciler(Reconciler[K, V, Mapping[K, V]], Generic[K, V]):
     def observe(self, scope: Update[K, V] | None) -> Mapping[K, V]:
         self.machine.answer()
         self.machine.rereads += scope is None
-        return dict(self.machine.held)
+        return dict(self.machine.present)
 
     def waits_for(self, key: K, value: V, final: Mapping[K, V]) -> str:
         """What a key waits for, when the rest is as in *final*; empty: nothing."""
@@ -107,9 +107,9 @@ class FakeReconciler(Reconciler[K, V, Mapping[K, V]], Generic[K, V]):
             for operation in stage.operations:
                 key, value = cast(tuple[K, V | None], operation.payload)
                 if value is None:
-                    del self.machine.held[key]
+                    del self.machine.present[key]
                 else:
-                    self.machine.held[key] = value
+                    self.machine.present[key] = value
                 self.machine.history.append(operation.text)
             checkpoint(stage)
 

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self, cast
 
-from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.dhcp import (
     DhcpDriver,
     DhcpKey,
+    DhcpLocation,
     DhcpNetwork,
-    DhcpPlace,
     DhcpPort,
     DhcpValue,
     ServerPort,
@@ -47,26 +47,26 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
         self._alone = False
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
     def describe(self) -> DriverInfo:
         return DriverInfo("fake", self.CAPABILITIES)
 
-    def place(self, network: NetworkId, server: ServerPort) -> DhcpPlace | None:
-        return DhcpPlace(netns=dhcp_namespace(network), device=device_name("tap", server.id))
+    def location(self, network: NetworkId, server: ServerPort) -> DhcpLocation | None:
+        return DhcpLocation(netns=dhcp_namespace(network), device=device_name("tap", server.id))
 
     def networks(self) -> Mapping[NetworkId, DhcpNetwork]:
         """What is served."""
         return {
             key.network: value
-            for key, value in dict(self.machine.held).items()
+            for key, value in dict(self.machine.present).items()
             if isinstance(key, NetworkKey) and isinstance(value, DhcpNetwork)
         }
 
     def ports(self, network: NetworkId) -> list[DhcpPort]:
         """What is served on a network."""
-        values = dict(self.machine.held).values()
+        values = dict(self.machine.present).values()
         return [each for each in values if isinstance(each, DhcpPort) and each.network == network]
 
     def converge(self, update: Update[DhcpKey, DhcpValue]) -> Outcome[DhcpKey]:
@@ -104,7 +104,7 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
         )
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
-        held = {} if self.proxies is None else dict(self.proxies.machine.held)
+        held = {} if self.proxies is None else dict(self.proxies.machine.present)
         used = {proxy.netns for proxy in held.values()}
         for operation in plan:
             key, value = cast(tuple[DhcpKey, DhcpValue | None], operation.payload)
@@ -144,7 +144,7 @@ class FakeMetadata(MetadataDriver, FakeReconciler[MetadataKey, MetadataProxy]):
             dhcp.proxies = self
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
     def describe(self) -> DriverInfo:

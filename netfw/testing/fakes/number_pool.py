@@ -97,7 +97,7 @@ class Entries(Generic[K]):
     calls: int = 0
     """How often it was asked for something."""
 
-    def take(self, key: K, number: int) -> bool:
+    def acquire(self, key: K, number: int) -> bool:
         """Take *number*; false when it is taken.
 
         :raises Conflict: another transaction is at it.
@@ -106,7 +106,7 @@ class Entries(Generic[K]):
             self.calls += 1
             return self._take(key, number)
 
-    def take_any(self, key: K, spans: Sequence[Span]) -> int | None:
+    def acquire_any(self, key: K, spans: Sequence[Span]) -> int | None:
         """Take a free number of *spans*.
 
         :raises Conflict: there is none but those that other transactions are at.
@@ -124,7 +124,7 @@ class Entries(Generic[K]):
                 raise Conflict("what is left is being taken or given back by another request")
             return None
 
-    def give_back(self, key: K, number: int) -> None:
+    def release(self, key: K, number: int) -> None:
         """Free *number*, for others when the transaction ends."""
         with self.ledger.lock:
             self.calls += 1

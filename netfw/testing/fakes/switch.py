@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Self
 
 from attrs import evolve
 
-from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.events import KeysChanged
 from netfw.drivers.firewall import FirewallDriver, FirewallKey, FirewallValue
 from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.pipeline_grant import BitsGrant, Grant, GrantRequest, TableGrant
+from netfw.drivers.pipeline_grant import Grant, GrantRequest, RegisterGrant, TableGrant
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import (
     Admission,
@@ -44,12 +44,12 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
         machine: FakeBackend[SwitchKey, SwitchValue] | None = None,
     ) -> None:
         super().__init__(machine)
-        self.host_facts = SwitchFacts() if facts is None else facts
+        self.reported_facts = SwitchFacts() if facts is None else facts
         self.plugged: dict[PortId, SwitchDevice] = {}
         self._grants: dict[str, Grant] = {}
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
     def describe(self) -> DriverInfo:
@@ -64,14 +64,14 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
     def unplug(self, port: PortId) -> None:
         """The hypervisor takes a port away."""
         del self.plugged[port]
-        self.machine.held.pop(PortKey(port), None)
+        self.machine.present.pop(PortKey(port), None)
         self.machine.tell(KeysChanged("it was unplugged", {PortKey(port)}))
 
     def live(self) -> frozenset[PortId]:
         """The ports that may take part in their networks."""
         return frozenset(
             key.port
-            for key, value in self.machine.held.items()
+            for key, value in self.machine.present.items()
             if isinstance(key, PortKey)
             and isinstance(value, Wiring)
             and value.admission is Admission.LIVE
@@ -81,9 +81,9 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
         self.machine.answer()
         return self.plugged
 
-    def facts(self) -> SwitchFacts:
+    def host_facts(self) -> SwitchFacts:
         self.machine.answer()
-        return self.host_facts
+        return self.reported_facts
 
     def grant(self, claim: GrantRequest) -> Grant:
         number = len(self._grants)
@@ -97,7 +97,7 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
                 for at, table in enumerate(claim.tables)
             },
             registers={
-                bits.name: BitsGrant(register=8 + number, first=0, bits=bits.bits)
+                bits.name: RegisterGrant(register=8 + number, first=0, bits=bits.bits)
                 for bits in claim.registers
             },
         )
@@ -138,7 +138,7 @@ class FakeFirewall(FirewallDriver, FakeReconciler[FirewallKey, FirewallValue]):
     CAPABILITIES = (Capability.PLAN, Capability.FILTERING, Capability.SPOOF_GUARD)
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
     def describe(self) -> DriverInfo:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netfw.drivers.dhcp import DhcpNetwork, DhcpPlace
+from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork
 from netfw.model.ids import NetworkId
 from netfw.model.subnet import Subnet
 from netfw_drivers.dnsmasq.config.dhcp_opts import network_opts
@@ -18,7 +18,7 @@ _IPV6_MTU = 1280
 
 
 def command_line(
-    id: NetworkId, network: DhcpNetwork, place: DhcpPlace, settings: Settings
+    id: NetworkId, network: DhcpNetwork, place: DhcpLocation, settings: Settings
 ) -> tuple[str, ...]:
     """What runs for the network; another one needs another process."""
     return (
@@ -52,7 +52,7 @@ def _paths(files: NetworkPaths) -> Iterator[str]:
     yield f"--dhcp-leasefile={files.leases}"
 
 
-def _listening(place: DhcpPlace, settings: Settings) -> Iterator[str]:
+def _listening(place: DhcpLocation, settings: Settings) -> Iterator[str]:
     yield "--except-interface=lo"
     if settings.bridged:
         yield "--bind-interfaces"
@@ -89,7 +89,7 @@ def _range(subnet: Subnet, mode: Mode, settings: Settings) -> str:
     return f"--dhcp-range=set:{subnet_tag(subnet)},{start},{mode.word},{size},{lease}"
 
 
-def _announcing(network: DhcpNetwork, place: DhcpPlace, settings: Settings) -> Iterator[str]:
+def _announcing(network: DhcpNetwork, place: DhcpLocation, settings: Settings) -> Iterator[str]:
     """Prefixes are announced by somebody who is no router: his announcement lasts 0 seconds.
 
     Ranges of addresses are announced all or none: there is no word for one of them.  Where nothing

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from netfw.drivers.dhcp import DhcpNetwork, DhcpPlace, DhcpPort
+from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork, DhcpPort
 from netfw.errors import InvalidInput
 from netfw.model.device_names import check_device_name
 from netfw.model.dhcp_option import DhcpOption
@@ -45,7 +45,7 @@ class PortText:
 
 
 def render_network(
-    id: NetworkId, network: DhcpNetwork, place: DhcpPlace, settings: Settings
+    id: NetworkId, network: DhcpNetwork, place: DhcpLocation, settings: Settings
 ) -> NetworkText:
     """The command line and files of a network.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from netfw.drivers.dhcp import DhcpNetwork, DhcpPlace, ServerPort
+from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork, ServerPort
 from netfw.errors import InvalidInput
 from netfw.linux.process.program import OnDeath, Program
 from netfw.linux.service_netns.values import ServiceNetns
@@ -39,8 +39,8 @@ class DriverContext:
     def files(self, network: NetworkId) -> NetworkPaths:
         return NetworkPaths(self.settings.confs, network)
 
-    def place(self, network: NetworkId, server: ServerPort) -> DhcpPlace:
-        return DhcpPlace(netns=dhcp_namespace(network), device=self.device_name(server.id))
+    def place(self, network: NetworkId, server: ServerPort) -> DhcpLocation:
+        return DhcpLocation(netns=dhcp_namespace(network), device=self.device_name(server.id))
 
     def station(self, id: NetworkId, network: DhcpNetwork) -> ServiceNetns:
         """Where the network is served from.

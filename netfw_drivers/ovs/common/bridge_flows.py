@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from netfw.drivers.base import Host
+from netfw.drivers.base import HostResources
 from netfw.errors import BackendUnavailable
 from netfw.ovs.openflow import CookieSpace, Drift, FlowMirror, OpenFlow, OpenFlowError
 from netfw.ovs.openflow.encode import Key, State
@@ -104,7 +104,7 @@ class BridgeFlows:
             listener(drift)
 
 
-def shared_flows(host: Host, directory: str, bridge: str, timeout: float) -> BridgeFlows:
+def shared_flows(host: HostResources, directory: str, bridge: str, timeout: float) -> BridgeFlows:
     """The one object for *bridge* on *host*, whose management sockets are in *directory*."""
     target = f"unix:{directory}/{bridge}.mgmt"
     return host.share(("openflow", target), lambda: BridgeFlows(target, timeout=timeout))

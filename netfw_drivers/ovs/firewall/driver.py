@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
 from netfw.drivers.keys import PortKey
@@ -81,7 +81,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         self._endings: list[Callable[[], None]] = [ovsdb.watch(self._numbers)]
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         remote, timeout = options["ovsdb_connection"], options["ovsdb_timeout"]
         directory = openflow_directory(options)
         return cls(
@@ -93,7 +93,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
     def describe(self) -> DriverInfo:
         return DriverInfo("openflow", _CAPABILITIES)
 
-    def faults(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         try:
             self._ovsdb.bridge(self._bridge)  # one that is not there is made by the switch driver
         except NetfwError as error:
@@ -105,11 +105,11 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
             self._endings.pop()()
         self._sinks.clear()
 
-    def held(self) -> frozenset[FirewallKey]:
+    def present(self) -> frozenset[FirewallKey]:
         self._ovsdb.sync()
         if self._ovsdb.bridge(self._bridge) is None:
             return frozenset()
-        return frozenset(RecoveredState(self._current().space(OURS)).state.held())
+        return frozenset(RecoveredState(self._current().space(OURS)).state.present())
 
     def observe(self, scope: FirewallUpdate | None) -> Observed:
         if scope is None:

@@ -9,7 +9,7 @@ from uuid import UUID
 from attrs import evolve
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.events import Sink as EventSink
 from netfw.drivers.interface import Attachment, Device, InterfaceDriver
@@ -82,7 +82,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         self._stop_watching: list[Callable[[], None]] = []
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         remote, timeout = options["ovsdb_connection"], options["ovsdb_timeout"]
         ovsdb = share_ovsdb(host, remote, timeout)
         return cls(ovsdb, options["integration_bridge"], use_veth=options["ovs_use_veth"])
@@ -90,7 +90,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
     def describe(self) -> DriverInfo:
         return DriverInfo("openvswitch", _CAPABILITIES)
 
-    def faults(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         try:
             bridge = self._ovsdb.bridge(self._settings.bridge)
         except NetfwError as error:
@@ -113,7 +113,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         """A veth pair has its ``tap`` end on the bridge."""
         return device_name("ns-" if self._settings.use_veth else "tap", port)
 
-    def held(self) -> frozenset[PortId]:
+    def present(self) -> frozenset[PortId]:
         return frozenset(self._ours())
 
     def observe(self, scope: Update[PortId, Attachment] | None) -> Observed:

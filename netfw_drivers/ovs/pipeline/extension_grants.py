@@ -14,10 +14,10 @@ from attrs import field, frozen
 from netfw import flows as of
 from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.pipeline_grant import (
-    BitsGrant,
     Grant,
     GrantRequest,
     PipelineHook,
+    RegisterGrant,
     RegisterRequest,
     TableGrant,
     TableRequest,
@@ -155,10 +155,10 @@ class ExtensionLayout:
         steps: list[Step] = []
         for wanted in claim.tables:
             number = self._take(left, claim, wanted)
-            hop = self._take(left, claim, wanted) if wanted.place in _HOOKED else None
+            hop = self._take(left, claim, wanted) if wanted.hook in _HOOKED else None
             granted[wanted.name] = TableGrant(number=number, then=hop)
-            if wanted.place is not None:
-                steps.append(Step(place=wanted.place, table=number, hop=hop))
+            if wanted.hook is not None:
+                steps.append(Step(place=wanted.hook, table=number, hop=hop))
         return granted, steps, tuple(left)
 
     def _take(self, left: list[int], claim: GrantRequest, wanted: TableRequest) -> int:
@@ -166,14 +166,14 @@ class ExtensionLayout:
             raise ConfigError(f"no table is left for {wanted.name} of {claim.owner}: {self._who()}")
         return left.pop(0)
 
-    def _registers(self, claim: GrantRequest) -> tuple[dict[str, BitsGrant], dict[int, int]]:
+    def _registers(self, claim: GrantRequest) -> tuple[dict[str, RegisterGrant], dict[int, int]]:
         used = dict(self.bits_used)
-        granted: dict[str, BitsGrant] = {}
+        granted: dict[str, RegisterGrant] = {}
         for wanted in claim.registers:
             register = self._register_for(wanted, used, claim)
             first = used.get(register, 0)
             used[register] = first + wanted.bits
-            granted[wanted.name] = BitsGrant(register=register, first=first, bits=wanted.bits)
+            granted[wanted.name] = RegisterGrant(register=register, first=first, bits=wanted.bits)
         return granted, used
 
     def _register_for(

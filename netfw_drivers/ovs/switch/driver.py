@@ -10,7 +10,7 @@ from uuid import UUID
 
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.pipeline_grant import Grant, GrantRequest
@@ -103,7 +103,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         self._endings += [ovsdb.watch(self._plugged), ovsdb.watch(self._tenure)]
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         remote, timeout = options["ovsdb_connection"], options["ovsdb_timeout"]
         directory = openflow_directory(options)
         return cls(
@@ -118,7 +118,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
     def describe(self) -> DriverInfo:
         return DriverInfo("openvswitch", _CAPABILITIES)
 
-    def faults(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         try:
             return tuple(self._misconfigured())
         except NetfwError as error:
@@ -134,7 +134,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         self._plugged.listed()
         return self._plugged.devices
 
-    def facts(self) -> SwitchFacts:
+    def host_facts(self) -> SwitchFacts:
         for fault in self._misconfigured():
             raise ConfigError(fault)
         settings = self._settings
@@ -155,7 +155,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         self._layout = self._layout.granted(claim)
         return self._layout.grants[claim.owner]
 
-    def held(self) -> frozenset[SwitchKey]:
+    def present(self) -> frozenset[SwitchKey]:
         observed = self.observe(None)
         return frozenset(held(observed, self._settings) | self._entries(observed).keys())
 

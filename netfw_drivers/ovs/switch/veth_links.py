@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from netfw.drivers.base import Host
+from netfw.drivers.base import HostResources
 from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
 from netfw.linux.ip.netlink_client import NetlinkClient, device_exists
 from netfw.linux.ip.operations import NetworkOperation
@@ -54,6 +54,6 @@ class HostLinks:
         return self._network
 
 
-def shared_links(host: Host) -> HostLinks:
+def shared_links(host: HostResources) -> HostLinks:
     """The one object for all drivers of *host*."""
     return host.share(("links",), HostLinks)

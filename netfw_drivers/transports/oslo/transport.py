@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.transport import Handler, Listener, Message, Stop, Transport
 from netfw.errors import BackendUnavailable, ConfigError
 from netfw_drivers.transports.oslo.options import OPTIONS, Settings, settings_from
@@ -36,13 +36,13 @@ class OsloTransport(Transport):
         self._closed = False
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(settings_from(options))
 
     def describe(self) -> DriverInfo:
         return DriverInfo("oslo")
 
-    def faults(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         return () if find_spec("oslo_messaging") else (_MISSING,)
 
     def call(self, message: Message, timeout: float) -> Message:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.support.error_codec import decode_error, encode_error
 from netfw.drivers.support.rpc_dispatch import CoalescingSubscriber, HandlerRegistry
 from netfw.drivers.support.thread_pool import BoundedThreadPool
@@ -49,13 +49,13 @@ class SocketTransport(Transport):
         self._closed = False
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(settings_from(options))
 
     def describe(self) -> DriverInfo:
         return DriverInfo("local")
 
-    def faults(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         found: list[str] = []
         try:
             if self._settings.token_file:

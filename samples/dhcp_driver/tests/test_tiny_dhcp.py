@@ -121,4 +121,4 @@ def test_what_no_client_would_understand_is_refused_by_name() -> None:
     bad = (DhcpOption(name="66", value="x"), DhcpOption(name="mtu", value="much"))
     with pytest.raises(InvalidInput) as caught:
         offers(a_port(options=bad), SERVED, 600)
-    assert caught.value.faults.keys() == {"options[1].value"}
+    assert caught.value.problems.keys() == {"options[1].value"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tiny_dhcp.driver import TinyDhcpDriver
 
-from netfw.drivers.base import Host
+from netfw.drivers.base import HostResources
 from netfw.drivers.dhcp import DhcpDriver
 from netfw.drivers.events import Event, KeysChanged
 from netfw.testing.conformance.dhcp.factories import make_network
@@ -16,7 +16,7 @@ from netfw.testing.conformance.dhcp.suite import DhcpDriverConformance
 
 
 class TinyGround(DhcpLabEnvironment):
-    def make_dhcp(self, host: Host, directory: Path) -> TinyDhcpDriver:
+    def make_dhcp(self, host: HostResources, directory: Path) -> TinyDhcpDriver:
         return TinyDhcpDriver.from_conf({"directory": str(directory), "lease": 600}, host)
 
 

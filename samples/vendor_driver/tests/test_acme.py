@@ -10,7 +10,7 @@ import pytest
 from acme_netfw.interface import AcmeInterfaceDriver
 
 from netfw.drivers.interface import Attachment
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import BackendBroken, NotSupported
 from netfw.model import PortId
 from netfw.plan import Update
@@ -20,7 +20,7 @@ WANTED = Attachment(device="tap1", mac="fa:16:3e:00:00:01")
 
 
 def make_driver(path: Path) -> AcmeInterfaceDriver:
-    return AcmeInterfaceDriver.from_conf({"switch": str(path)}, LocalHost())
+    return AcmeInterfaceDriver.from_conf({"switch": str(path)}, LocalHostResources())
 
 
 def test_a_namespace_is_refused_for_that_port_alone(tmp_path: Path) -> None:
@@ -42,8 +42,8 @@ def test_a_switch_that_talks_nonsense_is_broken_and_left_alone(tmp_path: Path, t
 
 
 def test_a_missing_switch_is_a_fault_that_says_what_to_do(tmp_path: Path) -> None:
-    assert make_driver(tmp_path / "switch.json").faults() == ()
-    (fault,) = make_driver(tmp_path / "nowhere" / "switch.json").faults()
+    assert make_driver(tmp_path / "switch.json").problems() == ()
+    (fault,) = make_driver(tmp_path / "nowhere" / "switch.json").problems()
     assert "say in [acme] switch where it is" in fault
 
 

@@ -11,7 +11,7 @@ from acme_netfw.interface import AcmeInterfaceDriver
 from acme_netfw.planned import PlannedAcmeInterfaceDriver
 
 from netfw.drivers.interface import Attachment
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.model import PortId
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 
@@ -26,7 +26,7 @@ class TestAcmeInterfaceDriver(InterfaceDriverConformance):
         self.switch = tmp_path / "acme" / "switch.json"
         self.switch.parent.mkdir()
         self.store({})
-        return lambda: self.DRIVER.from_conf({"switch": str(self.switch)}, LocalHost())
+        return lambda: self.DRIVER.from_conf({"switch": str(self.switch)}, LocalHostResources())
 
     def stored(self) -> dict[str, Any]:
         """The switch, read without the driver: a driver is not its own witness."""

@@ -58,7 +58,7 @@ class Looking(conformance.InterfaceDriverConformance):
 
 
 class Holder:
-    def held(self):
+    def present(self):
         return {"a", "b"}
 
 

@@ -2,7 +2,7 @@
 
 from attrs import evolve
 
-from netfw.drivers.dhcp import DhcpDriver, DhcpPlace
+from netfw.drivers.dhcp import DhcpDriver, DhcpLocation
 from netfw.plan import Outcome
 from netfw.testing.conformance.common.promises import proves as breaks
 from tests.conformance.dhcp import broken_dhcp_leases
@@ -31,7 +31,7 @@ class WritesEverythingForEveryPort(GoodDhcp):
 class ReleasesNothing(GoodDhcp):
     """The server goes on to believe in the lease of a port that is gone."""
 
-    def give_back(self, before, after):
+    def release(self, before, after):
         pass
 
 
@@ -122,8 +122,8 @@ class HasNoMetadataAddress(GoodDhcp):
 
 @breaks(DhcpDriver, 6)
 class IsNotWhereItSays(GoodDhcp):
-    def place(self, network, server):
-        return DhcpPlace(netns="elsewhere", device="eth0")
+    def location(self, network, server):
+        return DhcpLocation(netns="elsewhere", device="eth0")
 
 
 @breaks(DhcpDriver, 7)

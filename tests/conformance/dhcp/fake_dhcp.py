@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 from attrs import evolve
 
 from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.dhcp import DhcpDriver, DhcpNetwork, DhcpPlace, DhcpPort
+from netfw.drivers.dhcp import DhcpDriver, DhcpLocation, DhcpNetwork, DhcpPort
 from netfw.drivers.events import Sink
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NetfwError
@@ -64,10 +64,10 @@ class GoodDhcp(DhcpDriver):
         while self.sinks:
             self.machine.sinks.remove(self.sinks.pop())
 
-    def place(self, network, server):
-        return DhcpPlace(netns=dhcp_namespace(network), device=f"tap{server.id}"[:14])
+    def location(self, network, server):
+        return DhcpLocation(netns=dhcp_namespace(network), device=f"tap{server.id}"[:14])
 
-    def held(self):
+    def present(self):
         self.machine.answer()
         return frozenset({*map(NetworkKey, self.machine.nets), *map(PortKey, self.machine.ports)})
 
@@ -79,7 +79,7 @@ class GoodDhcp(DhcpDriver):
     def carry_out(self, update: Update) -> Outcome:
         gone = set(update.drop)
         if update.complete:
-            gone |= self.held() - update.put.keys() - update.keep
+            gone |= self.present() - update.put.keys() - update.keep
         for key in sorted(gone, key=lambda key: isinstance(key, NetworkKey)):
             self.drop(key)
         failed: dict[object, NetfwError] = {}
@@ -189,7 +189,7 @@ class GoodDhcp(DhcpDriver):
         self.machine.ports[id] = value
         self.machine.texts[id] = f"{value.hostname} {value.domain} {value.options}"
         if former is not None:
-            self.give_back(former, value)
+            self.release(former, value)
         self.serve(id)
         return True
 
@@ -204,9 +204,9 @@ class GoodDhcp(DhcpDriver):
         self.machine.texts.pop(id, None)
         if value is not None and value.network in self.machine.nets:
             self.machine.nets[value.network].entries.pop(id, None)
-            self.give_back(value, None)
+            self.release(value, None)
 
-    def give_back(self, before: DhcpPort, after: DhcpPort | None) -> None:
+    def release(self, before: DhcpPort, after: DhcpPort | None) -> None:
         """Release what *before* had and *after* has not."""
         kept = {fixed.address for fixed in after.fixed_ips} if after else set()
         moved = after is None or after.mac != before.mac

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.drivers.base import Host
+from netfw.drivers.base import HostResources
 from netfw.testing.conformance.dhcp.factories import make_network
 from netfw.testing.conformance.dhcp.lab_client import LabClientVm
 from netfw.testing.conformance.dhcp.lab_environment import DhcpLabEnvironment
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.services
 class DnsmasqGround(DhcpLabEnvironment):
     """A host on which each network has a dnsmasq."""
 
-    def make_dhcp(self, host: Host, directory: Path) -> DnsmasqDhcpDriver:
+    def make_dhcp(self, host: HostResources, directory: Path) -> DnsmasqDhcpDriver:
         options = {option.dest: option.default for option in DnsmasqDhcpDriver.OPTIONS}
         return DnsmasqDhcpDriver.from_conf({**options, "dhcp_confs": str(directory)}, host)
 

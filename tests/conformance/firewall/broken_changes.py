@@ -284,7 +284,7 @@ class ReportsWhatWasAsked(GoodFirewall):
         self.asked = (self.asked | update.put.keys()) - update.drop
         return outcome
 
-    def held(self):
+    def present(self):
         self.machine.answer()
         return frozenset(self.asked)
 
@@ -297,12 +297,12 @@ class PretendsToWork(GoodFirewall):
         return super().converge(update) if self.machine.online else Outcome(done=frozenset(update))
 
 
-@breaks_raise(HostDriver, "held", BackendUnavailable)
+@breaks_raise(HostDriver, "present", BackendUnavailable)
 class HoldsNothingWhenAsleep(GoodFirewall):
     """Who does not know says that there is nothing."""
 
-    def held(self):
-        return super().held() if self.machine.online else frozenset()
+    def present(self):
+        return super().present() if self.machine.online else frozenset()
 
 
 @breaks(Reconciler, 1)

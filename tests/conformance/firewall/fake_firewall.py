@@ -85,7 +85,7 @@ class GoodFirewall(FirewallDriver, Reconciler[FirewallKey, FirewallValue, dict[A
     def describe(self) -> DriverInfo:
         return DriverInfo("imaginary", self.CAPABILITIES)
 
-    def held(self) -> frozenset[FirewallKey]:
+    def present(self) -> frozenset[FirewallKey]:
         self.machine.answer()
         return frozenset(self.machine.policy)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from attrs import evolve
 
 from netfw.drivers.firewall import FirewallDriver
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.linux.iptables import Backend, IptablesBinaries
 from netfw.model.ids import NetworkId
 from netfw.testing.conformance.firewall.environment import PlugPoint
@@ -109,7 +109,7 @@ class HybridGround(OvsGround):
         plain = super().seat(number, network)
         return evolve(plain, device=plain.device.replace("tap", "qvo", 1))
 
-    def firewall(self, place: LocalHost) -> FirewallDriver:
+    def firewall(self, place: LocalHostResources) -> FirewallDriver:
         namespace = Path(self.host.place.space("net"))
         return IptablesHybridFirewallDriver(IptablesBinaries(Backend.NFT), namespace=namespace)
 

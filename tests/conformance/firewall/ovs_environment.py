@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from netfw.drivers.firewall import FilteredPort, FirewallDriver
 from netfw.drivers.keys import NetworkKey
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch_values import Admission, LocalNetwork, SwitchKey, SwitchValue, Wiring
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb.client import share_ovsdb
@@ -36,7 +36,7 @@ class OvsGround(FirewallLabEnvironment):
     in_switch: ClassVar[bool] = True
 
     def __init__(self, host: Host) -> None:
-        self._place = LocalHost()
+        self._place = LocalHostResources()
         self._switch: OvsSwitchDriver | None = None
         self._wired: dict[SwitchKey, SwitchValue] = {}
         host.ovs.add_bridge("br-int")
@@ -58,12 +58,12 @@ class OvsGround(FirewallLabEnvironment):
 
     def make_driver(self) -> FirewallDriver:
         self.end()
-        self._place = LocalHost()
+        self._place = LocalHostResources()
         self._switch = OvsSwitchDriver.from_conf(self.options(OvsSwitchDriver), self._place)
         self._converge(Update(put={**self._networks, **self._wired}, complete=True))
         return self.firewall(self._place)
 
-    def firewall(self, place: LocalHost) -> FirewallDriver:
+    def firewall(self, place: LocalHostResources) -> FirewallDriver:
         return OvsFirewallDriver.from_conf(self.options(OvsFirewallDriver), place)
 
     def options(self, kind: type) -> dict[str, object]:

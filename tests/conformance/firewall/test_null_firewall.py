@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.testing.conformance.firewall.lab_environment import BridgeGround
 from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
 from netfw.testing.lab.lab import Lab
@@ -16,7 +16,7 @@ class NullGround(BridgeGround):
 
     def __init__(self, host) -> None:
         super().__init__(host)
-        self.place = LocalHost()
+        self.place = LocalHostResources()
 
     def make_driver(self) -> NullFirewallDriver:
         return NullFirewallDriver.from_conf({}, self.place)

@@ -99,8 +99,8 @@ class ReportsWhatWasAsked(GoodDriver):
         super().__init__(machine)
         self.asked = set()
 
-    def held(self):
-        return super().held() | self.asked
+    def present(self):
+        return super().present() | self.asked
 
     def converge(self, update):
         outcome = super().converge(update)
@@ -120,12 +120,12 @@ class BlamesTheKeys(GoodDriver):
             return Outcome(failed=dict.fromkeys(update, error))
 
 
-@breaks_raise(HostDriver, "held", BackendUnavailable)
+@breaks_raise(HostDriver, "present", BackendUnavailable)
 class HoldsNothingWhenAsleep(GoodDriver):
     """Who does not know says that there is nothing."""
 
-    def held(self):
-        return super().held() if self.machine.online else frozenset()
+    def present(self):
+        return super().present() if self.machine.online else frozenset()
 
 
 @breaks(Reconciler, 1)
@@ -311,9 +311,9 @@ class ShowsNoDevicesWhenAsleep(GoodDriver):
     def devices(self):
         return super().devices() if self.machine.online else {}
 
-    def held(self):
+    def present(self):
         self.machine.answer()
-        return super().held()
+        return super().present()
 
 
 @breaks(Reconciler, 6)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from netfw.drivers.interface import Attachment
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.model.ids import PortId
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 from netfw_drivers.null.interface import ImaginaryMachine, NullInterfaceDriver
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.fakes
 class TestNullInterfaceDriver(OnImaginaryMachine, InterfaceDriverConformance):
     @pytest.fixture
     def make_driver(self) -> Callable[[], NullInterfaceDriver]:
-        host = LocalHost()
+        host = LocalHostResources()
         self.machine = host.share(ImaginaryMachine, ImaginaryMachine)
         return lambda: NullInterfaceDriver.from_conf({}, host)
 

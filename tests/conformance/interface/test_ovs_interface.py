@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.interface import Attachment
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb.client import share_ovsdb
@@ -69,10 +69,10 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
             "ovsdb_timeout": self.PATIENCE,
             "ovs_use_veth": self.USE_VETH,
         }
-        self.hosts: list[LocalHost] = []
+        self.hosts: list[LocalHostResources] = []
 
         def make() -> OvsInterfaceDriver:
-            self.hosts.append(LocalHost())
+            self.hosts.append(LocalHostResources())
             return OvsInterfaceDriver.from_conf(options, self.hosts[-1])
 
         self.namespaces: set[str] = set()

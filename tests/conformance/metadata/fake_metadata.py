@@ -167,7 +167,7 @@ class GoodMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProxy, 
     def close(self) -> None:
         self.kept.clear()
 
-    def held(self) -> frozenset[MetadataKey]:
+    def present(self) -> frozenset[MetadataKey]:
         self.machine.answer()
         return frozenset(self.machine.processes)
 

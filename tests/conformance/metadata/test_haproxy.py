@@ -15,7 +15,7 @@ from attrs import evolve
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.model.address import IpAddress
 from netfw.testing.conformance.metadata import lab_environment as lab
 from netfw.testing.conformance.metadata.recording_agent import RecordingAgent
@@ -63,7 +63,7 @@ class TestHaproxyMetadataDriver(MetadataDriverConformance):
         drivers: list[MetadataDriver] = []
 
         def make_beside() -> MetadataDriver:
-            drivers.append(create(MetadataDriver, "haproxy", options, LocalHost()))
+            drivers.append(create(MetadataDriver, "haproxy", options, LocalHostResources()))
             return drivers[-1]
 
         def make() -> MetadataDriver:

@@ -9,7 +9,7 @@ from uuid import UUID
 from attrs import evolve
 
 from netfw.drivers.attribute import Attribute, AttributeType
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.extension_driver import AttributeStore, ExtensionDriver
 from netfw.drivers.query import Body
@@ -44,7 +44,7 @@ class Painter(ExtensionDriver):
     VERSION: ClassVar[int] = 1
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
     def describe(self) -> DriverInfo:

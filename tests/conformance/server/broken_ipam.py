@@ -61,7 +61,7 @@ class CountsByItself(BrokenIpam):
                     if fixed not in self.given:
                         self.given.add(fixed)
                         with suppress(Conflict):
-                            store.take(subnet.id, address)
+                            store.acquire(subnet.id, address)
                         return fixed
         raise Conflict(f"no address is left in {[str(s.cidr) for s in request.subnets]}")
 
@@ -85,7 +85,7 @@ class ScansThePool(BrokenIpam):
             for pool in subnet.allocation_pools:
                 address = pool.start
                 while address in pool:
-                    if store.take(subnet.id, address):
+                    if store.acquire(subnet.id, address):
                         return FixedIp(subnet_id=subnet.id, address=address)
                     address += 1
         return super().allocate(request, store)
@@ -187,7 +187,7 @@ class TakesAnyAddressForOne(BrokenIpam):
     def allocate(self, request: AddressRequest, store: AddressStore) -> FixedIp:
         if not isinstance(request, ThisAddress):
             return super().allocate(request, store)
-        if not store.take(request.subnet.id, request.address):
+        if not store.acquire(request.subnet.id, request.address):
             raise Conflict(f"{request.address} is taken")
         return FixedIp(subnet_id=request.subnet.id, address=request.address)
 
@@ -245,7 +245,7 @@ class ReleasesOnce(BrokenIpam):
     refused_by = frozenset({FREE})
 
     def release(self, fixed_ip: FixedIp, store: AddressStore) -> None:
-        if store.take(fixed_ip.subnet_id, fixed_ip.address):
+        if store.acquire(fixed_ip.subnet_id, fixed_ip.address):
             raise Conflict("it is free")
         super().release(fixed_ip, store)
 
@@ -255,7 +255,7 @@ class AcceptsAnySubnet(BrokenIpam):
 
     refused_by = frozenset({UNFIT, WITHOUT_SUBNET})
 
-    def check_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:
+    def validate_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:
         pass
 
 
@@ -264,8 +264,8 @@ class FixesThePools(BrokenIpam):
 
     refused_by = frozenset({CHANGED_POOLS})
 
-    def check_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:
-        super().check_subnet(before, after, store)
+    def validate_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:
+        super().validate_subnet(before, after, store)
         if before is not None:
             raise InvalidInput({"allocation_pools": "can not change"})
 

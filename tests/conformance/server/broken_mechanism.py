@@ -48,10 +48,10 @@ class ChecksByDoing(BrokenMechanism):
 
     refused_by = frozenset({CHECKING, CAN_NOT_BE})
 
-    def check(self, change: Change) -> None:
+    def validate(self, change: Change) -> None:
         if change.after is not None:
-            self.fabric.held[change.ref] = change.after
-        super().check(change)
+            self.fabric.present[change.ref] = change.after
+        super().validate(change)
 
 
 class DeniesThatItDelivers(BrokenMechanism):
@@ -69,8 +69,8 @@ class AsksTheFabric(BrokenMechanism):
 
     refused_by = frozenset({CHECKING_ALONE})
 
-    def check(self, change: Change) -> None:
-        super().check(change)
+    def validate(self, change: Change) -> None:
+        super().validate(change)
         self.fabric.answer()
 
 
@@ -79,8 +79,8 @@ class ThinksLong(BrokenMechanism):
 
     refused_by = frozenset({CHECKING})
 
-    def check(self, change: Change) -> None:
-        super().check(change)
+    def validate(self, change: Change) -> None:
+        super().validate(change)
         sum(1 for _ in range(1_000_000 if change.before is None else 1))
 
 
@@ -89,7 +89,7 @@ class FindsOutLater(BrokenMechanism):
 
     refused_by = frozenset({CAN_NOT_BE})
 
-    def check(self, change: Change) -> None:
+    def validate(self, change: Change) -> None:
         pass
 
 
@@ -100,7 +100,7 @@ class BindsByDoing(BrokenMechanism):
 
     def bind(self, request: BindingRequest) -> Binding:
         answer = super().bind(request)
-        self.fabric.held[ref(request.port)] = request.port
+        self.fabric.present[ref(request.port)] = request.port
         return answer
 
 

@@ -41,7 +41,7 @@ class AcceptsAnything(BrokenType):
 
     refused_by = frozenset({"test_a_request_that_can_not_be_is_refused_by_attribute"})
 
-    def check(self, request: Provider) -> None:
+    def validate(self, request: Provider) -> None:
         pass
 
 
@@ -50,9 +50,9 @@ class BlamesTheWrongPart(BrokenType):
 
     refused_by = frozenset({"test_a_request_that_can_not_be_is_refused_by_attribute"})
 
-    def check(self, request: Provider) -> None:
+    def validate(self, request: Provider) -> None:
         try:
-            super().check(request)
+            super().validate(request)
         except InvalidInput as exc:
             raise InvalidInput({"provider": "bad"}) from exc
 
@@ -62,8 +62,8 @@ class WantsEverythingTold(BrokenType):
 
     refused_by = frozenset({"test_a_request_that_can_be_is_accepted_complete_or_not"})
 
-    def check(self, request: Provider) -> None:
-        super().check(request)
+    def validate(self, request: Provider) -> None:
+        super().validate(request)
         if request.segmentation_id is None:
             raise InvalidInput({"segmentation_id": "must be given"})
 
@@ -133,7 +133,7 @@ class CountsByItself(BrokenType):
         number = 10 + len(self.remembered)
         self.remembered.add(("physnet1", number))
         with suppress(Conflict):
-            store.take(Pool(NetworkType.VLAN, "physnet1"), number)
+            store.acquire(Pool(NetworkType.VLAN, "physnet1"), number)
         return Provider(
             network_type=NetworkType.VLAN, physical_network="physnet1", segmentation_id=number
         )
@@ -169,7 +169,7 @@ class ReleasesTooMuch(BrokenType):
     def release(self, segment: Provider, store: AllocationStore) -> None:
         for name in ("physnet1", "physnet2"):
             for number in range(10, 15):
-                store.give_back(Pool(NetworkType.VLAN, name), number)
+                store.release(Pool(NetworkType.VLAN, name), number)
 
 
 class ReleasesOnce(BrokenType):
@@ -179,7 +179,9 @@ class ReleasesOnce(BrokenType):
 
     def release(self, segment: Provider, store: AllocationStore) -> None:
         number = segment.segmentation_id
-        if number is None or store.take(Pool(NetworkType.VLAN, segment.physical_network), number):
+        if number is None or store.acquire(
+            Pool(NetworkType.VLAN, segment.physical_network), number
+        ):
             raise Conflict("it is free")
         super().release(segment, store)
 

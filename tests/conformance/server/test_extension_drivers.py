@@ -11,7 +11,7 @@ from attrs import evolve
 
 from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import ConfigError
 from netfw.model.port import DnsAssignment
 from netfw.testing.conformance.server.extension_driver import (
@@ -28,7 +28,7 @@ class ByName(ExtensionDriverConformance):
     NAME: ClassVar[str]
 
     def make_driver(self) -> ExtensionDriver:
-        return create(ExtensionDriver, self.NAME, {}, LocalHost())
+        return create(ExtensionDriver, self.NAME, {}, LocalHostResources())
 
 
 @pytest.mark.spec("ML2-06")
@@ -111,4 +111,4 @@ class TestDns(ByName):
 
 def test_a_domain_that_is_none_is_refused_when_the_server_starts() -> None:
     with pytest.raises(ConfigError, match="dns_domain"):
-        create(ExtensionDriver, "dns", {"dns_domain": "no domain"}, LocalHost())
+        create(ExtensionDriver, "dns", {"dns_domain": "no domain"}, LocalHostResources())

@@ -6,7 +6,7 @@ import pytest
 
 from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.testing.conformance.server.ipam import IpamDriverConformance
 
 pytestmark = pytest.mark.fakes
@@ -14,4 +14,4 @@ pytestmark = pytest.mark.fakes
 
 class TestInternalIpam(IpamDriverConformance):
     def make_driver(self) -> IpamDriver:
-        return create(IpamDriver, "internal", {}, LocalHost())
+        return create(IpamDriver, "internal", {}, LocalHostResources())

@@ -10,7 +10,7 @@ import pytest
 
 from netfw.drivers.mechanism import BindingRequest, MechanismDriver
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.testing.conformance.server import mechanism_samples as scene
 from netfw.testing.conformance.server.mechanism import (
     MechanismDriverConformance,
@@ -27,7 +27,9 @@ class ByName(MechanismDriverConformance):
 
     @contextmanager
     def setting(self) -> Iterator[MechanismEnvironment]:
-        yield MechanismEnvironment(make=lambda: create(MechanismDriver, self.NAME, {}, LocalHost()))
+        yield MechanismEnvironment(
+            make=lambda: create(MechanismDriver, self.NAME, {}, LocalHostResources())
+        )
 
     def bindable(self) -> BindingRequest | None:
         return None

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from netfw.drivers.registry.loader import create, installed
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.type_driver import TypeDriver
 from netfw.model.segment import NetworkType, Provider
 from netfw.testing.conformance.server.type_driver import TypeDriverConformance
@@ -23,7 +23,7 @@ class ByName(TypeDriverConformance):
     OPTIONS: ClassVar[Mapping[str, Any]] = {}
 
     def make_driver(self) -> TypeDriver:
-        return create(TypeDriver, self.TYPE, self.OPTIONS, LocalHost())
+        return create(TypeDriver, self.TYPE, self.OPTIONS, LocalHostResources())
 
     def provider(self, number: int | None = None, physnet: str | None = None) -> Provider:
         return Provider(network_type=self.TYPE, segmentation_id=number, physical_network=physnet)

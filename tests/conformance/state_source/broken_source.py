@@ -299,8 +299,8 @@ class MakesThingsTwice(BrokenSource):
 
     refused_by = frozenset({"test_asking_twice_makes_one_thing"})
 
-    def ask(self, request):  # type: ignore[no-untyped-def]
-        answer = super().ask(request)
+    def request(self, request):  # type: ignore[no-untyped-def]
+        answer = super().request(request)
         if isinstance(request, EnsureDhcpPort):
             answer = evolve(answer, id=PortId(uuid4()))
             self.put(answer)
@@ -329,9 +329,9 @@ class MakesPortsOfNowhere(BrokenSource):
 
     refused_by = frozenset({"test_a_request_that_can_not_be_is_refused"})
 
-    def ask(self, request):  # type: ignore[no-untyped-def]
+    def request(self, request):  # type: ignore[no-untyped-def]
         try:
-            return super().ask(request)
+            return super().request(request)
         except NotFound:
             return None
 
@@ -341,9 +341,9 @@ class AnswersAnything(BrokenSource):
 
     refused_by = frozenset({"test_a_request_of_a_kind_it_does_not_know_is_refused"})
 
-    def ask(self, request):  # type: ignore[no-untyped-def]
+    def request(self, request):  # type: ignore[no-untyped-def]
         try:
-            return super().ask(request)
+            return super().request(request)
         except NotSupported:
             return None
 

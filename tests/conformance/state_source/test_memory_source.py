@@ -55,8 +55,8 @@ class RemoteSource(MemorySource):
     def report(self, reports: Sequence[Report]) -> None:
         self.answering().report(reports)
 
-    def ask(self, request: Request[R]) -> R:
-        return self.answering().ask(request)
+    def request(self, request: Request[R]) -> R:
+        return self.answering().request(request)
 
 
 class TestRemoteSource(StateSourceConformance):

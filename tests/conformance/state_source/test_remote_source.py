@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from netfw.drivers.registry.loader import check_options, load
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.state_source import StateSource
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
@@ -92,7 +92,7 @@ def test_a_hint_for_all_hosts_reaches_each_over_a_socket() -> None:
 
 def local(**options: Any) -> SocketTransport:
     checked = check_options("local", SocketTransport, {"reconnect_pause": 0.05, **options})
-    return SocketTransport.from_conf(checked, LocalHost())
+    return SocketTransport.from_conf(checked, LocalHostResources())
 
 
 def test_the_source_of_a_server_loads_by_its_name() -> None:

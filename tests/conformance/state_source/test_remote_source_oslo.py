@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Transport
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
@@ -59,7 +59,7 @@ class TestOverABroker(StateSourceConformance):
 
     def make(self, prefix: str) -> Transport:
         options = {"transport_url": self.broker.url(), "prefix": prefix}
-        return create(Transport, "oslo", options, LocalHost())
+        return create(Transport, "oslo", options, LocalHostResources())
 
     @contextmanager
     def setting(self, page: int) -> Iterator[SourceEnvironment]:

@@ -320,7 +320,7 @@ class PunishesAll(GoodSwitch):
     def converge(self, update):
         observed = self.observe(update)
         for value in update.put.values():
-            if isinstance(value, Wiring) and any(map(self.trespasses, value.additions)):
+            if isinstance(value, Wiring) and any(map(self.trespasses, value.contributions)):
                 error = self.refusals(update, observed, set())
                 return Outcome(failed=dict.fromkeys(update, next(iter(error.values()))))
         return super().converge(update)
@@ -334,19 +334,19 @@ class ShowsNoDevicesWhenAsleep(GoodSwitch):
         return super().devices() if self.machine.online else {}
 
 
-@breaks_raise(SwitchDriver, "facts", BackendUnavailable)
+@breaks_raise(SwitchDriver, "host_facts", BackendUnavailable)
 class KnowsFactsByHeart(GoodSwitch):
     """Whether the switch is there or not."""
 
-    def facts(self):
-        return super().facts() if self.machine.online else SwitchFacts()
+    def host_facts(self):
+        return super().host_facts() if self.machine.online else SwitchFacts()
 
 
-@breaks_raise(SwitchDriver, "facts", ConfigError)
+@breaks_raise(SwitchDriver, "host_facts", ConfigError)
 class DoesNotLookAtTheMachine(GoodSwitch):
     """Any configuration is fine."""
 
-    def facts(self):
+    def host_facts(self):
         return self.known or (self.machine.answer() or SwitchFacts())
 
 

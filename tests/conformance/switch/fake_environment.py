@@ -175,7 +175,7 @@ class ImaginaryWorld(SwitchEnvironment):
             flow
             for key in (speaker.key, *(k for k in machine.things if isinstance(k, ExtensionKey)))
             if (value := machine.things.get(key)) is not None
-            for addition in getattr(value, "additions", (value,))
+            for addition in getattr(value, "contributions", (value,))
             for flow in getattr(addition, "flows", ())
         ]
         tables = {flow.table: flow for flow in flows}

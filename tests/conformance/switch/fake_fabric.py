@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from attrs import define, evolve, field
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.mechanism import Binding, BindingRequest, Bound, MechanismDriver, Refused
 from netfw.errors import BackendBroken, BackendUnavailable, InvalidInput
@@ -28,16 +28,16 @@ FORBIDDEN, TOO_MUCH = "forbidden", "too much"
 class Fabric:
     """What it holds, and whether it answers."""
 
-    held: dict[Ref, Resource] = field(factory=dict)
+    present: dict[Ref, Resource] = field(factory=dict)
     online: bool = True
 
     def answer(self) -> dict[Ref, Resource]:
         if not self.online:
             raise BackendUnavailable("the fabric does not answer")
-        return self.held
+        return self.present
 
     def picture(self) -> Hashable:
-        return frozenset(self.held.items())
+        return frozenset(self.present.items())
 
     @contextmanager
     def outage(self) -> Iterator[None]:
@@ -57,13 +57,13 @@ class FabricDriver(MechanismDriver):
         self.fabric = fabric
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(host.share(Fabric, Fabric))
 
     def describe(self) -> DriverInfo:
         return DriverInfo("fabric")
 
-    def check(self, change: Change) -> None:
+    def validate(self, change: Change) -> None:
         if isinstance(change.after, Network) and change.after.name == FORBIDDEN:
             raise InvalidInput({"name": "the fabric has no such networks"})
 

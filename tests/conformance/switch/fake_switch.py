@@ -13,7 +13,7 @@ from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.events import Sink
 from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
-from netfw.drivers.pipeline_grant import BitsGrant, Grant, GrantRequest, TableGrant
+from netfw.drivers.pipeline_grant import Grant, GrantRequest, RegisterGrant, TableGrant
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import (
@@ -139,13 +139,13 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
         self.machine.answer()
         return dict(self.machine.plugged)
 
-    def facts(self) -> SwitchFacts:
+    def host_facts(self) -> SwitchFacts:
         self.machine.answer()
         if self.known is None:
             raise ConfigError("there is no such bridge: make it")
         return self.known
 
-    def held(self) -> frozenset[SwitchKey]:
+    def present(self) -> frozenset[SwitchKey]:
         self.machine.answer()
         return frozenset(self.machine.things)
 
@@ -162,7 +162,7 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
             raise ConfigError(f"no table is left: {list(self.grants)} have them all")
         registers = {}
         for wanted in claim.registers:
-            registers[wanted.name] = BitsGrant(register=8, first=self.bit, bits=wanted.bits)
+            registers[wanted.name] = RegisterGrant(register=8, first=self.bit, bits=wanted.bits)
             self.bit += wanted.bits
         return Grant(
             owner=claim.owner,
@@ -288,7 +288,7 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
         if isinstance(value, Tunnel) and str(key) in observed.foreign:
             return Conflict("the name is taken")
         additions = (value,) if isinstance(value, SwitchContribution) else ()
-        for addition in getattr(value, "additions", additions):
+        for addition in getattr(value, "contributions", additions):
             if self.trespasses(addition):
                 return InvalidInput({addition.owner: "not its own"})
         return None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from netfw.drivers.pipeline_grant import GrantRequest, RegisterRequest
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
 from netfw.model.segment import NetworkType
@@ -41,7 +41,7 @@ class OvsWorld(SwitchLabEnvironment):
     def __init__(self, lab: Lab, version: int = 4) -> None:
         super().__init__(lab)
         self._version = version
-        self._places: dict[SwitchDriver, LocalHost] = {}
+        self._places: dict[SwitchDriver, LocalHostResources] = {}
         self._databases: list[tuple[int, Ovsdb]] = []
         self.foreign: set[str] = set()
         for host in range(len(self.hosts)):
@@ -55,7 +55,7 @@ class OvsWorld(SwitchLabEnvironment):
 
     def _driver(self, host: int, options: Mapping[str, Any]) -> OvsSwitchDriver:
         ovs = self.hosts[host].ovs
-        place = LocalHost()
+        place = LocalHostResources()
         values = {opt.dest: opt.default for opt in OvsSwitchDriver.OPTIONS}
         values |= {
             "ovsdb_connection": ovs.remote,

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Shared, Transport
 from netfw.testing.conformance.transport.environment import TransportEnvironment
 from netfw.testing.conformance.transport.suite import TransportConformance
@@ -38,7 +38,7 @@ class OsloTransports(TransportConformance):
                 "reconnect_pause_max": 0.5,
                 **options,
             },
-            LocalHost(),
+            LocalHostResources(),
         )
 
     @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from netfw.drivers.registry.loader import check_options
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Shared, Transport
 from netfw.testing.conformance.transport.environment import TransportEnvironment
 from netfw.testing.conformance.transport.suite import TransportConformance
@@ -52,7 +52,7 @@ class LocalTransports(TransportConformance):
     def make(self, **options: Any) -> SocketTransport:
         """A transport with these options and those that all have."""
         given = {"message_size": self.LIMIT, "workers": self.WORKERS, **QUICK, **options}
-        return self.CLASS.from_conf(check_options("local", self.CLASS, given), LocalHost())
+        return self.CLASS.from_conf(check_options("local", self.CLASS, given), LocalHostResources())
 
     @contextmanager
     def stage(self) -> Iterator[TransportEnvironment]:

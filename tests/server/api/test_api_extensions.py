@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import pytest
 
 from netfw.drivers.attribute import Attribute, AttributeType
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.model.resource import Kind
 from netfw.server.core.extension_drivers import ExtensionDrivers
@@ -26,7 +26,7 @@ class Declares(ExtensionDriver):
     VERSION: ClassVar[int] = 1
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
     def describe(self) -> DriverInfo:

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 from attrs import evolve
 
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.mechanism import (
     Binding,
@@ -44,7 +44,7 @@ class Answering(MechanismDriver):
         self.name, self.answer = name, answer
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         raise NotImplementedError
 
     def describe(self) -> DriverInfo:

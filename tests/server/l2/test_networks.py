@@ -136,7 +136,7 @@ def test_a_segment_that_can_not_be_is_refused_by_attribute(
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
         calls.network(ADMIN, **wrong)
-    assert f"provider:{path}" in refused.value.faults
+    assert f"provider:{path}" in refused.value.problems
     assert not calls.all("network")
 
 
@@ -159,7 +159,7 @@ def test_a_network_can_have_several_segments_and_all_or_none_are_taken(calls: Ca
     wrong = [both[0], {"provider:network_type": "flat", "provider:physical_network": "nowhere"}]
     with pytest.raises(InvalidInput) as refused:
         calls.network(ADMIN, segments=wrong)
-    assert list(refused.value.faults) == ["segments[1].provider:physical_network"]
+    assert list(refused.value.problems) == ["segments[1].provider:physical_network"]
     calls.delete("network", made["id"], ADMIN)
     assert calls.network(ADMIN, segments=both)["segments"][0]["provider:segmentation_id"] == 100
 
@@ -378,7 +378,7 @@ class Strict(LoggerMechanismDriver):
     def __init__(self) -> None:
         self.seen: list[Change] = []
 
-    def check(self, change: Change) -> None:
+    def validate(self, change: Change) -> None:
         self.seen.append(change)
         if getattr(change.resource, "name", "") == "refused":
             raise Conflict("the switch can not")

@@ -116,7 +116,7 @@ def test_everything_wrong_with_addresses_is_said_at_once(world: World, network: 
     other = world.subnet(world.network(), "10.5.0.0/24")
     with pytest.raises(InvalidInput) as caught:
         world.create(network, fixed_ips=[{"subnet_id": str(other)}, *by_address("10.5.0.4")])
-    assert caught.value.faults == {
+    assert caught.value.problems == {
         "fixed_ips[0].subnet_id": f"{other} is no subnet of the port's network",
         "fixed_ips[1].ip_address": "10.5.0.4 is in no subnet of the port's network",
     }
@@ -234,7 +234,7 @@ class FromTheEnd(InternalIpamDriver):
             return super().allocate(request, store)
         subnet = request.subnets[0]
         for address in reversed(list(subnet.cidr.hosts())):
-            if store.take(subnet.id, address):
+            if store.acquire(subnet.id, address):
                 return FixedIp(subnet_id=subnet.id, address=address)
         raise Conflict("none is left")
 

@@ -146,7 +146,7 @@ def test_a_subnet_that_can_not_be_is_refused_by_attribute(calls: Calls) -> None:
     for cidr, given, path in IMPOSSIBLE:
         with pytest.raises(InvalidInput) as refused:
             calls.subnet(network, cidr, **given)
-        assert path in refused.value.faults, (cidr, given, refused.value.faults)
+        assert path in refused.value.problems, (cidr, given, refused.value.problems)
     assert calls.all("subnet") == []
 
 

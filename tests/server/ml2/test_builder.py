@@ -10,13 +10,13 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.attribute import Attribute, AttributeType
-from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.core_plugin import CorePlugin
 from netfw.drivers.extension_driver import AttributeStore, ExtensionDriver
 from netfw.drivers.query import Body, Query
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import ConfigError, Conflict, InvalidInput, NotFound
 from netfw.model.network import Network
@@ -49,7 +49,7 @@ class Painter(ExtensionDriver):
         self.rubbish: Any = None
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
     def describe(self) -> DriverInfo:
@@ -99,7 +99,7 @@ class Checking(LoggerMechanismDriver):
 
     told: list[str]
 
-    def check(self, change: Change) -> None:
+    def validate(self, change: Change) -> None:
         self.told.append(f"check {change.ref.kind}")
 
 
@@ -238,9 +238,9 @@ def test_ports_inherit_port_security_and_have_names(database: Database) -> None:
 
 def test_a_plugin_outside_of_a_server_says_so(database: Database) -> None:
     with pytest.raises(ConfigError, match="within a netfw server"):
-        create(CorePlugin, "ml2", {}, LocalHost())
+        create(CorePlugin, "ml2", {}, LocalHostResources())
     drivers = Drivers(ipam=InternalIpamDriver(), types=type_drivers())
-    host = LocalHost()
+    host = LocalHostResources()
     publish(build_core(database, drivers), host)
     plugin = create(CorePlugin, "ml2", {}, host)
     assert {"network", "subnet", "port", "segment", "agent"} <= plugin.resource_names

@@ -220,7 +220,7 @@ def test_the_host_of_an_agent_reads_what_it_was_given(make: Make) -> None:
     network = cloud.network()
     commits = CommitWatch(cloud.database)
     source = DatabaseSource(
-        cloud.database, commits, heard=cloud.hear, answer=cloud.calls.plugin.answer
+        cloud.database, commits, heard=cloud.hear, answer=cloud.calls.plugin.handle_request
     )
     pages = list(source.snapshot(Subscription("a", [Service.DHCP])))
     source.close()

@@ -89,7 +89,7 @@ def test_contradictions_are_named(
     id = group(plugin)["id"]
     with pytest.raises(InvalidInput) as caught:
         rule(plugin, id, **said)
-    assert path in caught.value.faults
+    assert path in caught.value.problems
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_the_switch_is_away_and_the_agent_says_so(stage: Stage):
     host = stage.host
     flows, rows = host.flows().keys(), host.rows()
     host.host.ovs.kill_switch()
-    wait_until(lambda: not host.status()["ready"] and host.status()["troubles"], host.last_words)
+    wait_until(lambda: not host.status()["ready"] and host.status()["errors"], host.last_words)
     host.host.ovs.start_switch()
     host.host.address_underlay()
     host.await_ready()
@@ -209,7 +209,7 @@ def test_the_database_is_away_and_what_is_plugged_meanwhile_is_wired(stage: Stag
     site.topology.write()
     ovs = host.host.ovs
     ovs.stop_database()
-    wait_until(lambda: host.status()["troubles"] and not host.status()["ready"], host.status)
+    wait_until(lambda: host.status()["errors"] and not host.status()["ready"], host.status)
     host.stop()
     ovs.start_database()
     host.start()
@@ -236,7 +236,7 @@ def test_the_source_is_away(stage: Stage):
         with site.topology.away(), stage.untouched():
             host.kill()
             host.start()
-            wait_until(lambda: host.status().get("troubles"), host.last_words)
+            wait_until(lambda: host.status().get("errors"), host.last_words)
             assert not host.status()["ready"]
         host.await_ready()
 

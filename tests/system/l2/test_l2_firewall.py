@@ -317,7 +317,7 @@ def test_a_host_gets_and_loses_its_firewall_without_losing_what_is_allowed_anywa
         host.configure(agent="retired_firewall_drivers = openflow", firewall="")
         host.restart()
         denied.await_passing()
-        assert "not enforced" in str(host.status()["cautions"])
+        assert "not enforced" in str(host.status()["warnings"])
         wait_until(lambda: "actions=ct(" not in str(host.flows().keys()), host.last_words)
         host.configure()
         host.restart()

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import NotSupported
 from netfw.testing.lab import sandbox
@@ -56,7 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateNetfw]:
 
 @pytest.fixture
 def transport(server: PrivateNetfw) -> Iterator[Transport]:
-    made = create(Transport, "local", {"connect": f"unix:{server.messages}"}, LocalHost())
+    made = create(Transport, "local", {"connect": f"unix:{server.messages}"}, LocalHostResources())
     yield made
     made.close()
 

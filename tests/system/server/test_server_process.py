@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Transport
@@ -247,7 +247,7 @@ def test_api_and_messages_run_apart_over_one_database(tmp_path: Path) -> None:
 
 @contextmanager
 def source_on(socket: Path) -> Iterator[StateSource]:
-    transport = create(Transport, "local", {"connect": f"unix:{socket}"}, LocalHost())
+    transport = create(Transport, "local", {"connect": f"unix:{socket}"}, LocalHostResources())
     with closing(transport), closing(RemoteSource(transport)) as source:
         yield source
 

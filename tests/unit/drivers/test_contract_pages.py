@@ -16,7 +16,7 @@ PAGES = ROOT / "docs/contracts"
             "api_extensions",
             "ExtensionInfo ResourceDeclaration PolicyRule Attribute AttributeType Value Verb",
         ),
-        ("extension_drivers", "Kind Attribute AttributeType Change Body ExtraStore"),
+        ("extension_drivers", "Kind Attribute AttributeType Change Body AttributeStore"),
         ("mechanism_drivers", "Change BindingRequest Binding Bound Partial Refused Capability"),
         ("type_drivers", "NetworkType Range Pool AllocationStore"),
     ],

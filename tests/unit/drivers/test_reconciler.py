@@ -50,7 +50,7 @@ class MemoryReconciler(Reconciler[Key, Value, Mapping[Key, Value]]):
     def describe(self) -> DriverInfo:
         return DriverInfo("memory")
 
-    def held(self) -> frozenset[Key]:
+    def present(self) -> frozenset[Key]:
         return frozenset(self.numbers)
 
     def observe(self, scope):

@@ -52,7 +52,7 @@ def faults(kind: Kind, **body: Any) -> dict[str, str]:
     """What is wrong with *body*."""
     with pytest.raises(InvalidInput) as caught:
         parse(kind, body)
-    return caught.value.faults
+    return caught.value.problems
 
 
 def port_faults(**changes: Any) -> dict[str, str]:
@@ -524,7 +524,7 @@ def test_the_name_of_a_dhcp_option_can_not_be_more_than_a_name(name: str) -> Non
 def test_a_body_that_is_no_object_is_refused_as_a_whole(body: object) -> None:
     with pytest.raises(InvalidInput) as caught:
         parse(Kind.PORT, body)
-    assert caught.value.faults.keys() == {"port"}
+    assert caught.value.problems.keys() == {"port"}
 
 
 def test_text_has_a_longest_length() -> None:
@@ -549,7 +549,7 @@ def test_a_hostile_body_is_refused_quickly() -> None:
 def faults_of(body: dict[Any, Any]) -> dict[str, str]:
     with pytest.raises(InvalidInput) as caught:
         parse(Kind.PORT, body)
-    return caught.value.faults
+    return caught.value.problems
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def faults_of(kind: Kind, body: object) -> dict[str, str]:
     try:
         value = parse(kind, body)
     except InvalidInput as exc:
-        return exc.faults or {"": "no reason given"}
+        return exc.problems or {"": "no reason given"}
     assert parse(kind, render(value)) == value
     return {}
 
@@ -165,7 +165,7 @@ def test_a_control_character_is_refused_in_every_text(kind: Kind, data: st.DataO
     at = data.draw(st.integers(0, len(text)))
     with pytest.raises(InvalidInput) as caught:
         parse(kind, replaced(body, path, text[:at] + control + text[at:]))
-    assert said(path) in caught.value.faults
+    assert said(path) in caught.value.problems
     assert not set(CONTROLS) & set(str(caught.value))
 
 
@@ -178,7 +178,7 @@ def test_every_wrong_attribute_is_named_at_once(kind: Kind, data: st.DataObject)
     wrong = {name: object() for name in names}
     with pytest.raises(InvalidInput) as caught:
         parse(kind, body | wrong)
-    assert set(caught.value.faults) == names
+    assert set(caught.value.problems) == names
 
 
 @EVERY_KIND
@@ -189,7 +189,7 @@ def test_unknown_attributes_are_named_whatever_they_are(kind: Kind, data: st.Dat
     strange = data.draw(st.text(st.characters(), max_size=10).filter(lambda name: name not in body))
     with pytest.raises(InvalidInput) as caught:
         parse(kind, {**body, strange: 1} if strange not in CODECS[kind].names else {"": 1})
-    assert any("unknown attribute" in text for text in caught.value.faults.values())
+    assert any("unknown attribute" in text for text in caught.value.problems.values())
 
 
 @given(value=resources())

@@ -164,7 +164,7 @@ def test_a_dhcp_port_left_by_a_dead_host_is_adopted():
     left = evolve(scene.port(7, scene.THERE), **dhcp)
     strange = evolve(scene.port(6, scene.THERE), device_id="reserved_dhcp_port")
     source = MemorySource(scene.NET, scene.SUBNET, strange, left)
-    port = source.ask(ensure())
+    port = source.request(ensure())
     assert port.id == left.id
     assert port.binding.host == scene.HERE
     assert port.fixed_ips == left.fixed_ips
@@ -176,10 +176,10 @@ def test_a_dhcp_port_gets_a_free_address_and_keeps_those_it_has():
         fixed_ips=(evolve(scene.NEIGHBOUR.fixed_ips[0], address=scene.SUBNET.cidr[1]),),
     )
     source = MemorySource(scene.NET, scene.SUBNET, taken)
-    port = source.ask(ensure())
+    port = source.request(ensure())
     assert [str(fixed.address) for fixed in port.fixed_ips] == ["10.0.0.2"]
-    source.ask(ReleaseDhcpPort(network=scene.NET.id, host=scene.HERE))
-    source.ask(ReleaseDhcpPort(network=scene.NET.id, host=scene.HERE))
+    source.request(ReleaseDhcpPort(network=scene.NET.id, host=scene.HERE))
+    source.request(ReleaseDhcpPort(network=scene.NET.id, host=scene.HERE))
     assert ref(port) not in source.resources()
 
 
@@ -191,54 +191,54 @@ def ensure(network=scene.NET, *subnets):
 def test_a_dhcp_port_that_can_not_be_is_refused_with_the_reason():
     source = MemorySource(scene.NET, evolve(scene.SUBNET, cidr="10.0.0.0/30"))
     with pytest.raises(NotFound, match="no network"):
-        source.ask(ensure(scene.OTHER_NET))
+        source.request(ensure(scene.OTHER_NET))
     with pytest.raises(NotFound, match="no subnet"):
-        source.ask(ensure(scene.NET, scene.OTHER_SUBNET))
+        source.request(ensure(scene.NET, scene.OTHER_SUBNET))
     for number in (1, 2):
         address = scene.SUBNET.cidr[number]
         fixed = evolve(scene.NEIGHBOUR.fixed_ips[0], address=address)
         source.put(evolve(scene.port(number, scene.HERE), fixed_ips=(fixed,)))
     with pytest.raises(Conflict, match="no free address"):
-        source.ask(ensure())
+        source.request(ensure())
 
 
 @pytest.mark.parametrize("cidr", ["10.0.0.8/31", "10.0.0.8/32", "fd00::8/128"])
 def test_a_subnet_of_one_or_two_addresses_serves_them(cidr):
     subnet = evolve(scene.SUBNET, cidr=cidr, gateway=None, allocation_pools=())
-    port = MemorySource(scene.NET, subnet).ask(ensure())
+    port = MemorySource(scene.NET, subnet).request(ensure())
     assert port.fixed_ips[0].address == subnet.cidr[0]
 
 
 def test_ports_are_found_on_a_network_and_behind_a_router():
     source = MemorySource(*scene.BACKGROUND, scene.LEG)
     address = scene.NEIGHBOUR.fixed_ips[0].address
-    [found] = source.ask(FindPorts(address=address, network=scene.NET.id))
+    [found] = source.request(FindPorts(address=address, network=scene.NET.id))
     assert found.id == scene.NEIGHBOUR.id
-    assert source.ask(FindPorts(address=address, router=scene.ROUTER.id)) == (found,)
-    assert source.ask(FindPorts(address=address, network=scene.OTHER_NET.id)) == ()
-    assert source.ask(ResolveDevices(ports=frozenset({found.id}))) == (found,)
+    assert source.request(FindPorts(address=address, router=scene.ROUTER.id)) == (found,)
+    assert source.request(FindPorts(address=address, network=scene.OTHER_NET.id)) == ()
+    assert source.request(ResolveDevices(ports=frozenset({found.id}))) == (found,)
 
 
 def test_a_port_is_found_by_the_link_local_address_that_follows_from_its_mac():
     source = MemorySource(*scene.BACKGROUND, scene.LEG)
     address = eui64(ip_network("fe80::/64"), scene.NEIGHBOUR.mac)
     for place in ({"network": scene.NET.id}, {"router": scene.ROUTER.id}):
-        [found] = source.ask(FindPorts(address=address, **place))
+        [found] = source.request(FindPorts(address=address, **place))
         assert found.id == scene.NEIGHBOUR.id
-    assert source.ask(FindPorts(address=address, network=scene.OTHER_NET.id)) == ()
-    assert source.ask(FindPorts(address=address + 4096, network=scene.NET.id)) == ()
+    assert source.request(FindPorts(address=address, network=scene.OTHER_NET.id)) == ()
+    assert source.request(FindPorts(address=address + 4096, network=scene.NET.id)) == ()
 
 
 def test_a_dhcp_port_derives_its_address_where_hosts_do():
     slaac = {"ipv6_ra_mode": Ipv6Mode.SLAAC, "ipv6_address_mode": Ipv6Mode.SLAAC}
     subnet = evolve(scene.SUBNET, cidr="fd00::/64", gateway=None, allocation_pools=(), **slaac)
-    port = MemorySource(scene.NET, subnet).ask(ensure())
+    port = MemorySource(scene.NET, subnet).request(ensure())
     assert [fixed.address for fixed in port.fixed_ips] == [eui64(subnet.cidr, port.mac)]
 
 
 def test_what_it_does_not_answer_is_named():
     with pytest.raises(NotSupported, match="EnabledServices"):
-        MemorySource().ask(EnabledServices())
+        MemorySource().request(EnabledServices())
 
 
 def calls_of(function):

@@ -33,20 +33,20 @@ class Addresses:
         """Forget everything about *subnet*."""
         self._ranges.drop(_pool(subnet))
 
-    def take(self, subnet: SubnetId, address: IpAddress) -> bool:
+    def acquire(self, subnet: SubnetId, address: IpAddress) -> bool:
         """Take *address*, inside or outside the pools; false when it is taken or not of the block.
 
         Of a subnet that nobody defined, any address can be.
         """
         pool = _pool(subnet)
-        if self._ranges.take(pool, int(address)):
+        if self._ranges.acquire(pool, int(address)):
             return True
         if self._ranges.known(pool):
             return False
         self._ranges.define(pool, EVERYTHING, ())
-        return self._ranges.take(pool, int(address))
+        return self._ranges.acquire(pool, int(address))
 
-    def take_any(self, subnet: Subnet) -> IpAddress | None:
+    def acquire_any(self, subnet: Subnet) -> IpAddress | None:
         """Take the lowest free address of the pools that nobody else is about to take."""
         taken = self.take_some(subnet, 1)
         return taken[0] if taken else None
@@ -54,14 +54,14 @@ class Addresses:
     def take_some(self, subnet: Subnet, count: int) -> tuple[IpAddress, ...]:
         """Take *count* addresses of the pools; fewer when no more are left."""
         pool = _pool(subnet.id)
-        numbers = self._ranges.take_any(pool, count)
+        numbers = self._ranges.acquire_any(pool, count)
         if not numbers and self.define(subnet):
-            numbers = self._ranges.take_any(pool, count)
+            numbers = self._ranges.acquire_any(pool, count)
         return tuple(_address(subnet.cidr, number) for number in numbers)
 
-    def give_back(self, subnet: SubnetId, address: IpAddress) -> None:
+    def release(self, subnet: SubnetId, address: IpAddress) -> None:
         """Free *address*.  What is free already stays so."""
-        self._ranges.give_back(_pool(subnet), int(address))
+        self._ranges.release(_pool(subnet), int(address))
 
 
 def _pool(subnet: SubnetId) -> str:

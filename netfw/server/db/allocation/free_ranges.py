@@ -100,7 +100,7 @@ class Ranges:
         """Whether *pool* was defined."""
         return self._one(BOUNDS, of_pool=pool) is not None
 
-    def take(self, pool: str, number: int) -> bool:
+    def acquire(self, pool: str, number: int) -> bool:
         """Take *number*; false when it is taken, or there is no such pool."""
         while True:
             found = self._holding(pool, number)
@@ -114,7 +114,7 @@ class Ranges:
             self._replace(pool, found, without(found, number))
             return True
 
-    def take_any(self, pool: str, count: int = 1) -> tuple[int, ...]:
+    def acquire_any(self, pool: str, count: int = 1) -> tuple[int, ...]:
         """Take *count* numbers that are offered; fewer when there are no more."""
         taken: list[int] = []
         while len(taken) < count:
@@ -129,7 +129,7 @@ class Ranges:
             taken += range(first, first + number)
         return tuple(taken)
 
-    def give_back(self, pool: str, number: int) -> None:
+    def release(self, pool: str, number: int) -> None:
         """Free *number*.  What is free already stays so, and what no pool has is ignored."""
         whole = self._one(BOUNDS, of_pool=pool)
         if whole is None or not whole.lowest <= key(number) <= whole.highest:

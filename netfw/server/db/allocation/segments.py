@@ -29,24 +29,24 @@ class SegmentIdStore:
         for name in sorted(offers):  # all processes lock them in one order
             self._ranges.define(name, EVERYTHING, offers[name])
 
-    def take(self, pool: Pool, number: int) -> bool:
+    def acquire(self, pool: Pool, number: int) -> bool:
         """Take *number*, inside or outside any range; false when it is taken."""
         name = _name(pool)
-        if self._ranges.take(name, number):
+        if self._ranges.acquire(name, number):
             return True
         if self._ranges.known(name):
             return False
         self._ranges.define(name, EVERYTHING, ())
-        return self._ranges.take(name, number)
+        return self._ranges.acquire(name, number)
 
-    def take_any(self, pool: Pool) -> int | None:
+    def acquire_any(self, pool: Pool) -> int | None:
         """Take any free number of the pool's ranges; ``None`` when there is none."""
-        taken = self._ranges.take_any(_name(pool))
+        taken = self._ranges.acquire_any(_name(pool))
         return taken[0] if taken else None
 
-    def give_back(self, pool: Pool, number: int) -> None:
+    def release(self, pool: Pool, number: int) -> None:
         """Free *number*.  What is free already stays so."""
-        self._ranges.give_back(_name(pool), number)
+        self._ranges.release(_name(pool), number)
 
 
 def _name(pool: Pool) -> str:

@@ -150,7 +150,7 @@ class HostDriverConformance(Generic[K, V]):
 
     def assert_held(self, driver: HostDriver[K, V], keys: Set[K]) -> None:
         """The driver holds *keys* and nothing else."""
-        held = driver.held()
+        held = driver.present()
         _say(f"{key} should be held and is not" for key in keys - held)
         _say(f"{key} should not be held and is" for key in held - keys)
 
@@ -294,7 +294,7 @@ class HostDriverConformance(Generic[K, V]):
         ((key, value),) = things.items()
         self.make_foreign(value)
         driver.converge(Update(put=things))
-        assert key not in driver.held()
+        assert key not in driver.present()
 
     @proves_raise(HostDriver, "converge", BackendUnavailable)
     def test_converge_says_that_nobody_answers(self, driver: HostDriver[K, V]) -> None:
@@ -304,12 +304,12 @@ class HostDriverConformance(Generic[K, V]):
         self.assert_done(driver.converge(Update(put=things)))
         self.assert_so(things)
 
-    @proves_raise(HostDriver, "held", BackendUnavailable)
+    @proves_raise(HostDriver, "present", BackendUnavailable)
     def test_held_says_that_nobody_answers(self, driver: HostDriver[K, V]) -> None:
         things = self.examples(1)
         driver.converge(Update(put=things))
         with self.outage(), pytest.raises(BackendUnavailable):
-            driver.held()
+            driver.present()
         self.assert_held(driver, things.keys())
 
     def test_two_driver_objects_work_on_one_host_at_once(

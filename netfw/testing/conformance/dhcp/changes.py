@@ -194,7 +194,7 @@ class DhcpChangesConformance(DhcpSuite):
         net = make_network()
         tenants = [net.tenant(10 + n) for n in range(CROWD)]
         self.bring(driver, net, *tenants)
-        assert driver.held() == {net.key, *(tenant.key for tenant in tenants)}
+        assert driver.present() == {net.key, *(tenant.key for tenant in tenants)}
         for tenant in tenants:
             guest, lease = self.leased(tenant)
             assert lease.ip == tenant.ip
@@ -250,7 +250,7 @@ class DhcpChangesConformance(DhcpSuite):
         self.leased(tenant)
         self.ground.killed(driver)
         successor = self.ground.make_driver()
-        assert successor.held() == {net.key, tenant.key}
+        assert successor.present() == {net.key, tenant.key}
         self.drop(successor, net, tenant)
         successor.close()
         assert not self.traces(net)
@@ -263,7 +263,7 @@ class DhcpChangesConformance(DhcpSuite):
         guest, before = self.leased(kept)
         outcome = driver.gc([net.key, kept.key])
         assert outcome.ok, str(outcome)
-        assert driver.held() == {net.key, kept.key}
+        assert driver.present() == {net.key, kept.key}
         assert not self.traces(other)
         self.assert_nothing_for(gone)
         assert self.renewed(guest) == before

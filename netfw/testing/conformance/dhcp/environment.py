@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from attrs import frozen
 
-from netfw.drivers.dhcp import DhcpDriver, DhcpNetwork, DhcpPlace, ServerPort
+from netfw.drivers.dhcp import DhcpDriver, DhcpLocation, DhcpNetwork, ServerPort
 from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.model.ids import NetworkId
 from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
@@ -132,7 +132,7 @@ class DhcpEnvironment(ABC):
         """What there is of the server, found out without the driver; ``None``: no device."""
 
     @abstractmethod
-    def is_at(self, place: DhcpPlace, server: ServerPort) -> bool:
+    def is_at(self, place: DhcpLocation, server: ServerPort) -> bool:
         """Whether the device of *server* is at *place*."""
 
     @abstractmethod

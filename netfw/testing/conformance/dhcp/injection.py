@@ -74,7 +74,7 @@ class DhcpHostileConformance(DhcpSuite):
             assert isinstance(outcome.failed.get(tenant.key), InvalidInput), f"{where}: {outcome}"
         assert outcome.done == {net.key, plain.key}
         assert not self.ground.contains(MARK)
-        assert not driver.held() & {tenant.key for tenant in bad.values()}
+        assert not driver.present() & {tenant.key for tenant in bad.values()}
 
     @proves(DhcpDriver, 8)
     def test_others_are_served_beside_a_port_that_is_refused(self, driver: DhcpDriver) -> None:

@@ -19,19 +19,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from netfw.drivers.base import DriverInfo, Host
-from netfw.drivers.dhcp import (
-    DhcpDriver,
-    DhcpKey,
-    DhcpNetwork,
-    DhcpPlace,
-    DhcpValue,
-    ServerPort,
-)
+from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpLocation, DhcpNetwork, DhcpValue, ServerPort
 from netfw.drivers.events import Sink
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.registry import loader
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.model.address import Mac
 from netfw.model.device_names import device_name
 from netfw.model.ids import NetworkId
@@ -60,7 +53,7 @@ class Elsewhere(DhcpDriver):
         self._place = place
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         raise NotImplementedError("it is made of a driver")
 
     def describe(self) -> DriverInfo:
@@ -69,14 +62,14 @@ class Elsewhere(DhcpDriver):
     def converge(self, update: Update[DhcpKey, DhcpValue]) -> Outcome[DhcpKey]:
         return self._place.call(self._driver.converge, update)
 
-    def held(self) -> frozenset[DhcpKey]:
-        return self._place.call(self._driver.held)
+    def present(self) -> frozenset[DhcpKey]:
+        return self._place.call(self._driver.present)
 
     def watch(self, sink: Sink) -> None:
         self._place.call(self._driver.watch, sink)
 
-    def place(self, network: NetworkId, server: ServerPort) -> DhcpPlace | None:
-        return self._driver.place(network, server)
+    def location(self, network: NetworkId, server: ServerPort) -> DhcpLocation | None:
+        return self._driver.location(network, server)
 
     def close(self) -> None:
         self._place.call(self._driver.close)
@@ -94,7 +87,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._sites: list[DhcpLabHost] = []
-        self._hosts: list[tuple[DhcpDriver, LocalHost]] = []
+        self._hosts: list[tuple[DhcpDriver, LocalHostResources]] = []
         self._vlans: dict[NetworkId, int] = {}
         self._servers: dict[str, int] = {}
         self._guests: dict[tuple[NetworkId, Mac], LabClientVm] = {}
@@ -102,11 +95,11 @@ class DhcpLabEnvironment(DhcpEnvironment):
         self._numbers = itertools.count(1)
         self._foreign: list[str] = []
 
-    def make_dhcp(self, host: Host, directory: Path) -> DhcpDriver:
+    def make_dhcp(self, host: HostResources, directory: Path) -> DhcpDriver:
         """The driver, for a *host* that has an ``InterfaceDriver``; it writes to *directory*."""
         raise NotImplementedError("override `make_dhcp` with what makes your driver")
 
-    def make_interface(self, host: Host, ovs: PrivateOvs) -> InterfaceDriver:
+    def make_interface(self, host: HostResources, ovs: PrivateOvs) -> InterfaceDriver:
         """What plugs the server's port: that of Open vSwitch, unless you say otherwise."""
         options = {
             "ovsdb_connection": ovs.remote,
@@ -147,7 +140,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
 
     def make_driver(self, second: bool = False) -> DhcpDriver:
         site = self._second() if second else self._sites[0]
-        host = LocalHost()
+        host = LocalHostResources()
         host.add(self.make_interface(host, site.ovs))
         driver = self.make_dhcp(host, site.directory)
         if second:
@@ -187,7 +180,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
     def server(self, network: NetworkId, server: ServerPort) -> FoundServer | None:
         return self._sites[0].server(server.id)
 
-    def is_at(self, place: DhcpPlace, server: ServerPort) -> bool:
+    def is_at(self, place: DhcpLocation, server: ServerPort) -> bool:
         found = self._sites[0].find(server.id)
         return found is not None and (found[0], found[1]["ifname"]) == (place.netns, place.device)
 

@@ -167,9 +167,9 @@ class DhcpConstancyConformance(DhcpSuite):
     @proves(DhcpDriver, 6)
     def test_the_device_is_where_the_driver_says(self, driver: DhcpDriver) -> None:
         net = make_network()
-        place = driver.place(net.id, net.value.server)
+        place = driver.location(net.id, net.value.server)
         self.bring(driver, net)
-        assert driver.place(net.id, net.value.server) == place
+        assert driver.location(net.id, net.value.server) == place
         if place is not None:
             assert self.ground.is_at(place, net.value.server)
 

@@ -121,14 +121,14 @@ class DhcpDriverConformance(
     def _spoiling(self, spoil: Callable[[Any, DhcpNetwork], None]) -> Drift:
         return lambda key, value: spoil(key.network, value)
 
-    @proves_raise(HostDriver, "held", BackendUnavailable)
+    @proves_raise(HostDriver, "present", BackendUnavailable)
     def test_held_says_that_nobody_answers(self, driver: Driver) -> None:
         """Or it knows what it holds without anybody's answer."""
         things = self.examples(1)
         driver.converge(Update(put=things))
         with self.outage():
             try:
-                held = driver.held()
+                held = driver.present()
             except BackendUnavailable:
                 held = frozenset(things)
         assert held == frozenset(things)

@@ -111,7 +111,7 @@ class FirewallUpdatesConformance(FirewallSuite):
                 outcome = driver.converge(Update(put=state, complete=True))
                 assert outcome.ok, str(outcome)
                 self.ground.settle()
-            assert driver.held() == state.keys()
+            assert driver.present() == state.keys()
             self.assert_fates(self.expected(stations, state))
 
     @proves(FirewallDriver, 5)
@@ -216,7 +216,7 @@ class FirewallUpdatesConformance(FirewallSuite):
                 successor = make_driver()
                 outcome = successor.converge(Update(put=new, complete=True))
                 assert outcome.ok, str(outcome)
-                assert successor.held() == new.keys()
+                assert successor.present() == new.keys()
                 self.ground.settle()
                 self.assert_fates(self.expected(stations, new))
                 stage += 1
@@ -252,13 +252,13 @@ class FirewallUpdatesConformance(FirewallSuite):
         first, *rest = kept
         update = Update(put={first: kept[first]}, complete=True, keep=frozenset(rest))
         assert driver.converge(update).ok
-        assert driver.held() == kept.keys()
+        assert driver.present() == kept.keys()
         self.ground.settle()
         self.assert_fates(self.expected(stations, kept))
         assert driver.gc(rest).ok
-        assert driver.held() == set(rest)
+        assert driver.present() == set(rest)
         assert driver.gc([]).ok
-        assert driver.held() == frozenset()
+        assert driver.present() == frozenset()
         assert self.ground.picture() == blank
 
     @proves(HostDriver, 5)
@@ -280,11 +280,11 @@ class FirewallUpdatesConformance(FirewallSuite):
         if self.plans(driver):
             self.reconciler(driver).observe(None)
         if self.filtering:
-            assert driver.held() == frozenset()
+            assert driver.present() == frozenset()
         self.wire(states[2])
         outcome = driver.converge(Update(put=states[2], complete=True))
         assert outcome.ok, str(outcome)
-        assert driver.held() == states[2].keys()
+        assert driver.present() == states[2].keys()
         self.ground.settle()
         self.assert_fates(self.expected(stations, states[2]))
 
@@ -333,7 +333,7 @@ class FirewallUpdatesConformance(FirewallSuite):
         assert costs[3] <= 1.5 * costs[2] <= 3 * costs[3], costs
 
     @proves_raise(HostDriver, "converge", BackendUnavailable)
-    @proves_raise(HostDriver, "held", BackendUnavailable)
+    @proves_raise(HostDriver, "present", BackendUnavailable)
     @proves_raise(Reconciler, "observe", BackendUnavailable)
     @proves_raise(Reconciler, "apply", BackendUnavailable)
     def test_it_is_said_that_nobody_answers(self, driver: FirewallDriver) -> None:
@@ -343,7 +343,7 @@ class FirewallUpdatesConformance(FirewallSuite):
         if outage is None:
             pytest.skip("the kernel always answers")
         update = Update(put=states[2])
-        asked: list[Callable[[], object]] = [lambda: driver.converge(update), driver.held]
+        asked: list[Callable[[], object]] = [lambda: driver.converge(update), driver.present]
         if self.plans(driver):
             reconciler = self.reconciler(driver)
             plan = reconciler.plan(update, reconciler.observe(update))

@@ -218,7 +218,7 @@ def emptied(ground: FirewallEnvironment) -> frozenset[str]:
     driver = ground.make_driver()
     outcome = driver.gc([])
     assert outcome.ok, str(outcome)
-    assert driver.held() == frozenset()
+    assert driver.present() == frozenset()
     driver.close()
     ground.killed(driver)
     return ground.picture()

@@ -167,7 +167,7 @@ class HostileSuite(FirewallSuite):
 
     def refuses(self, driver: FirewallDriver, hostile: Iterator[Hostile]) -> None:
         """Each of it is refused for its key alone, and nothing of it is to be seen."""
-        former, held = self.ground.picture(), driver.held()
+        former, held = self.ground.picture(), driver.present()
         for key, value in hostile:
             other = GroupKey(a_group())
             update: Update[Any, Any] = Update(put={key: value, **nothing(other.group)})
@@ -179,7 +179,7 @@ class HostileSuite(FirewallSuite):
                 continue
             assert isinstance(outcome.failed.get(key), InvalidInput), f"{value!r} is not refused"
         if self.filtering:
-            assert driver.held() == held
+            assert driver.present() == held
             picture = self.ground.picture()
             assert not [line for line in picture if SENTINEL in line]
             assert picture == former
@@ -248,7 +248,7 @@ class FirewallHostileConformance(HostileSuite):
             return
         assert outcome.failed.keys() == {GroupKey(id), GroupKey(wrong)}, str(outcome)
         assert outcome.done == more.keys()
-        assert driver.held() == {*state, *more}
+        assert driver.present() == {*state, *more}
         self.ground.settle()
         self.assert_passes(outside, one, outside.udp(one, 9))
         self.assert_passes(outside, two, outside.udp(two, 9))

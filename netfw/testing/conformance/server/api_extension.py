@@ -150,7 +150,7 @@ class ApiExtensionConformance(RequiresHooks):
                 continue
             with pytest.raises(InvalidInput) as refusal:
                 validator.validate(dict(request.body), request.resource)
-            assert request.refused in refusal.value.faults, request
+            assert request.refused in refusal.value.problems, request
 
     @proves(ApiExtension, 4)
     def test_each_resource_that_can_be_made_has_an_example(self) -> None:

@@ -227,8 +227,8 @@ class ExtensionDriverConformance(RequiresHooks):
             assert store.writes == 0
             assert store.kept == kept
 
-    @proves_raise(ExtensionDriver, "shape", RequestError)
-    @proves_raise(ExtensionDriver, "keep", RequestError)
+    @proves_raise(ExtensionDriver, "apply_fields", RequestError)
+    @proves_raise(ExtensionDriver, "store_attributes", RequestError)
     def test_what_can_not_be_is_refused_and_nothing_of_it_kept(self) -> None:
         example = self.impossible()
         if example is None:

@@ -86,7 +86,7 @@ class IpamDriverConformance(RequiresHooks):
     ) -> None:
         """What the server does when a subnet is made or changed."""
         with books.transaction() as store:
-            driver.check_subnet(before, after, store)
+            driver.validate_subnet(before, after, store)
         books.define(after)
 
     def get(
@@ -176,7 +176,7 @@ class IpamDriverConformance(RequiresHooks):
         for what, request in scene.IMPOSSIBLE.items():
             with pytest.raises(InvalidInput) as refusal:
                 pytest.fail(f"{what}: {self.get(driver, books, request)} is given")
-            assert all(refusal.value.faults.values()), f"{what}: it does not say what is wrong"
+            assert all(refusal.value.problems.values()), f"{what}: it does not say what is wrong"
             assert not self.taken(books, place(request)), f"{what}: it is taken all the same"
 
     @proves(IpamDriver, 1)
@@ -282,7 +282,7 @@ class IpamDriverConformance(RequiresHooks):
         assert self.taken(books, scene.SMALL) == {kept.address}
 
     @proves(IpamDriver, 4)
-    @proves_raise(IpamDriver, "check_subnet", RequestError)
+    @proves_raise(IpamDriver, "validate_subnet", RequestError)
     def test_a_subnet_that_nobody_can_serve_is_refused(self) -> None:
         books = self.books()
         driver = self.make_driver()

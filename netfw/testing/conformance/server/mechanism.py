@@ -112,11 +112,11 @@ class MechanismDriverConformance(RequiresHooks):
             driver, before = at.make(), at.picture()
             for change in self.changes():
                 for _ in range(2):
-                    count_calls(partial(driver.check, change), EFFORT)
+                    count_calls(partial(driver.validate, change), EFFORT)
             assert at.picture() == before
 
     @proves(MechanismDriver, 1)
-    @proves_raise(MechanismDriver, "check", RequestError)
+    @proves_raise(MechanismDriver, "validate", RequestError)
     def test_what_can_not_be_is_refused_before_it_is_committed(self) -> None:
         change = self.unacceptable()
         if change is None:
@@ -125,7 +125,7 @@ class MechanismDriverConformance(RequiresHooks):
             driver, before = at.make(), at.picture()
             for _ in range(2):
                 with pytest.raises(RequestError) as refusal:
-                    driver.check(change)
+                    driver.validate(change)
                 assert str(refusal.value)
             assert at.picture() == before
 
@@ -135,7 +135,7 @@ class MechanismDriverConformance(RequiresHooks):
             driver = at.make()
             with self.outage(at):
                 for change in self.changes():
-                    driver.check(change)
+                    driver.validate(change)
 
     @proves(MechanismDriver, 2)
     def test_binding_is_pure(self) -> None:

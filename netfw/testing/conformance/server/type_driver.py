@@ -81,7 +81,7 @@ class TypeDriverConformance(RequiresHooks):
                 yield Provider(network_type=kind, physical_network=name)
 
     @proves(TypeDriver, 1)
-    @proves_raise(TypeDriver, "check", InvalidInput)
+    @proves_raise(TypeDriver, "validate", InvalidInput)
     def test_a_request_that_can_not_be_is_refused_by_attribute(self) -> None:
         driver = self.make_driver()
         other = Provider(network_type=NetworkType.LOCAL)
@@ -89,16 +89,16 @@ class TypeDriverConformance(RequiresHooks):
             other = Provider(network_type=NetworkType.VXLAN)
         for request, wrong in {**self.impossible(), other: frozenset({"network_type"})}.items():
             with pytest.raises(InvalidInput) as refusal:
-                driver.check(request)
-            assert refusal.value.faults.keys() == wrong, request
-            assert all(refusal.value.faults.values()), "each says what is wrong"
+                driver.validate(request)
+            assert refusal.value.problems.keys() == wrong, request
+            assert all(refusal.value.problems.values()), "each says what is wrong"
 
     @proves(TypeDriver, 1)
     def test_a_request_that_can_be_is_accepted_complete_or_not(self) -> None:
         driver = self.make_driver()
         for request in (*self.requests(), *self.incomplete(driver)):
-            driver.check(request)
-            driver.check(request)
+            driver.validate(request)
+            driver.validate(request)
 
     @proves(TypeDriver, 2)
     def test_what_was_asked_for_is_what_is_taken(self) -> None:

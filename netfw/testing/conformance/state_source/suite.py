@@ -327,31 +327,31 @@ class StateSourceConformance:
             at.world.commit(scene.BACKGROUND)
             before = ports(at)
             try:
-                first = at.source.ask(request)
+                first = at.source.request(request)
             except NotSupported:
                 pytest.skip("this source makes no ports")
-            assert at.source.ask(request) == first
+            assert at.source.request(request) == first
             assert ports(at) - before == {ref(first)}
             assert first.binding.host == scene.HERE
             assert [fixed.subnet_id for fixed in first.fixed_ips] == [scene.SUBNET.id]
 
-    @proves_raise(StateSource, "ask", NotSupported)
+    @proves_raise(StateSource, "request", NotSupported)
     def test_a_request_of_a_kind_it_does_not_know_is_refused(self) -> None:
         with self.setting(WIDE) as at, pytest.raises(NotSupported):
-            at.source.ask(UnknownRequest())
+            at.source.request(UnknownRequest())
 
-    @proves_raise(StateSource, "ask", RequestError)
+    @proves_raise(StateSource, "request", RequestError)
     def test_a_request_that_can_not_be_is_refused(self) -> None:
         request = EnsureDhcpPort(
             network=scene.NET.id, host=scene.HERE, subnets=frozenset({scene.SUBNET.id})
         )
         with self.setting(WIDE) as at, pytest.raises(RequestError):
-            at.source.ask(request)  # there is no such network
+            at.source.request(request)  # there is no such network
 
     @proves_raise(StateSource, "snapshot", BackendUnavailable)
     @proves_raise(StateSource, "changes", BackendUnavailable)
     @proves_raise(StateSource, "report", BackendUnavailable)
-    @proves_raise(StateSource, "ask", BackendUnavailable)
+    @proves_raise(StateSource, "request", BackendUnavailable)
     def test_a_source_out_of_reach_says_so(self) -> None:
         with self.setting(WIDE) as at:
             if at.cut is None:
@@ -363,7 +363,7 @@ class StateSourceConformance:
                 lambda: list(at.source.snapshot(scene.L2_HERE)),
                 lambda: at.source.changes(scene.L2_HERE, cursor),
                 lambda: at.source.report([up(port, scene.HERE)]),
-                lambda: at.source.ask(UnknownRequest()),
+                lambda: at.source.request(UnknownRequest()),
             ):
                 with pytest.raises(BackendUnavailable):
                     attempt()

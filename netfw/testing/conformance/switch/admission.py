@@ -78,7 +78,7 @@ class SwitchAdmissionConformance(SwitchSuite):
         with self.world.gossip(one, two, gone) as gossip:
             self.bring(driver, Update(drop=frozenset({gone.key})))
             self.assert_exchange(gossip, among(one, two))
-            assert driver.held() == {net.key, one.key, two.key}
+            assert driver.present() == {net.key, one.key, two.key}
             assert gone.port in driver.devices()
 
     @proves(SwitchDriver, 1)

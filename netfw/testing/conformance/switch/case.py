@@ -228,6 +228,6 @@ def emptied(world: SwitchEnvironment, host: int) -> Picture:
     driver = world.make_driver(host)
     outcome = driver.gc([])
     assert outcome.ok, outcome
-    assert driver.held() == frozenset()
+    assert driver.present() == frozenset()
     driver.close()
     return world.picture(host)

@@ -100,7 +100,7 @@ class SwitchTunnelsConformance(SwitchSuite):
             self.assert_exchange(gossip)
             self.bring(driver, Update(put=near_entries))
             self.bring(far, Update(put=far_entries))
-            assert driver.held() >= near_entries.keys()
+            assert driver.present() >= near_entries.keys()
             gossip.until(among(red_near, red_far))
             self.bring(driver, Update(drop=frozenset(near_entries)))
             self.bring(far, Update(drop=frozenset(far_entries)))
@@ -146,7 +146,7 @@ class SwitchTunnelsConformance(SwitchSuite):
         assert driver.converge(Update(put=entries)).waiting.keys() == entries.keys()
         self.bring(driver, Update(put=tunnel))
         self.bring(driver, Update(put=entries))
-        assert driver.held() == {net.key, *tunnel, *entries}
+        assert driver.present() == {net.key, *tunnel, *entries}
 
     @proves(SwitchDriver, 4)
     def test_what_was_learnt_goes_with_network_and_tunnel(
@@ -249,16 +249,16 @@ class SwitchProviderConformance(SwitchSuite):
 
     @proves(HostDriver, 1)
     def test_facts_are_what_was_configured(self, driver: SwitchDriver) -> None:
-        facts = driver.facts()
+        facts = driver.host_facts()
         assert facts.physical_networks == frozenset(self.world.physical)
         if Capability.TUNNELS in driver.describe().capabilities:
             assert facts.endpoints == {self.world.endpoint(kind, 0) for kind in TUNNELS}
-        assert facts == driver.facts()
+        assert facts == driver.host_facts()
 
-    @proves_raise(SwitchDriver, "facts", ConfigError)
+    @proves_raise(SwitchDriver, "host_facts", ConfigError)
     def test_a_configuration_that_contradicts_the_machine_is_named(
         self, driver: SwitchDriver
     ) -> None:
-        driver.facts()
+        driver.host_facts()
         with pytest.raises(ConfigError):
-            self.world.misconfigured().facts()
+            self.world.misconfigured().host_facts()

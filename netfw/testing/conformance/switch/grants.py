@@ -28,12 +28,12 @@ from netfw.testing.conformance.switch.environment import SwitchTestPort, a_netwo
 
 EARS = GrantRequest(
     owner="ears",
-    tables=(TableRequest(name="hear", place=PipelineHook.FROM_PORT), TableRequest(name="more")),
+    tables=(TableRequest(name="hear", hook=PipelineHook.FROM_PORT), TableRequest(name="more")),
     registers=(RegisterRequest("ear", 4),),
 )
 EYES = GrantRequest(
     owner="eyes",
-    tables=(TableRequest(name="see", place=PipelineHook.FROM_PORT), TableRequest(name="look")),
+    tables=(TableRequest(name="see", hook=PipelineHook.FROM_PORT), TableRequest(name="look")),
     registers=(RegisterRequest("eye", 12), RegisterRequest("lid", 1)),
 )
 
@@ -102,7 +102,9 @@ class SwitchGrantsConformance(SwitchSuite):
         return grant, (one, two)
 
     def added(self, station: SwitchTestPort, *flows: of.Flow, owner: str = "ears") -> Wiring:
-        return evolve(station.wiring(), additions=(SwitchContribution(owner=owner, flows=flows),))
+        return evolve(
+            station.wiring(), contributions=(SwitchContribution(owner=owner, flows=flows),)
+        )
 
     def flow(
         self, driver: SwitchDriver, grant: Grant, station: SwitchTestPort, *actions: of.Action
@@ -199,11 +201,11 @@ class SwitchGrantsConformance(SwitchSuite):
             addition = SwitchContribution(owner="ears", flows=(everything,))
             self.bring(driver, Update(put={key: addition}))
             self.assert_exchange(gossip)
-            assert key in driver.held()
+            assert key in driver.present()
             successor = make_driver()
             for claim in (EARS, EYES):
                 successor.grant(claim)
-            assert key in successor.held()
+            assert key in successor.present()
             self.bring(successor, Update(drop=frozenset({key})))
             self.assert_exchange(gossip, among(one, two))
-            assert key not in successor.held()
+            assert key not in successor.present()

@@ -68,7 +68,7 @@ class SwitchConstancyConformance(SwitchSuite):
                 driver.close()
             successor = make_driver()
             backwards = dict(reversed(things.items()))
-            assert successor.held() == things.keys()
+            assert successor.present() == things.keys()
             self.bring(successor, Update(put=backwards, complete=True))
             self.assert_exchange(gossip, hearing)
             assert replaced(before, self.world.picture()) == frozenset()
@@ -84,7 +84,7 @@ class SwitchConstancyConformance(SwitchSuite):
         with self.world.gossip(*stations) as gossip:
             self.world.plug_mute(*crowd)
             self.wire(driver, *crowd)
-            assert driver.held() >= {member.key for member in crowd}
+            assert driver.present() >= {member.key for member in crowd}
             self.bring(driver, Update(drop=frozenset(member.key for member in crowd)))
             self.assert_exchange(gossip, hearing)
             assert gossip.lost(*hearing) == 0
@@ -124,7 +124,7 @@ class SwitchConstancyConformance(SwitchSuite):
             died = dies_at(victim, Update(put=target, complete=True), stage)
             successor = make_driver()
             self.bring(successor, Update(put=target, complete=True))
-            assert successor.held() == target.keys()
+            assert successor.present() == target.keys()
             victim.close()
             successor.close()
             stage += 1
@@ -140,7 +140,7 @@ class SwitchConstancyConformance(SwitchSuite):
         outcome = driver.converge(Update(put=wanted(net, one, late)))
         assert outcome.waiting.keys() == {late.key}
         assert outcome.done == {net.key, one.key}
-        assert late.key not in driver.held()
+        assert late.key not in driver.present()
         events.forget()
         self.world.plug(late)
         events.await_keys(late.key)
@@ -240,7 +240,7 @@ class SwitchConstancyConformance(SwitchSuite):
                 self.bring(driver, Update(put=things, complete=True))
                 self.assert_exchange(gossip, hearing)
                 assert gossip.overheard <= hearing
-            assert driver.held() == things.keys()
+            assert driver.present() == things.keys()
             assert [self.world.local_number(net) for net in nets] == numbers
 
     @proves(SwitchDriver, 7)
@@ -255,17 +255,17 @@ class SwitchConstancyConformance(SwitchSuite):
             assert gossip.overheard <= among(*stations[2:])
 
     @proves_raise(SwitchDriver, "devices", BackendUnavailable)
-    @proves_raise(SwitchDriver, "facts", BackendUnavailable)
+    @proves_raise(SwitchDriver, "host_facts", BackendUnavailable)
     def test_devices_and_facts_say_that_nobody_answers(self, driver: SwitchDriver) -> None:
         driver.devices()
-        driver.facts()
+        driver.host_facts()
         with self.world.outage():
             with pytest.raises(BackendUnavailable):
                 driver.devices()
             with pytest.raises(BackendUnavailable):
-                driver.facts()
+                driver.host_facts()
         driver.devices()
-        driver.facts()
+        driver.host_facts()
 
     def test_a_changed_mtu_and_changed_addresses_lose_nothing(self, driver: SwitchDriver) -> None:
         nets, stations = self.couples()

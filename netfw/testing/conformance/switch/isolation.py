@@ -106,7 +106,7 @@ class SwitchNetworksConformance(SwitchSuite):
                 self.bring(driver, Update(put=state, complete=True))
                 allowed |= hearing(state, everybody)
                 self.assert_exchange(gossip, hearing(state, everybody))
-                assert driver.held() == state.keys()
+                assert driver.present() == state.keys()
             assert gossip.overheard == allowed
 
     def _states(
@@ -137,11 +137,11 @@ class SwitchNetworksConformance(SwitchSuite):
         outcome = driver.converge(Update(put=wanted(one, two)))
         assert [type(error) for error in outcome.failed.values()] == [Conflict]
         assert len(outcome.done) == 1
-        assert driver.held() == outcome.done
+        assert driver.present() == outcome.done
         heir = two if one.key in outcome.done else one
         outcome = driver.converge(Update(put=wanted(heir), complete=True))
         assert outcome.ok, outcome
-        assert driver.held() == {heir.key}
+        assert driver.present() == {heir.key}
 
     @proves(SwitchDriver, 3)
     def test_who_is_refused_by_the_next_driver_keeps_nobody_else_alive(
@@ -157,7 +157,7 @@ class SwitchNetworksConformance(SwitchSuite):
         put: State = {**wanted(net, one), two.key: net.value}
         outcome = following.converge(Update(put=put, complete=True))
         assert outcome.failed.keys() == {two.key}
-        assert following.held() == put.keys()
+        assert following.present() == put.keys()
         self.wire(following, new, five)
         with self.world.gossip(one, two, three, four, five) as gossip:
             self.assert_exchange(gossip, among(one, two))
@@ -186,12 +186,12 @@ class SwitchNetworksConformance(SwitchSuite):
         stations = self.stations(net, 2)
         things = {**wanted(net, *stations), **entries}
         self.bring(driver, Update(put=things))
-        assert driver.held() == things.keys()
+        assert driver.present() == things.keys()
         assert self.world.local_number(net) is not None
         dropping = following()
         assert dropping.converge(Update(drop=frozenset(things))).ok
         self.world.unplug(*stations)
-        assert dropping.held() == frozenset()
+        assert dropping.present() == frozenset()
         assert self.world.local_number(net) is None
         assert self.world.picture().keys() ^ before.keys() == frozenset()
 
@@ -229,7 +229,7 @@ class SwitchNetworksConformance(SwitchSuite):
     def test_a_dead_port_needs_no_network(self, driver: SwitchDriver) -> None:
         (station,) = self.stations(a_network(), 1)
         self.wire(driver, station, admission=Admission.DEAD)
-        assert driver.held() == {station.key}
+        assert driver.present() == {station.key}
 
     @proves(SwitchDriver, 4)
     def test_a_port_whose_network_goes_falls_silent_and_waits(self, driver: SwitchDriver) -> None:
@@ -273,6 +273,6 @@ class SwitchNetworksConformance(SwitchSuite):
             outcome = driver.converge(Update(put={**wanted(two), key: value}))
             assert isinstance(outcome.failed[key], InvalidInput), outcome
             assert outcome.failed.keys() == {key}
-            assert isinstance(key, PortKey) or key not in driver.held()
+            assert isinstance(key, PortKey) or key not in driver.present()
         with self.world.gossip(one, two, three) as gossip:
             self.assert_exchange(gossip, among(one, two))

@@ -171,7 +171,7 @@ class TransportCalls(TransportStage):
                 assert type(caught.value) is type(error)
                 assert str(caught.value) == str(error)
                 if isinstance(error, InvalidInput):
-                    assert getattr(caught.value, "faults", None) == error.faults
+                    assert getattr(caught.value, "problems", None) == error.problems
 
     @proves(Transport, 2)
     @proves_raise(Transport, "call", BackendBroken)

@@ -161,7 +161,7 @@ class FirewallOutline:
         yield from (key for key in self._update.drop if key not in kept)
         if self._update.complete:
             staying = self._update.put.keys() | kept | self._update.drop
-            yield from [key for key in self._observed.state.held() if key not in staying]
+            yield from [key for key in self._observed.state.present() if key not in staying]
 
     def _put(self, key: FirewallKey, value: FirewallValue) -> None:
         try:

@@ -65,7 +65,7 @@ class State:
     """Conjunctions and where their rules are."""
     members: MultiMap[Remote, Address] = field(factory=MultiMap)
 
-    def held(self) -> Iterator[FirewallKey]:
+    def present(self) -> Iterator[FirewallKey]:
         """What is held."""
         yield from self.ports
         for meaning in self.meanings.number:

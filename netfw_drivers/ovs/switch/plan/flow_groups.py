@@ -110,7 +110,7 @@ class FlowGroupBuilder:
     def port(self, key: PortKey, wired: PlannedPort | None, layout: ExtensionLayout) -> None:
         """Its own flows when it lives, and those that extensions add before that."""
         bridge, groups = self._settings.integration, self.groups
-        additions = wired.wiring.additions if wired is not None else ()
+        additions = wired.wiring.contributions if wired is not None else ()
         if additions:
             make = partial(br_int.addition_flows, additions)
             groups.set(bridge, owner_of(key, ADDED), additions, make)
@@ -270,7 +270,7 @@ class FlowGroupBuilder:
                 yield self._tunnelled(key.network, segment, vlan)
             elif segment.provider.physical_network is not None:
                 yield from self._physical(segment, vlan)
-        for addition in network.additions:
+        for addition in network.contributions:
             yield self._settings.integration, addition, partial(list, addition.flows)
 
     def _tunnelled(

@@ -56,9 +56,9 @@ def _problem(
     problems: Iterable[NetfwError] = ()
     match value:
         case Wiring():
-            problems = chain(_wiring(value), _additions(value.additions, layout))
+            problems = chain(_wiring(value), _additions(value.contributions, layout))
         case LocalNetwork():
-            problems = chain(_network(value, settings), _additions(value.additions, layout))
+            problems = chain(_network(value, settings), _additions(value.contributions, layout))
         case Tunnel() if isinstance(key, Endpoint):
             problems = _tunnel(key, settings)
         case HostMac():
@@ -74,7 +74,7 @@ def _wiring(value: Wiring) -> Iterator[NetfwError]:
 
 
 def _network(value: LocalNetwork, settings: Settings) -> Iterator[NetfwError]:
-    if value.legs:
+    if value.router_interfaces:
         yield NotSupported("this switch driver knows no distributed routers yet")
     if not value.segments:
         yield InvalidInput({"segments": "there is none that this host can reach"})

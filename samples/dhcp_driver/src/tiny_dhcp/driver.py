@@ -18,12 +18,12 @@ from uuid import UUID
 
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.dhcp import (
     DhcpDriver,
     DhcpKey,
+    DhcpLocation,
     DhcpNetwork,
-    DhcpPlace,
     DhcpPort,
     DhcpValue,
     ServerPort,
@@ -62,15 +62,15 @@ class TinyDhcpDriver(DhcpDriver):
         self._ports: dict[PortId, DhcpPort] = {}
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(Path(options["directory"]), options["lease"], host.driver(InterfaceDriver))
 
     def describe(self) -> DriverInfo:
         return DriverInfo("tiny-dhcp", {Capability.WATCH})
 
-    def place(self, network: NetworkId, server: ServerPort) -> DhcpPlace:
+    def location(self, network: NetworkId, server: ServerPort) -> DhcpLocation:
         device = self._interface.device_name(server.id)
-        return DhcpPlace(netns=dhcp_namespace(network), device=device)
+        return DhcpLocation(netns=dhcp_namespace(network), device=device)
 
     def watch(self, sink: Sink) -> None:
         self._sink = sink
@@ -80,8 +80,8 @@ class TinyDhcpDriver(DhcpDriver):
         self._sink = lambda event: None
         self._processes.close()
 
-    def held(self) -> frozenset[DhcpKey]:
-        running = self._processes.held()
+    def present(self) -> frozenset[DhcpKey]:
+        running = self._processes.present()
         served = [network for network in self._known() if _process(network) in running]
         return frozenset(key for network in served for key in self._keys(network))
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from oslo_config import cfg
 
 from netfw import flows as of
-from netfw.drivers.base import DriverInfo, Host
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.events import KeysChanged, Sink
 from netfw.drivers.l2_extension import ExtendedPort, L2Extension
@@ -42,7 +42,7 @@ class Quarantine(L2Extension):
         self._ended = threading.Event()
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         try:
             clinic = IPv4Network(options["clinic"])
         except ValueError as exc:
@@ -52,7 +52,7 @@ class Quarantine(L2Extension):
     def describe(self) -> DriverInfo:
         return DriverInfo("quarantine")
 
-    def claim(self) -> GrantRequest:
+    def grant_request(self) -> GrantRequest:
         return GrantRequest(
             owner="quarantine", tables=(TableRequest(name="judge", place=PipelineHook.FROM_PORT),)
         )

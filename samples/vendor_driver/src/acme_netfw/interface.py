@@ -10,7 +10,7 @@ from uuid import UUID
 from oslo_config import cfg
 
 from acme_netfw.switch import AcmeSwitch, SwitchPort
-from netfw.drivers.base import Capability, DriverInfo, Host
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.interface import Attachment, Device, InterfaceDriver
 from netfw.errors import Conflict, NetfwError, NotSupported
 from netfw.model import Mac, PortId
@@ -34,7 +34,7 @@ class AcmeInterfaceDriver(InterfaceDriver):
         self._switch = switch
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: Host) -> Self:
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(AcmeSwitch(Path(options["switch"])))
 
     def describe(self) -> DriverInfo:

@@ -34,8 +34,8 @@ def test_a_second_agent_says_who_is_at_work_and_takes_over_from_him(site, ending
     second = second_agent(site)
     second.begin()
     try:
-        status = second.wait_for(lambda status: bool(status.get("troubles")))
-        (trouble,) = set(status["troubles"].values())
+        status = second.wait_for(lambda status: bool(status.get("errors")))
+        (trouble,) = set(status["errors"].values())
         assert f"process {site.dhcp.pid} works in {site.dhcp.directory / 'dhcp'}" in trouble
         assert "its own dhcp_confs" in trouble
         assert not status["ready"]

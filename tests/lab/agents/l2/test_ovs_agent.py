@@ -191,10 +191,10 @@ def test_impossible_combinations_end_with_a_sentence_and_status_2(
 @pytest.mark.spec("L2-01")
 def test_a_source_that_sends_others_to_another_address_is_told_about(cloud, host):
     host.start_ready()
-    assert "local_ip" not in host.status()["cautions"]
+    assert "local_ip" not in host.status()["warnings"]
     cloud.topology.content["hosts"]["host1"]["local_ip"] = "198.18.0.98"
     cloud.topology.write()
-    host.wait(lambda status: "reach it at 198.18.0.98" in status["cautions"].get("local_ip", ""))
+    host.wait(lambda status: "reach it at 198.18.0.98" in status["warnings"].get("local_ip", ""))
     assert "198.18.0.98" in host.log.read_text()
 
 
@@ -254,7 +254,7 @@ def test_an_agent_that_waits_for_its_switch_can_be_stopped(cloud, host):
     host.host.ovs.stop_switch()
     host.host.ovs.stop_database()
     host.start()
-    host.wait(lambda status: "the host" in status["troubles"])
+    host.wait(lambda status: "the host" in status["errors"])
     host.stop()
 
 
@@ -321,10 +321,10 @@ def test_faults_of_the_topology_and_ports_that_nobody_filters_are_in_the_status(
     host.instance(1)
     host.instance(9)
     host.start_ready()
-    host.wait(lambda status: "of 1 port are not" in str(status["cautions"]))
-    assert host.status()["cautions"]["strays"].endswith(": tap9")
+    host.wait(lambda status: "of 1 port are not" in str(status["warnings"]))
+    assert host.status()["warnings"]["strays"].endswith(": tap9")
     cloud.topology.path.write_text("{ nonsense")
-    host.wait(lambda status: "topology.json" in status["troubles"].get("the source", ""))
+    host.wait(lambda status: "topology.json" in status["errors"].get("the source", ""))
     assert host.status()["ready"]
     cloud.topology.write()
-    host.wait(lambda status: status["troubles"] == {})
+    host.wait(lambda status: status["errors"] == {})

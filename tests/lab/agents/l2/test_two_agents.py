@@ -32,7 +32,7 @@ def pair(make_cloud, tmp_path):
 
 
 def waits(status: dict) -> bool:
-    return any("another agent" in text for text in status["troubles"].values())
+    return any("another agent" in text for text in status["errors"].values())
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
@@ -43,7 +43,7 @@ def test_the_second_agent_touches_nothing_and_takes_over_when_the_first_ends(pai
     second.wait(waits)
     status = second.status()
     assert not status["ready"]
-    assert "stop it, or give this one its own integration_bridge" in str(status["troubles"])
+    assert "stop it, or give this one its own integration_bridge" in str(status["errors"])
     assert "another agent" in second.log.read_text()
     assert port_id(1) not in str(second.said())
     assert first.flows() == flows

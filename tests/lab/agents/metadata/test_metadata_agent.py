@@ -203,10 +203,10 @@ def test_a_service_that_is_away_or_slow_is_told_as_such(
     service.close()
     away = agent.ask()
     assert (away.status, away.headers["Retry-After"]) == (503, "1")
-    agent.wait(lambda status: "can not be reached" in str(status["cautions"]))
+    agent.wait(lambda status: "can not be reached" in str(status["warnings"]))
     with RecordingService(("127.0.0.1", service.port)):
         assert agent.ask().status == 200
-        agent.wait(lambda status: "the metadata service" not in status["cautions"])
+        agent.wait(lambda status: "the metadata service" not in status["warnings"])
     assert "Traceback" not in agent.log.read_text()
 
 
@@ -252,7 +252,7 @@ def test_tls_needs_an_authority_or_the_word_that_it_does_not(
         agent = make_agent(service.port, metadata={"nova_metadata_protocol": "https"})
         agent.start()
         assert (agent.ask().status, service.seen) == (502, [])
-        agent.wait(lambda status: "certificate verify failed" in str(status["cautions"]))
+        agent.wait(lambda status: "certificate verify failed" in str(status["warnings"]))
         agent.configure(nova_metadata_insecure=True)
         agent.hang_up()
         assert agent.ask().status == 200

@@ -72,7 +72,7 @@ def test_ports_of_the_api_are_found_on_networks_and_behind_routers(
     wait_until(lambda: agent.ask(of="10.9.0.77", network=network["id"]).status == 404)
     server.kill()
     wait_until(lambda: agent.ask(of="10.9.0.77", network=network["id"]).status == 503)
-    agent.wait(lambda status: "the source" in status["cautions"])
+    agent.wait(lambda status: "the source" in status["warnings"])
     server.start()
     wait_until(lambda: agent.ask(of="10.9.0.77", network=network["id"]).status == 404)
     assert "Traceback" not in agent.log.read_text()

@@ -14,7 +14,7 @@ from netfw.agents.metadata.headers import signature
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.model.ids import NetworkId
 from netfw.plan import Update
 from netfw.testing.conformance.metadata.lab_environment import ClientNetns, ip
@@ -61,7 +61,7 @@ class Way:
             "metadata_proxy_user": user or None,
             "metadata_proxy_syslog": "",
         }
-        self.driver = create(MetadataDriver, "haproxy", values, LocalHost())
+        self.driver = create(MetadataDriver, "haproxy", values, LocalHostResources())
         proxy = MetadataProxy(netns="meta", addresses=(METADATA,), device=DEVICE)
         self.outcome = self.driver.converge(Update(put={NetworkKey(NetworkId(NETWORK)): proxy}))
 

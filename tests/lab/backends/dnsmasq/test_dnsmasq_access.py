@@ -48,14 +48,14 @@ def test_a_closed_directory_is_told_with_what_to_do(unprivileged: DnsmasqHost) -
     closed = unprivileged.settings.confs.parent
     closed.mkdir()
     closed.chmod(0o700)
-    (fault,) = unprivileged.driver.faults()
+    (fault,) = unprivileged.driver.problems()
     assert f"chmod o+x {closed}" in fault
     net = make_network()
     failed = unprivileged.put(net).failed
     assert f"chmod o+x {closed}" in str(failed[net.key])
     assert not unprivileged.files(net).directory.exists(), "who can not be served has nothing"
     closed.chmod(0o755)
-    assert unprivileged.driver.faults() == ()
+    assert unprivileged.driver.problems() == ()
     port = net.tenant()
     assert unprivileged.put(net, port).ok
     assert unprivileged.lease(port) is not None

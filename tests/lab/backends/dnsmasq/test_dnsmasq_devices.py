@@ -44,7 +44,7 @@ def test_a_network_whose_device_was_removed_is_called_for(host: DnsmasqHost) -> 
     port = net.tenant(20)
     assert host.put(net, port).ok
     host.events.clear()
-    host.ovs.vsctl("del-port", BRIDGE, host.driver.place(net.id, net.value.server).device)
+    host.ovs.vsctl("del-port", BRIDGE, host.driver.location(net.id, net.value.server).device)
     await_call(host, net.key)
     assert host.put(net).ok
     lease = host.lease(port)

@@ -47,7 +47,7 @@ def test_a_directory_that_was_removed_comes_back_with_the_next_port(
         assert gets_its_own(host, port)
     everything = wanted(net, before, after)
     assert host.driver.converge(Update(put=everything, complete=True)).ok
-    assert host.driver.held() == everything.keys()
+    assert host.driver.present() == everything.keys()
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from attrs import evolve
 
-from netfw.drivers.dhcp import DhcpPlace
+from netfw.drivers.dhcp import DhcpLocation
 from netfw.drivers.events import KeysChanged, ProcessDied
 from netfw.drivers.keys import NetworkKey
 from netfw.errors import InvalidInput, OperationRefused
@@ -245,14 +245,14 @@ def test_whatever_is_left_of_a_network_is_found_and_removed(host: DnsmasqHost) -
     netns.create("qdhcp-of-somebody-else")
     (host.settings.confs / "of-somebody-else").mkdir()
     host.restart()
-    held = {key for key in host.driver.held() if isinstance(key, NetworkKey)}
+    held = {key for key in host.driver.present() if isinstance(key, NetworkKey)}
     assert held == {spaced.key, filed.key, run.key}
     assert host.driver.gc(()).ok
-    assert host.driver.held() == frozenset()
+    assert host.driver.present() == frozenset()
     assert netns.names() == {"qdhcp-of-somebody-else"}
     netns.delete("qdhcp-of-somebody-else")
     assert observe(pid) is None
-    assert filed.value.server.id not in host.interface.held()
+    assert filed.value.server.id not in host.interface.present()
     assert {path.name for path in host.settings.confs.iterdir()} == {
         "holder",
         "of-somebody-else",
@@ -288,7 +288,7 @@ def test_different_networks_are_served_at_the_same_time(host: DnsmasqHost) -> No
         ports = [net.tenant() for net in nets]
         done = list(pool.map(lambda port: host.driver.converge(Update(put=wanted(port))), ports))
     assert [outcome.ok for outcome in done] == [True] * 6
-    assert host.driver.held() == {thing.key for thing in (*nets, *ports)}
+    assert host.driver.present() == {thing.key for thing in (*nets, *ports)}
 
 
 @pytest.mark.spec("DHCP-48")
@@ -303,7 +303,7 @@ def test_hostile_text_is_refused_for_its_key_alone(host: DnsmasqHost) -> None:
     assert all(isinstance(error, InvalidInput) for error in outcome.failed.values())
     assert "hostname" in str(outcome.failed[name.key])
     assert "dns_domain" in str(outcome.failed[domain.key])
-    assert host.driver.held() == {net.key, good.key, other.key, value.key}
+    assert host.driver.present() == {net.key, good.key, other.key, value.key}
     written = "".join(path.read_text() for path in host.settings.confs.rglob("*") if path.is_file())
     assert "dhcp-script" not in written
 
@@ -346,25 +346,25 @@ def test_a_port_that_waited_is_told_of(host: DnsmasqHost) -> None:
     port = net.tenant()
     outcome = host.put(port)
     assert outcome.waiting.keys() == {port.key}
-    assert host.driver.held() == frozenset()
+    assert host.driver.present() == frozenset()
     assert host.put(net).ok
-    assert host.driver.held() == {net.key, port.key}
+    assert host.driver.present() == {net.key, port.key}
     assert KeysChanged("their network is served now", {port.key}) in host.events
     assert host.put(port).ok
 
 
 def test_a_place_is_where_the_device_is(host: DnsmasqHost) -> None:
     net = make_network()
-    assert host.driver.place(net.id, net.value.server) == DhcpPlace(
+    assert host.driver.location(net.id, net.value.server) == DhcpLocation(
         netns=dhcp_namespace(net.id), device=device_name("tap", net.value.server.id)
     )
 
 
 def test_what_the_host_lacks_is_said_with_what_to_do(host: DnsmasqHost, tmp_path: Path) -> None:
-    assert host.driver.faults() == ()
+    assert host.driver.problems() == ()
     (tmp_path / "file").write_text("")
     settings = evolve(host.settings, confs=tmp_path / "file" / "dhcp", command="dnsmasq-of-nobody")
-    command, confs = host.make_driver_at(settings.confs, settings=settings).faults()
+    command, confs = host.make_driver_at(settings.confs, settings=settings).problems()
     assert "dnsmasq-of-nobody" in command
     assert "install it" in command
     assert "dnsmasq_command" in command
@@ -421,7 +421,7 @@ def test_a_dnsmasq_that_does_not_start_says_why_and_leaves_nothing(
     assert outcome.failed.keys() == {net.key}
     assert outcome.waiting.keys() == {port.key}
     assert "bad option" in str(outcome.failed[net.key])
-    assert not host.driver.held()
-    assert not host.interface.held()
+    assert not host.driver.present()
+    assert not host.interface.present()
     further.write_text("")
     assert host.put(net, port).ok

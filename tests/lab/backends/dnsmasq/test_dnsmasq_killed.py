@@ -63,8 +63,8 @@ def test_whenever_it_is_killed_the_next_one_ends_in_the_same_state(
                 lease = host.lease(moved(ports[30]))
                 assert lease is not None
                 assert lease.ip == ports[30].ip + 100
-                assert host.driver.held() == {thing.key for thing in changed}
-        assert not host.driver.held()
+                assert host.driver.present() == {thing.key for thing in changed}
+        assert not host.driver.present()
         assert not host.files(net).directory.exists()
         assert dhcp_namespace(net.id) not in netns.names()
     assert on_its_way > 4, "most of them were killed on their way"

@@ -64,7 +64,7 @@ def test_a_lease_that_dnsmasq_does_not_know_keeps_no_leftovers_here(host: Dnsmas
     kept = frozenset(wanted(net, port))
     for _ in range(2):
         assert host.driver.converge(Update(complete=True, keep=kept)).ok
-        assert host.driver.held() == kept
+        assert host.driver.present() == kept
     host.restart()
     assert host.driver.converge(Update(complete=True, keep=kept)).ok, "though nobody told it more"
     lease = host.lease(port)

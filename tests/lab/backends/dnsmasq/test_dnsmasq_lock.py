@@ -27,7 +27,7 @@ def test_a_second_driver_touches_nothing_until_the_first_has_ended(host: Dnsmasq
         with pytest.raises(BackendLocked):
             second.apply(second.plan(update, second.observe(None)), lambda stage: None)
     assert (host.stamps(net), host.pid(net)) == (before, pid)
-    assert second.held() == {net.key, port.key}, "who only reads needs no right"
+    assert second.present() == {net.key, port.key}, "who only reads needs no right"
     assert host.put(other).ok, "and the first goes on"
     first.close()
     host.driver = second
@@ -48,6 +48,6 @@ def test_looking_at_a_plan_keeps_nobody_from_working(host: DnsmasqHost) -> None:
     looking = host.make_driver()
     update = Update(put=wanted(net))
     assert looking.plan(update, looking.observe(None))
-    assert looking.held() == frozenset()
+    assert looking.present() == frozenset()
     assert host.put(net).ok
     looking.close()

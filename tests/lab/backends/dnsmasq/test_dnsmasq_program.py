@@ -58,7 +58,7 @@ def test_nothing_is_made_for_a_network_that_no_program_can_serve(host: DnsmasqHo
     with pytest.raises(OperationRefused, match="dnsmasq_command"):
         host.driver.apply(plan, stages.append)
     assert stages == []
-    assert host.driver.held() == frozenset()
+    assert host.driver.present() == frozenset()
     outcome = host.put(net, net.tenant())
     assert "there is no command dnsmasq-of-nobody" in str(outcome.failed[net.key])
-    assert host.driver.held() == frozenset()
+    assert host.driver.present() == frozenset()

@@ -25,7 +25,7 @@ def test_all_routes_of_a_subnet_reach_the_client(host: DnsmasqHost, count: int) 
     told = {str(route.destination) for route in lease.routes}
     assert {"169.254.169.254/32", "0.0.0.0/0"} <= told
     assert lease.dns
-    assert host.driver.faults() == ()
+    assert host.driver.problems() == ()
 
 
 @pytest.mark.spec("DHCP-43")
@@ -38,7 +38,7 @@ def test_routes_that_do_not_fit_are_named_and_the_others_reach_the_client(
     net = net.with_subnet(0, host_routes=tuple(asked))
     tenant = net.tenant(20)
     assert host.put(net, tenant).ok
-    (fault,) = host.driver.faults()
+    (fault,) = host.driver.problems()
     assert str(net.subnets[0].id) in fault
     assert "2 of its 23 routes" in fault
     assert "192.168.21.7/32, 192.168.22.7/32" in fault
@@ -48,4 +48,4 @@ def test_routes_that_do_not_fit_are_named_and_the_others_reach_the_client(
     assert lease is not None
     assert set(asked) & lease.routes == set(asked[:21])
     assert host.put(net.with_subnet(0, host_routes=tuple(asked[:21]))).ok
-    assert host.driver.faults() == ()
+    assert host.driver.problems() == ()

@@ -8,7 +8,7 @@ from uuid import uuid4
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.model.ids import NetworkId
 from netfw.testing.conformance.metadata.lab_environment import ClientNetns, processes
 from netfw.testing.conformance.metadata.recording_agent import RecordingAgent
@@ -51,7 +51,7 @@ class HaproxyPlace:
             "metadata_proxy_user": None if ONE_USER else "haproxy",
             "metadata_proxy_syslog": "",
         } | options
-        made = create(MetadataDriver, "haproxy", values, LocalHost())
+        made = create(MetadataDriver, "haproxy", values, LocalHostResources())
         self._drivers.append((made, values))
         return made
 
@@ -68,7 +68,7 @@ class HaproxyPlace:
         for driver, _ in self._drivers:
             driver.close()
         for _, values in self._drivers:
-            last = create(MetadataDriver, "haproxy", values, LocalHost())
+            last = create(MetadataDriver, "haproxy", values, LocalHostResources())
             last.gc(())
             last.close()
         self.agent_goes()

@@ -48,7 +48,7 @@ def test_one_that_was_started_and_not_recorded_is_taken_over(place):
     (record,) = place.directory.rglob("*.json")
     record.unlink()
     second = place.driver()
-    assert second.held() == {place.key}
+    assert second.present() == {place.key}
     update = Update(put={place.key: place.proxy}, complete=True)
     assert not second.plan(update, second.observe(None))
     assert put(place, second) == pid
@@ -59,7 +59,7 @@ def test_one_that_was_started_and_not_recorded_is_taken_over(place):
 def test_two_agents_with_directories_of_their_own_leave_each_other_alone(place):
     pid = put(place, place.driver())
     other = place.driver(metadata_proxy_confs=str(place.directory / "others"))
-    assert other.held() == frozenset()
+    assert other.present() == frozenset()
     assert other.gc(()).ok
     assert place.pids() == {pid}
 
@@ -73,7 +73,7 @@ def test_a_second_driver_touches_nothing_until_the_first_has_ended(place):
         assert second.plan(update, second.observe(None)), "who only looks needs no right"
         with pytest.raises(BackendLocked, match=rf"process {os.getpid()} .*metadata_proxy_confs"):
             second.converge(update)
-    assert second.held() == {place.key}
+    assert second.present() == {place.key}
     assert place.pids() == {pid}
     first.close()
     assert isinstance(events.get(timeout=10), FeedLost)
@@ -91,7 +91,7 @@ def test_what_is_left_of_a_dead_agent_s_dead_proxy_is_removed(place):
     (config.parent / f".{config.name}.new").write_text("half")
     (config.parent / "notes of a person.txt").write_text("mine")
     second = place.driver()
-    assert second.held() == frozenset()
+    assert second.present() == frozenset()
     second.gc(())
     left = [path for path in (place.directory / "confs").rglob("*") if path.is_file()]
     assert {path.name for path in left} == {"notes of a person.txt", "holder"}
@@ -190,7 +190,7 @@ def test_a_user_that_does_not_exist_is_said(place):
     driver = place.driver(metadata_proxy_user="nobody-of-that-name")
     with pytest.raises(ConfigError, match="there is no user 'nobody-of-that-name' here"):
         driver.converge(Update(put={place.key: place.proxy}))
-    assert any("nobody-of-that-name" in fault for fault in driver.faults())
+    assert any("nobody-of-that-name" in fault for fault in driver.problems())
 
 
 def test_a_missing_haproxy_is_said(place, monkeypatch):
@@ -199,15 +199,15 @@ def test_a_missing_haproxy_is_said(place, monkeypatch):
     advice = r"install it \(Debian: apt install haproxy\)"
     with pytest.raises(BackendBroken, match=advice):
         driver.converge(Update(put={place.key: place.proxy}))
-    assert any("apt install haproxy" in fault for fault in driver.faults())
+    assert any("apt install haproxy" in fault for fault in driver.problems())
 
 
 @pytest.mark.skipif(ONE_USER, reason="this user namespace has one user only")
 def test_a_socket_that_the_proxies_can_not_reach_is_said(place):
     driver = place.driver()
-    assert driver.faults() == ()
+    assert driver.problems() == ()
     place.door.chmod(0o600)
-    assert any(f"may not write to {place.door}" in fault for fault in driver.faults())
+    assert any(f"may not write to {place.door}" in fault for fault in driver.problems())
     place.directory.chmod(0o700)
-    assert any(f"can not pass {place.directory}" in fault for fault in driver.faults())
-    assert place.driver(metadata_proxy_user=None).faults() == ()
+    assert any(f"can not pass {place.directory}" in fault for fault in driver.problems())
+    assert place.driver(metadata_proxy_user=None).problems() == ()

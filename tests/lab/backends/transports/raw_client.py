@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Caller, Message, Transport
 from netfw_drivers.transports.sockets.framing import Frame, FrameReader, encode
 
@@ -20,7 +20,7 @@ QUICK = {"reconnect_pause": 0.05, "reconnect_pause_max": 0.2}
 def make(**options: Any) -> Transport:
     """A transport without a broker; what is not said, it has not."""
     given = {"listen": "", "connect": "", **QUICK, **options}
-    return create(Transport, "local", given, LocalHost())
+    return create(Transport, "local", given, LocalHostResources())
 
 
 def request(method: str = "echo", body: bytes = b"") -> Message:

@@ -16,7 +16,7 @@ import amqp
 import pytest
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import BackendUnavailable
 from netfw.testing.lab.certificates import PrivateAuthority
@@ -58,7 +58,7 @@ def over(broker, closing):
             "heartbeat": 4,
             **options,
         }
-        transport = create(Transport, "oslo", given, LocalHost())
+        transport = create(Transport, "oslo", given, LocalHostResources())
         closing.callback(transport.close)
         return transport
 

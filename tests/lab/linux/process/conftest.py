@@ -33,7 +33,7 @@ def make_supervisor(tmp_path: Path, events: queue.Queue) -> Iterator[Callable[[]
     for supervisor in made:
         supervisor.close()  # or it would start again what the last one stops
     with make() as last:
-        for key in last.held():
+        for key in last.present():
             last.stop(key)
 
 

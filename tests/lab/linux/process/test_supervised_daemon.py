@@ -70,7 +70,7 @@ def test_a_daemon_that_refuses_its_options_says_why(supervisor, served):
     bad = dnsmasq(supervisor.pid_path(KEY), "--frobnicate", namespace=served)
     with pytest.raises(OperationRefused, match=r"status 1: .*bad command line options"):
         supervisor.start(KEY, bad)
-    assert supervisor.held() == frozenset()
+    assert supervisor.present() == frozenset()
 
 
 def test_a_daemon_that_writes_no_pid_file_is_refused(make_supervisor, tmp_path):

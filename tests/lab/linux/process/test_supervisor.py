@@ -30,10 +30,10 @@ def test_a_program_runs_until_it_is_stopped(supervisor, tmp_path):
     process = supervisor.start(KEY, SLEEP)
     assert running("sleep", "1000") == [process.pid]
     assert (tmp_path / "pids/sleeper/one.pid").read_text() == f"{process.pid}\n"
-    assert supervisor.held() == {KEY}
+    assert supervisor.present() == {KEY}
     supervisor.stop(KEY)
     assert state(process.pid) is None
-    assert supervisor.held() == frozenset()
+    assert supervisor.present() == frozenset()
     assert list((tmp_path / "pids/sleeper").iterdir()) == []
 
 
@@ -103,7 +103,7 @@ def test_a_start_that_dies_at_once_says_its_last_words(supervisor):
     program = Program(argv=("sh", "-c", "echo 'bad option --frob' >&2; exit 3"))
     with pytest.raises(OperationRefused, match="status 3: bad option --frob"):
         supervisor.start(KEY, program)
-    assert supervisor.held() == frozenset()
+    assert supervisor.present() == frozenset()
 
 
 def test_a_missing_command_or_namespace_is_said(supervisor):

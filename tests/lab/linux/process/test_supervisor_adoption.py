@@ -37,7 +37,7 @@ def test_processes_outlive_the_supervisor_and_are_adopted(make_supervisor, event
     process = first.start(KEY, SLEEP)
     first.close()
     second = make_supervisor()
-    assert second.held() == {KEY}
+    assert second.present() == {KEY}
     assert second.start(KEY, SLEEP) == type(process)(process.pid, adopted=True)
     os.kill(process.pid, signal.SIGKILL)
     assert isinstance(events.get(timeout=10), ProcessDied)
@@ -91,7 +91,7 @@ def test_a_stale_record_of_a_pid_that_is_somebody_elses_harms_nobody(
         path.write_text(json.dumps(record))
     (tmp_path / "pids/sleeper/one.pid").write_text(f"{bystander.pid}\n")
     second = make_supervisor()
-    assert second.held() == frozenset()
+    assert second.present() == frozenset()
     second.stop(KEY)
     assert bystander.poll() is None
     new = second.start(KEY, SLEEP)
@@ -108,7 +108,7 @@ def test_a_half_written_record_is_no_record(make_supervisor, tmp_path, text):
     first.close()
     (tmp_path / "pids/sleeper/one.json").write_text(text)
     second = make_supervisor()
-    assert second.held() == {KEY}
+    assert second.present() == {KEY}
     assert second.start(KEY, SLEEP).pid == process.pid
     assert running("sleep", "1000") == [process.pid]
 

@@ -85,7 +85,7 @@ def test_what_is_in_the_way_of_the_records_is_said(supervisor, pids):
 def test_a_directory_that_is_a_file_is_said_by_everything(tmp_path):
     (tmp_path / "file").write_text("")
     with Supervisor(tmp_path / "file", print) as supervisor:
-        for ask in (lambda: supervisor.start(KEY, SLEEP), supervisor.held):
+        for ask in (lambda: supervisor.start(KEY, SLEEP), supervisor.present):
             with pytest.raises(BackendBroken, match="file"):
                 ask()
 
@@ -182,14 +182,14 @@ def test_a_record_of_what_can_not_be_a_process_is_no_record(make_supervisor, nei
     record["identity"] |= bad
     path.write_text(json.dumps(record))
     second = make_supervisor()
-    assert second.held() == {KEY, neighbour}
+    assert second.present() == {KEY, neighbour}
     assert second.start(KEY, SLEEP).pid == process.pid
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"identity":{"pid":1e400}}', '"\\ud800"'])
 def test_one_bad_record_does_not_hide_the_others(supervisor, neighbour, pids, text):
     (pids / "sleeper/one.json").write_text(text)
-    assert supervisor.held() == {neighbour}
+    assert supervisor.present() == {neighbour}
     supervisor.stop(KEY)
     assert supervisor.start(KEY, SLEEP).pid == supervisor.pid(KEY)
 
@@ -267,4 +267,4 @@ def test_an_owner_that_is_only_to_be_told_may_fail_too(make_supervisor, events):
     process = supervisor.start(KEY, Program(argv=SLEEP.argv, on_death=OnDeath.TELL))
     os.kill(process.pid, signal.SIGKILL)
     assert isinstance(events.get(timeout=10), ProcessDied)
-    wait_until(lambda: supervisor.held() == frozenset())
+    wait_until(lambda: supervisor.present() == frozenset())

@@ -51,7 +51,7 @@ def test_one_that_ends_before_it_is_ready_was_refused_with_its_words(supervisor,
     other = ProcessKey("sleeper", "two")
     with pytest.raises(OperationRefused, match="Address already in use"):
         supervisor.start(other, in_namespace(LISTENER, served))
-    assert supervisor.held() == {KEY}
+    assert supervisor.present() == {KEY}
 
 
 def test_one_that_never_gets_ready_is_ended(make_supervisor):
@@ -59,7 +59,7 @@ def test_one_that_never_gets_ready_is_ended(make_supervisor):
     never = Program(argv=("sleep", "1000"), ready=lambda _: False)
     with pytest.raises(OperationRefused, match=r"was not ready in 0.2 s and .*signal 9"):
         supervisor.start(KEY, never)
-    assert supervisor.held() == frozenset()
+    assert supervisor.present() == frozenset()
 
 
 def test_one_of_which_nobody_can_tell_is_ended(supervisor):
@@ -119,4 +119,4 @@ def test_what_another_supervisor_ended_is_not_started_again(make_supervisor, eve
         events.get(timeout=0.5)  # twenty times the delay of a respawn
     assert second.pid(KEY) == pid
     second.stop(KEY)
-    assert first.held() == frozenset()
+    assert first.present() == frozenset()

@@ -29,7 +29,7 @@ def test_a_pair_whose_port_was_removed_is_made_anew(ovs, ovsdb):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     converge(stations, wanted)
-    assert interface.held() == {wanted.port}
+    assert interface.present() == {wanted.port}
     assert plan(stations, wanted) == ()
     remove(stations, wanted)
-    assert interface.held() == frozenset()
+    assert interface.present() == frozenset()

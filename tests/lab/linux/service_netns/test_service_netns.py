@@ -90,7 +90,7 @@ def test_a_station_is_made_as_wanted_and_then_left_alone(interface, stations, ov
             f"net.ipv6.conf.{device}.disable_ipv6 = 0",
         },
     }
-    assert interface.held() == {wanted.port}
+    assert interface.present() == {wanted.port}
     assert f'iface-id="{wanted.port}"' in ovs.vsctl("list", "Interface")
     assert plan(stations, wanted) == ()
 
@@ -101,7 +101,7 @@ def test_a_removed_station_leaves_nothing(interface, stations):
     assert stations.namespaces("qdhcp-") == {wanted.netns}
     remove(stations, wanted)
     assert stations.namespaces("qdhcp-") == frozenset()
-    assert interface.held() == frozenset()
+    assert interface.present() == frozenset()
     assert remove(stations, wanted) == []
     with NetlinkClient() as home:
         assert not [name for name in home.links() if name.startswith(("tap", "ns-"))]
@@ -112,7 +112,7 @@ def test_a_station_of_an_unknown_port_is_removed_with_its_port(interface, statio
     converge(stations, wanted)
     for stage in plan_removal(OWNER, stations.observe(wanted.netns)):
         stations.apply(stage)
-    assert interface.held() == frozenset()
+    assert interface.present() == frozenset()
     assert not netns.exists(wanted.netns)
 
 
@@ -143,7 +143,7 @@ def test_a_device_of_somebody_else_is_used_when_it_is_the_right_one(interface, s
     assert not [line for line in stages if line.startswith("interface")]
     converge(stations, wanted)
     assert plan(stations, wanted) == ()
-    assert interface.held() == frozenset()
+    assert interface.present() == frozenset()
 
 
 @pytest.mark.spec("DHCP-23")
@@ -171,7 +171,7 @@ def test_devices_that_do_not_belong_there_are_unplugged(interface, stations):
     converge(stations, new)
     assert plan(stations, new) == ()
     assert seen(new.netns)["links"].keys() == {"lo", new.device}
-    assert interface.held() == {port}
+    assert interface.present() == {port}
     with NetlinkClient() as home:
         assert home.link("theirs") is None
 
@@ -191,8 +191,8 @@ def test_many_stations_are_made_changed_and_removed_at_once(interface, stations)
         assert [plan(stations, each) for each in wanted] == [()] * len(wanted)
         list(crew.map(lambda each: converge(stations, each), changed))
         assert [plan(stations, each) for each in changed] == [()] * len(wanted)
-        assert interface.held() == {each.port for each in wanted}
+        assert interface.present() == {each.port for each in wanted}
         list(crew.map(lambda each: remove(stations, each), wanted))
     assert stations.namespaces("qdhcp-") == frozenset()
-    assert interface.held() == frozenset()
+    assert interface.present() == frozenset()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("netns-")]

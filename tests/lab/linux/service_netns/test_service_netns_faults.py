@@ -115,7 +115,7 @@ def test_whoever_dies_while_removing_is_finished_by_the_next_plan(interface):
         act(lambda stage: None)
         assert plan_removal(OWNER, stations.observe(wanted.netns), wanted.port) == ()
         assert not netns.exists(wanted.netns)
-        assert interface.held() == frozenset()
+        assert interface.present() == frozenset()
 
     with_every_crash(lambda: converge(stations, wanted), act, check)
 
@@ -175,7 +175,7 @@ def test_a_port_whose_namespace_somebody_deleted_is_removed(interface, stations)
     converge(stations, wanted)
     netns.delete(wanted.netns)
     assert remove(stations, wanted) == [f"interface: unplug port {wanted.port}"]
-    assert interface.held() == frozenset()
+    assert interface.present() == frozenset()
 
 
 def test_a_port_whose_device_somebody_deleted_is_removed(interface, stations):
@@ -183,7 +183,7 @@ def test_a_port_whose_device_somebody_deleted_is_removed(interface, stations):
     converge(stations, wanted)
     in_netns(wanted.netns, f"ip link delete {wanted.device}")
     remove(stations, wanted)
-    assert interface.held() == frozenset()
+    assert interface.present() == frozenset()
     assert remove(stations, wanted) == []
 
 

@@ -40,7 +40,7 @@ def test_a_name_that_another_port_has_is_a_refusal_that_says_so(interface, stati
     assert interface.converge(Update(put={other: taken})).ok
     with pytest.raises(OperationRefused, match=wanted.device):
         converge(stations, wanted)
-    assert interface.held() == {other}
+    assert interface.present() == {other}
 
 
 def test_what_needs_no_switch_is_done_while_its_database_is_away(ovs, ovsdb):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.registry.loader import check_options
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 
 
@@ -35,7 +35,7 @@ def test_a_database_that_went_away_is_looked_for_as_often_as_was_configured(
     """Pauses double from 20 ms on, up to what was configured."""
     given = {"ovsdb_connection": ovs.remote, "ovsdb_monitor_respawn_interval": pause}
     options = check_options("openvswitch", OvsSwitchDriver, given)
-    with LocalHost() as host:
+    with LocalHostResources() as host:
         OvsSwitchDriver.from_conf(options, host).devices()
         ovs.stop_switch()  # it would look for the database as well
         ovs.stop_database()

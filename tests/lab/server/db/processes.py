@@ -33,7 +33,7 @@ def at_once(workers: int, work: Callable[..., Any], *arguments: Any) -> list[Any
 
 def make_port(tx: Transaction, of: Subnet, limit: int = -1) -> str | None:
     """Make a port with all that belongs to it; ``None`` when there is no address left."""
-    address = tx.addresses.take_any(of)
+    address = tx.addresses.acquire_any(of)
     if address is None:
         return None
     made = random_port(address)
@@ -74,11 +74,13 @@ def stop_in_the_middle(url: str, reached: Any) -> None:
 def take_numbers(url: str, seed: int) -> list[int]:
     """Take all numbers that are left, giving some back on the way; those that are kept."""
     database, chance, kept = Database(url), random.Random(seed), []
-    while (number := database.transaction(lambda tx: tx.allocations.take_any(VLANS))) is not None:
+    while (
+        number := database.transaction(lambda tx: tx.allocations.acquire_any(VLANS))
+    ) is not None:
         kept.append(number)
         if chance.random() < 0.3:
             back = kept.pop(chance.randrange(len(kept)))
-            database.transaction(lambda tx, back=back: tx.allocations.give_back(VLANS, back))
+            database.transaction(lambda tx, back=back: tx.allocations.release(VLANS, back))
     database.close()
     return kept
 
@@ -89,7 +91,7 @@ def take_these(url: str, numbers: list[int], seed: int) -> list[int]:
     random.Random(seed).shuffle(numbers)
 
     def take(number: int) -> bool:
-        return database.transaction(lambda tx: tx.allocations.take(VLANS, number))
+        return database.transaction(lambda tx: tx.allocations.acquire(VLANS, number))
 
     mine = list(filter(take, numbers))
     database.close()
@@ -101,7 +103,7 @@ def give_back_these(url: str, numbers: list[int], seed: int) -> None:
     database = Database(url)
     random.Random(seed).shuffle(numbers)
     for number in numbers:
-        database.transaction(lambda tx, n=number: tx.allocations.give_back(VLANS, n))
+        database.transaction(lambda tx, n=number: tx.allocations.release(VLANS, n))
     database.close()
 
 

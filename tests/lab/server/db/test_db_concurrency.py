@@ -59,7 +59,7 @@ def test_segment_numbers_taken_and_given_back_by_several_processes_differ(
     kept = [each for part in at_once(WORKERS, take_numbers, url) for each in part]
     assert max(Counter(kept).values()) == 1
     left = set()
-    while (more := database.transaction(lambda tx: tx.allocations.take_any(VLANS))) is not None:
+    while (more := database.transaction(lambda tx: tx.allocations.acquire_any(VLANS))) is not None:
         left.add(more)
     assert sorted([*kept, *left]) == list(range(100, 160))
 
@@ -73,7 +73,7 @@ def test_a_number_that_several_processes_want_goes_to_one(url: str, database: Da
     database.transaction(
         lambda tx: tx.allocations.define(NetworkType.VLAN, (Range(VLANS, 200, 219),))
     )
-    taken = [database.transaction(lambda tx: tx.allocations.take_any(VLANS)) for _ in range(21)]
+    taken = [database.transaction(lambda tx: tx.allocations.acquire_any(VLANS)) for _ in range(21)]
     assert taken == [*wanted, None]
 
 
@@ -89,7 +89,7 @@ def test_a_process_that_is_killed_in_mid_transaction_leaves_nothing(
     assert reached.wait(30)
     process.kill()
     process.join()
-    assert database.transaction(lambda tx: str(tx.addresses.take_any(subnet()))) == "10.0.0.2"
+    assert database.transaction(lambda tx: str(tx.addresses.acquire_any(subnet()))) == "10.0.0.2"
     assert database.read(lambda view: view.journal.cursor()) == before
     assert (ports(database), used(database)) == (0, 0)
     assert database.read(lambda view: view.resources.count(Kind.SECURITY_GROUP, Query())) == 1

@@ -12,7 +12,7 @@ from sqlalchemy import delete, select
 
 from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.type_driver import Pool, TypeDriver
 from netfw.errors import Conflict
 from netfw.model.address import IpAddress
@@ -130,7 +130,7 @@ class TypeOnDatabase(OnDatabase, TypeDriverConformance):
     OPTIONS: ClassVar[Mapping[str, Any]]
 
     def make_driver(self) -> TypeDriver:
-        return create(TypeDriver, self.TYPE, self.OPTIONS, LocalHost())
+        return create(TypeDriver, self.TYPE, self.OPTIONS, LocalHostResources())
 
     def books(self, driver: TypeDriver) -> SegmentBooks:
         return SegmentBooks(*self.databases, driver)
@@ -175,7 +175,7 @@ class TestGreOnDatabase(TypeOnDatabase):
 @pytest.mark.spec("ML2-09")
 class TestInternalIpamOnDatabase(OnDatabase, IpamDriverConformance):
     def make_driver(self) -> IpamDriver:
-        return create(IpamDriver, "internal", {}, LocalHost())
+        return create(IpamDriver, "internal", {}, LocalHostResources())
 
     def books(self) -> SubnetBooks:
         return SubnetBooks(*self.databases)

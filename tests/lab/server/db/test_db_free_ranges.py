@@ -29,15 +29,15 @@ def wander(tx: Transaction, seed: int) -> None:
         number = chance.randrange(25)
         step = chance.choice(["take", "take", "any", "any", "back", "back", "define"])
         if step == "take":
-            assert ranges.take("x", number) == (number not in taken)
+            assert ranges.acquire("x", number) == (number not in taken)
             taken.add(number)
         elif step == "any":
             count = chance.randint(1, 3)
             lowest = sorted(offered - taken)[:count]
-            assert ranges.take_any("x", count) == tuple(lowest)
+            assert ranges.acquire_any("x", count) == tuple(lowest)
             taken.update(lowest)
         elif step == "back":
-            ranges.give_back("x", number)
+            ranges.release("x", number)
             taken.discard(number)
         else:
             first = chance.randrange(20)
@@ -74,15 +74,15 @@ def test_an_address_is_handed_out_taken_by_name_and_given_back(database: Databas
 
     def work(tx: Transaction) -> None:
         addresses = tx.addresses
-        assert addresses.take(block.id, ip_address("2001:db8::1"))
-        assert not addresses.take(block.id, ip_address("2001:db8::1"))
-        assert not addresses.take(block.id, ip_address("2001:db9::1"))
-        assert addresses.take(block.id, ip_address("2001:db8::3"))
-        assert addresses.take_any(block) == ip_address("2001:db8::2")
-        assert addresses.take_any(block) == ip_address("2001:db8::ffff:ffff:ffff:0")
-        addresses.give_back(block.id, ip_address("2001:db8::3"))
-        addresses.give_back(block.id, ip_address("2001:db8::3"))
-        assert addresses.take_any(block) == ip_address("2001:db8::3")
+        assert addresses.acquire(block.id, ip_address("2001:db8::1"))
+        assert not addresses.acquire(block.id, ip_address("2001:db8::1"))
+        assert not addresses.acquire(block.id, ip_address("2001:db9::1"))
+        assert addresses.acquire(block.id, ip_address("2001:db8::3"))
+        assert addresses.acquire_any(block) == ip_address("2001:db8::2")
+        assert addresses.acquire_any(block) == ip_address("2001:db8::ffff:ffff:ffff:0")
+        addresses.release(block.id, ip_address("2001:db8::3"))
+        addresses.release(block.id, ip_address("2001:db8::3"))
+        assert addresses.acquire_any(block) == ip_address("2001:db8::3")
         addresses.drop(block.id)
         addresses.drop(block.id)
         assert tx.connection.execute(select(func.count()).select_from(FREE)).scalar() == 0
@@ -94,9 +94,9 @@ def test_a_subnet_that_nobody_prepared_can_be_used_and_defined_later(database: D
     block = subnet(last="10.0.0.4")
 
     def work(tx: Transaction) -> None:
-        assert tx.addresses.take(block.id, ip_address("10.0.0.3"))
-        assert not tx.addresses.take(block.id, ip_address("10.0.0.3"))
-        found = [tx.addresses.take_any(block) for _ in range(3)]
+        assert tx.addresses.acquire(block.id, ip_address("10.0.0.3"))
+        assert not tx.addresses.acquire(block.id, ip_address("10.0.0.3"))
+        found = [tx.addresses.acquire_any(block) for _ in range(3)]
         assert [str(each) for each in found] == ["10.0.0.2", "10.0.0.4", "None"]
 
     database.transaction(work)
@@ -110,17 +110,17 @@ def test_ranges_of_segments_follow_the_configuration_and_keep_what_is_taken(
     tunnels = Pool(NetworkType.GRE)
 
     def work(tx: Transaction) -> None:
-        take, define = tx.allocations.take_any, tx.allocations.define
+        take, define = tx.allocations.acquire_any, tx.allocations.define
         assert take(one) is None
         define(NetworkType.VLAN, (Range(one, 5, 6), Range(two, 5, 5)))
         define(NetworkType.GRE, (Range(tunnels, 2**32 - 1, 2**32 - 1),))
         assert (take(one), take(two), take(two)) == (5, 5, None)
-        assert tx.allocations.take(one, 4000)
+        assert tx.allocations.acquire(one, 4000)
         define(NetworkType.VLAN, (Range(one, 4, 5), Range(one, 4000, 4001)))
         assert [take(one) for _ in range(3)] == [4, 4001, None]
         assert take(two) is None
-        tx.allocations.give_back(one, 6)
-        tx.allocations.give_back(one, 4000)
+        tx.allocations.release(one, 6)
+        tx.allocations.release(one, 4000)
         assert [take(one), take(one)] == [4000, None]
         assert take(tunnels) == 2**32 - 1
 

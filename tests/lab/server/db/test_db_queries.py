@@ -115,8 +115,8 @@ def test_every_filter_that_can_not_be_is_named(filled: Database) -> None:
     }
     with pytest.raises(InvalidInput) as caught:
         ids(filled, filters=bad)
-    assert caught.value.faults.keys() == bad.keys()
-    assert "did you mean 'name'" in caught.value.faults["nmae"]
+    assert caught.value.problems.keys() == bad.keys()
+    assert "did you mean 'name'" in caught.value.problems["nmae"]
     with pytest.raises(InvalidInput, match="did you mean 'name'"):
         ids(filled, sort=(("nmae", True),))
 
@@ -222,7 +222,7 @@ def test_a_port_with_all_that_belongs_to_it_takes_less_than_a_dozen_statements(
     filled: Database,
 ) -> None:
     def make(tx: Transaction, number: int) -> None:
-        address = tx.addresses.take_any(subnet())
+        address = tx.addresses.acquire_any(subnet())
         assert address is not None
         made = port(number, address, security_groups={group(3).id}, binding=Binding(host="h1"))
         tx.resources.insert(made)

@@ -70,7 +70,7 @@ class TestTheAddress:
             place.floating(floating_ip_address="203.0.113.77")
         with pytest.raises(InvalidInput) as caught:
             place.floating(floating_ip_address="192.0.2.1")
-        assert caught.value.faults == {
+        assert caught.value.problems == {
             "floating_ip_address": "192.0.2.1 is in no subnet of the external network"
         }
         core.delete("floatingip", made["id"])
@@ -81,7 +81,7 @@ class TestTheAddress:
         assert place.floating(subnet_id=other)["floating_ip_address"].startswith("198.51.100.")
         with pytest.raises(InvalidInput) as caught:
             place.floating(subnet_id=place.subnet)
-        assert "subnet_id" in caught.value.faults
+        assert "subnet_id" in caught.value.problems
 
     def test_is_of_the_next_subnet_when_one_is_used_up(self, core: Layer3) -> None:
         outside, _ = core.outside("203.0.113.0/30")

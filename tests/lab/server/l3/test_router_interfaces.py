@@ -265,7 +265,7 @@ class TestRoutes:
         good = route("192.0.2.0/24", "10.0.0.9")
         with pytest.raises(InvalidInput, match=why) as caught:
             core.update("router", id, routes=[good, route("198.51.100.0/24", hop)])
-        assert any("routes[1]" in path for path in caught.value.faults)
+        assert any("routes[1]" in path for path in caught.value.problems)
         assert core.show("router", id)["routes"] == []
 
     def test_are_not_repeated_and_not_too_many(self, core: Layer3, id: str) -> None:

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import (
     ConfigError,
@@ -179,7 +179,7 @@ class TestGateways:
             asking(address)
         with pytest.raises(InvalidInput) as caught:
             asking("192.0.2.1")
-        assert "external_gateway_info.external_fixed_ips[0].ip_address" in caught.value.faults
+        assert "external_gateway_info.external_fixed_ips[0].ip_address" in caught.value.problems
         with pytest.raises(InvalidInput, match="the gateway of the external subnet"):
             asking("203.0.113.1")
         assert core.ports_of(id) == []
@@ -234,7 +234,7 @@ class TestGateways:
 def test_service_plugins_are_loaded_by_name_within_a_server(
     core: Layer3, name: str, resources: set[str]
 ) -> None:
-    with LocalHost() as host:
+    with LocalHostResources() as host:
         with pytest.raises(ConfigError, match="within a netfw server only"):
             create(ServicePlugin, name, {}, host)
         publish(core.core, host)

@@ -45,21 +45,21 @@ def test_ports_that_nobody_filters_are_told_of_once_in_the_log_and_always_in_the
     world = World(NET, SEGMENT, OPEN, SECURED, SERVICE, firewall=firewall)
     for each in (OPEN, SERVICE):
         world.switch.plug(each.id, quiet=True)
-    assert world.turn().cautions == {}  # nobody would filter these anyway
+    assert world.turn().warnings == {}  # nobody would filter these anyway
     world.switch.plug(SECURED.id)
     told = {
         "no firewall_driver": "security groups of 1 port are not enforced; "
         "set firewall_driver of [agent]"
     }
-    assert world.turn().cautions == ({} if firewall else told)
+    assert world.turn().warnings == ({} if firewall else told)
     assert world.status.ready
     world.source.put(evolve(OPEN, port_security=True, revision=2))
-    assert ("of 2 ports" in str(world.turn().cautions)) == (firewall is None)
+    assert ("of 2 ports" in str(world.turn().warnings)) == (firewall is None)
     warnings = [each for each in caplog.records if "not enforced" in each.getMessage()]
     assert len(warnings) == (firewall is None)
     world.switch.unplug(SECURED.id)
     world.source.put(evolve(OPEN, port_security=False, revision=3))
-    assert world.turn().cautions == {}
+    assert world.turn().warnings == {}
 
 
 def test_strays_are_named(caplog):
@@ -67,20 +67,20 @@ def test_strays_are_named(caplog):
     world.switch.plug(OPEN.id, quiet=True)
     world.switch.plug(STRANGER.id, quiet=True)
     world.source.away = True
-    assert world.turn().cautions == {}  # nobody knows yet who is bound where
+    assert world.turn().warnings == {}  # nobody knows yet who is bound where
     world.source.away = False
     told = f"plugged here, not bound to this host, and so kept dead: {TAP9}"
-    assert world.turn(5).cautions == {"strays": told}
+    assert world.turn(5).warnings == {"strays": told}
     assert told in caplog.text
     world.source.put(STRANGER)
-    assert world.turn().cautions == {}
+    assert world.turn().warnings == {}
 
 
 def test_many_strays_are_counted():
     world = World(NET, SEGMENT)
     for number in range(25):
         world.switch.plug(port(number, NET).id, quiet=True)
-    assert world.turn().cautions["strays"].endswith(" and 5 more")
+    assert world.turn().warnings["strays"].endswith(" and 5 more")
 
 
 @pytest.mark.spec("DRV-21", "L2-43")
@@ -91,15 +91,15 @@ def test_faults_of_the_topology_are_troubles_of_the_agent_which_stays_ready(tmp_
     source = FileSource(path, poll=0.05)
     agent = L2Agent(L2AgentConfig(host=HERE), FakeSwitch(FACTS))
     with closing(source), run_in_thread(Loop(source, agent)) as loop:
-        assert loop.wait_for(lambda status: status.ready and not status.troubles, 10)
+        assert loop.wait_for(lambda status: status.ready and not status.errors, 10)
         path.write_text(json.dumps({"network": []}))
-        assert loop.wait_for(lambda status: bool(status.troubles), 10)
-        (told,) = loop.status.troubles.items()
+        assert loop.wait_for(lambda status: bool(status.errors), 10)
+        (told,) = loop.status.errors.items()
         assert told[0] == "the source"
         assert "net.json:1: network: there is no such section" in told[1]
         assert loop.status.ready
         path.write_text(json.dumps(good))
-        assert loop.wait_for(lambda status: not status.troubles, 10)
+        assert loop.wait_for(lambda status: not status.errors, 10)
 
 
 def test_a_member_of_a_group_is_told_in_words():

@@ -75,17 +75,17 @@ def test_a_turn_without_news_does_nothing(world):
 @pytest.mark.spec("L2-40")
 def test_nothing_is_removed_before_everything_is_known(world):
     stale = NetworkKey(NET.id)
-    world.machine.held[stale] = "left by a former run"
+    world.machine.present[stale] = "left by a former run"
     world.source.away = True
     world.turn()
     assert not world.status.ready
-    assert world.machine.held == {stale: "left by a former run"}
+    assert world.machine.present == {stale: "left by a former run"}
     assert world.machine.history == []
     world.source.remove(*(ref(each) for each in ALL))
     world.source.away = False
     world.turn(1)
     assert world.status.ready
-    assert world.machine.held == {}
+    assert world.machine.present == {}
 
 
 @pytest.mark.spec("L2-40")
@@ -259,7 +259,7 @@ def test_while_the_source_is_away_local_events_are_handled_from_the_cache(world)
     world.source.away = True
     world.loop.hint()
     status = world.turn()
-    assert status.troubles == {"the source": "the source does not answer"}
+    assert status.errors == {"the source": "the source does not answer"}
     assert status.ready
     world.switch.plug(ONE.id)
     world.switch.unplug(TWO.id)
@@ -284,7 +284,7 @@ def test_reports_are_kept_and_caught_up_later(world):
     world.turn(world.pause())
     assert [(r.ref.id, r.status) for r in world.said] == [(TWO.id, Status.DOWN)]
     assert world.status.unsent == 0
-    assert world.status.troubles == {}
+    assert world.status.errors == {}
 
 
 def test_a_source_that_is_away_is_asked_with_growing_pauses(world):
@@ -331,12 +331,12 @@ def test_a_resync_compares_everything_and_changes_nothing(world):
 @pytest.mark.spec("L2-45")
 def test_a_resync_finds_what_no_feed_announced(world):
     world.turn()
-    world.machine.held.pop(PortKey(ONE.id))
-    world.machine.held[NetworkKey(port(99, NET).id)] = "garbage"
+    world.machine.present.pop(PortKey(ONE.id))
+    world.machine.present[NetworkKey(port(99, NET).id)] = "garbage"
     world.loop.resync()
     world.turn()
     assert world.switch.live() == {ONE.id, TWO.id, THREE.id}
-    assert len(world.machine.held) == 5
+    assert len(world.machine.present) == 5
 
 
 @pytest.mark.spec("L2-45", "DHCP-08")
@@ -344,7 +344,7 @@ def test_an_agent_that_was_believed_dead_compares_everything():
     world = World(*ALL, timing=Intervals(report=30, audit=0, pull=0))
     world.switch.plug(ONE.id, quiet=True)
     world.turn()
-    world.machine.held.pop(PortKey(ONE.id))
+    world.machine.present.pop(PortKey(ONE.id))
     pulls = world.source.pulls
     world.turn(after=31.0)
     world.turn()
@@ -359,10 +359,10 @@ def test_an_agent_that_was_believed_dead_compares_everything():
 @pytest.mark.spec("L2-41")
 def test_a_restarted_switch_is_rebuilt(world):
     world.turn()
-    before = dict(world.machine.held)
+    before = dict(world.machine.present)
     world.machine.restart()
     world.turn()
-    assert world.machine.held == before
+    assert world.machine.present == before
     assert world.status.ready
 
 
@@ -372,7 +372,7 @@ def test_while_the_switch_is_dead_the_agent_waits_and_says_so(world):
     world.machine.online = False
     world.machine.restart()
     status = world.turn()
-    assert status.troubles == {"a complete pass": "the machine does not answer"}
+    assert status.errors == {"a complete pass": "the machine does not answer"}
     assert not status.ready
     world.turn(1)
     world.machine.online = True
@@ -398,20 +398,20 @@ def test_a_switch_that_keeps_saying_that_it_is_dead_does_not_make_the_loop_spin(
 def test_a_host_that_does_not_answer_at_the_start_is_waited_for(world):
     world.machine.online = False
     status = world.turn()
-    assert status.troubles == {"the host": "the machine does not answer"}
+    assert status.errors == {"the host": "the machine does not answer"}
     world.machine.online = True
     assert world.turn(1).ready
 
 
 def test_garbage_is_removed_although_the_switch_was_away_when_there_was_nothing_to_put():
     world = World()
-    world.machine.held[NetworkKey(NET.id)] = "garbage"
+    world.machine.present[NetworkKey(NET.id)] = "garbage"
     converge, world.switch.converge = world.switch.converge, None
     world.turn()
     assert not world.status.ready
     world.switch.converge = converge
     world.turn(8)
-    assert world.machine.held == {}
+    assert world.machine.present == {}
     assert world.status.ready
 
 
@@ -419,7 +419,7 @@ def test_an_audit_reads_the_machine_once_in_a_while():
     world = World(*ALL, timing=Intervals(report=0, audit=600, pull=0))
     world.switch.plug(ONE.id, quiet=True)
     world.turn()
-    world.machine.held.pop(PortKey(ONE.id))
+    world.machine.present.pop(PortKey(ONE.id))
     world.turn(599)
     assert (world.machine.rereads, world.switch.live()) == (0, set())
     world.turn(1)
@@ -482,7 +482,7 @@ def test_a_source_that_can_not_be_watched_is_tried_again(error):
     loop = Loop(world.source, world.work, lambda: timing)
     world.switch.plug(ONE.id, quiet=True)
     with run_in_thread(loop):
-        assert loop.wait_for(lambda status: status.ready and not status.troubles, 10)
+        assert loop.wait_for(lambda status: status.ready and not status.errors, 10)
         assert len(tries) == 3
         world.source.put(evolve(ONE, binding=Binding(host=THERE)))
         assert loop.wait_for(lambda status: status.total.removed == 1, 10)
@@ -492,7 +492,7 @@ def test_a_configuration_that_the_host_contradicts_ends_the_loop(world):
     def facts():
         raise ConfigError("bridge br-ex does not exist: ovs-vsctl add-br br-ex")
 
-    world.switch.facts = facts
+    world.switch.host_facts = facts
     with pytest.raises(ConfigError, match="add-br"), run_in_thread(world.loop):
         pass
 
@@ -502,7 +502,7 @@ def test_a_defect_in_learning_begins_anew(world):
     learn = world.work.apply_delta
     world.work.apply_delta = lambda change: 1 / 0
     world.source.put(evolve(ONE, admin_up=False))
-    assert "ZeroDivisionError" in world.turn().troubles["the source"]
+    assert "ZeroDivisionError" in world.turn().errors["the source"]
     world.work.apply_delta = learn
     world.source.remove(ref(TWO))
     assert world.turn(1).ready

@@ -87,11 +87,11 @@ class ShyAnswers(MemorySource):
         super().__init__(*items)
         self.asked = []
 
-    def ask(self, request):
+    def request(self, request):
         self.asked.append(request)
         if self.away:
             raise BackendUnavailable("the source does not answer")
-        return super().ask(request)
+        return super().request(request)
 
 
 class World:

@@ -59,7 +59,7 @@ def test_what_is_assigned_is_served_and_what_is_not_is_not():
     found.source.put(evolve(SUBNET, enable_dhcp=False))
     found.ready()
     assert found.served() == {}
-    assert not found.machine.held
+    assert not found.machine.present
 
 
 @pytest.mark.spec("DHCP-20")
@@ -169,7 +169,7 @@ def test_what_is_gone_when_the_source_is_read_from_the_beginning_goes():
     found.source.commit(remove=(assigned(NET), ref(THREE)))
     found.ready()
     assert found.served() == {2: set()}
-    assert len(found.machine.held) == 1
+    assert len(found.machine.present) == 1
 
 
 def test_a_source_that_does_not_answer_keeps_nobody_from_what_is_served():
@@ -216,14 +216,14 @@ def test_a_network_that_takes_long_keeps_nobody_waiting():
 def test_what_a_former_agent_left_is_removed_before_anything_is_served():
     found = World(*CLOUD, ONE)
     stray, proxy = NetworkKey(server_port(1, NET).id), NetworkKey(NET.id)
-    found.machine.held[stray] = found.machine.held[PortKey(TWO.id)] = "old"
-    place = found.dhcp.place(NET.id, server_port(2, NET))
-    found.metadata.machine.held[proxy] = MetadataProxy(netns=place.netns)
+    found.machine.present[stray] = found.machine.present[PortKey(TWO.id)] = "old"
+    place = found.dhcp.location(NET.id, server_port(2, NET))
+    found.metadata.machine.present[proxy] = MetadataProxy(netns=place.netns)
     found.ready()
     assert found.served() == {1: {11}, 2: set()}
     assert all(line.startswith("remove") for line in found.machine.history[:2])
-    assert stray not in found.machine.held
-    assert not found.metadata.machine.held
+    assert stray not in found.machine.present
+    assert not found.metadata.machine.present
     assert ReleaseDhcpPort(network=stray.network, host=HERE) in found.source.asked
 
 
@@ -234,15 +234,15 @@ def nobody_knows():
 def test_leftovers_that_can_not_be_removed_are_told_of_and_keep_nobody_waiting():
     found = World(*CLOUD, ONE)
     stray = NetworkKey(server_port(1, NET).id)
-    found.machine.held[stray] = "old"
-    found.dhcp.held = nobody_knows
+    found.machine.present[stray] = "old"
+    found.dhcp.present = nobody_knows
     status = found.until(lambda status: status.degraded)
     assert status.degraded == {"what was left behind": "nobody knows"}
     assert found.served() == {1: {11}, 2: set()}
-    del found.dhcp.held
+    del found.dhcp.present
     found.turn(after=1.0)
     found.ready()
-    assert stray not in found.machine.held
+    assert stray not in found.machine.present
 
 
 def test_a_complete_pass_waits_for_what_is_at_work_and_comes_alone():
@@ -252,7 +252,7 @@ def test_a_complete_pass_waits_for_what_is_at_work_and_comes_alone():
     found.source.put(port(13, NET))
     found.turn()
     found.until_called(calls + 1)
-    found.machine.held[NetworkKey(server_port(1, NET).id)] = "old"
+    found.machine.present[NetworkKey(server_port(1, NET).id)] = "old"
     found.loop.resync()
     assert "what was left behind" in found.turn().waiting
     found.source.put(port(12, OTHER))
@@ -260,7 +260,7 @@ def test_a_complete_pass_waits_for_what_is_at_work_and_comes_alone():
     gate.set()
     found.ready()
     assert found.served() == {1: {11, 12, 13}, 2: {11, 12}}
-    assert found.machine.held.keys() == {
+    assert found.machine.present.keys() == {
         NetworkKey(NET.id), NetworkKey(OTHER.id), PortKey(port(12, OTHER).id),
         *(PortKey(each.id) for each in (ONE, TWO, THREE, port(13, NET))),
     }  # fmt: skip
@@ -274,24 +274,24 @@ def test_leftovers_wait_for_a_network_that_takes_very_long_and_nobody_waits_for_
     found.turn()
     found.until_called(calls + 1)
     stray = NetworkKey(server_port(1, NET).id)
-    found.machine.held[stray] = "old"
+    found.machine.present[stray] = "old"
     found.loop.resync()
     found.source.put(port(12, OTHER))
     status = found.until(lambda status: 12 in found.served()[2])
     assert "takes long" in status.degraded["what was left behind"]
     gate.set()
     found.ready(pace=1.0)
-    assert stray not in found.machine.held
+    assert stray not in found.machine.present
 
 
 def test_a_restart_changes_nothing():
     found = world()
     found.turn()
-    held, history = dict(found.machine.held), list(found.machine.history)
+    held, history = dict(found.machine.present), list(found.machine.history)
     found.agent.close()
     found.begin()
     status = found.ready()
-    assert (found.machine.held, found.machine.history) == (held, history)
+    assert (found.machine.present, found.machine.history) == (held, history)
     assert status.counts == {"networks": 2, "subnets": 2, "ports": 3}
     assert found.status_of(ONE) is Status.ACTIVE
 
@@ -303,7 +303,7 @@ def test_what_vanishes_is_put_back_by_what_the_driver_says_or_by_a_resync():
     found.machine.restart()
     found.ready()
     assert found.served() == {1: {11, 12}, 2: {11}}
-    found.machine.held.clear()
+    found.machine.present.clear()
     found.loop.resync()
     found.ready()
     assert found.served() == {1: {11, 12}, 2: {11}}
@@ -372,7 +372,7 @@ def test_a_port_that_comes_back_on_another_network_moves():
 
 def test_a_server_process_that_dies_is_looked_after_or_is_the_end():
     found = world()
-    found.machine.held.pop(NetworkKey(NET.id))
+    found.machine.present.pop(NetworkKey(NET.id))
     found.machine.tell(ProcessDied("dnsmasq ended", {NetworkKey(NET.id)}))
     found.ready()
     assert 1 in found.served()
@@ -398,7 +398,7 @@ def test_the_agent_says_what_operators_know():
 
 
 def proxies(found):
-    return dict(found.metadata.machine.held)
+    return dict(found.metadata.machine.present)
 
 
 @pytest.mark.spec("DHCP-60", "DHCP-61")
@@ -406,7 +406,7 @@ def test_a_proxy_comes_after_its_network_and_goes_before_it():
     found = world(rules=ISOLATED)
     proxy = proxies(found)[NetworkKey(NET.id)]
     assert proxy.netns == f"qdhcp-{NET.id}"
-    assert proxy.device == found.dhcp.place(NET.id, found.dhcp.networks()[NET.id].server).device
+    assert proxy.device == found.dhcp.location(NET.id, found.dhcp.networks()[NET.id].server).device
     assert found.dhcp.networks()[NET.id].metadata_for == {SUBNET.id}
     found.source.put(leg(1, NET))
     found.ready()
@@ -502,7 +502,7 @@ def test_without_a_metadata_driver_nothing_that_needs_one_is_taken():
 
 def test_a_lost_feed_is_a_complete_pass():
     found = world()
-    found.machine.held.pop(PortKey(ONE.id))
+    found.machine.present.pop(PortKey(ONE.id))
     found.machine.tell(FeedLost("gone"))
     found.ready()
     assert found.served() == {1: {11, 12}, 2: {11}}

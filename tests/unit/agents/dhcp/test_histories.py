@@ -111,9 +111,9 @@ def test_the_machine_ends_as_it_should_be(history):
     world.ready(pace=10.0)
     wanted = World(*world.source.items(), rules=MetadataPolicy(isolated=True))
     wanted.ready()
-    assert world.machine.held == wanted.machine.held
-    assert world.metadata.machine.held == wanted.metadata.machine.held
-    for key in world.machine.held:
+    assert world.machine.present == wanted.machine.present
+    assert world.metadata.machine.present == wanted.metadata.machine.present
+    for key in world.machine.present:
         if isinstance(key, PortKey):
             said = world.source.status(ref(world.agent._desired.port(key.port)), Service.DHCP)
             assert said is not None

@@ -55,9 +55,9 @@ class Marker(L2Extension):
     def describe(self):
         return DriverInfo(self.owner)
 
-    def claim(self):
+    def grant_request(self):
         return GrantRequest(
-            owner=self.owner, tables=(TableRequest(name="mark", place=PipelineHook.FROM_PORT),)
+            owner=self.owner, tables=(TableRequest(name="mark", hook=PipelineHook.FROM_PORT),)
         )
 
     def contribute(self, key, value, grant):
@@ -71,7 +71,7 @@ class Marker(L2Extension):
         flow = Flow(table=table, priority=self.level, match=Match(), cookie=grant.cookie)
         return SwitchContribution(owner=self.owner, flows=(flow,))
 
-    def base(self, grant):
+    def contribute_base(self, grant):
         return SwitchContribution(owner=self.owner)
 
     def watch(self, sink):
@@ -87,7 +87,7 @@ def extended(*extensions):
 
 
 def levels(world, port):
-    additions = world.machine.held[PortKey(port.id)].additions
+    additions = world.machine.present[PortKey(port.id)].contributions
     return {each.owner: each.flows[0].priority for each in additions}
 
 
@@ -96,8 +96,8 @@ def test_what_extensions_add_goes_with_the_port_in_the_order_of_the_configuratio
     world = extended(Marker("b"), Marker("a"))
     assert world.status.ready
     assert list(levels(world, ONE)) == ["b", "a"]
-    assert {ExtensionKey("a"), ExtensionKey("b")} <= world.machine.held.keys()
-    tables = {flow.table for each in world.machine.held[PortKey(ONE.id)].additions
+    assert {ExtensionKey("a"), ExtensionKey("b")} <= world.machine.present.keys()
+    tables = {flow.table for each in world.machine.present[PortKey(ONE.id)].contributions
               for flow in each.flows}  # fmt: skip
     assert len(tables) == 2
 
@@ -248,12 +248,12 @@ def test_a_port_is_held_then_filtered_then_let_live():
     assert witness.seen == [
         ("switch", Admission.HOLD), ("firewall", True), ("switch", Admission.LIVE),
     ]  # fmt: skip
-    assert firewall.machine.held.keys() == {
+    assert firewall.machine.present.keys() == {
         PortKey(GUARDED.id), GroupKey(GROUP.id),
         Member(GroupKey(GROUP.id), _prefix(GUARDED)), Member(GroupKey(GROUP.id), _prefix(MEMBER)),
     }  # fmt: skip
-    assert firewall.machine.held[GroupKey(GROUP.id)] == Rules(frozenset({RULE}))
-    assert world.machine.held[PortKey(GUARDED.id)].guard is None  # the firewall guards
+    assert firewall.machine.present[GroupKey(GROUP.id)] == Rules(frozenset({RULE}))
+    assert world.machine.present[PortKey(GUARDED.id)].guard is None  # the firewall guards
 
 
 def _prefix(of):
@@ -291,12 +291,12 @@ def test_a_restarted_switch_is_filtered_before_it_lives_again():
     world, firewall, witness = filtered()
     world.turn()
     witness.seen.clear()
-    firewall.machine.held.clear()
+    firewall.machine.present.clear()
     world.machine.restart()
     world.turn()
     assert [step for step, _ in witness.seen] == ["switch", "firewall", "switch"]
     assert witness.seen[0] == ("switch", Admission.HOLD)
-    assert PortKey(GUARDED.id) in firewall.machine.held
+    assert PortKey(GUARDED.id) in firewall.machine.present
 
 
 def test_a_member_that_comes_costs_one_key_and_does_not_touch_the_switch():
@@ -316,7 +316,7 @@ def test_the_filters_of_a_port_that_was_deleted_are_removed():
     world.turn()
     world.source.remove(ref(GUARDED))
     world.turn()
-    assert firewall.machine.held == {}
+    assert firewall.machine.present == {}
     assert world.switch.live() == set()
 
 
@@ -357,12 +357,12 @@ def test_what_one_agent_announces_is_what_others_tunnel_to():
     world.turn()
     (beat,) = world.source.heartbeats()
     other = World(beat.agent)
-    other.switch.host_facts = SwitchFacts(
+    other.switch.reported_facts = SwitchFacts(
         endpoints=frozenset({Endpoint(next(iter(FACTS.endpoints)).type, _prefix(ONE)[0])})
     )
     other.work._settings = L2AgentConfig(host=THERE)
     other.turn()
-    assert other.machine.held.keys() == FACTS.endpoints
+    assert other.machine.present.keys() == FACTS.endpoints
 
 
 def test_population_is_asked_for_and_used():
@@ -370,7 +370,7 @@ def test_population_is_asked_for_and_used():
     assert world.work.interest == Subscription(HERE, {Service.L2, Service.POPULATION})
     world.switch.plug(ONE.id, quiet=True)
     world.turn()
-    assert any(isinstance(key, FloodKey) for key in world.machine.held)
+    assert any(isinstance(key, FloodKey) for key in world.machine.present)
 
 
 class Plain(FakeSwitch):
@@ -430,7 +430,7 @@ def test_the_status_of_ancillary_ports_is_reported_and_nothing_else():
     world = World(NET, SEGMENT, ONE)
     world.switch.plugged[ONE.id] = SwitchDevice(name="tap1", ofport=1, ancillary=True)
     world.turn()
-    assert world.machine.held == {}
+    assert world.machine.present == {}
     assert world.source.status(ref(ONE)).status is Status.ACTIVE
 
 
@@ -456,9 +456,9 @@ def _calls_of_one_more(number):
         world.switch.plug(each.id, quiet=True)
     world.turn()
     world.switch.observe = lambda scope: {
-        key: world.machine.held[key]
+        key: world.machine.present[key]
         for key in [*scope.put, NetworkKey(NET.id)]
-        if key in world.machine.held
+        if key in world.machine.present
     }
     world.source.put(TWO)
     calls = 0

@@ -84,13 +84,13 @@ def test_a_stateless_group_needs_a_driver_that_has_them():
         str(KEY): "the firewall driver 'fake' has no stateless groups, so this one allows nothing: "
         "make it stateful, or choose another firewall_driver"
     }
-    assert unable.machine.held.keys() == {PORT}
+    assert unable.machine.present.keys() == {PORT}
     assert world.switch.live() == {GUARDED.id}
     world.source.put(evolve(GROUP, stateful=True, revision=3))
     assert world.turn().ready
     world.source.put(evolve(GROUP, stateful=False, revision=4))
     world.turn()
-    assert KEY not in unable.machine.held  # what it allowed before ends as well
+    assert KEY not in unable.machine.present  # what it allowed before ends as well
 
 
 @pytest.mark.spec("FW-02")
@@ -98,8 +98,8 @@ def test_stateless_and_address_groups_go_to_a_driver_that_has_them():
     able = firewall(Capability.STATELESS_GROUPS, Capability.ADDRESS_GROUPS)
     stateless = evolve(GROUP, stateful=False, revision=2)
     assert world_of(able, stateless, BY_OFFICE, OFFICE).turn().ready
-    assert able.machine.held[KEY] == Rules(frozenset({PLAIN, BY_OFFICE}), stateful=False)
-    assert OFFICE_MEMBER in able.machine.held
+    assert able.machine.present[KEY] == Rules(frozenset({PLAIN, BY_OFFICE}), stateful=False)
+    assert OFFICE_MEMBER in able.machine.present
 
 
 @pytest.mark.spec("FW-02")
@@ -110,8 +110,8 @@ def test_without_address_groups_the_other_rules_of_a_group_are_in_force():
         str(KEY): "the firewall driver 'fake' has no address groups, so 1 of its rules allow "
         "nothing: name prefixes in them, or choose another firewall_driver"
     }
-    assert unable.machine.held.keys() == {PORT, KEY}
-    assert unable.machine.held[KEY] == Rules(frozenset({PLAIN}))
+    assert unable.machine.present.keys() == {PORT, KEY}
+    assert unable.machine.present[KEY] == Rules(frozenset({PLAIN}))
     assert world.switch.live() == {GUARDED.id}
     world.source.remove(ref(BY_OFFICE))
     assert world.turn().ready
@@ -120,8 +120,8 @@ def test_without_address_groups_the_other_rules_of_a_group_are_in_force():
 def test_a_driver_that_filters_nothing_is_told_of_and_refuses_nothing():
     world = world_of(noop := firewall(filtering=False), evolve(GROUP, stateful=False, revision=2))
     assert world.turn().ready
-    assert KEY in noop.machine.held
-    assert world.status.cautions == {
+    assert KEY in noop.machine.present
+    assert world.status.warnings == {
         "firewall_driver fake": "security groups of 1 port are not enforced; set another "
         "firewall_driver of [agent]"
     }
@@ -163,14 +163,14 @@ def test_filters_stay_while_the_switch_can_not_dismiss_the_port():
     world.machine.crashing.add(PORT)
     world.source.remove(ref(GUARDED))
     world.turn()
-    assert PORT in driver.machine.held
+    assert PORT in driver.machine.present
     world.machine.tell(FeedLost("everything anew"))
     world.turn(1)
-    assert PORT in driver.machine.held
+    assert PORT in driver.machine.present
     world.machine.crashing.clear()
     world.turn(9)
     assert world.status.ready
-    assert (world.switch.live(), driver.machine.held) == (set(), {})
+    assert (world.switch.live(), driver.machine.present) == (set(), {})
 
 
 @pytest.mark.spec("L2-11")
@@ -180,10 +180,10 @@ def test_filters_that_somebody_removes_are_put_back():
     for key in (KEY, PORT):
         driver.machine.disturb(key)
         assert world.turn().ready
-        assert key in driver.machine.held
+        assert key in driver.machine.present
     driver.machine.restart()
     assert world.turn().ready
-    assert driver.machine.held.keys() == {KEY, PORT}
+    assert driver.machine.present.keys() == {KEY, PORT}
 
 
 @pytest.mark.spec("L2-13", "L2-44")
@@ -221,7 +221,7 @@ def test_a_host_gets_a_firewall_and_its_ports_stay_live_all_the_time():
         ("switch", Admission.HOLD), ("firewall", True), ("switch", Admission.LIVE),
     ]  # fmt: skip
     assert "remove" not in str(world.machine.history)
-    assert driver.machine.held.keys() == {KEY, PORT}
+    assert driver.machine.present.keys() == {KEY, PORT}
 
 
 # Firewalls inside the switch.
@@ -233,15 +233,15 @@ def test_the_switch_is_told_what_to_leave_to_the_firewall_in_it():
     world = world_of(firewall(Capability.IN_SWITCH), trusted)
     world.switch.plug(trusted.id, quiet=True)
     assert world.turn().ready
-    assert world.machine.held[PORT].filtered
-    assert not world.machine.held[PortKey(trusted.id)].filtered
+    assert world.machine.present[PORT].filtered
+    assert not world.machine.present[PortKey(trusted.id)].filtered
 
 
 def test_a_firewall_elsewhere_or_one_that_filters_nothing_leaves_the_switch_alone():
     for driver in (firewall(), firewall(Capability.IN_SWITCH, filtering=False), None):
         world = world_of(driver)
         assert world.turn().ready
-        assert not world.machine.held[PORT].filtered
+        assert not world.machine.present[PORT].filtered
 
 
 @pytest.mark.spec("FW-09")
@@ -252,10 +252,10 @@ def test_a_port_is_left_to_the_firewall_in_the_switch_when_its_filters_are_there
     driver.machine.refused[PORT] = "no room"
     world.begin(driver)
     world.turn()
-    assert (world.switch.live(), world.machine.held[PORT].filtered) == ({GUARDED.id}, False)
+    assert (world.switch.live(), world.machine.present[PORT].filtered) == ({GUARDED.id}, False)
     driver.machine.refused.clear()
     assert world.turn(1).ready
-    assert (world.switch.live(), world.machine.held[PORT].filtered) == ({GUARDED.id}, True)
+    assert (world.switch.live(), world.machine.present[PORT].filtered) == ({GUARDED.id}, True)
 
 
 def test_a_firewall_inside_the_switch_needs_a_switch_that_lets_it():
@@ -278,8 +278,8 @@ def test_what_a_retired_driver_left_is_removed_once_the_ports_are_wired():
     world.begin(new, retired=[old])
     new.machine.refused[PORT] = "no room"
     world.turn()
-    assert old.machine.held.keys() == {PORT, KEY}
-    assert world.status.cautions == {
+    assert old.machine.present.keys() == {PORT, KEY}
+    assert world.status.warnings == {
         "retired firewall driver fake": "what it left behind is still there until all ports are "
         "wired"
     }
@@ -287,9 +287,9 @@ def test_what_a_retired_driver_left_is_removed_once_the_ports_are_wired():
     world.turn(1)
     world.loop.resync()
     assert world.turn().ready
-    assert old.machine.held == {}
-    assert new.machine.held.keys() == {PORT, KEY}
-    assert world.status.cautions == {}
+    assert old.machine.present == {}
+    assert new.machine.present.keys() == {PORT, KEY}
+    assert world.status.warnings == {}
 
 
 def test_a_retired_driver_that_can_not_remove_what_it_left_is_asked_again():
@@ -299,11 +299,11 @@ def test_a_retired_driver_that_can_not_remove_what_it_left_is_asked_again():
     old.machine.online = False
     world.begin(None, retired=[old])
     assert world.turn().ready
-    assert "machine does not answer" in world.status.cautions["retired firewall driver fake"]
+    assert "machine does not answer" in world.status.warnings["retired firewall driver fake"]
     old.machine.online = True
     world.loop.resync()
     world.turn()
-    assert old.machine.held == {}
+    assert old.machine.present == {}
 
 
 def test_a_dry_run_shows_filters_what_is_refused_and_what_is_retired():
@@ -316,7 +316,7 @@ def test_a_dry_run_shows_filters_what_is_refused_and_what_is_retired():
     )
     world.begin(new, retired=[old])
     world.turn()
-    old.machine.held[PORT] = GUARDED
+    old.machine.present[PORT] = GUARDED
     parts = {part.name: part for part in world.work.everything()}
     assert set(parts) == {"switch", "firewall"}
     assert parts["firewall"].update.put.keys() == {PORT}

@@ -13,7 +13,7 @@ from attrs import evolve
 from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.drivers.metadata import IDENTIFYING, MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import ConfigError, InvalidInput
 from netfw.model.ids import NetworkId, RouterId
 from netfw_drivers.haproxy.config import render_config
@@ -224,7 +224,9 @@ def test_what_could_be_misread_is_refused(said: dict[str, str], complaint: str):
 
 
 def test_it_is_found_by_its_name_and_made_without_touching_anything():
-    driver = create(MetadataDriver, "haproxy", {"metadata_proxy_confs": "/nowhere"}, LocalHost())
+    driver = create(
+        MetadataDriver, "haproxy", {"metadata_proxy_confs": "/nowhere"}, LocalHostResources()
+    )
     assert driver.describe().name == "haproxy"
     assert not Path("/nowhere").exists()
     driver.close()

@@ -38,7 +38,7 @@ def test_what_may_be_rolled_back_is_for_debugging_and_what_happened_is_informati
 ) -> None:
     driver, change = LoggerMechanismDriver(), scene.change(None, scene.PORT)
     with caplog.at_level(logging.DEBUG):
-        driver.check(change)
+        driver.validate(change)
         driver.bind(scene.request(scene.PORT, segments=scene.SEGMENTS))
         driver.deliver(change)
     assert [record.levelno for record in caplog.records] == [

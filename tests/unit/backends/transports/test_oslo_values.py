@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import BackendBroken, ConfigError, NotFound
 from netfw_drivers.transports.oslo.message_codec import (
@@ -53,12 +53,12 @@ def test_errors_are_answers():
 @pytest.mark.parametrize("url", ["amqp://a", "kafka://a", "fake:", ""])
 def test_only_rabbitmq_is_known(url):
     with pytest.raises(ConfigError):
-        create(Transport, "oslo", {"transport_url": url}, LocalHost())
+        create(Transport, "oslo", {"transport_url": url}, LocalHostResources())
 
 
 def test_a_broker_must_be_named():
     with pytest.raises(ConfigError, match="transport_url"):
-        create(Transport, "oslo", {}, LocalHost())
+        create(Transport, "oslo", {}, LocalHostResources())
 
 
 def test_neither_the_driver_nor_its_use_loads_eventlet():

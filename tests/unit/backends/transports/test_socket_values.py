@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netfw.drivers.registry.loader import check_options, create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import ConfigError
 from netfw_drivers.transports.sockets import tokens
@@ -224,7 +224,7 @@ def test_what_is_safe_is_accepted():
 
 
 def test_making_one_touches_nothing_and_closing_it_starts_nothing():
-    transport = create(Transport, "local", {}, LocalHost())
+    transport = create(Transport, "local", {}, LocalHostResources())
     assert transport.describe().name == "local"
     transport.publish(Message(topic="news", method="hint"))
     transport.close()
@@ -233,14 +233,17 @@ def test_making_one_touches_nothing_and_closing_it_starts_nothing():
 
 def test_files_that_are_missing_are_said_without_anything_being_started(tmp_path):
     options = {"token_file": str(tmp_path / "tokens"), "tls_ca": str(tmp_path / "ca.pem")}
-    transport = create(Transport, "local", options, LocalHost())
-    assert ["tokens" in fault or "tls_ca" in fault for fault in transport.faults()] == [True, True]
-    assert create(Transport, "local", {}, LocalHost()).faults() == ()
+    transport = create(Transport, "local", options, LocalHostResources())
+    assert ["tokens" in fault or "tls_ca" in fault for fault in transport.problems()] == [
+        True,
+        True,
+    ]
+    assert create(Transport, "local", {}, LocalHostResources()).problems() == ()
 
 
 @pytest.mark.spec("RPC-01")
 def test_within_one_process_nothing_needs_to_listen():
-    transport = create(Transport, "local", {"listen": "", "connect": ""}, LocalHost())
+    transport = create(Transport, "local", {"listen": "", "connect": ""}, LocalHostResources())
     heard = []
     try:
         stop = transport.serve("server", lambda message, caller: message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.type_driver import Pool, Range, TypeDriver
 from netfw.errors import ConfigError, Conflict, InvalidInput
 from netfw.model.segment import NetworkType, Provider
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spec("ML2-01")
 
 
 def driver(name: str, **options: object) -> TypeDriver:
-    return create(TypeDriver, name, options, LocalHost())
+    return create(TypeDriver, name, options, LocalHostResources())
 
 
 def test_ranges_that_touch_or_overlap_are_one() -> None:
@@ -97,8 +97,8 @@ def test_a_physical_network_has_its_own_mtu_or_that_of_all() -> None:
 def test_an_unknown_physical_network_is_refused_with_those_that_there_are() -> None:
     vlan = driver("vlan", network_vlan_ranges="physnet1:1:5,office")
     with pytest.raises(InvalidInput) as caught:
-        vlan.check(Provider(network_type=NetworkType.VLAN, physical_network="physnet11"))
-    said = caught.value.faults["physical_network"]
+        vlan.validate(Provider(network_type=NetworkType.VLAN, physical_network="physnet11"))
+    said = caught.value.problems["physical_network"]
     assert "did you mean 'physnet1'?" in said
     assert "physnet1, office" in said
 
@@ -106,7 +106,7 @@ def test_an_unknown_physical_network_is_refused_with_those_that_there_are() -> N
 def test_without_a_configured_physical_network_none_is_accepted() -> None:
     request = Provider(network_type=NetworkType.FLAT, physical_network="physnet1")
     with pytest.raises(InvalidInput, match="flat_networks has: none"):
-        driver("flat", flat_networks=[]).check(request)
+        driver("flat", flat_networks=[]).validate(request)
 
 
 def test_a_vlan_is_looked_for_in_one_physical_network_after_the_other() -> None:

@@ -8,7 +8,7 @@ import pytest
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.registry.loader import catalogue, check, create, installed, load
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import ConfigError, DriverInvalid, DriverNotFound
 from netfw.plan import Outcome
 
@@ -124,7 +124,9 @@ def test_all_entry_points_are_read_once_for_many_drivers(
 
 def test_a_driver_is_made_from_checked_options(site: Site) -> None:
     site.install("acme_b", GOOD, name="acme", distribution="acme-net", cls="Acme")
-    driver = create(InterfaceDriver, "acme", {"switch": "sw1", "retries": "5"}, LocalHost())
+    driver = create(
+        InterfaceDriver, "acme", {"switch": "sw1", "retries": "5"}, LocalHostResources()
+    )
     assert (driver.switch, driver.retries) == ("sw1", 5)  # type: ignore[attr-defined]
 
 
@@ -132,7 +134,7 @@ def test_a_driver_is_made_from_checked_options(site: Site) -> None:
 def test_wrong_options_are_all_named(site: Site) -> None:
     site.install("acme_c", GOOD, name="acme", distribution="acme-net", cls="Acme")
     with pytest.raises(ConfigError) as caught:
-        create(InterfaceDriver, "acme", {"retrys": 2, "retries": 0}, LocalHost())
+        create(InterfaceDriver, "acme", {"retrys": 2, "retries": 0}, LocalHostResources())
     assert str(caught.value) == (
         "driver 'acme': retrys is not an option, did you mean 'retries'?; "
         "switch must be set (Address of the switch.); "
@@ -208,7 +210,7 @@ def test_a_class_of_the_program_itself_is_checked_too() -> None:
 
 def test_an_option_that_is_not_set_has_its_default(site: Site) -> None:
     site.install("acme_i", GOOD, name="acme", distribution="acme-net", cls="Acme")
-    driver = create(InterfaceDriver, "acme", {"switch": "s", "retries": None}, LocalHost())
+    driver = create(InterfaceDriver, "acme", {"switch": "s", "retries": None}, LocalHostResources())
     assert driver.retries == 3  # type: ignore[attr-defined]
 
 
@@ -216,7 +218,7 @@ def test_a_driver_that_can_not_be_made_is_named(site: Site) -> None:
     broken = GOOD.replace('options["retries"]', 'options["tries"]')
     site.install("acme_j", broken, name="acme", distribution="acme-net", cls="Acme")
     with pytest.raises(DriverInvalid, match="'acme' can not be made: KeyError: 'tries'"):
-        create(InterfaceDriver, "acme", {"switch": "s"}, LocalHost())
+        create(InterfaceDriver, "acme", {"switch": "s"}, LocalHostResources())
 
 
 def test_what_a_driver_finds_wrong_is_said_with_its_group(site: Site) -> None:
@@ -224,4 +226,4 @@ def test_what_a_driver_finds_wrong_is_said_with_its_group(site: Site) -> None:
     refusing = f"from netfw.errors import ConfigError\n{refusing}"
     site.install("acme_k", refusing, name="acme", distribution="acme-net", cls="Acme")
     with pytest.raises(ConfigError, match=r"^\[acme\] switch: not there$"):
-        create(InterfaceDriver, "acme", {"switch": "s"}, LocalHost())
+        create(InterfaceDriver, "acme", {"switch": "s"}, LocalHostResources())

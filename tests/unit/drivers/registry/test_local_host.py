@@ -1,7 +1,7 @@
 import pytest
 
 from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import ConfigError
 
 
@@ -16,7 +16,7 @@ class Shared:
 
 
 def test_what_is_shared_is_made_once() -> None:
-    host = LocalHost()
+    host = LocalHostResources()
     first = host.share("key", object)
     assert host.share("key", object) is first
     assert host.share("other", object) is not first
@@ -24,12 +24,14 @@ def test_what_is_shared_is_made_once() -> None:
 
 @pytest.mark.spec("DRV-20")
 def test_two_hosts_share_nothing() -> None:
-    assert LocalHost().share("key", object) is not LocalHost().share("key", object)
+    assert LocalHostResources().share("key", object) is not LocalHostResources().share(
+        "key", object
+    )
 
 
 def test_the_last_made_is_closed_first_and_none_keeps_another_open() -> None:
     closed: list[str] = []
-    host = LocalHost()
+    host = LocalHostResources()
     host.share(1, lambda: Shared("one", closed))
     host.share(2, lambda: Shared("two", closed, broken=True))
     host.share(3, lambda: Shared("three", closed))
@@ -42,4 +44,4 @@ def test_the_last_made_is_closed_first_and_none_keeps_another_open() -> None:
 
 def test_a_collaborator_that_is_missing_is_a_matter_of_configuration() -> None:
     with pytest.raises(ConfigError, match="no InterfaceDriver; configure one"):
-        LocalHost().driver(InterfaceDriver)
+        LocalHostResources().driver(InterfaceDriver)

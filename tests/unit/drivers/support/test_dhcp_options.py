@@ -70,7 +70,7 @@ def test_what_no_client_would_understand_is_refused_by_its_field(
 ) -> None:
     with pytest.raises(InvalidInput) as caught:
         option_value(option(name, value))
-    assert caught.value.faults.keys() == {field}
+    assert caught.value.problems.keys() == {field}
 
 
 def test_an_option_may_be_for_some_clients_only() -> None:
@@ -96,4 +96,4 @@ def test_what_a_source_should_not_have_let_pass_is_refused(field: str, value: st
     object.__setattr__(forged, field, value)
     with pytest.raises(InvalidInput) as caught:
         check_options([option("66", "x"), forged])
-    assert caught.value.faults.keys() == {f"options[1].{field}"}
+    assert caught.value.problems.keys() == {f"options[1].{field}"}

@@ -25,7 +25,7 @@ def test_every_error_arrives_as_the_same_class_with_the_same_text(kind):
     arrived = decode_error(encode_error(sent))
     assert type(arrived) is kind
     assert str(arrived) == str(sent)
-    for detail in ("faults", "reasons"):
+    for detail in ("problems", "reasons"):
         assert getattr(arrived, detail, None) == getattr(sent, detail, None)
 
 
@@ -48,7 +48,7 @@ def test_what_is_no_error_of_netfw_arrives_without_its_details():
 @pytest.mark.parametrize(
     "body",
     [b"", b"\xff", b"[]", b"7", b'"x"', b"{}", b"[" * 100_000, b'{"classes": 7, "text": ""}',
-     b'{"classes": [[1], {}], "text": []}', b'{"classes": ["NotFound"], "text": "", "faults": 3}',
+     b'{"classes": [[1], {}], "text": []}', b'{"classes": ["NotFound"], "text": "", "problems": 3}',
      b'{"classes": ["ValueError", "NETFW", "nearest"], "text": "x"}'],
 )  # fmt: skip
 def test_what_can_not_be_read_is_an_error_all_the_same(body):

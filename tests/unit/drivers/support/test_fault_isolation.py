@@ -29,7 +29,7 @@ class CrashingDriver(HostDriver[str, int]):
     def describe(self) -> DriverInfo:
         return DriverInfo("crashing")
 
-    def held(self) -> frozenset[str]:
+    def present(self) -> frozenset[str]:
         return frozenset(self.numbers)
 
     def converge(self, update: Update[str, int]) -> Outcome[str]:
@@ -144,7 +144,7 @@ def test_a_driver_is_not_called_for_nothing():
 
 def test_a_driver_that_can_not_say_what_it_holds_is_not_lost_either():
     class Blind(CrashingDriver):
-        def held(self):
+        def present(self):
             raise KeyError("held")
 
     with pytest.raises(DriverCrashed, match="KeyError"):

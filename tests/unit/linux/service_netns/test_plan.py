@@ -164,7 +164,7 @@ def test_a_wrong_device_is_plugged_and_everything_on_it_put_again(change):
 )
 def test_a_device_that_lost_its_switch_is_plugged_if_the_interface_driver_has_it(held, plugged):
     dead = evolve(TAP, carrier=False)
-    found = evolve(READY, links={"lo": LOOPBACK, "tap1": dead}, held=held)
+    found = evolve(READY, links={"lo": LOOPBACK, "tap1": dead}, present=held)
     assert any(line.startswith("interface: plug") for line in plan(station(), found)) is plugged
     assert bool(plan(station(), found)) is plugged
 
@@ -351,12 +351,12 @@ def test_removal_takes_the_devices_and_then_the_namespace():
 
 
 def test_nothing_is_removed_twice():
-    gone = ObservedNetns(netns="qdhcp-1", held=frozenset({STRANGER}))
+    gone = ObservedNetns(netns="qdhcp-1", present=frozenset({STRANGER}))
     assert removal(gone) == removal(gone, PORT) == []
 
 
 def test_a_port_whose_namespace_is_gone_is_removed_all_the_same():
-    left = ObservedNetns(netns="qdhcp-1", held=frozenset({PORT}))
+    left = ObservedNetns(netns="qdhcp-1", present=frozenset({PORT}))
     assert removal(left, PORT) == [f"interface: unplug port {PORT}"]
-    unknown = ObservedNetns(netns="qdhcp-1", held=None)
+    unknown = ObservedNetns(netns="qdhcp-1", present=None)
     assert removal(unknown, PORT) == [f"interface: unplug port {PORT}"]

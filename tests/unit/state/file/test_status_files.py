@@ -146,7 +146,7 @@ def test_the_status_says_which_file_is_in_force(path: Path, source: FileSource) 
     source.refresh()
     after = written(path, "h1")["source"]
     assert after["digest"] == about["digest"]
-    assert after["faults"][1] == {
+    assert after["errors"][1] == {
         "file": str(path),
         "line": 5,
         "path": "ports[0].netwrk",
@@ -191,8 +191,8 @@ def test_cautions_stand_in_the_file_as_faults_do(
     source.refresh()
     source.report([heartbeat("h1"), said(source, P, "h1", Status.ACTIVE)])
     about = written(path, "h1")["source"]
-    assert about["faults"] == []
-    assert about["cautions"] == [
+    assert about["errors"] == []
+    assert about["warnings"] == [
         {
             "file": str(path),
             "line": 6,
@@ -207,16 +207,16 @@ def test_cautions_stand_in_the_file_as_faults_do(
 def test_faults_are_troubles_and_a_hint_tells_of_them(path: Path, source: FileSource) -> None:
     hints: list[int] = []
     stop = source.watch(Subscription("h1", {Service.L2}), lambda: hints.append(1))
-    assert source.troubles() == ()
+    assert source.errors() == ()
     del hints[:]
     path.write_text("{ nonsense")
     (fault,) = source.refresh()
-    assert source.troubles() == (str(fault),)
+    assert source.errors() == (str(fault),)
     assert hints
     del hints[:]
     path.write_text(TEXT)
     source.refresh()
-    assert source.troubles() == ()
+    assert source.errors() == ()
     assert hints
     stop()
     path.write_text("{ nonsense")

@@ -228,7 +228,7 @@ def test_names_are_found_wherever_entries_refer_to_others() -> None:
         """
     )
     assert the(Trunk, found).sub_ports[0].port_id == id_of(Kind.PORT, "q")
-    assert found.cautions == ()
+    assert found.warnings == ()
 
 
 @pytest.mark.spec("DRV-21")
@@ -353,7 +353,7 @@ def test_one_thing_in_two_files_is_refused() -> None:
 
 
 def test_files_refer_to_each_other() -> None:
-    assert good("subnets: [{name: s, network: blue, cidr: 10.9.0.0/24}]", BLUE).cautions == ()
+    assert good("subnets: [{name: s, network: blue, cidr: 10.9.0.0/24}]", BLUE).warnings == ()
 
 
 def test_many_faults_are_told_in_part_and_counted() -> None:
@@ -380,7 +380,7 @@ def test_what_looks_like_a_mistake_is_told_and_taken() -> None:
         - {{service: dhcp, host: host9, network: red}}
         """,
     )
-    assert [str(each).partition(": ")[2] for each in found.cautions] == [
+    assert [str(each).partition(": ")[2] for each in found.warnings] == [
         f"ports[3].network: there is no network {id} in the file",
         "ports[1].host: hots1 is not among the hosts, did you mean 'host1'?",
         "assignments[1].host: host9 is not among the hosts, did you mean 'host1'?",

@@ -20,7 +20,7 @@ SAMPLES = sorted((ROOT / "samples/topologies").glob("*.yaml"))
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_a_sample_is_without_fault(path: Path) -> None:
     topology = read_topology(path)
-    assert topology.cautions == ()
+    assert topology.warnings == ()
     ports = [item for item in topology.items if isinstance(item, Port)]
     assert ports
     assert all(port.fixed_ips and port.binding.host for port in ports)
@@ -59,7 +59,7 @@ def test_the_example_of_the_manual_is_good(tmp_path: Path, page: str) -> None:
     for example in examples:
         file = tmp_path / "example.yaml"
         file.write_text(example)
-        assert read_topology(file).cautions == ()
+        assert read_topology(file).warnings == ()
 
 
 def test_a_faulty_file_is_refused_with_all_its_faults(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_faulty_file_is_refused_with_all_its_faults(tmp_path: Path) -> None:
     file.write_text("ports: 1\nsubnets: 2\n")
     with pytest.raises(InvalidInput) as caught:
         read_topology(file)
-    assert caught.value.faults == {
+    assert caught.value.problems == {
         f"{file}:1: ports": "not a list: 1",
         f"{file}:2: subnets": "not a list: 2",
     }

@@ -64,7 +64,7 @@ def status(path: Path) -> dict[str, object]:
 def problems(path: Path) -> list[str]:
     source = status(path)["source"]
     assert isinstance(source, dict)
-    return [fault["problem"] for fault in source["faults"]]
+    return [fault["problem"] for fault in source["errors"]]
 
 
 class FakeTime:
@@ -128,7 +128,7 @@ def test_a_faulty_file_changes_nothing_and_is_visible(
     assert source.changes(HERE, page.cursor).put == ()
     assert problems(path) == [told]
     assert told in caplog.text
-    assert source.faults() == (f"{source.refresh()[0]}",)
+    assert source.problems() == (f"{source.refresh()[0]}",)
     # once is enough
     caplog.clear()
     names(source)
@@ -195,9 +195,9 @@ def test_a_file_that_changed_between_look_and_read_is_not_taken(path: Path) -> N
 
 def test_names_that_are_no_unicode_and_paths_that_are_none_are_no_harm(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml")).write_text("ports: 1")
-    (told,) = FileSource(tmp_path, tmp_path / "status").faults()
+    (told,) = FileSource(tmp_path, tmp_path / "status").problems()
     assert told.endswith("\\udcff.yaml:1: ports: not a list: 1")
-    assert FileSource("a\0b").faults() == ("a\0b: can not be read: embedded null byte",)
+    assert FileSource("a\0b").problems() == ("a\0b: can not be read: embedded null byte",)
 
 
 def test_a_flipped_link_is_a_change(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_before_a_first_good_file_the_source_is_out_of_reach(path: Path) -> None
     with pytest.raises(BackendUnavailable, match=told):
         list(source.snapshot(HERE))
     with pytest.raises(BackendUnavailable, match=told):
-        source.ask(FindPorts(address="10.0.0.1", network=NetworkId(id_of(Kind.NETWORK, "n"))))
+        source.request(FindPorts(address="10.0.0.1", network=NetworkId(id_of(Kind.NETWORK, "n"))))
     source.flush()
     assert problems(path) == ["not a list: 1"]
     replace(path, ONE)
@@ -309,7 +309,7 @@ def test_a_dhcp_port_is_what_the_file_states(path: Path, source: FileSource) -> 
     subnet = SubnetId(id_of(Kind.SUBNET, "s"))
     request = EnsureDhcpPort(network=network, host="h1", subnets=frozenset({subnet}))
     with pytest.raises(NotSupported, match="a port on h1 with device_owner network:dhcp"):
-        source.ask(request)
+        source.request(request)
     replace(
         path,
         ONE
@@ -318,14 +318,14 @@ def test_a_dhcp_port_is_what_the_file_states(path: Path, source: FileSource) -> 
     )
     path.write_text(path.read_text().replace("[{name: p, network: n, host: h1}]", ""))
     assert source.refresh() == ()
-    port = source.ask(request)
+    port = source.request(request)
     assert isinstance(port, Port)
     assert port.name == "d"
-    source.ask(ReleaseDhcpPort(network=network, host="h1"))
-    assert source.ask(request) == port
+    source.request(ReleaseDhcpPort(network=network, host="h1"))
+    assert source.request(request) == port
     elsewhere = NetworkId(id_of(Kind.NETWORK, "other"))
     with pytest.raises(NotFound):
-        source.ask(EnsureDhcpPort(network=elsewhere, host="h1", subnets=frozenset()))
+        source.request(EnsureDhcpPort(network=elsewhere, host="h1", subnets=frozenset()))
 
 
 def test_making_a_source_touches_nothing(tmp_path: Path) -> None:

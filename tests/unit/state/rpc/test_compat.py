@@ -217,7 +217,7 @@ def test_a_request_that_no_release_knows_is_not_supported(wire: FakeNetwork) -> 
 
     source = served(wire, MemorySource(), lambda message: message)
     with pytest.raises(NotSupported, match="Wonder"):
-        source.ask(Wonder())
+        source.request(Wonder())
 
 
 def test_what_is_no_message_is_refused_and_breaks_nothing(wire: FakeNetwork) -> None:

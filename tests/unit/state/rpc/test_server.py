@@ -298,7 +298,9 @@ def test_whose_credentials_are_those_of_a_host_speaks_for_that_host_alone(
         lambda: here.changes(scene.L2_THERE, cursor),
         lambda: here.report([up(port, scene.THERE)]),
         lambda: here.report([Heartbeat(agent=scene.AGENT_THERE)]),
-        lambda: here.ask(EnsureDhcpPort(network=scene.NET.id, host=scene.THERE, subnets=subnets)),
+        lambda: here.request(
+            EnsureDhcpPort(network=scene.NET.id, host=scene.THERE, subnets=subnets)
+        ),
     ):
         with pytest.raises(RequestError, match="may speak for host here and not for host there"):
             forbidden()
@@ -317,7 +319,7 @@ class Oracle(MemorySource):
         self.heard: list[Any] = []
         self.trails: list[str] = []
 
-    def ask(self, request: Request[R]) -> R:
+    def request(self, request: Request[R]) -> R:
         self.heard.append(request)
         return self.answer  # type: ignore[no-any-return]
 
@@ -350,7 +352,7 @@ def test_every_request_and_its_answer_arrive_as_they_were(
     wire: FakeNetwork, question: Request[Any], answer: Any
 ) -> None:
     oracle = Oracle(answer)
-    assert offered(wire, oracle).ask(question) == answer
+    assert offered(wire, oracle).request(question) == answer
     assert oracle.heard == [question]
 
 

@@ -39,69 +39,69 @@ def test_a_free_number_of_a_large_range_is_found_at_once() -> None:
 def test_what_a_transaction_took_is_free_when_it_fails() -> None:
     ledger: NumberPool[str] = NumberPool()
     with suppress(KeyError), ledger.transaction() as entries:
-        assert entries.take("a", 1)
+        assert entries.acquire("a", 1)
         raise KeyError
     with ledger.transaction() as entries:
-        assert entries.take("a", 1)
-        assert not entries.take("a", 1)
-        assert entries.take("b", 1)
+        assert entries.acquire("a", 1)
+        assert not entries.acquire("a", 1)
+        assert entries.acquire("b", 1)
 
 
 def test_what_a_failed_transaction_gave_back_is_still_taken() -> None:
     ledger: NumberPool[str] = NumberPool()
     with ledger.transaction() as entries:
-        entries.take("a", 1)
+        entries.acquire("a", 1)
     with suppress(KeyError), ledger.transaction() as entries:
-        entries.give_back("a", 1)
+        entries.release("a", 1)
         raise KeyError
     with ledger.transaction() as entries:
-        assert not entries.take("a", 1)
+        assert not entries.acquire("a", 1)
 
 
 def test_a_transaction_can_have_again_what_it_gave_back_itself() -> None:
     ledger: NumberPool[str] = NumberPool()
     with ledger.transaction() as entries:
-        entries.take("a", 1)
+        entries.acquire("a", 1)
     with ledger.transaction() as entries:
-        entries.give_back("a", 1)
-        assert entries.take_any("a", [(1, 1)]) == 1
-        assert entries.take_any("a", [(1, 1)]) is None
+        entries.release("a", 1)
+        assert entries.acquire_any("a", [(1, 1)]) == 1
+        assert entries.acquire_any("a", [(1, 1)]) is None
     assert list(ledger.shelf("a")) == [1]
 
 
 def test_two_open_transactions_get_different_numbers_or_a_conflict() -> None:
     ledger: NumberPool[str] = NumberPool()
     with ledger.transaction() as one:
-        assert one.take_any("a", [(1, 2)]) == 1
+        assert one.acquire_any("a", [(1, 2)]) == 1
         with ledger.transaction() as two:
-            assert two.take_any("a", [(1, 2)]) == 2
+            assert two.acquire_any("a", [(1, 2)]) == 2
         with pytest.raises(Conflict), ledger.transaction() as two:
-            two.take("a", 1)
+            two.acquire("a", 1)
         with pytest.raises(Conflict), ledger.transaction() as two:
-            two.take_any("a", [(1, 2)])
+            two.acquire_any("a", [(1, 2)])
     with ledger.transaction() as two:
-        assert two.take_any("a", [(1, 2)]) is None
-        assert not two.take("a", 1)
+        assert two.acquire_any("a", [(1, 2)]) is None
+        assert not two.acquire("a", 1)
 
 
 def test_what_is_being_given_back_is_not_free_before_the_end() -> None:
     ledger: NumberPool[str] = NumberPool()
     with ledger.transaction() as one:
-        one.take("a", 1)
+        one.acquire("a", 1)
     with ledger.transaction() as one:
-        one.give_back("a", 1)
+        one.release("a", 1)
         with pytest.raises(Conflict), ledger.transaction() as two:
-            two.take("a", 1)
+            two.acquire("a", 1)
     with ledger.transaction() as two:
-        assert two.take("a", 1)
+        assert two.acquire("a", 1)
 
 
 def test_giving_back_what_is_free_changes_nothing() -> None:
     ledger: NumberPool[str] = NumberPool()
     with ledger.transaction() as entries:
-        entries.take("a", 5)
-        entries.give_back("a", 4)
-        entries.give_back("a", 5)
-        entries.give_back("a", 5)
+        entries.acquire("a", 5)
+        entries.release("a", 4)
+        entries.release("a", 5)
+        entries.release("a", 5)
     assert not list(ledger.shelf("a"))
     assert not ledger.open

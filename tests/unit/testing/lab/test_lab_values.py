@@ -180,7 +180,7 @@ def test_everything_wrong_with_a_topology_is_told_with_its_path() -> None:
                 ],
             }
         )
-    assert set(refused.value.faults) == {
+    assert set(refused.value.problems) == {
         "mtu",
         "colour",
         "instances[0].host",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Self, cast
 
-from netfw.drivers.dhcp import DhcpPlace
+from netfw.drivers.dhcp import DhcpLocation
 from netfw.model.address import Mac
 from netfw.testing.conformance.dhcp.factories import Net, Tenant
 from netfw.testing.lab.dhcp_client import Dhclient6, DhcpClient, Udhcpc, solicit
@@ -24,7 +24,7 @@ from netfw_drivers.dnsmasq.config.settings import Settings
 PATIENCE = 10.0
 IN_VAIN = 2.5
 """Seconds in which a client asks twice, who is not to be answered."""
-PLACE = DhcpPlace(netns="server", device="tap0")
+PLACE = DhcpLocation(netns="server", device="tap0")
 
 
 class _Called(Udhcpc):

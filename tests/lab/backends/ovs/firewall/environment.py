@@ -9,7 +9,7 @@ from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, Member, Rules
 from netfw.drivers.keys import GroupKey, NetworkKey, PortKey
 from netfw.drivers.registry.loader import check_options
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
 from netfw.model.ids import (
     NetworkId,
@@ -115,7 +115,7 @@ class FilteredHost:
         self.host, self.ovs = host, host.ovs
         self.vms: dict[int, Instance] = {}
         self._sockets: list[socket.socket] = []
-        self._local: LocalHost | None = None
+        self._local: LocalHostResources | None = None
         self.switch: OvsSwitchDriver
         self.firewall: OvsFirewallDriver
         self.start()
@@ -123,7 +123,7 @@ class FilteredHost:
     def start(self) -> None:
         """New drivers, as after a restart of the agent."""
         self.close()
-        self._local = LocalHost()
+        self._local = LocalHostResources()
         options = {"ovsdb_connection": self.host.ovs.remote, "ovsdb_timeout": 5.0}
         self.switch = OvsSwitchDriver.from_conf(
             check_options("openvswitch", OvsSwitchDriver, {**options, "datapath_type": "netdev"}),

@@ -91,7 +91,7 @@ def test_after_a_restart_an_update_harms_nothing_that_it_does_not_mention(duo):
     duo.start()
     assert duo.switch.converge(Update(put={**network(1), **wired(1), **wired(2)})).ok
     duo.filter(members(2, "10.0.0.77"))
-    assert duo.firewall.held() == {*STATE, *members(2, "10.0.0.77")}
+    assert duo.firewall.present() == {*STATE, *members(2, "10.0.0.77")}
     assert duo.vms[1].ping("10.0.0.2").lost == 0
     duo.filter({}, drop=members(2, "10.0.0.1"))
     assert duo.vms[2].ping("10.0.0.1").lost == 0
@@ -130,13 +130,13 @@ def test_a_device_that_gets_a_number_is_announced(host):
     (key,) = port(5)
     heard.until(lambda event: isinstance(event, KeysChanged) and key in event.keys)
     host.filter(port(5, 1))
-    assert host.firewall.held() == {key}
+    assert host.firewall.present() == {key}
     heard.events.clear()
     host.ovs.vsctl("del-port", "tap5")
     heard.until(lambda event: isinstance(event, KeysChanged) and key in event.keys)
     outcome = host.firewall.converge(Update(put=port(5, 1)))
     assert outcome.waiting.keys() == {key}
-    assert host.firewall.held() == frozenset()
+    assert host.firewall.present() == frozenset()
 
 
 def test_all_addresses_as_a_member_let_everybody_in(duo):
@@ -164,7 +164,7 @@ def test_two_ports_can_change_their_devices(duo):
         two: evolve(STATE[two], device="tap1", sources=STATE[one].sources),
     }
     duo.filter(swapped)
-    assert duo.firewall.held() == STATE.keys()
+    assert duo.firewall.present() == STATE.keys()
     assert duo.vms[2].ping("10.0.0.1").lost == 0
 
 
@@ -199,7 +199,7 @@ def test_before_there_is_a_bridge_it_plans_and_waits(make_lab):
         update = Update(put={**port(1, 1), **group(1, FRIENDS)})
         plan = early.firewall.plan(update, early.firewall.observe(update))
         assert plan.waiting.keys() == port(1).keys()
-        assert early.firewall.held() == frozenset()
+        assert early.firewall.present() == frozenset()
         with pytest.raises(BackendUnavailable, match="no bridge br-int"):
             early.firewall.converge(update)
         assert early.switch.converge(Update(put=network(1))).ok
@@ -211,9 +211,9 @@ def test_before_there_is_a_bridge_it_plans_and_waits(make_lab):
 def test_a_bridge_that_is_made_anew_gets_its_filters_anew(duo):
     duo.ovs.vsctl("del-br", "br-int")
     duo.firewall.observe(None)
-    assert duo.firewall.held() == frozenset()
+    assert duo.firewall.present() == frozenset()
     wanted = {**network(1), **wired(1), **wired(2)}
     duo.switch.converge(Update(put=wanted, complete=True))
     outcome = duo.firewall.converge(Update(put=STATE, complete=True))
     assert outcome.waiting.keys() == {*port(1), *port(2)}
-    assert duo.firewall.held() == STATE.keys() - outcome.waiting.keys()
+    assert duo.firewall.present() == STATE.keys() - outcome.waiting.keys()

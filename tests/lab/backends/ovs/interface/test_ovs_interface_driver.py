@@ -14,7 +14,7 @@ from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.reconciler import no_checkpoint
 from netfw.drivers.registry.loader import load
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import BackendBroken, BackendUnavailable, Conflict, OperationRefused
 from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient
@@ -73,10 +73,10 @@ def test_without_its_bridge_the_driver_says_what_to_do(ovs, ovsdb):
     outcome = driver.converge(Update(put={key: Attachment(device="tap1", mac=MAC)}))
     assert isinstance(outcome.failed[key], BackendBroken)
     assert "ovs-vsctl add-br br-none" in str(outcome.failed[key])
-    assert driver.faults() == ("there is no bridge br-none: ovs-vsctl add-br br-none",)
+    assert driver.problems() == ("there is no bridge br-none: ovs-vsctl add-br br-none",)
     ovs.add_bridge("br-none")
     assert driver.converge(Update(put={key: Attachment(device="tap1", mac=MAC)})).ok
-    assert driver.faults() == ()
+    assert driver.problems() == ()
 
 
 def test_a_port_of_another_bridge_is_somebody_elses_even_with_our_mark(ovs, ovsdb):
@@ -87,8 +87,8 @@ def test_a_port_of_another_bridge_is_somebody_elses_even_with_our_mark(ovs, ovsd
     assert one.converge(Update(put={first: Attachment(device="tap1", mac=MAC)})).ok
     outcome = two.converge(Update(put={second: Attachment(device="tap1", mac=MAC)}, complete=True))
     assert isinstance(outcome.failed[second], Conflict)
-    assert one.held() == {first}
-    assert two.held() == frozenset()
+    assert one.present() == {first}
+    assert two.present() == frozenset()
 
 
 def test_one_name_in_two_namespaces_needs_veth_pairs(ovs, ovsdb):
@@ -141,7 +141,7 @@ def test_a_device_that_appears_on_the_host_after_planning_is_not_touched(ovs, ov
         before = network.link("taken")
         with pytest.raises(OperationRefused, match="could not open network device taken"):
             driver.apply(plan, no_checkpoint)
-        assert driver.held() == frozenset(), "nothing of the stage is left"
+        assert driver.present() == frozenset(), "nothing of the stage is left"
         outcome = driver.converge(update)
         assert isinstance(outcome.failed[taken], Conflict)
         assert outcome.done == {free}
@@ -158,7 +158,7 @@ def test_deleting_a_namespace_takes_the_port_along_and_the_next_pass_brings_it_b
     assert driver.converge(wanted).ok
     ovs.vsctl("set", "Port", "tap1", "tag=5")
     netns.delete("shaky")
-    assert driver.held() == {key}, "its mark is still there"
+    assert driver.present() == {key}, "its mark is still there"
     netns.ensure("shaky")
     assert driver.converge(wanted).ok
     assert driver.devices()[key].mac == MAC
@@ -199,7 +199,7 @@ def test_two_differently_configured_drivers_work_in_one_program(ovs, tmp_path):
     ovs.add_bridge("br-one")
     ovs.add_bridge("br-two")
     before = set(threading.enumerate())
-    with LocalHost() as host:
+    with LocalHostResources() as host:
         plug = load(InterfaceDriver, "openvswitch")
         options = {option.dest: option.default for option in plug.OPTIONS}
         options["ovsdb_connection"] = ovs.remote
@@ -223,26 +223,26 @@ def options_of(ovs: PrivateOvs, **changes) -> dict[str, object]:
 
 def test_each_driver_waits_as_long_as_it_was_told(ovs):
     ovs.add_bridge("br-int")
-    with LocalHost() as host:
+    with LocalHostResources() as host:
         patient, _, impatient = (
             OvsInterfaceDriver.from_conf(options_of(ovs, ovsdb_timeout=seconds), host)
             for seconds in (60.0, 60.0, 0.5)
         )
-        assert patient.held() == impatient.held() == frozenset()
+        assert patient.present() == impatient.present() == frozenset()
         ovs.stop_database()
         started = time.monotonic()
         with pytest.raises(BackendUnavailable, match=r"within 0\.5 s"):
-            impatient.held()
+            impatient.present()
         assert time.monotonic() - started < 10
         threading.Timer(0.5, ovs.start_database).start()
-        assert patient.held() == frozenset()
+        assert patient.present() == frozenset()
 
 
 def test_drivers_that_wait_alike_share_one_connection(ovs):
-    with LocalHost() as host:
+    with LocalHostResources() as host:
         before = threading.active_count()
         for _ in range(2):
-            OvsInterfaceDriver.from_conf(options_of(ovs), host).faults()
+            OvsInterfaceDriver.from_conf(options_of(ovs), host).problems()
         assert threading.active_count() == before + 1
 
 

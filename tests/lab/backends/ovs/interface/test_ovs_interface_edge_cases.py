@@ -89,7 +89,7 @@ def test_a_mark_that_can_not_be_is_drift(ovs, ovsdb, namespace, use_veth, mark):
     assert not driver.plan(Update(put=both), driver.observe(None))
     spoil()
     assert driver.converge(Update(complete=True)).ok
-    assert driver.held() == frozenset()
+    assert driver.present() == frozenset()
     assert not {"odd1", "odd2", row.name} & (links() | links(namespace))
 
 
@@ -144,7 +144,7 @@ def test_an_mtu_that_the_machine_does_not_take_is_an_error_for_its_port(
     else:
         assert isinstance(outcome.failed[key], OperationRefused)
         assert "odd1" not in links(place) | links()
-        assert driver.held() == {other}
+        assert driver.present() == {other}
     assert driver.converge(Update(put={key: plain})).ok
     outcome = driver.converge(Update(put=both))
     assert (key in outcome.done) == (mtu <= 65521)
@@ -168,7 +168,7 @@ def test_a_refused_key_leaves_no_pair(ovsdb, namespace, refused):
         Update(put={key: odd, other: Attachment(device="odd2", mac=MAC, netns=namespace)})
     )
     assert isinstance(outcome.failed[key], OperationRefused)
-    assert outcome.done == driver.held() == {other}
+    assert outcome.done == driver.present() == {other}
     driver.gc(())
     assert (links(), links(namespace)) == before
 
@@ -186,11 +186,11 @@ def test_whoever_asks_for_everything_sees_what_others_did_before(ovs, look):
     ovs.add_bridge("br-int")
     with LateOvsdb(ovs.remote) as ovsdb:
         driver, key = OvsInterfaceDriver(ovsdb), port_id()
-        assert driver.held() == frozenset()
+        assert driver.present() == frozenset()
         ovs.vsctl("add-port", "br-int", "odd1", "--", "set", "Interface", "odd1", "type=internal",
                   "--", "set", "Port", "odd1", f"external_ids:netfw-port={key}")  # fmt: skip
         looks = {
-            "held": driver.held,
+            "held": driver.present,
             "devices": lambda: frozenset(driver.devices()),
             "observe": lambda: frozenset(driver.observe(None).ours),
         }

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.registry.loader import check_options
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
 from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Provider, Segment
@@ -55,7 +55,7 @@ class SwitchHost:
             "ovsdb_timeout": 5.0,
             **options,
         }
-        self._hosts: list[LocalHost] = []
+        self._hosts: list[LocalHostResources] = []
         self.driver = self.start()
 
     def configure(self, **options: Any) -> None:
@@ -65,7 +65,7 @@ class SwitchHost:
     def start(self) -> OvsSwitchDriver:
         """A new driver, as after a restart of the agent; the one before has ended."""
         self.close()
-        self._hosts.append(LocalHost())
+        self._hosts.append(LocalHostResources())
         options = check_options("openvswitch", OvsSwitchDriver, self._options)
         self.driver = OvsSwitchDriver.from_conf(options, self._hosts[-1])
         return self.driver

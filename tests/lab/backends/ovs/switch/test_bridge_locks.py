@@ -6,7 +6,7 @@ import pytest
 
 from netfw.drivers.events import FeedLost
 from netfw.drivers.registry.loader import check_options
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import BackendLocked
 from netfw.plan import Update
 from netfw_drivers.ovs.switch.bridge_locks import lock_name
@@ -18,7 +18,7 @@ from tests.lab.backends.ovs.switch.environment import SwitchHost, network, port
 def driver_on(one: SwitchHost):
     """Makes drivers beside the host's own."""
 
-    def make(place: LocalHost, **more) -> OvsSwitchDriver:
+    def make(place: LocalHostResources, **more) -> OvsSwitchDriver:
         given = {
             "datapath_type": "netdev",
             "ovsdb_connection": one.ovs.remote,
@@ -41,7 +41,7 @@ def both(one: SwitchHost) -> dict:
 def test_a_second_driver_touches_nothing_and_takes_over_when_the_first_is_closed(
     one, driver_on, shared
 ):
-    with LocalHost() as mine, LocalHost() as own:
+    with LocalHostResources() as mine, LocalHostResources() as own:
         first = driver_on(mine)
         assert first.converge(Update(complete=True)).ok
         things = both(one)
@@ -50,7 +50,7 @@ def test_a_second_driver_touches_nothing_and_takes_over_when_the_first_is_closed
         second = driver_on(mine if shared else own)
         heard: queue.Queue = queue.Queue()
         second.watch(heard.put)
-        assert second.held() == things.keys()
+        assert second.present() == things.keys()
         with pytest.raises(BackendLocked, match=r"br-int.*stop it.*own integration_bridge"):
             second.converge(Update(complete=True))
         plan = second.plan(Update(complete=True), second.observe(None))
@@ -62,14 +62,14 @@ def test_a_second_driver_touches_nothing_and_takes_over_when_the_first_is_closed
         while not isinstance(heard.get(timeout=10), FeedLost):
             pass
         assert second.converge(Update(complete=True)).ok
-        assert second.held() == frozenset()
+        assert second.present() == frozenset()
         with pytest.raises(BackendLocked):
             driver_on(own).converge(Update(put=things))
         second.close()
 
 
 def test_drivers_with_bridges_of_their_own_do_not_disturb_each_other(one, driver_on):
-    with LocalHost() as mine, LocalHost() as own:
+    with LocalHostResources() as mine, LocalHostResources() as own:
         driver = driver_on(mine)
         assert driver.converge(Update(complete=True)).ok
         assert driver.converge(Update(put=both(one))).ok
@@ -89,7 +89,7 @@ def test_drivers_with_bridges_of_their_own_do_not_disturb_each_other(one, driver
 )
 def test_every_bridge_that_is_written_to_is_held(one, driver_on, option):
     one.ovs.add_bridge("br-ex")
-    with LocalHost() as mine, LocalHost() as own:
+    with LocalHostResources() as mine, LocalHostResources() as own:
         first = {"bridge_mappings": {"physnet1": "br-ex"}}
         assert driver_on(mine, **first).converge(Update(complete=True)).ok
         other = driver_on(own, integration_bridge="br-int2", **option)
@@ -98,7 +98,7 @@ def test_every_bridge_that_is_written_to_is_held(one, driver_on, option):
 
 
 def test_whose_lock_was_stolen_writes_no_more_until_he_has_it_back(one, driver_on):
-    with LocalHost() as mine:
+    with LocalHostResources() as mine:
         driver = driver_on(mine)
         assert driver.converge(Update(complete=True)).ok
         assert driver.converge(Update(put=both(one))).ok
@@ -121,4 +121,4 @@ def test_whose_lock_was_stolen_writes_no_more_until_he_has_it_back(one, driver_o
             thief.wait(10)
         assert isinstance(heard.get(timeout=10), FeedLost)
         assert driver.converge(Update(complete=True)).ok
-        assert driver.held() == frozenset()
+        assert driver.present() == frozenset()

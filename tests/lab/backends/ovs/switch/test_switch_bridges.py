@@ -6,7 +6,7 @@ import pytest
 
 from netfw.drivers.reconciler import no_checkpoint
 from netfw.drivers.registry.loader import check_options
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import BackendUnavailable
 from netfw.plan import Update
 from netfw.testing.lab.wait import wait_until
@@ -21,10 +21,10 @@ def made(kind, host, ovs):
 
 
 def test_interface_and_switch_driver_of_one_host_share_one_connection(ovs):
-    with LocalHost() as host:
+    with LocalHostResources() as host:
         before = threading.active_count()
         for kind in (OvsInterfaceDriver, OvsSwitchDriver):
-            made(kind, host, ovs).faults()
+            made(kind, host, ovs).problems()
         assert threading.active_count() == before + 1
 
 

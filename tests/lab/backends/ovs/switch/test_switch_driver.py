@@ -290,7 +290,7 @@ def test_no_cable_is_joined_before_both_its_bridges_are_ready(make_lab, hosts):
 @pytest.mark.spec("L2-25")
 def test_an_extension_sees_what_ports_receive_broadcast_included(one):
     claim = GrantRequest(
-        owner="doorman", tables=(TableRequest(name="door", place=PipelineHook.TO_PORT),)
+        owner="doorman", tables=(TableRequest(name="door", hook=PipelineHook.TO_PORT),)
     )
     grant = one.driver.grant(claim)
     assert one.driver.converge(Update(put=network(1))).ok
@@ -307,7 +307,7 @@ def test_an_extension_sees_what_ports_receive_broadcast_included(one):
     closed = port(2, 1)
     (key,) = closed
     closed[key] = evolve(
-        closed[key], additions=(SwitchContribution(owner="doorman", flows=(shut,)),)
+        closed[key], contributions=(SwitchContribution(owner="doorman", flows=(shut,)),)
     )
     put = {**port(1, 1), **closed, **port(3, 1)}
     assert one.driver.converge(Update(put=put)).ok
@@ -369,4 +369,4 @@ def test_a_crowd_of_ports_costs_one_more_flow_for_each_chunk(one):
     gone = frozenset(PortKey(port_id(number)) for number in numbers if number > 2)
     assert one.driver.converge(Update(drop=gone)).ok
     assert leaves(one, "tap1", f"dl_src={mac(1)},{BROADCAST}") == {"tap2"}
-    assert one.driver.held() == {NetworkKey(network_id(1)), *port(1, 1), *port(2, 1)}
+    assert one.driver.present() == {NetworkKey(network_id(1)), *port(1, 1), *port(2, 1)}

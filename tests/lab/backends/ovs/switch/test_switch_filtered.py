@@ -163,7 +163,7 @@ def test_a_multicast_reaches_a_thousand_filtered_ports_of_one_network(trio, tmp_
 
 
 def granted(one, *places: PipelineHook) -> Grant:
-    tables = tuple(TableRequest(name=place.value, place=place) for place in places)
+    tables = tuple(TableRequest(name=place.value, hook=place) for place in places)
     return one.driver.grant(GrantRequest(owner="doorman", tables=tables))
 
 

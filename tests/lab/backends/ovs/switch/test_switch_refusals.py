@@ -45,7 +45,7 @@ def test_who_is_refused_after_a_restart_keeps_nobody_alive_who_is_gone(two_netwo
     outcome = host.driver.converge(Update(put={**host.wanted, **with_mac_of(2, 1)}, complete=True))
     assert outcome.failed.keys() == {key(2)}
     assert (leaves(host, 1), leaves(host, 3)) == ({"tap2"}, set())
-    assert host.driver.held() == {NetworkKey(network_id(1)), key(1), key(2)}
+    assert host.driver.present() == {NetworkKey(network_id(1)), key(1), key(2)}
     assert host.driver.converge(Update(put={**network(3), **port(5, 3)})).ok
     assert (leaves(host, 3), leaves(host, 5)) == (set(), set())
 
@@ -57,7 +57,7 @@ def test_a_dead_port_that_is_refused_after_a_restart_shields_nobody(two_networks
     outcome = host.driver.converge(Update(put={**host.wanted, **with_mac_of(2, 1)}, complete=True))
     assert outcome.failed.keys() == {key(2)}
     assert (leaves(host, 1), leaves(host, 2), leaves(host, 3)) == (set(), set(), set())
-    assert host.driver.held() == {NetworkKey(network_id(1)), key(1), key(2)}
+    assert host.driver.present() == {NetworkKey(network_id(1)), key(1), key(2)}
 
 
 @pytest.mark.parametrize(("taker", "owner"), [(1, 2), (2, 1)])

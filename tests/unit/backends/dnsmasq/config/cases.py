@@ -10,7 +10,7 @@ from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.dhcp import DhcpNetwork, DhcpPlace, DhcpPort, ServerPort
+from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork, DhcpPort, ServerPort
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.port import FixedIp
@@ -21,7 +21,7 @@ from netfw_drivers.dnsmasq.config.settings import INFINITE, Settings
 
 NETWORK = NetworkId(UUID("11111111-0000-4000-8000-000000000000"))
 PORT = PortId(UUID("99999999-0000-4000-8000-000000000000"))
-PLACE = DhcpPlace(netns=f"qdhcp-{NETWORK}", device="tap55555555-00")
+PLACE = DhcpLocation(netns=f"qdhcp-{NETWORK}", device="tap55555555-00")
 SETTINGS = Settings(confs=Path("/dhcp"))
 MAC = "fa:16:3e:00:00:0a"
 

@@ -31,7 +31,7 @@ NUMBERS = [n for n in range(60, 250) if n not in (61, 81, 82, 118)]
 def faults_of(port: DhcpPort, network: DhcpNetwork = PLAIN) -> set[str]:
     with pytest.raises(InvalidInput) as caught:
         render_port(PORT, port, network, SETTINGS)
-    return set(caught.value.faults)
+    return set(caught.value.problems)
 
 
 def fits(port: DhcpPort) -> bool:

@@ -9,7 +9,7 @@ from attrs import evolve
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from netfw.drivers.dhcp import DhcpPlace
+from netfw.drivers.dhcp import DhcpLocation
 from netfw.drivers.support.dhcp_options import find_option
 from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
@@ -82,7 +82,7 @@ def refused(**port: Any) -> set[str]:
     settings = port.pop("settings", SETTINGS)
     with pytest.raises(InvalidInput) as caught:
         render_port(PORT, a_port((V4, 5), (V6, 5), **port), a_network(V4, V6), settings)
-    return set(caught.value.faults)
+    return set(caught.value.problems)
 
 
 @pytest.mark.parametrize("text", NAMES)
@@ -95,7 +95,7 @@ def test_a_domain_that_is_none_is_refused(text: str) -> None:
     assert refused(domain=text) == {"domain"}
     with pytest.raises(InvalidInput) as caught:
         render_network(NETWORK, evolve(PLAIN, dns_domain=text), PLACE, SETTINGS)
-    assert set(caught.value.faults) == {"dns_domain"}
+    assert set(caught.value.problems) == {"dns_domain"}
 
 
 @pytest.mark.parametrize("text", HOSTILE[:-1])
@@ -154,7 +154,7 @@ def test_options_of_a_network_are_refused_though_no_subnet_is_told_them() -> Non
     bad = evolve(PLAIN, options=(option("dns-server", "10.0.0.1", 6),))
     with pytest.raises(InvalidInput) as caught:
         render_network(NETWORK, bad, PLACE, SETTINGS)
-    assert set(caught.value.faults) == {"options[0].value"}
+    assert set(caught.value.problems) == {"options[0].value"}
 
 
 def test_an_ipv6_address_asked_for_ipv4_clients_is_not_told() -> None:
@@ -174,7 +174,7 @@ def test_more_routes_and_name_servers_than_fit_are_left_out() -> None:
 
 def test_a_device_with_a_strange_name_is_refused() -> None:
     with pytest.raises(InvalidInput):
-        render_network(NETWORK, PLAIN, DhcpPlace(netns="x", device="tap,lo"), SETTINGS)
+        render_network(NETWORK, PLAIN, DhcpLocation(netns="x", device="tap,lo"), SETTINGS)
 
 
 @given(

@@ -132,8 +132,8 @@ class Bench:
         self.state = found.state
 
     @property
-    def held(self) -> set[FirewallKey]:
-        return set(RecoveredState(self.flows.items()).state.held())
+    def present(self) -> set[FirewallKey]:
+        return set(RecoveredState(self.flows.items()).state.present())
 
 
 def _device(number: int) -> Port:

@@ -43,13 +43,13 @@ def bench() -> Bench:
 def test_a_trusted_port_has_two_flows_and_is_held(bench):
     plan = bench.apply(port(1, 1, trusted=True))
     assert len(plan) == 2 + len(list(static_flows()))
-    assert bench.held == port(1).keys()
+    assert bench.present == port(1).keys()
 
 
 def test_the_last_to_go_takes_everything_along(bench):
     wanted = {**port(1, 1), **group(1, WEB, FRIENDS), **member(2, "10.0.0.9")}
     bench.apply(wanted)
-    assert bench.held == wanted.keys()
+    assert bench.present == wanted.keys()
     bench.apply(drop=wanted)
     assert bench.flows == {}
     assert not list(bench.state.meanings.number) + list(bench.state.policies.number)
@@ -100,7 +100,7 @@ def test_members_and_rules_with_equal_matches_share_a_flow_and_part_again(bench)
 
 def test_a_member_nobody_refers_to_is_held_and_counts_later(bench):
     bench.apply(member(2, "10.0.0.9"))
-    assert bench.held == member(2, "10.0.0.9").keys()
+    assert bench.present == member(2, "10.0.0.9").keys()
     bench.apply({**port(1, 1), **group(1, LISTED, rule(OUT, remote_group_id=group_id(2)))})
     bench.restart()
     assert not bench.plan(
@@ -113,7 +113,7 @@ def test_a_member_nobody_refers_to_is_held_and_counts_later(bench):
 def test_entries_of_an_address_group_are_members(bench):
     bench.apply({**port(1, 1), **group(1, LISTED), **listed(1, "192.0.2.0/24")})
     key = AddressGroupKey(AddressGroupId(UUID(int=1 << 48)))
-    assert [m.group for m in bench.held if hasattr(m, "prefix")] == [key]
+    assert [m.group for m in bench.present if hasattr(m, "prefix")] == [key]
 
 
 def test_a_device_without_number_waits_and_has_no_flows(bench):
@@ -122,7 +122,7 @@ def test_a_device_without_number_waits_and_has_no_flows(bench):
     plan = bench.apply({**port(1, 1), **port(2, 1)})
     assert plan.waiting.keys() == port(1).keys()
     assert "tap1" in str(plan)
-    assert bench.held == port(2).keys()
+    assert bench.present == port(2).keys()
 
 
 def test_a_device_with_another_number_is_planned_anew(bench):
@@ -140,7 +140,7 @@ def test_two_ports_of_one_device_are_one_too_many(bench):
     rival = PortKey(PortId(UUID(int=99)))
     plan = bench.apply({rival: port(1, 1)[PortKey(PortId(UUID(int=1)))], **port(2, 1)})
     assert isinstance(plan.refused[rival], Conflict)
-    assert bench.held == port(1).keys() | port(2).keys()
+    assert bench.present == port(1).keys() | port(2).keys()
 
 
 def test_what_the_switch_can_not_match_is_refused_by_name(bench):
@@ -150,7 +150,7 @@ def test_what_the_switch_can_not_match_is_refused_by_name(bench):
     assert key in group(1)
     assert isinstance(error, InvalidInput)
     assert "dccp" in str(error)
-    assert bench.held == group(2).keys()
+    assert bench.present == group(2).keys()
 
 
 @pytest.mark.spec("FW-12")
@@ -170,7 +170,7 @@ def test_what_can_not_be_there_can_be_dropped(bench):
 def test_a_group_that_is_dropped_allows_nothing_and_its_ports_stay(bench):
     bench.apply({**port(1, 1), **group(1, WEB)})
     bench.apply(drop=group(1))
-    assert bench.held == port(1).keys()
+    assert bench.present == port(1).keys()
     assert not [state for state in bench.flows.values() if conjunctions(state)]
 
 
@@ -295,7 +295,7 @@ def test_whatever_came_before_the_end_is_as_if_made_at_once(steps, data):
         elif changed or now.keys() - state.keys():
             bench.apply(changed, now.keys() - state.keys())
         now = state
-        assert bench.held == now.keys()
+        assert bench.present == now.keys()
         assert not bench.plan(now), "it is so already"
         assert not bench.plan(now, complete=True), "and nothing else is"
     fresh = Bench()
@@ -353,7 +353,7 @@ def test_what_makes_a_flow_too_long_is_refused_and_concerns_nobody_else(cramped,
     plan = cramped.apply({**before, **others, **too_many}, complete=complete)
     assert plan.refused.keys() == too_many.keys()
     assert all(isinstance(why, InvalidInput) for why in plan.refused.values())
-    assert cramped.held == {**before, **others}.keys()
+    assert cramped.present == {**before, **others}.keys()
 
 
 def test_a_flow_holds_no_more_rules_than_there_is_room_for(cramped):

@@ -12,7 +12,7 @@ from netfw_drivers.ovs.pipeline.tables import OWNER_MASK, SPACE_MASK, SWITCH_SPA
 
 
 def claim(owner: str, *places: PipelineHook | None, bits: int = 0) -> GrantRequest:
-    tables = tuple(TableRequest(name=f"t{n}", place=place) for n, place in enumerate(places))
+    tables = tuple(TableRequest(name=f"t{n}", hook=place) for n, place in enumerate(places))
     return GrantRequest(
         owner=owner, tables=tables, registers=(RegisterRequest("bits", bits),) if bits else ()
     )

@@ -32,10 +32,10 @@ WATCHED = ExtensionLayout().granted(
     GrantRequest(
         owner="ears",
         tables=(
-            TableRequest(name="from", place=PipelineHook.FROM_PORT),
-            TableRequest(name="to", place=PipelineHook.TO_PORT),
-            TableRequest(name="sent", place=PipelineHook.SENT),
-            TableRequest(name="dropped", place=PipelineHook.DROPPED),
+            TableRequest(name="from", hook=PipelineHook.FROM_PORT),
+            TableRequest(name="to", hook=PipelineHook.TO_PORT),
+            TableRequest(name="sent", hook=PipelineHook.SENT),
+            TableRequest(name="dropped", hook=PipelineHook.DROPPED),
         ),
     )
 )

@@ -6,7 +6,7 @@ import pytest
 
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHost
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Endpoint
 from netfw.errors import ConfigError
@@ -16,7 +16,7 @@ from netfw_drivers.ovs.switch.plan.settings import Settings, tunnel_name
 
 
 def made(**options):
-    host = LocalHost()
+    host = LocalHostResources()
     return create(SwitchDriver, "openvswitch", options, host)
 
 
@@ -85,14 +85,14 @@ def test_options_that_contradict_each_other_are_refused_with_what_to_change(opti
 def test_making_a_driver_touches_nothing():
     driver = made(ovsdb_connection="unix:/nowhere/db.sock", ovsdb_timeout=0.1)
     assert driver.describe().name == "openvswitch"
-    assert "/nowhere/db.sock" in driver.faults()[0]
+    assert "/nowhere/db.sock" in driver.problems()[0]
     driver.close()
 
 
 def test_the_firewall_in_the_switch_says_that_there_is_no_switch():
     options = {"ovsdb_connection": "unix:/nowhere/db.sock", "ovsdb_timeout": 0.1}
-    driver = create(FirewallDriver, "openflow", options, LocalHost())
-    assert "/nowhere/db.sock" in driver.faults()[0]
+    driver = create(FirewallDriver, "openflow", options, LocalHostResources())
+    assert "/nowhere/db.sock" in driver.problems()[0]
     driver.close()
 
 

@@ -123,7 +123,7 @@ def test_noauth_serves_tcp_only_where_it_was_asked_to_and_never_a_web_page(asked
 def test_hostile_headers_are_refused_by_name_and_without_repeating_them(headers):
     with pytest.raises(InvalidInput) as refusal:
         NoAuth(admin_uids=frozenset({0}))(unix(ROOT, **headers))
-    (name, fault), *_ = refusal.value.faults.items()
+    (name, fault), *_ = refusal.value.problems.items()
     assert name.upper().replace("-", "_") in {each.upper() for each in headers}
     assert fault.isprintable()
     assert len(fault) < 100
