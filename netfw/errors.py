@@ -182,7 +182,7 @@ class AgentMustEnd(NetfwError):
 
 
 class CursorLost(NetfwError):
-    """The source can not tell what changed since that cursor; take a snapshot."""
+    """The source cannot tell what changed since that cursor; take a snapshot."""
 
     retryable = True
 

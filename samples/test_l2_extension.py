@@ -143,7 +143,7 @@ def test_the_list_is_watched_and_what_somebody_deletes_or_restarts_comes_back(wa
     wait_until(lambda: not ward.flows())
 
 
-def test_a_list_that_can_not_be_understood_changes_nothing(ward: Ward) -> None:
+def test_a_list_that_cannot_be_understood_changes_nothing(ward: Ward) -> None:
     sick, _, _ = (ward.instance(number) for number in PORTS)
     ward.list.write_text(PORTS[1])
     wait_until(ward.flows)

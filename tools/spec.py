@@ -37,7 +37,7 @@ def marked_tests() -> dict[str, dict[str, Any]]:
         [*argv, f"--spec-collect={listing}"], capture_output=True, text=True, check=False
     )
     if not listing.exists():
-        sys.exit(f"the tests can not be collected:\n{done.stdout}{done.stderr}")
+        sys.exit(f"the tests cannot be collected:\n{done.stdout}{done.stderr}")
     found: dict[str, dict[str, Any]] = json.loads(listing.read_text())
     return found
 

@@ -60,7 +60,7 @@ class LoadedConfig:
 
         Returns every option that the files have otherwise, also those that need a restart.
 
-        :raises ConfigError: a file can not be parsed, or a value is impossible; nothing changed.
+        :raises ConfigError: a file cannot be parsed, or a value is impossible; nothing changed.
         """
         options = tuple(_all_options(self._source[2]))
         former = [_value(self.conf, group, option) for group, option in options]
@@ -90,7 +90,7 @@ def load_config(program: str, argv: Sequence[str], groups: Groups | None = None)
     ``--config-file`` and ``--config-dir`` may be given several times; later ones win.  Without
     any, the usual places (``~/.netfw``, ``/etc/netfw``) are looked at.
 
-    :raises ConfigError: a file is missing or can not be parsed, or a value is impossible.
+    :raises ConfigError: a file is missing or cannot be parsed, or a value is impossible.
     """
     return LoadedConfig(program, argv, groups or {})
 

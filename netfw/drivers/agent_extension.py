@@ -41,13 +41,13 @@ class AgentExtension(Driver, Generic[K, V, C]):
     def contribute(self, key: K, value: V, grant: Grant) -> C | None:
         """What to add to *key*; ``None``: nothing.
 
-        :raises NetfwError: it can not be, and why; see promise 5.
+        :raises NetfwError: it cannot be, and why; see promise 5.
         """
 
     def contribute_base(self, grant: Grant) -> C | None:
         """What to add whatever resources there are, such as the default of a table.
 
-        :raises ConfigError: it can not be; the agent does not start.
+        :raises ConfigError: it cannot be; the agent does not start.
         """
         return None
 

@@ -58,7 +58,7 @@ class Attribute:
     network_owner_only: bool = False
     """Of a port or a subnet: only who owns its network may give it."""
     check: Callable[[Value], None] | None = None
-    """Raises ``ValueError`` with a sentence for a value that has the type and still can not be."""
+    """Raises ``ValueError`` with a sentence for a value that has the type and still cannot be."""
 
     def __attrs_post_init__(self) -> None:
         if self.required and not self.settable:

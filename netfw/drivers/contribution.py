@@ -50,7 +50,7 @@ class RouterRule:
     chain: RuleChain
     ip_version: int = 4
     words: tuple[str, ...] = field()
-    """Match and target in iptables' words.  A word is one argument and can not become two."""
+    """Match and target in iptables' words.  A word is one argument and cannot become two."""
 
     @words.validator
     def _check(self, _: object, words: tuple[str, ...]) -> None:

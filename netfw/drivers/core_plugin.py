@@ -43,5 +43,5 @@ class CorePlugin(ResourcePlugin):
         """Answer an agent.
 
         :raises NotSupported: it does not answer that kind of request; service plugins are asked.
-        :raises RequestError: it can not be; the agent gets it.
+        :raises RequestError: it cannot be; the agent gets it.
         """

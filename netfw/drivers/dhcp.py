@@ -57,7 +57,7 @@ class DhcpNetwork:
     def addresses(self) -> tuple[IpInterface, ...]:
         """All that the server's device has: the port's own, and where instances reach the metadata
         service through it, that service's own of both families: link-local addresses are there
-        without a subnet.  A host without IPv6 leaves out what it can not have."""
+        without a subnet.  A host without IPv6 leaves out what it cannot have."""
         if not self.metadata_for:
             return self.server.addresses
         return (*self.server.addresses, *METADATA_ADDRESSES.values())

@@ -61,7 +61,7 @@ class ExtensionDriver(Driver):
 
         *asked* is what the request says of the attributes that the driver declares.
 
-        :raises RequestError: they can not be; the API answers with it.
+        :raises RequestError: they cannot be; the API answers with it.
         """
         return change.resource
 
@@ -70,7 +70,7 @@ class ExtensionDriver(Driver):
 
         Unless a driver does otherwise, just that: of a new resource with the declared defaults.
 
-        :raises RequestError: they can not be; the API answers with it.
+        :raises RequestError: they cannot be; the API answers with it.
         """
         kind = change.ref.kind
         own = {name: asked[name] for name in asked if name not in CODECS[kind].names}

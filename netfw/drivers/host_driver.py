@@ -24,7 +24,7 @@ class HostDriver(Driver, Generic[K, V]):
     2. Dropping what is absent succeeds.
     3. With ``complete``, what the driver holds beyond ``put`` and ``keep`` is removed.
     4. One key's failure concerns that key alone: the outcome names it, the others are done.
-    5. The driver touches only what it made; what it can not have is a ``Conflict`` for that key.
+    5. The driver touches only what it made; what it cannot have is a ``Conflict`` for that key.
     6. Killed at any moment and started again, the next ``converge`` ends in the same state.
     7. ``held`` reports what the host *has*, not what was asked for.
 

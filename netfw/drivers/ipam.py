@@ -70,7 +70,7 @@ class IpamDriver(Driver):
        released, however many processes ask at once.
     2. It does not cost more in a large subnet or a full one.
     3. ``release`` makes an address free; releasing what is free succeeds.
-    4. ``check_subnet`` refuses what this driver can not serve before the subnet exists, and a
+    4. ``check_subnet`` refuses what this driver cannot serve before the subnet exists, and a
        change that would leave a taken address without a subnet.
     5. ``drop_subnet`` forgets everything about a subnet; a second time is harmless.
     """
@@ -82,7 +82,7 @@ class IpamDriver(Driver):
     def validate_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:
         """Accept a new or changed subnet, and prepare for it.
 
-        :raises RequestError: it can not be; the API answers with it.
+        :raises RequestError: it cannot be; the API answers with it.
         """
 
     @abstractmethod
@@ -91,7 +91,7 @@ class IpamDriver(Driver):
 
         :raises Conflict: that address is taken, or no address is left; the text says where.
         :raises InvalidInput: the address is not in the subnet, is none for a host (the network or
-            broadcast address), or can not be derived there.
+            broadcast address), or cannot be derived there.
         """
 
     @abstractmethod

@@ -92,7 +92,7 @@ class MechanismDriver(Driver):
     def validate(self, change: Change) -> None:
         """Accept *change*, or refuse it before it is committed.
 
-        :raises RequestError: it can not be; the API answers with it.
+        :raises RequestError: it cannot be; the API answers with it.
         """
 
     @abstractmethod

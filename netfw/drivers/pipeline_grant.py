@@ -1,7 +1,7 @@
 """What an agent extension asks of the driver it extends, and what it is given.
 
 Numbers in the data plane (tables, register bits, marks, cookies) belong to whoever was granted
-them: two extensions can not collide, and a clean-up knows whose flow or chain it looks at.
+them: two extensions cannot collide, and a clean-up knows whose flow or chain it looks at.
 """
 
 from __future__ import annotations

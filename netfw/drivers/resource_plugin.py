@@ -38,7 +38,7 @@ class ResourcePlugin(Driver):
     ) -> tuple[Body, ...]:
         """Make resources, in order, and return them as they are shown.
 
-        :raises RequestError: one of them can not be, and none is made.
+        :raises RequestError: one of them cannot be, and none is made.
         """
 
     @abstractmethod
@@ -81,6 +81,6 @@ class ResourcePlugin(Driver):
 
         :raises NotSupported: the resource has no such action.
         :raises NotFound: there is no such resource, or none that the requester may see.
-        :raises RequestError: it can not be.
+        :raises RequestError: it cannot be.
         """
         raise NotSupported(f"a {name} has no action {action!r}")

@@ -33,13 +33,13 @@ class ServicePlugin(ResourcePlugin):
     def check(self, change: Change) -> None:
         """Accept a change of any resource, or refuse it before it is committed.
 
-        :raises RequestError: it can not be; the API answers with it.
+        :raises RequestError: it cannot be; the API answers with it.
         """
 
     def answer(self, request: Request[R]) -> R:
         """Answer an agent.
 
         :raises NotSupported: it does not answer that kind of request; the next one is asked.
-        :raises RequestError: it can not be; the agent gets it.
+        :raises RequestError: it cannot be; the agent gets it.
         """
         raise NotSupported(f"nobody answers {type(request).__name__}")

@@ -92,7 +92,7 @@ class StateSource(Driver):
 
         Costs what changed for this interest, not what the source holds.
 
-        :raises CursorLost: the source can not tell; take a snapshot, and compare.
+        :raises CursorLost: the source cannot tell; take a snapshot, and compare.
         :raises BackendUnavailable: the source does not answer; what the agent has stays valid.
         """
 
@@ -111,7 +111,7 @@ class StateSource(Driver):
         """Ask for something to be made or found.
 
         :raises NotSupported: this source does not answer that kind of request.
-        :raises RequestError: it can not be: no such network, no address left.
+        :raises RequestError: it cannot be: no such network, no address left.
         :raises BackendUnavailable: perhaps it was done; ask again.
         """
 

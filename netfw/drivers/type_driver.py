@@ -82,7 +82,7 @@ class TypeDriver(Driver):
     def validate(self, request: Provider) -> None:
         """Accept *request*, complete or not.
 
-        :raises InvalidInput: it can not be a segment of this type.
+        :raises InvalidInput: it cannot be a segment of this type.
         """
 
     @abstractmethod

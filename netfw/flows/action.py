@@ -93,7 +93,7 @@ class SetField:
 
     def __attrs_post_init__(self) -> None:
         if not self.field.settable or self.field.index < 0:
-            raise ValueError(f"{self.field.name} can not be set")
+            raise ValueError(f"{self.field.name} cannot be set")
         if self.field.name == "in_port":
             raise ValueError("in_port is set by load(), not by set_field()")
         if not 0 <= self.value <= self.field.highest:
@@ -113,7 +113,7 @@ class Load:
         if not 0 <= self.value < 1 << self.bits.width:
             raise ValueError(f"{self.value:#x} does not fit into {self.bits}")
         if not self.bits.field.settable:
-            raise ValueError(f"{self.bits.field.name} can not be set")
+            raise ValueError(f"{self.bits.field.name} cannot be set")
 
 
 @frozen
@@ -127,7 +127,7 @@ class Move:
         if self.source.width != self.target.width:
             raise ValueError(f"{self.source} and {self.target} are not of the same width")
         if not self.target.field.settable:
-            raise ValueError(f"{self.target.field.name} can not be set")
+            raise ValueError(f"{self.target.field.name} cannot be set")
 
 
 @frozen

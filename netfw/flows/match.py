@@ -114,7 +114,7 @@ def _merged(one: Term, two: Term) -> Term:
     both = one[2] & two[2]
     if one[1] & both != two[1] & both:
         name = FIELDS[index].name
-        raise ValueError(f"{name} can not be {one[1]:#x} and {two[1]:#x} at the same time")
+        raise ValueError(f"{name} cannot be {one[1]:#x} and {two[1]:#x} at the same time")
     return index, one[1] | two[1], one[2] | two[2]
 
 

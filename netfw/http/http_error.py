@@ -54,7 +54,7 @@ def rendered(refusal: HttpError, wording: Wording) -> bytes:
 
 
 def malformed(message: str) -> HttpError:
-    """A request that can not be understood."""
+    """A request that cannot be understood."""
     return HttpError(400, "HTTPBadRequest", message)
 
 

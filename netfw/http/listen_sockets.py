@@ -19,7 +19,7 @@ def listen_unix(path: Path, mode: int = 0o660, *, option: str = "its path") -> s
     A directory that is missing is made; others may look into it only where the socket is for them,
     and pass in any case: it may be the state_path, below which dnsmasq has its files.
 
-    :raises ConfigError: it can not be there, or somebody serves it.
+    :raises ConfigError: it cannot be there, or somebody serves it.
     """
     _clear(path, option)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -62,7 +62,7 @@ def socket_identity(path: Path) -> tuple[int, int, int]:
 def listen_tcp(host: str, port: int, *, option: str = "its address") -> socket.socket:
     """A socket at an address of this machine, which *option* says; port 0 takes any.
 
-    :raises ConfigError: it can not be there.
+    :raises ConfigError: it cannot be there.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)

@@ -76,7 +76,7 @@ class HttpServer:
         wording: Wording = plain,
         name: str = "http",
     ) -> None:
-        """:raises ConfigError: the files of TLS can not be used."""
+        """:raises ConfigError: the files of TLS cannot be used."""
         self._settings, self._name = settings or HttpSettings(), name
         self._server = _Server(app, listening, self._settings, wording)
         if tls is not None:
@@ -242,6 +242,6 @@ def _tls(files: TlsFiles) -> _Adapter:
             adapter.context.verify_mode = ssl.CERT_REQUIRED
     except (OSError, ValueError) as exc:
         raise ConfigError(
-            f"TLS can not be served with {files.certificate} and {files.key}: {exc}"
+            f"TLS cannot be served with {files.certificate} and {files.key}: {exc}"
         ) from exc
     return adapter

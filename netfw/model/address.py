@@ -41,7 +41,7 @@ class Mac(str):
         if not _MAC.fullmatch(canonical):
             raise ValueError(f"not a MAC address: {text!r}")
         if int(canonical[1], 16) & 1:
-            raise ValueError(f"a multicast MAC can not belong to a port: {text!r}")
+            raise ValueError(f"a multicast MAC cannot belong to a port: {text!r}")
         return super().__new__(cls, canonical)
 
 

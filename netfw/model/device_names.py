@@ -13,7 +13,7 @@ _NAMESPACE = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9_.:@-]{0,254}")
 
 
 def check_device_name(name: str) -> None:
-    """Refuse what can not be the name of a network device.
+    """Refuse what cannot be the name of a network device.
 
     The kernel itself refuses colons and makes a number of ``%d``; a dash at the beginning makes an
     option of a name.
@@ -28,7 +28,7 @@ def check_device_name(name: str) -> None:
 
 
 def check_namespace_name(name: str) -> None:
-    """Refuse what can not be the name of a network namespace.
+    """Refuse what cannot be the name of a network namespace.
 
     :raises ValueError: empty, too long, or with a character that netfw does not use.
     """

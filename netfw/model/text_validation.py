@@ -41,7 +41,7 @@ def check_text(text: str, limit: int = TEXT_LENGTH) -> None:
 
 
 def check_host(text: str) -> None:
-    """Refuse what can not name a host, an agent's or an availability zone's included."""
+    """Refuse what cannot name a host, an agent's or an availability zone's included."""
     _check_alphabet(text, _HOST, "a host name", "A-Z a-z 0-9 _ . : @ -")
 
 
@@ -51,7 +51,7 @@ def check_token(text: str) -> None:
 
 
 def check_physical_network(text: str) -> None:
-    """Refuse what can not name a physical network in an agent's mappings."""
+    """Refuse what cannot name a physical network in an agent's mappings."""
     _check_alphabet(text, _PHYSICAL, "a physical network name", "A-Z a-z 0-9 _ . @ / + -", 64)
 
 
@@ -88,7 +88,7 @@ def check_dhcp_option_value(text: str) -> None:
 
 
 def check_socket_path(text: str) -> None:
-    """Refuse what can not be the absolute path of a unix socket."""
+    """Refuse what cannot be the absolute path of a unix socket."""
     _check_alphabet(text, _PATH, "an absolute socket path", "A-Z a-z 0-9 _ . : @ / + -", 107)
 
 

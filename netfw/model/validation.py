@@ -13,7 +13,7 @@ Fault = tuple[str, str]
 
 
 class InvalidValue(ValueError):
-    """A value that can not exist; ``faults`` names each field and what is wrong with it."""
+    """A value that cannot exist; ``faults`` names each field and what is wrong with it."""
 
     def __init__(self, *faults: Fault) -> None:
         self.faults = faults

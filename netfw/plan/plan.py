@@ -80,9 +80,9 @@ class Plan:
 
     stages: tuple[Stage, ...] = field(default=(), converter=_stages)
     waiting: Mapping[Any, str] = field(factory=dict)
-    """Keys that can not go further yet, and what they wait for; an event wakes the loop."""
+    """Keys that cannot go further yet, and what they wait for; an event wakes the loop."""
     refused: Mapping[Any, NetfwError] = field(factory=dict)
-    """Keys that can not be had, found out by planning alone."""
+    """Keys that cannot be had, found out by planning alone."""
 
     def __bool__(self) -> bool:
         return bool(self.stages)

@@ -96,7 +96,7 @@ class Store:
     def changes(self, roots: frozenset[AgentRoot], since: Cursor, page: int) -> Delta:
         """What changed for *roots*: whole commits, at least one, no more than fill a page.
 
-        :raises CursorLost: it can not tell.
+        :raises CursorLost: it cannot tell.
         """
         self._check(since)
         refs: set[Ref] = set()

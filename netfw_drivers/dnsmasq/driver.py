@@ -219,7 +219,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             self._workshop.carry_out(stage)
 
     def _take_back(self, networks: Iterable[NetworkKey]) -> None:
-        """Remove what was made for *networks*: who can not be served has nothing."""
+        """Remove what was made for *networks*: who cannot be served has nothing."""
         drop: Update[DhcpKey, DhcpValue] = Update(drop=frozenset(networks))
         for stage in self.plan(drop, self.observe(drop)).stages:
             self._carry_out(stage)

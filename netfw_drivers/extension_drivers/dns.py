@@ -101,7 +101,7 @@ def _called_after(address: IpAddress) -> str:
 
 
 def check_name(value: Value) -> None:
-    """Refuse what can not be the name of a port.
+    """Refuse what cannot be the name of a port.
 
     :raises ValueError: it is no DNS name.
     """
@@ -109,7 +109,7 @@ def check_name(value: Value) -> None:
 
 
 def check_domain(value: Value) -> None:
-    """Refuse what can not be a domain.
+    """Refuse what cannot be a domain.
 
     :raises ValueError: it is no DNS name, or leaves no room for one within it.
     """

@@ -112,7 +112,7 @@ def _place(address: IpAddress, proxy: MetadataProxy) -> Place:
 def render_config(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> str:
     """The text of the configuration.
 
-    :raises InvalidInput: the proxy can not be; the message names the field.
+    :raises InvalidInput: the proxy cannot be; the message names the field.
     """
     lines = [
         f"# Metadata proxy of {key}, written by netfw: changes are lost.",

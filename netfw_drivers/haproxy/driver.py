@@ -129,7 +129,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
             try:
                 self._supervise(key, wish_for(key, update.put[key], self._settings()))
             except (OperationRefused, NotFound) as error:
-                lost[key] = error  # it ended just now, and can not be started again
+                lost[key] = error  # it ended just now, and cannot be started again
         return evolve(outcome, done=outcome.done - lost.keys(), failed={**outcome.failed, **lost})
 
     def _begin(self) -> None:

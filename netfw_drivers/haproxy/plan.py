@@ -119,7 +119,7 @@ def config_path(directory: Path, key: MetadataKey) -> Path:
 def wish_for(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> HaproxySpec:
     """How *proxy* shall run.
 
-    :raises InvalidInput: it can not.
+    :raises InvalidInput: it cannot.
     """
     text = render_config(key, proxy, settings)
     path = config_path(settings.directory, key)
@@ -184,9 +184,9 @@ def _leaving(
 def _starting(
     wishes: Mapping[MetadataKey, HaproxySpec], leaving: Iterable[MetadataKey], observed: Observed
 ) -> tuple[tuple[MetadataKey, ...], dict[MetadataKey, NetfwError]]:
-    """Who does not run as it should, and can; and who can not, because its place is taken.
+    """Who does not run as it should, and can; and who cannot, because its place is taken.
 
-    Whoever can not keeps what it has, so that others may be refused because of it.
+    Whoever cannot keeps what it has, so that others may be refused because of it.
     """
     conflicts: dict[MetadataKey, NetfwError] = {}
     while True:

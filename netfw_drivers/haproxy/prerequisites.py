@@ -61,7 +61,7 @@ def _socket(socket: Path, user: int, group: int) -> Iterator[str]:
             directory, Right.SEARCH, user=user, groups={group}
         ):
             yield (
-                f"proxies run as user {user} and group {group}, and can not pass {directory} on "
+                f"proxies run as user {user} and group {group}, and cannot pass {directory} on "
                 f"their way to {socket}: change its mode or owner, or metadata_proxy_group"
             )
             return

@@ -23,7 +23,7 @@ def special(block: IpNetwork) -> dict[IpAddress, str]:
 def subnet_faults(before: Subnet | None, after: Subnet) -> Iterator[tuple[str, str]]:
     """What is wrong with a new or changed subnet, by attribute."""
     if before is not None and before.cidr != after.cidr:
-        yield "cidr", f"{before.cidr} can not become {after.cidr}: addresses of it may be taken"
+        yield "cidr", f"{before.cidr} cannot become {after.cidr}: addresses of it may be taken"
     reserved = special(after.cidr)
     if after.ip_version == 4 and after.gateway in reserved:
         yield "gateway_ip", f"{after.gateway} is {reserved[after.gateway]} of {after.cidr}"

@@ -32,7 +32,7 @@ def test_every_check_of_the_demo_is_ok() -> None:
     assert ", 0 failed, in " in done.stdout
     assert done.stdout.count("  ok  ") >= 37
     for check in (
-        "without a rule, port 80 of blue2 can not be reached",
+        "without a rule, port 80 of blue2 cannot be reached",
         "with the rule, blue1 connects to blue2",
         "the running connection is cut",
         "red1 on host1 pings red2 on host2, through security groups",

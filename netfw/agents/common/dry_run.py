@@ -20,6 +20,6 @@ class DriverUpdate:
     driver: HostDriver[Any, Any]
     update: Update[Any, Any]
     refused: Mapping[Any, NetfwError] = field(factory=dict)
-    """What the driver is not even asked for, as it can not have it."""
+    """What the driver is not even asked for, as it cannot have it."""
     follows: Mapping[Any, Any] = field(factory=dict)
     """Of keys that can be had after a key of an earlier part is done: which one."""

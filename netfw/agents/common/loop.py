@@ -197,7 +197,7 @@ class Loop(Generic[K]):
         except AgentMustEnd:
             raise
         except NetfwError as exc:
-            LOG.warning("what was heard can not be looked at (%s): looking at all of it", exc)
+            LOG.warning("what was heard cannot be looked at (%s): looking at all of it", exc)
             self._chores.add_new(LoopTask.LOOK, now)
         except Exception:
             LOG.exception("a defect of the agent itself, in hearing %s", events)

@@ -76,7 +76,7 @@ class LoopTaskSchedule:
 
         *keep*: doing it well is only a part of the chore, which `settle` ends.
 
-        :raises ConfigError: the agent can not go on.
+        :raises ConfigError: the agent cannot go on.
         """
         if chore not in self._agenda:
             return True

@@ -73,7 +73,7 @@ class StatusFile:
             temporary.replace(self._path)
         except OSError as exc:
             if not self._complained:
-                LOG.warning("the status file can not be written, and is given up: %s", exc)
+                LOG.warning("the status file cannot be written, and is given up: %s", exc)
             self._complained = True
         else:
             self._complained = False
@@ -89,7 +89,7 @@ class StatusFile:
         try:
             self._path.unlink(missing_ok=True)
         except OSError as exc:
-            LOG.warning("the status file can not be removed, and is left behind: %s", exc)
+            LOG.warning("the status file cannot be removed, and is left behind: %s", exc)
 
 
 def _now() -> str:

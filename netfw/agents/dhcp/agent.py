@@ -209,7 +209,7 @@ class DhcpAgent(HostAgent[AgentKey]):
         if now < self._finish_by:
             return Outcome(waiting={LEFTOVERS: "the end of what is being served"})
         self._sweep_is_due, self._finish_by = False, None
-        late = BackendUnavailable("it can not be removed beside a network that takes long")
+        late = BackendUnavailable("it cannot be removed beside a network that takes long")
         return Outcome(failed={LEFTOVERS: late})
 
     def _give(self, orders: Iterable[Job]) -> frozenset[DhcpKey]:

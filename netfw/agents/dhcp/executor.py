@@ -73,7 +73,7 @@ class JobExecutor:
     ) -> set[NetworkKey]:
         """Remove all that the drivers hold but these; the networks that went.  Called alone.
 
-        :raises NetfwError: something can not be removed.
+        :raises NetfwError: something cannot be removed.
         """
         keep: frozenset[DhcpKey] = frozenset([*map(NetworkKey, wishes), *map(PortKey, ports)])
         gone = {k for k in self._driver.present() if isinstance(k, NetworkKey) and k not in keep}

@@ -45,7 +45,7 @@ class ProxySpec:
     subnets: frozenset[SubnetId]
     """Whose instances reach the metadata service through the DHCP server's port."""
     key: MetadataKey | None
-    """Whose requests the proxy passes on; ``None``: it can not be said."""
+    """Whose requests the proxy passes on; ``None``: it cannot be said."""
     fault: str = ""
     """Why not."""
 

@@ -35,7 +35,7 @@ class DhcpAgentConfig:
 
 
 def check(settings: DhcpAgentConfig, metadata: DriverInfo | None) -> None:
-    """Refuse what can not be.
+    """Refuse what cannot be.
 
     :raises ConfigError: a sentence that says what to change.
     """

@@ -102,7 +102,7 @@ class L2Agent(HostAgent[L2Key]):
         try:
             base = self._contributions.begin(self._switch)
         except NotSupported as exc:
-            raise ConfigError(f"an extension can not work on this switch: {exc}") from exc
+            raise ConfigError(f"an extension cannot work on this switch: {exc}") from exc
         filters = None if self._firewall is None else DesiredFirewall()
         self._wanted = DesiredState(DesiredSwitch(view), filters, self._contributions, base)
 

@@ -67,7 +67,7 @@ class PortExtensions:
     def begin(self, switch: SwitchDriver) -> Mapping[ExtensionKey, SwitchContribution]:
         """Have everything granted; return what extensions add whatever ports there are.
 
-        :raises ConfigError: an extension can not have what it claims, or can not be.
+        :raises ConfigError: an extension cannot have what it claims, or cannot be.
         """
         base: dict[ExtensionKey, SwitchContribution] = {}
         for owner, extension in self._extensions.items():

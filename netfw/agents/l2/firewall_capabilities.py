@@ -16,7 +16,7 @@ from netfw.errors import NetfwError, NotSupported
 class SupportedPolicy:
     """What to ask a driver for, and which groups it enforces in part or not at all.
 
-    What it can not enforce allows nothing: less passes than is wanted, never more.
+    What it cannot enforce allows nothing: less passes than is wanted, never more.
     """
 
     values: Mapping[FirewallKey, FirewallValue] = field(factory=dict)

@@ -23,7 +23,7 @@ class RetiredFirewalls:
         return self._left
 
     def remove(self) -> None:
-        """Have them remove all they hold; one that can not is asked again another time."""
+        """Have them remove all they hold; one that cannot is asked again another time."""
         for name, driver in tuple(self._left.items()):
             try:
                 converge_isolated(driver, Update(complete=True)).raise_failed()

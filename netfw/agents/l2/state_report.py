@@ -31,7 +31,7 @@ class L2AgentConfig:
 
 
 def check(settings: L2AgentConfig, switch: DriverInfo, firewall: DriverInfo | None = None) -> None:
-    """Refuse what can not be.
+    """Refuse what cannot be.
 
     :raises ConfigError: a sentence that says what to change.
     """
@@ -62,7 +62,7 @@ def check(settings: L2AgentConfig, switch: DriverInfo, firewall: DriverInfo | No
 
 
 def check_tunnels(settings: L2AgentConfig, view: L2HostContext) -> None:
-    """Refuse what can not be on this host.
+    """Refuse what cannot be on this host.
 
     :raises ConfigError: a sentence that says what to change.
     """

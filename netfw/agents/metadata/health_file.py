@@ -61,7 +61,7 @@ class HealthProbe:
             temporary.write_text(f"{datetime.now(UTC).isoformat(timespec='milliseconds')}\n")
             temporary.replace(self._file)
         except OSError as exc:
-            self._say(f"the liveness file can not be written: {exc}")
+            self._say(f"the liveness file cannot be written: {exc}")
         else:
             self._say("")
 

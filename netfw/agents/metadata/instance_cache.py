@@ -129,7 +129,7 @@ class InstanceCache:
 
     def _note(self, trouble: str) -> None:
         if trouble and not self.trouble:
-            LOG.warning("instances can not be told apart: %s", trouble)
+            LOG.warning("instances cannot be told apart: %s", trouble)
         elif self.trouble and not trouble:
             LOG.warning("instances can be told apart again")
         self.trouble = trouble
@@ -157,7 +157,7 @@ def _nobody() -> HttpError:
 
 
 def _away() -> HttpError:
-    text = "who asks can not be found out now; try again"
+    text = "who asks cannot be found out now; try again"
     return HttpError(503, "ServiceUnavailable", text, {"Retry-After": RETRY_AFTER})
 
 

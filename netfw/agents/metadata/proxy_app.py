@@ -51,7 +51,7 @@ class Policy:
 class MetadataProxyApp:
     """Passes requests on, in any number of threads.
 
-    Who asks gets *share* threads at most at the same time, so that one guest can not keep all
+    Who asks gets *share* threads at most at the same time, so that one guest cannot keep all
     others waiting.  A request with the *probe* word comes from the agent itself: *alive* is called,
     in the thread that would have passed it on.
     """

@@ -43,7 +43,7 @@ def _id(name: str, text: str) -> UUID:
 
 
 def _address(text: str) -> IpAddress:
-    """One address: who wrote a second one in front of it can not be told from the proxy."""
+    """One address: who wrote a second one in front of it cannot be told from the proxy."""
     if not _ADDRESS.fullmatch(text):
         raise _no_address()
     try:

@@ -67,7 +67,7 @@ def socket_mode(word: str, agent: RunAs, proxy: RunAs) -> int:
         return _MODES[word]
     if not _OCTAL.fullmatch(word):
         raise ConfigError(
-            f"metadata_proxy_socket_mode can not be {word!r}: it is deduce, user, group, all, or "
+            f"metadata_proxy_socket_mode cannot be {word!r}: it is deduce, user, group, all, or "
             "an octal number such as 0660"
         )
     return int(word, 8)

@@ -52,7 +52,7 @@ class UpstreamConnection:
         until: float,
         connecting: float,
     ) -> None:
-        """:raises OSError: the service can not be reached, or is not who it should be."""
+        """:raises OSError: the service cannot be reached, or is not who it should be."""
         patience = max(0.001, min(connecting, until - time.monotonic()))
         self._raw = socket.create_connection(place, timeout=patience)
         try:

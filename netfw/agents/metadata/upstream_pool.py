@@ -41,7 +41,7 @@ class TlsTrust:
     def context(self) -> ssl.SSLContext:
         """What connections are made with.
 
-        :raises ConfigError: a file can not be used.
+        :raises ConfigError: a file cannot be used.
         """
         if self.key and not self.certificate:
             raise ConfigError("nova_client_priv_key needs nova_client_cert")
@@ -52,7 +52,7 @@ class TlsTrust:
         except (OSError, ValueError) as exc:
             files = ", ".join(filter(None, (self.authorities, self.certificate, self.key)))
             raise ConfigError(
-                f"TLS to the metadata service can not be had with {files}: {exc}; look at "
+                f"TLS to the metadata service cannot be had with {files}: {exc}; look at "
                 "auth_ca_cert, nova_client_cert and nova_client_priv_key"
             ) from exc
         if self.insecure:
@@ -81,7 +81,7 @@ class UpstreamConfig:
 class UpstreamPool:
     """The service, for all threads.
 
-    :raises ConfigError: the files of TLS can not be used.
+    :raises ConfigError: the files of TLS cannot be used.
     """
 
     def __init__(self, service: UpstreamConfig, *, spare: int = 32) -> None:
@@ -104,7 +104,7 @@ class UpstreamPool:
         except TimeoutError as exc:
             raise self._silent(504, "does not answer in time", exc) from exc
         except _Unreachable as exc:
-            raise self._silent(503, "can not be reached", exc.__cause__) from exc
+            raise self._silent(503, "cannot be reached", exc.__cause__) from exc
         except (OSError, http.client.HTTPException) as exc:
             raise self._silent(502, "gave no proper answer", exc) from exc
         self._note("")

@@ -26,7 +26,7 @@ SOURCE_KINDS: Final[Kinds] = {
 def source_of(conf: ConfigOpts, host: LocalHostResources, stack: ExitStack) -> StateSource:
     """The source of state that the configuration names; *stack* closes it and its transport.
 
-    :raises ConfigError: what is configured can not be.
+    :raises ConfigError: what is configured cannot be.
     """
     transport = make(conf, Transport, conf.agent.transport, host)
     stack.callback(transport.close)

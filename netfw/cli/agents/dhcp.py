@@ -40,7 +40,7 @@ KINDS: Kinds = {
 def dhcp_groups(argv: Sequence[str]) -> Groups:
     """All options of the DHCP agent that the files in *argv* describe.
 
-    :raises ConfigError: a file can not be read, or a driver does not exist or can not be used.
+    :raises ConfigError: a file cannot be read, or a driver does not exist or cannot be used.
     """
     return groups_of(PROGRAM, argv, {GROUP: (*COMMON, *DHCP)}, KINDS)
 
@@ -53,7 +53,7 @@ def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
 class DhcpAgentComponents:
     """Source and drivers of one DHCP agent; closing them leaves all that is served as it is.
 
-    :raises ConfigError: what is configured can not be.
+    :raises ConfigError: what is configured cannot be.
     """
 
     def __init__(self, conf: ConfigOpts) -> None:

@@ -43,7 +43,7 @@ KINDS: Kinds = {
 def l2_groups(argv: Sequence[str]) -> Groups:
     """All options of the L2 agent that the files in *argv* describe.
 
-    :raises ConfigError: a file can not be read, or a driver does not exist or can not be used.
+    :raises ConfigError: a file cannot be read, or a driver does not exist or cannot be used.
     """
     return groups_of(PROGRAM, argv, {GROUP: (*COMMON, *L2)}, KINDS)
 
@@ -56,7 +56,7 @@ def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
 class L2AgentComponents:
     """Source, drivers and extensions of one L2 agent; closing them leaves the machine as it is.
 
-    :raises ConfigError: what is configured can not be.
+    :raises ConfigError: what is configured cannot be.
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
@@ -137,7 +137,7 @@ def _check_retired(conf: ConfigOpts) -> None:
     for name in names(conf, GROUP, "firewall_driver"):
         if name in names(conf, GROUP, "retired_firewall_drivers"):
             raise ConfigError(
-                f"{name!r} can not be firewall_driver and retired at once: take it out of "
+                f"{name!r} cannot be firewall_driver and retired at once: take it out of "
                 "retired_firewall_drivers"
             )
 

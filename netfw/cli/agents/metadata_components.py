@@ -44,7 +44,7 @@ LOOK_EVERY = 5.0
 def metadata_groups(argv: Sequence[str]) -> Groups:
     """All options of the metadata agent that the files in *argv* describe.
 
-    :raises ConfigError: a file can not be read, or a driver does not exist or can not be used.
+    :raises ConfigError: a file cannot be read, or a driver does not exist or cannot be used.
     """
     return groups_of(PROGRAM, argv, {AGENT_GROUP: COMMON, GROUP: OWN}, SOURCE_KINDS)
 
@@ -58,7 +58,7 @@ def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
 class MetadataAgentComponents:
     """Source, relay and socket of one metadata agent; closing them ends the serving.
 
-    :raises ConfigError: what is configured can not be.
+    :raises ConfigError: what is configured cannot be.
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
@@ -108,7 +108,7 @@ class MetadataAgentComponents:
         return status_path_of(self._conf, PROGRAM)
 
     def reload(self) -> None:
-        """Take over changed options and files of TLS; where that can not be, all stays so."""
+        """Take over changed options and files of TLS; where that cannot be, all stays so."""
         try:
             policy = _policy(self._conf)
         except ConfigError as exc:

@@ -61,7 +61,7 @@ def list_drivers(arguments: argparse.Namespace) -> int:
 
 
 def show_driver(arguments: argparse.Namespace) -> int:
-    """Print what is known of a driver; 1 when it can not be used."""
+    """Print what is known of a driver; 1 when it cannot be used."""
     chosen = [
         (kind, found)
         for kind, found in _everything()

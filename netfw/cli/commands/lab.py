@@ -84,7 +84,7 @@ def _document(arguments: argparse.Namespace) -> dict[str, Any]:
     try:
         return tomllib.loads(arguments.topology.read_text())
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{arguments.topology} can not be read: {error}") from error
+        raise ConfigError(f"{arguments.topology} cannot be read: {error}") from error
 
 
 def show_labs(arguments: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from netfw.plan import Plan, Update
 
 CHANGES = 3
-"""The exit status that says: something would change, or can not be."""
+"""The exit status that says: something would change, or cannot be."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -33,7 +33,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="say what an agent would change on this host, without changing it",
         description="Say what netfw-ovs-agent, or another agent, would change on this host, as "
         "devices, database rows, flows, files and processes, without changing anything.  Exit "
-        "status: 0 nothing is to be done, 1 it can not be said, 2 wrongly configured, 3 something "
+        "status: 0 nothing is to be done, 1 it cannot be said, 2 wrongly configured, 3 something "
         "would change, waits or is refused.",
     )
     add_file_arguments(parser)
@@ -103,7 +103,7 @@ def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
     """What each driver would do to come to what *source* wants.
 
     :raises BackendUnavailable: source or switch do not answer.
-    :raises NotSupported: a driver can not say what it would do.
+    :raises NotSupported: a driver cannot say what it would do.
     """
     from netfw.agents.common.replica import Replica
 
@@ -122,7 +122,7 @@ def plans_in_turn(parts: Iterable[DriverUpdate]) -> dict[str, Plan]:
     """What each driver would do, where what one does makes room for what the next one does.
 
     :raises BackendUnavailable: a machine does not answer.
-    :raises NotSupported: a driver can not say what it would do.
+    :raises NotSupported: a driver cannot say what it would do.
     """
     plans: dict[str, Plan] = {}
     coming: set[Hashable] = set()
@@ -140,7 +140,7 @@ def plans_in_turn(parts: Iterable[DriverUpdate]) -> dict[str, Plan]:
 
 
 def on_hold(update: Update[Any, Any], keys: frozenset[Hashable]) -> Update[Any, Any]:
-    """*update* as an agent gives it to a switch while the filters of *keys* can not be made."""
+    """*update* as an agent gives it to a switch while the filters of *keys* cannot be made."""
     from netfw.drivers.switch_values import Admission, Wiring
 
     put = {
@@ -157,7 +157,7 @@ def _plan(part: DriverUpdate) -> Plan:
 
     info = part.driver.describe()
     if Capability.PLAN not in info.capabilities:
-        raise NotSupported(f"the driver {info.name!r} can not say what it would do")
+        raise NotSupported(f"the driver {info.name!r} cannot say what it would do")
     reconciler = cast("Reconciler[Any, Any, Any]", part.driver)
     plan = reconciler.plan(part.update, reconciler.observe(None))
     return evolve(plan, refused={**plan.refused, **part.refused})

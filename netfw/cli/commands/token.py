@@ -40,7 +40,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """Make it.
 
-    :raises ConfigError: a name can not be written into the file.
+    :raises ConfigError: a name cannot be written into the file.
     """
     from netfw.server.api.identity.headers import ClaimedIdentity
     from netfw.server.api.identity.tokens import append_line, issue

@@ -56,7 +56,7 @@ def _deny(tell: DemoReport, one: AgentHost, two: AgentHost, client: Instance) ->
     tell.say(f"restarted, and ready: {seconds[0]:.1f} s on host1, {seconds[1]:.1f} s on host2")
     ok = not client.ping(VMS["blue2"].address, count=3, timeout=1).lost
     tell.check("blue1 pings blue2: a rule of web allows ICMP", ok)
-    tell.check(f"without a rule, port {WEB} of blue2 can not be reached", not _connects(client))
+    tell.check(f"without a rule, port {WEB} of blue2 cannot be reached", not _connects(client))
 
 
 def _allow(tell: DemoReport, one: AgentHost, two: AgentHost, client: Instance) -> None:

@@ -37,7 +37,7 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
     """Read the configuration, set logging up, and serve until SIGTERM or SIGINT.
 
     SIGHUP reads the files again: mutable options and logging take effect at once, and a file that
-    can not be read changes nothing.  Returns the exit status; a wrong configuration is 2.
+    cannot be read changes nothing.  Returns the exit status; a wrong configuration is 2.
     """
     try:
         settings = load_config(program, argv, groups)
@@ -70,16 +70,16 @@ class LogSettings:
     def apply(self, conf: ConfigOpts) -> None:
         """Make logging follow *conf*; a file is opened anew, so that it can be rotated.
 
-        :raises ConfigError: the file can not be opened or a level does not exist; nothing changed.
+        :raises ConfigError: the file cannot be opened or a level does not exist; nothing changed.
         """
         levels = logging.getLevelNamesMapping()
         for name, level in conf.log_levels.items():
             if level.upper() not in levels:
-                raise ConfigError(f"log_levels: {name} can not have the level {level!r}")
+                raise ConfigError(f"log_levels: {name} cannot have the level {level!r}")
         try:
             handler = logging.FileHandler(conf.log_file) if conf.log_file else _standard_error()
         except OSError as exc:
-            raise ConfigError(f"log_file can not be opened: {exc}") from exc
+            raise ConfigError(f"log_file cannot be opened: {exc}") from exc
         self._replace_handlers(install_formatter(handler, conf.log_format))
         logging.getLogger().setLevel(conf.log_level.upper())
         for name in self._named:

@@ -24,7 +24,7 @@ Kinds = Mapping[tuple[str | None, str], Contract[Driver]]
 def groups_of(program: str, argv: Sequence[str], own: Groups, kinds: Kinds) -> Groups:
     """All options of a process: its *own*, and those of the drivers that the files choose.
 
-    :raises ConfigError: a file can not be read, or a driver does not exist or can not be used.
+    :raises ConfigError: a file cannot be read, or a driver does not exist or cannot be used.
     """
     conf = load_config(program, argv, own).conf
     groups: dict[str | None, Sequence[Opt]] = dict(own)

@@ -76,7 +76,7 @@ def own_groups() -> Groups:
 def server_groups(argv: Sequence[str]) -> Groups:
     """All options of the server that the files in *argv* describe.
 
-    :raises ConfigError: a file can not be read, or a driver does not exist or can not be used.
+    :raises ConfigError: a file cannot be read, or a driver does not exist or cannot be used.
     """
     return groups_of(PROGRAM, argv, own_groups(), KINDS)
 
@@ -126,7 +126,7 @@ class ServerComponents:
 
     Nothing is connected before :meth:`start`.  Closing it leaves the database as it is.
 
-    :raises ConfigError: what is configured can not be.
+    :raises ConfigError: what is configured cannot be.
     """
 
     def __init__(self, conf: ConfigOpts) -> None:

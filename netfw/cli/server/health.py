@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 Check = Callable[[], str]
-"""Says why the server can not serve now; empty: it can."""
+"""Says why the server cannot serve now; empty: it can."""
 Told = tuple[int, str, bytes]
 """Status, content type, body."""
 

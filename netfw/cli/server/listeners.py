@@ -43,7 +43,7 @@ def transport_of(
 ) -> Transport:
     """The transport that the configuration names, with the options *over* its own.
 
-    :raises ConfigError: it can not be.
+    :raises ConfigError: it cannot be.
     """
     name = conf.server.transport
     return create(Transport, name, {**values(conf, Transport, name), **(over or {})}, host)
@@ -88,7 +88,7 @@ class AgentListener:
 class ApiBundle:
     """The API as an application, and what of it can be read again.
 
-    :raises ConfigError: the declarations, the rules or the identity can not be.
+    :raises ConfigError: the declarations, the rules or the identity cannot be.
     """
 
     def __init__(self, parts: ServerComponents, sockets: Sockets) -> None:
@@ -115,7 +115,7 @@ class ApiBundle:
             each.look()
 
     def reload(self) -> None:
-        """Read rules and tokens again; what can not be used stays as it was."""
+        """Read rules and tokens again; what cannot be used stays as it was."""
         for each in (self._policy, self._identity):
             try:
                 each.reload()

@@ -33,7 +33,7 @@ PAUSE, SAID_AGAIN = 1.0, 60.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until told to stop; 0 stopped, 1 it can not serve, 2 wrongly configured."""
+    """Serve until told to stop; 0 stopped, 1 it cannot serve, 2 wrongly configured."""
     parser = argparse.ArgumentParser(prog=PROGRAM, description="The server of netfw.")
     add_file_arguments(parser)
     parser.add_argument("--workers", type=_positive, help="processes, over what the files say")
@@ -146,7 +146,7 @@ def _check(conf: ConfigOpts, sockets: Sockets) -> None:
 
     Workers wait for a database that is away, and answer probes meanwhile.
 
-    :raises ConfigError: what is configured can not be.
+    :raises ConfigError: what is configured cannot be.
     :raises BackendBroken: the tables are not as they should be.
     """
     from netfw.cli.server.components import ServerComponents
@@ -165,7 +165,7 @@ def _check(conf: ConfigOpts, sockets: Sockets) -> None:
 def _listening(conf: ConfigOpts) -> Iterator[Sockets]:
     """The sockets of the API, or, where it is not served, of the probes; removed at the end.
 
-    :raises ConfigError: one can not be.
+    :raises ConfigError: one cannot be.
     """
     from netfw.http.listen_sockets import removal
     from netfw.server.api.config import listening

@@ -1,6 +1,6 @@
 """Finding, checking and making drivers by name.
 
-Drivers register as entry points, one group per contract.  A driver that can not be used is named
+Drivers register as entry points, one group per contract.  A driver that cannot be used is named
 with its distribution and the reason, early, and the others go on.
 """
 
@@ -52,7 +52,7 @@ Points: TypeAlias = Mapping[tuple[str, str], Sequence[EntryPoint]]
 
 @frozen(kw_only=True)
 class Installed(Generic[D]):
-    """An entry point of a contract's group: the driver class, or why it can not be used."""
+    """An entry point of a contract's group: the driver class, or why it cannot be used."""
 
     name: str
     distribution: str
@@ -65,7 +65,7 @@ def load(kind: Contract[D], name: str) -> type[D]:
     """Return the driver class that is registered as *name* for this *kind* of driver.
 
     :raises DriverNotFound: nothing is registered under that name; says what is.
-    :raises DriverInvalid: it can not be imported, is not a complete *kind* of the right version,
+    :raises DriverInvalid: it cannot be imported, is not a complete *kind* of the right version,
         or two distributions claim the name.
     """
     group = _group(kind)
@@ -97,7 +97,7 @@ def create(kind: Contract[D], name: str, options: Mapping[str, Any], host: HostR
         raise
     except Exception as exc:
         raise DriverInvalid(
-            f"{_group(kind)}: {name!r} can not be made: {type(exc).__name__}: {exc}"
+            f"{_group(kind)}: {name!r} cannot be made: {type(exc).__name__}: {exc}"
         ) from exc
 
 
@@ -140,7 +140,7 @@ def check(contract: Contract[D], name: str, found: object, origin: str = "this p
     kind = cast(type[D], contract)
 
     def refuse(why: str) -> NoReturn:
-        raise DriverInvalid(f"{kind.GROUP}: {name!r} from {origin} can not be used: {why}")
+        raise DriverInvalid(f"{kind.GROUP}: {name!r} from {origin} cannot be used: {why}")
 
     if not (isinstance(found, type) and issubclass(found, kind)):
         refuse(f"{found!r} is not a subclass of {kind.__module__}.{kind.__name__}")
@@ -186,7 +186,7 @@ def check_options(name: str, driver: type[Driver], options: Mapping[str, Any]) -
         try:
             values[dest] = option.type(value)
         except (ValueError, TypeError) as exc:
-            faults.append(f"{dest} can not be {value!r}: {exc}")
+            faults.append(f"{dest} cannot be {value!r}: {exc}")
     if faults:
         raise ConfigError(f"driver {name!r}: {'; '.join(faults)}")
     return values
@@ -233,7 +233,7 @@ def _import(point: EntryPoint, origin: str) -> object:
         found: object = OnePoint(point.group, on_load_failure_callback=failed).extensions[0].plugin
     except (Exception, SystemExit) as exc:
         raise DriverInvalid(
-            f"{point.group}: {point.name!r} from {origin} can not be imported: "
+            f"{point.group}: {point.name!r} from {origin} cannot be imported: "
             f"{type(exc).__name__}: {exc}"
         ) from exc
     return found

@@ -46,7 +46,7 @@ class LocalHostResources:
         raise ConfigError(f"this host has no {contract.__name__}; configure one ({contract.GROUP})")
 
     def close(self) -> None:
-        """Close what was shared; one that can not be closed does not keep the others open."""
+        """Close what was shared; one that cannot be closed does not keep the others open."""
         with self._lock, ExitStack() as closing:
             for shared in self._shared.values():
                 if hasattr(shared, "close"):

@@ -9,9 +9,9 @@ from typing import Any
 
 
 def mismatches(contract: type, driver: type) -> list[str]:
-    """A sentence for every method of *driver* that can not take the contract's call."""
+    """A sentence for every method of *driver* that cannot take the contract's call."""
     return [
-        f"{name}{theirs} can not be called as {name}{ours}"
+        f"{name}{theirs} cannot be called as {name}{ours}"
         for name, method in _methods(contract)
         if (ours := _signature(method)) is not None
         and (theirs := _signature(getattr(driver, name))) is not None

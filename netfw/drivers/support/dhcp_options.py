@@ -132,7 +132,7 @@ def find_option(version: int, name: str) -> Option:
         codes = _CODES[version]
         raise ValueError(f"{code} is no option: {codes.start} to {codes.stop - 1}")
     if code in _OWN[version]:
-        raise ValueError(f"option {code} belongs to the protocol and can not be chosen")
+        raise ValueError(f"option {code} belongs to the protocol and cannot be chosen")
     return _BY_CODE[version].get(code) or Option(code)
 
 
@@ -245,7 +245,7 @@ def check_option(option: DhcpOption) -> None:
 
 
 def check_client_id(value: str) -> None:
-    """Refuse what can not be the identifier that a client says, in words or octets.
+    """Refuse what cannot be the identifier that a client says, in words or octets.
 
     :raises ValueError: it is none, or more than one word.
     """
@@ -256,7 +256,7 @@ def check_client_id(value: str) -> None:
 
 
 def check_left_out(option: DhcpOption, found: Option) -> None:
-    """Refuse to leave an option out, as an empty value asks, where that can not be.
+    """Refuse to leave an option out, as an empty value asks, where that cannot be.
 
     :raises ValueError: everybody must be told one, or only some are to be without it.
     """

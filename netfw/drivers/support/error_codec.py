@@ -44,7 +44,7 @@ def decode_error(body: bytes) -> NetfwError:
             str(path): str(why) for path, why in dict(document.get("problems", {})).items()
         }
     except (ValueError, KeyError, TypeError, RecursionError):
-        return BackendBroken("the server answered with an error that can not be read")
+        return BackendBroken("the server answered with an error that cannot be read")
     kind = next((_CLASSES[name] for name in names if name in _CLASSES), BackendBroken)
     made = kind.__new__(kind)
     Exception.__init__(made, text)

@@ -18,7 +18,7 @@ def converge_isolated(driver: HostDriver[K, V], update: Update[K, V]) -> Outcome
 
     An error that netfw knows concerns every key that was asked for.  An unknown one is a defect
     of the driver: the update is halved until the keys that cause it are alone, and the others are
-    done without them.  Garbage of a complete update that can not be removed is among the failed.
+    done without them.  Garbage of a complete update that cannot be removed is among the failed.
     The caller logs what failed; the traceback is in each error's cause.
 
     :raises NetfwError: the driver failed, and there is no key that it could be blamed on.

@@ -26,7 +26,7 @@ _KINDS = {PortKey: FilteredPort, GroupKey: Rules, Member: Member}
 
 
 def validation_error(key: object, value: object) -> InvalidInput | None:
-    """Why *value* can not be had under *key*; ``None``: it can."""
+    """Why *value* cannot be had under *key*; ``None``: it can."""
     return _refusal(dict([*_key_faults(key), *_faults(key, value)]))
 
 

@@ -196,7 +196,7 @@ def parse_save(text: str, owner: str) -> dict[str, FoundChain]:
 
 
 def check_owner(owner: str) -> None:
-    """Refuse what can not tell one owner's chains from another's.
+    """Refuse what cannot tell one owner's chains from another's.
 
     :raises InvalidInput: it has a dash (which ends the owner in a chain's name) or is too long.
     """

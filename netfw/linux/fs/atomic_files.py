@@ -52,7 +52,7 @@ def change_files(changes: Sequence[FileChange], scratch: Path) -> None:
         made when it is not there, and so are the directories of the files.  It should have few
         other files: it is looked through for what was left there by who was killed.
     :raises OperationRefused: none was carried out; who is at fault, as far as that is known, is
-        named: a full disk concerns all of them, a file that can not be replaced itself alone.
+        named: a full disk concerns all of them, a file that cannot be replaced itself alone.
     """
     own = f"{os.getpid()}-{secrets.token_hex(4)}"
     new = [f"{scratch}/.new-{own}-{number}" for number in range(len(changes))]
@@ -70,7 +70,7 @@ def change_files(changes: Sequence[FileChange], scratch: Path) -> None:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file; 0: there is none, or it can not be looked at."""
+    """Bytes of a file; 0: there is none, or it cannot be looked at."""
     try:
         return path.stat().st_size
     except OSError:
@@ -106,7 +106,7 @@ def list_directory(path: Path) -> tuple[str, ...]:
 def make_directory(path: Path) -> None:
     """Make sure that there is a directory, into which everybody may look.
 
-    :raises BackendBroken: it can not be made.
+    :raises BackendBroken: it cannot be made.
     """
     try:
         _make_directories([path])
@@ -117,7 +117,7 @@ def make_directory(path: Path) -> None:
 def remove_directory(path: Path) -> None:
     """Make sure that there is nothing at *path*.
 
-    :raises BackendBroken: it can not be removed.
+    :raises BackendBroken: it cannot be removed.
     """
     try:
         shutil.rmtree(path)
@@ -137,7 +137,7 @@ def write_problem(path: Path) -> str | None:
     if not there.is_dir():
         return f"{there} is not a directory"
     if not os.access(there, os.W_OK | os.X_OK):
-        return f"{there} can not be written to"
+        return f"{there} cannot be written to"
     return None
 
 
@@ -186,7 +186,7 @@ def _write(path: str, content: str) -> None:
 
 
 def _move(changes: Sequence[FileChange], new: Sequence[str], old: Sequence[str]) -> None:
-    """Put everything in its place; what was done is undone when something can not be."""
+    """Put everything in its place; what was done is undone when something cannot be."""
     kept: list[str | None] = []
     for number, change in enumerate(changes):
         try:

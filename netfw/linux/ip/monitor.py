@@ -54,10 +54,10 @@ class NetlinkMonitor:
     1. What changes after the constructor has returned is told, in order.
     2. When the kernel had to drop announcements, :class:`FeedLost` comes in their place; the
        feed goes on, and whoever keeps a picture reads everything again.
-    3. ``close`` leaves no thread and no socket.  A feed that can not go on says so by a last
+    3. ``close`` leaves no thread and no socket.  A feed that cannot go on says so by a last
        :class:`FeedLost`; what a sink raises ends the feed and goes to ``threading.excepthook``.
 
-    :raises ValueError: that can not be the name of a namespace.
+    :raises ValueError: that cannot be the name of a namespace.
     :raises NotFound: there is no such namespace.
     :raises BackendBroken: netfw may not enter it, or may not listen.
     """

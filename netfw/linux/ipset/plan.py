@@ -48,7 +48,7 @@ Sets = Mapping[str, KernelSet]
 def plan_sets(update: Update[str, IpSet], have: Sets, owner: str) -> tuple[Operation, ...]:
     """What turns *have* into *update*: at most one operation for each set.
 
-    :raises InvalidInput: a name or member that ipset can not have.
+    :raises InvalidInput: a name or member that ipset cannot have.
     :raises Conflict: a set of that name is of another kind.
     """
     puts = (plan_set(name, wanted, have.get(name), owner) for name, wanted in update.put.items())

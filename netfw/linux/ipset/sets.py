@@ -51,7 +51,7 @@ class IpSets:
         """
         done = run_command(["ipset", "save"], namespace=self.namespace)
         if not done.ok:
-            raise BackendBroken(f"ipset can not read the sets: {done.said}")
+            raise BackendBroken(f"ipset cannot read the sets: {done.said}")
         self._sets, leftovers = parse_save(done.output, self.owner)
         if leftovers:
             self._restore([f"destroy {name}" for name in sorted(leftovers)])
@@ -60,7 +60,7 @@ class IpSets:
     def plan(self, update: Update[str, IpSet]) -> tuple[Operation, ...]:
         """What `converge` would do, at most one operation for each set; changes nothing.
 
-        :raises InvalidInput: a name or member that ipset can not have.
+        :raises InvalidInput: a name or member that ipset cannot have.
         :raises Conflict: a set of that name is of another kind.
         """
         return plan_sets(update, self._known(), self.owner)
@@ -68,7 +68,7 @@ class IpSets:
     def converge(self, update: Update[str, IpSet]) -> None:
         """Make *update* so.
 
-        :raises InvalidInput: a name or member that ipset can not have.
+        :raises InvalidInput: a name or member that ipset cannot have.
         :raises Conflict: a set of that name is of another kind, or a set to remove is in use.
         :raises OperationRefused: ipset refused; the message names the set and the member.
         """
@@ -89,7 +89,7 @@ class IpSets:
         A member that is everything (/0) is its two halves: removing it removes the halves.
 
         :raises NotFound: there is no such set.
-        :raises InvalidInput: a member that ipset can not have.
+        :raises InvalidInput: a member that ipset cannot have.
         :raises OperationRefused: ipset refused; the message names the set and the member.
         """
         add, remove = tuple(add), tuple(remove)

@@ -94,7 +94,7 @@ def full_name(owner: str, name: str) -> str:
 
 
 def check_owner(owner: str) -> None:
-    """Refuse what can not tell one owner's sets from another's.
+    """Refuse what cannot tell one owner's sets from another's.
 
     :raises InvalidInput: it has a dash (which ends the owner in a set's name) or is too long.
     """
@@ -107,7 +107,7 @@ def elements(kind: SetKind, members: Iterable[Member]) -> Iterator[str]:
 
     ``hash:net`` has no /0, so that everything is its two halves.
 
-    :raises InvalidInput: a member that a set of this kind can not have.
+    :raises InvalidInput: a member that a set of this kind cannot have.
     """
     plain = kind.type is SetType.NETWORK and kind.family == 4
     for member in members:

@@ -43,7 +43,7 @@ class IptablesBinaries:
         done = run_command(argv, namespace=namespace)
         _refuse_busy_or_broken(done)
         if not done.ok:
-            raise BackendBroken(f"{argv[0]} can not read the tables: {done.said}")
+            raise BackendBroken(f"{argv[0]} cannot read the tables: {done.said}")
         return done.output
 
     def restore(self, family: Family, text: str, namespace: Namespace) -> Finished:

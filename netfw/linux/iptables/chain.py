@@ -57,7 +57,7 @@ class Chain:
 
 
 def check_owner(owner: str) -> None:
-    """Refuse what can not tell one owner's chains from another's.
+    """Refuse what cannot tell one owner's chains from another's.
 
     :raises InvalidInput: it has a dash (which ends the owner in a chain's name) or is too long.
     """
@@ -77,7 +77,7 @@ def full_name(owner: str, name: str) -> str:
 
 
 def check_chain(key: ChainKey, chain: Chain) -> None:
-    """Refuse a chain that its table or family can not have.
+    """Refuse a chain that its table or family cannot have.
 
     :raises InvalidInput: a hook that the table lacks, or an address of the other family.
     """

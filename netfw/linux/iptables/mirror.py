@@ -74,7 +74,7 @@ def parse_save(text: str, family: Family, owner: str) -> Mirror:
     Only the frame is understood (tables, names of chains, which chain a line is in, jumps to the
     owner's chains); rules stay text.
 
-    :raises BackendBroken: a table that iptables says it can not show.
+    :raises BackendBroken: a table that iptables says it cannot show.
     """
     mirror = Mirror()
     lines: dict[ChainKey, list[str]] = {}
@@ -112,6 +112,6 @@ def _tables(text: str) -> Iterator[tuple[str, str]]:
         if line.startswith("*"):
             table = line[1:].strip()
         elif line.startswith("# Table ") and "incompatible" in line:
-            raise BackendBroken(f"iptables can not show a table that nft changed: {line[2:]}")
+            raise BackendBroken(f"iptables cannot show a table that nft changed: {line[2:]}")
         elif table in BUILTIN:
             yield table, line

@@ -39,7 +39,7 @@ def plan_chains(
 ) -> tuple[TableChange, ...]:
     """The changes that turn what the mirror shows into *update*, one for each table concerned.
 
-    :raises InvalidInput: a chain that its table or family can not have.
+    :raises InvalidInput: a chain that its table or family cannot have.
     :raises Conflict: a jump to a chain that will not be there.
     """
     drop = [key for key in _dropped(update, mirror) if key in mirror.chains]

@@ -97,7 +97,7 @@ def check_name(kind: str, name: str) -> None:
 
 
 def check_chain_name(name: str) -> None:
-    """Refuse what can not be a chain's name.
+    """Refuse what cannot be a chain's name.
 
     :raises InvalidInput: empty, or with a character that iptables or a person could mistake.
     """

@@ -1,7 +1,7 @@
 """Rules of iptables and ip6tables as values.
 
 A rule is checked when it is made and renders to exactly one line: whatever a name, comment or
-option holds, it can not become a second rule, a second option or a broken restore.  The text is in
+option holds, it cannot become a second rule, a second option or a broken restore.  The text is in
 the order and spelling in which ``iptables-save`` prints rules, so that most compare as they are.
 """
 

@@ -65,7 +65,7 @@ class Iptables:
     def plan(self, update: Update[ChainKey, Chain]) -> tuple[TableChange, ...]:
         """What `converge` would do, table by table; changes nothing.
 
-        :raises InvalidInput: a chain that its table or family can not have.
+        :raises InvalidInput: a chain that its table or family cannot have.
         :raises Conflict: a jump to a chain that will not be there.
         """
         self._read_unknown(update)
@@ -94,7 +94,7 @@ class Iptables:
     def converge(self, update: Update[ChainKey, Chain]) -> None:
         """Make *update* so.
 
-        :raises InvalidInput: a chain that its table or family can not have.
+        :raises InvalidInput: a chain that its table or family cannot have.
         :raises Conflict: a jump to a chain that will not be there.
         :raises OperationRefused: a table was refused; of it, nothing was changed.
         :raises BackendUnavailable: the lock of iptables was held by somebody else.

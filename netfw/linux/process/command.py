@@ -88,7 +88,7 @@ def _run(argv: Sequence[str], feed: str, timeout: float) -> Finished:
 
 
 def why_missing(command: str, option: str = "") -> str | None:
-    """What to do about a command that can not be run; None when it can.
+    """What to do about a command that cannot be run; None when it can.
 
     :param option: names the option that it was read from.
     """
@@ -101,9 +101,9 @@ def why_missing(command: str, option: str = "") -> str | None:
 
 
 def not_runnable(command: str, error: OSError) -> BackendBroken:
-    """The error to raise when *command* can not be executed."""
+    """The error to raise when *command* cannot be executed."""
     if not isinstance(error, FileNotFoundError):
-        return BackendBroken(f"{command} can not be executed: {error.strerror}")
+        return BackendBroken(f"{command} cannot be executed: {error.strerror}")
     return BackendBroken(_missing(command))
 
 

@@ -33,7 +33,7 @@ class Identity:
 
 @frozen
 class Handle:
-    """A living process that is held by a descriptor: signals can not reach another one."""
+    """A living process that is held by a descriptor: signals cannot reach another one."""
 
     identity: Identity
     descriptor: int = field(repr=False)

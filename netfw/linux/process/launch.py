@@ -173,7 +173,7 @@ def _spawn(argv: list[str], environment: dict[str, str], log: Path, flags: int) 
     try:
         output = os.open(log, flags, 0o640)
     except OSError as error:
-        raise BackendBroken(f"can not write what {argv[0]} says: {error}") from error
+        raise BackendBroken(f"cannot write what {argv[0]} says: {error}") from error
     try:
         pid = os.posix_spawnp(
             argv[0],

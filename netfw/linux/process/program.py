@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,127}")
 class ProcessKey:
     """Which process: a kind of service, and what it serves.
 
-    :raises InvalidInput: a word that can not be part of a file's name.
+    :raises InvalidInput: a word that cannot be part of a file's name.
     """
 
     service: str
@@ -30,7 +30,7 @@ class ProcessKey:
     def __attrs_post_init__(self) -> None:
         for name, word in (("service", self.service), ("id", self.id)):
             if not _NAME.fullmatch(word):
-                raise InvalidInput({name: f"{word!r} can not be part of a file's name"})
+                raise InvalidInput({name: f"{word!r} cannot be part of a file's name"})
 
     def __str__(self) -> str:
         return f"{self.service}/{self.id}"

@@ -73,7 +73,7 @@ class Supervisor:
     def start(self, key: ProcessKey, program: Program) -> Process:
         """Make *program* run as *key*, and keep it running.
 
-        :raises BackendBroken: there is no such command, or the directory can not be written to.
+        :raises BackendBroken: there is no such command, or the directory cannot be written to.
         :raises ConfigError: there is no such user.
         :raises OperationRefused: it ended at once; the message has its last words.
         :raises NotFound: there is no such namespace.
@@ -97,7 +97,7 @@ class Supervisor:
         """End the process of *key*, by its own command, TERM or KILL, and forget it.
 
         :raises BackendUnavailable: not even KILL ended it in time.
-        :raises BackendBroken: the directory can not be written to.
+        :raises BackendBroken: the directory cannot be written to.
         """
         with _translated(key), self._exclusive(key) as keeper:
             keeper.turn += 1
@@ -113,7 +113,7 @@ class Supervisor:
     def present(self) -> frozenset[ProcessKey]:
         """The keys whose processes run now, whoever started them.
 
-        :raises BackendBroken: the directory can not be read.
+        :raises BackendBroken: the directory cannot be read.
         """
         with _translated("the processes that run"):
             recorded = {key for key in self._records.recorded() if self.pid(key) is not None}
@@ -246,14 +246,14 @@ class Supervisor:
         ).start()
 
     def _record(self, key: ProcessKey, program: Program, handle: Handle) -> None:
-        """Write down who *handle* is; what can not be written down may not run."""
+        """Write down who *handle* is; what cannot be written down may not run."""
         record = Record(identity=handle.identity, digest=program.digest(), stop=program.stop)
         try:
             self._records.write(key, record)
         except OSError as error:
             end(handle, (), self._patience)
             handle.close()
-            raise BackendBroken(f"{key} can not be recorded and was ended: {error}") from error
+            raise BackendBroken(f"{key} cannot be recorded and was ended: {error}") from error
 
     def _end(self, key: ProcessKey, keeper: ProcessState, running: Handle) -> None:
         record = self._records.read(key)

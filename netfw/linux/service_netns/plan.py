@@ -45,7 +45,7 @@ LOOPBACK = "lo"
 UNASKED = frozenset(
     {"tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "sit0", "ip6tnl0", "ip6gre0", "ip6_vti0"}
 )
-"""Devices that the kernel puts into every namespace, once their module is loaded; they can not be
+"""Devices that the kernel puts into every namespace, once their module is loaded; they cannot be
 deleted."""
 _MAKES_LINK_LOCAL = "addr_gen_mode"
 DEVICE_SETTINGS = {
@@ -235,7 +235,7 @@ def _addresses(
     operations = plan_addresses(want, have)
     if not plugging:
         return operations
-    # The device may be mended or made anew: what it has after that can not be known here.
+    # The device may be mended or made anew: what it has after that cannot be known here.
     removals = (operation for operation in operations if isinstance(operation, DelAddress))
     return (*removals, *(AddAddress(address, replace=True) for address in want))
 

@@ -23,7 +23,7 @@ PAIR = "veth"
 class ServiceNetns:
     """A namespace of a service, and the port through which it is on a network.
 
-    :raises ValueError: a name, MTU or address that can not be, or two gateways of one family.
+    :raises ValueError: a name, MTU or address that cannot be, or two gateways of one family.
     """
 
     netns: str
@@ -68,7 +68,7 @@ class ObservedNetns:
     sysctls: Mapping[str, str] = field(factory=dict)
     """Those that matter and exist."""
     rules: Mirror | None = None
-    """The station's chains of the IPv4 mangle table; None: they can not be read."""
+    """The station's chains of the IPv4 mangle table; None: they cannot be read."""
     no_ipv6: str | None = None
     """Why the namespace is without IPv6, if it is."""
     present: frozenset[PortId] | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 from netfw.model.address import IpAddress
 
 _SIX = Path("/proc/thread-self/net/if_inet6")
-"""One address a line; an address that is not confirmed yet can not be bound to, but is here."""
+"""One address a line; an address that is not confirmed yet cannot be bound to, but is here."""
 
 
 def is_local(address: IpAddress) -> bool:

@@ -92,7 +92,7 @@ class Inline:
     """A value whose names stand among those of the object; all of them null is no value.
 
     *wrap* and *unwrap* turn the value into what the field holds and back, or into ``None`` when the
-    field can not be said in this way.
+    field cannot be said in this way.
     """
 
     field: str

@@ -60,7 +60,7 @@ class OwnedFlows:
 
 @frozen(kw_only=True)
 class FlowPlan:
-    """What to change, for whom, and who can not have what he wants."""
+    """What to change, for whom, and who cannot have what he wants."""
 
     changes: FlowChanges = field(factory=FlowChanges)
     holds: Mapping[Owner, OwnedFlows] = field(factory=dict, repr=False)

@@ -338,7 +338,7 @@ class Ovsdb:
 
     def _refuse_own_thread(self, api: Api) -> None:
         if api.runs_in_this_thread():
-            raise RuntimeError("a sink only enqueues: it can not change the database it hears from")
+            raise RuntimeError("a sink only enqueues: it cannot change the database it hears from")
 
 
 def share_ovsdb(

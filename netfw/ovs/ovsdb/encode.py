@@ -50,7 +50,7 @@ BARRIER = Rendered(
 def render(operations: Sequence[OvsdbOperation], snapshot: Snapshot) -> Rendered:
     """One transaction that does all of *operations*.
 
-    :raises OperationRefused: by what the mirror says some can not be done; each with its reason.
+    :raises OperationRefused: by what the mirror says some cannot be done; each with its reason.
     """
     writer = _Writer(snapshot)
     refused: dict[object, str] = {}
@@ -79,7 +79,7 @@ def explain(results: Sequence[Any], rendered: Rendered) -> dict[object, str]:
 
 
 class _Refused(Exception):
-    """An operation can not be done on this snapshot."""
+    """An operation cannot be done on this snapshot."""
 
 
 @define
@@ -322,7 +322,7 @@ def _check_text(value: object) -> None:
     """The server breaks the connection off, or the sender dies, of what is no text of UTF-8."""
     if isinstance(value, str):
         if _NO_TEXT.search(value):
-            raise _Refused(f"a database can not hold NUL or half a character: {value!r}")
+            raise _Refused(f"a database cannot hold NUL or half a character: {value!r}")
     elif isinstance(value, Mapping):
         for pair in value.items():
             _check_text(pair)

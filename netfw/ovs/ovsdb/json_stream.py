@@ -35,7 +35,7 @@ class JsonStream:
     def take(self) -> dict[str, Any] | None:
         """The next whole message, or ``None`` until more was fed.
 
-        :raises ValueError: this is not a stream of JSON objects; it can not be read any further.
+        :raises ValueError: this is not a stream of JSON objects; it cannot be read any further.
         """
         if not self._depth:
             self._begin()

@@ -61,7 +61,7 @@ def listening(conf: ConfigOpts, *, needed: bool = True) -> dict[str, socket.sock
     Where it is not *needed*, there may be none, and the socket at its usual place is left to a
     server that has the API.
 
-    :raises ConfigError: one can not be, or there is none.
+    :raises ConfigError: one cannot be, or there is none.
     """
     found: dict[str, socket.socket] = {}
     try:

@@ -83,7 +83,7 @@ class Controller:
     def answer(self, call: ApiRequest) -> ApiResponse:
         """Serve one request, whose method its route allows.
 
-        :raises NetfwError: it can not be.
+        :raises NetfwError: it cannot be.
         """
         served = self._served[call.route.resource.name]
         if call.route.parent_id is not None:
@@ -218,7 +218,7 @@ class Controller:
         owned = resource.attribute("project_id") is not None
         secret = {each.name for each in resource.attributes if each.secret or not owned}
         if refused := sorted(unseen & secret):
-            text = "is not shown to you, so you can not ask for it"
+            text = "is not shown to you, so you cannot ask for it"
             raise InvalidInput(dict.fromkeys(refused, text))
         own = requester.project_id
         allowed = own in query.filters.get("project_id", (own,))

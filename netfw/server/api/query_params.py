@@ -79,7 +79,7 @@ class QueryParser:
     def asked(self, given: Parameters) -> ListRequest:
         """The question that a list is asked.
 
-        :raises InvalidInput: naming each parameter that can not be.
+        :raises InvalidInput: naming each parameter that cannot be.
         """
         if not given:
             return ListRequest(query=Query(limit=self._bounds.page))
@@ -104,7 +104,7 @@ class QueryParser:
         """The fields that a member is asked for; nothing else can be asked of it."""
         for name, _ in given:
             if name != "fields":
-                raise InvalidInput({name[:100]: "can not be asked of one; only fields can"})
+                raise InvalidInput({name[:100]: "cannot be asked of one; only fields can"})
         return self._fields([value for _, value in given])
 
     def _filter(self, name: str, value: str) -> Value:
@@ -113,7 +113,7 @@ class QueryParser:
             if name in self._known:
                 return value
             if name in self._shown:
-                raise ValueError("can not be filtered by")
+                raise ValueError("cannot be filtered by")
             raise ValueError(f"is not a filter{nearest(name, self._known)}")
         return filter_value(attribute, value)
 
@@ -153,7 +153,7 @@ class QueryParser:
         for key in keys:
             if key not in self._sortable:
                 near = nearest(key, self._sortable)
-                raise InvalidInput({"sort_key": f"{quote(key)} can not be sorted by{near}"})
+                raise InvalidInput({"sort_key": f"{quote(key)} cannot be sorted by{near}"})
         for direction in directions:
             if direction not in ("asc", "desc"):
                 raise InvalidInput({"sort_dir": f"{quote(direction)} is neither asc nor desc"})
@@ -168,7 +168,7 @@ _CONTROLS = frozenset({"fields", "sort_key", "sort_dir", "limit", "marker", "pag
 def filter_value(attribute: ApiAttribute, raw: str) -> Value:
     """*raw* as resources have it, so that ``FE80::1`` finds ``fe80::1``.
 
-    What can not be a value of the attribute passes as it is, and finds nothing.
+    What cannot be a value of the attribute passes as it is, and finds nothing.
 
     :raises ValueError: the attribute is a flag, and this is none.
     """

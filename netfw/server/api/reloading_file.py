@@ -33,7 +33,7 @@ class ReloadingFile(Generic[T]):
 
         *private*: it must not be readable to all.  *missing*: what it says when there is none.
 
-        :raises ConfigError: it can not be used.
+        :raises ConfigError: it cannot be used.
         """
         self._path, self._parse, self._private, self._missing = path, parse, private, missing
         self._lock = threading.Lock()
@@ -62,7 +62,7 @@ class ReloadingFile(Generic[T]):
     def reload(self) -> None:
         """Read it now.
 
-        :raises ConfigError: it can not be used; what it said before stays in force.
+        :raises ConfigError: it cannot be used; what it said before stays in force.
         """
         with self._lock:
             self._renew()

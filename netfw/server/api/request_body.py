@@ -13,7 +13,7 @@ from netfw.http.http_error import HttpError, malformed
 from netfw.model.text_validation import quote
 
 PLAIN_BRACKETS = 24
-"""A body with fewer can not be nested too deeply; nobody has to look."""
+"""A body with fewer cannot be nested too deeply; nobody has to look."""
 
 
 @frozen(kw_only=True)

@@ -129,7 +129,7 @@ class Routes:
 
 
 def check_method(route: Route, method: str) -> None:
-    """Refuse what can not be asked there."""
+    """Refuse what cannot be asked there."""
     allowed = route.methods()
     if method not in allowed:
         raise wrong_method(method, allowed)

@@ -88,7 +88,7 @@ def _bind(
         try:
             segment = below(answer.wants)
         except NetfwError as exc:
-            reasons.append(_reason(name, request.level, f"its segment can not be had: {exc}"))
+            reasons.append(_reason(name, request.level, f"its segment cannot be had: {exc}"))
             continue
         others = tuple(each for each in drivers if each is not driver)
         lower = evolve(request, segments=(segment,), level=request.level + 1)
@@ -111,7 +111,7 @@ def _answer(driver: MechanismDriver, request: BindingRequest) -> Binding:
 
 
 def _fault(answer: Bound | Partial, request: BindingRequest) -> str | None:
-    """What an answer can not be, if it can not."""
+    """What an answer cannot be, if it cannot."""
     if answer.segment not in [segment.id for segment in request.segments]:
         return f"segment {answer.segment}, which was not on offer"
     if isinstance(answer, Partial):
@@ -121,7 +121,7 @@ def _fault(answer: Bound | Partial, request: BindingRequest) -> str | None:
         placed = Placed(vif_type=answer.vif_type, vif_details=answer.vif_details)
         BINDING.parse(BINDING.render(placed))
     except Exception as exc:  # noqa: BLE001 - whatever it is, it is no binding
-        return f"a binding that can not be: {exc}"
+        return f"a binding that cannot be: {exc}"
     return None
 
 

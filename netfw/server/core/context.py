@@ -92,7 +92,7 @@ class ServerContext:
     def run(self, requester: RequestContext, work: Callable[[UnitOfWork], T]) -> T:
         """Do *work* in one transaction, with everybody who has a say; then tell of it.
 
-        :raises RequestError: it can not be, and nothing of it is done.
+        :raises RequestError: it cannot be, and nothing of it is done.
         """
 
         def once(tx: Transaction) -> tuple[T, UnitOfWork]:

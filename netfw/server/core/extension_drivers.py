@@ -58,7 +58,7 @@ class ExtensionDrivers:
     def declared(self) -> Mapping[str, Mapping[str, tuple[Attribute, ...]]]:
         """The same by the name of the driver, then of the resource, for the API.
 
-        What has no column can not be looked for, whatever is declared.
+        What has no column cannot be looked for, whatever is declared.
         """
         return {
             driver.describe().name: {

@@ -38,15 +38,15 @@ class ResourceHandler(ABC):
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
         """Make resources, as :class:`~netfw.drivers.resource_plugin.ResourcePlugin` promises."""
-        raise NotSupported(f"a {self.name} can not be created")
+        raise NotSupported(f"a {self.name} cannot be created")
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
         """Change what *body* names."""
-        raise NotSupported(f"a {self.name} can not be changed")
+        raise NotSupported(f"a {self.name} cannot be changed")
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
         """Delete one."""
-        raise NotSupported(f"a {self.name} can not be deleted")
+        raise NotSupported(f"a {self.name} cannot be deleted")
 
     @abstractmethod
     def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:

@@ -14,7 +14,7 @@ from netfw.server.db.journal.journal import Retention
 def configured(conf: ConfigOpts) -> Database:
     """The database of the group ``database``; nothing is connected yet, but an SQLite file is made.
 
-    :raises ConfigError: what is named there can not be used.
+    :raises ConfigError: what is named there cannot be used.
     """
     options = conf.database
     url = options.connection or default_url(conf.state_path).render_as_string(hide_password=False)

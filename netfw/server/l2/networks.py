@@ -148,7 +148,7 @@ class SegmentHandler(StoredResourceHandler[Segment]):
         raise NotSupported("segments are made with their network; name them there")
 
     def do_update(self, unit: UnitOfWork, before: Segment, body: Body) -> Segment:
-        raise NotSupported("segments can not be changed by themselves")
+        raise NotSupported("segments cannot be changed by themselves")
 
     def do_delete(self, unit: UnitOfWork, before: Segment) -> None:
         raise NotSupported("segments go with their network")
@@ -200,7 +200,7 @@ def _renumbered(before: Network, carried: Mapping[str, Json]) -> tuple[Provider,
         return before.segments
     segment = before.segments[0] if len(before.segments) == 1 else None
     if different != {number} or segment is None or segment.network_type is not NetworkType.VLAN:
-        text = "can not be changed; of a network, only the number of its only VLAN can"
+        text = "cannot be changed; of a network, only the number of its only VLAN can"
         raise InvalidInput(dict.fromkeys(sorted(different), text))
     try:
         return (evolve(segment, segmentation_id=cast(int, carried[number])),)
@@ -255,7 +255,7 @@ def _check_not_used_by_others(unit: UnitOfWork, network: Network) -> None:
         others = count(kind, Query(filters=everybody)) - count(kind, Query(filters=known))
         if others:
             raise Conflict(
-                f"network {network.id} can not stop being shared: other projects have {others} "
+                f"network {network.id} cannot stop being shared: other projects have {others} "
                 f"{kind}s on it"
             )
 
@@ -270,5 +270,5 @@ def _check_not_used_from_outside(unit: UnitOfWork, network: Network) -> None:
         count = unit.tx.resources.count(kind, Query(filters={attribute: id}))
         if count:
             raise Conflict(
-                f"network {network.id} can not stop being external: {count} {what} use it"
+                f"network {network.id} cannot stop being external: {count} {what} use it"
             )

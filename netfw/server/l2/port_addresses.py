@@ -58,7 +58,7 @@ def requests(
 ) -> tuple[AddressRequest, ...]:
     """What to ask the IPAM driver for; *asked* ``None``: whatever fits; empty: nothing.
 
-    :raises InvalidInput: naming each entry that can not be.
+    :raises InvalidInput: naming each entry that cannot be.
     :raises Conflict: no subnet is for such a port.
     """
     if asked is None:
@@ -82,7 +82,7 @@ def requests_for_update(
     An entry that says a subnet alone is content with what the port has there.  What the port
     derives itself stays while it has any address at all.
 
-    :raises InvalidInput: naming each entry that can not be.
+    :raises InvalidInput: naming each entry that cannot be.
     """
     if not asked:
         return (), ()

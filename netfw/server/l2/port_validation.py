@@ -53,7 +53,7 @@ def address_pairs(
 ) -> tuple[AddressPair, ...]:
     """The pairs that a request names; one without a MAC is for the port's.
 
-    :raises InvalidInput: they are too many, or one can not be.
+    :raises InvalidInput: they are too many, or one cannot be.
     """
     if len(asked) > most:
         raise InvalidInput({"allowed_address_pairs": f"{len(asked)} are more than {most}"})
@@ -86,7 +86,7 @@ def dhcp_options(
     """The options of a port after a request: those that it names are set, or gone where it says
     null; others stay.
 
-    :raises InvalidInput: one can not be.
+    :raises InvalidInput: one cannot be.
     """
     kept = {(option.name, option.ip_version): option for option in present}
     said = [entry for entry in asked if entry.get("opt_value") is not None]
@@ -126,7 +126,7 @@ def check_security(before: Port | None, port: Port, groups: bool, pairs: bool) -
         return
     if groups and before is not None and before.port_security:
         raise Conflict(
-            "port security can not be switched off while the port has security groups: give "
+            "port security cannot be switched off while the port has security groups: give "
             "security_groups as an empty list too"
         )
     if groups:
@@ -154,7 +154,7 @@ def check_owner(before: Port | None, owner: str, device: str) -> None:
         for name, old, new in zip(("device_owner", "device_id"), had, (owner, device), strict=True):
             if new != old:
                 raise Conflict(
-                    f"{name} of port {before.id} can not be changed: it is {had[0]} of "
+                    f"{name} of port {before.id} cannot be changed: it is {had[0]} of "
                     f"{SERVED[had[0]]} {had[1]}"
                 )
     elif owner.startswith(RESERVED) and (owner, device) != had:

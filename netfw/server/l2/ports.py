@@ -285,6 +285,6 @@ def _refuse_served(unit: UnitOfWork, port: Port) -> None:
         return
     if unit.tx.resources.present([target]):
         raise Conflict(
-            f"port {port.id} can not be deleted by itself: it is {port.device_owner} of {target}; "
+            f"port {port.id} cannot be deleted by itself: it is {port.device_owner} of {target}; "
             "take it away from there"
         )

@@ -1,4 +1,4 @@
-"""What a subnet is made of, and which ones can not be.  Pure."""
+"""What a subnet is made of, and which ones cannot be.  Pure."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _faults(subnet: Subnet, settings: Settings) -> Iterator[tuple[str, str]]:
         yield "segment_id", "subnets of single segments are not supported"
     for name, mode in _modes(subnet).items():
         if mode is not None and not subnet.enable_dhcp:
-            yield name, "can not be set while enable_dhcp is false"
+            yield name, "cannot be set while enable_dhcp is false"
     limits = {
         "dns_nameservers": (len(subnet.dns_nameservers), settings.max_dns_nameservers),
         "host_routes": (len(subnet.host_routes), settings.max_subnet_host_routes),

@@ -50,7 +50,7 @@ def add_interface(unit: UnitOfWork, router: Router, body: Body) -> Body:
     """Connect *router* to a subnet, or by a port.
 
     :raises NotFound: there is no such subnet or port that the requester may see.
-    :raises InvalidInput: the router can not be there.
+    :raises InvalidInput: the router cannot be there.
     :raises Forbidden: it would take another project's port, or its network's gateway address.
     :raises Conflict: the port, or the address, is in use.
     """

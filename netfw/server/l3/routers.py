@@ -132,7 +132,7 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
 def _routes(body: Body) -> tuple[Route, ...]:
     """The routes that a request names.
 
-    :raises InvalidInput: one can not be, or is there twice.
+    :raises InvalidInput: one cannot be, or is there twice.
     """
     probe = {"id": str(uuid4()), "routes": body.get("routes") or []}
     return cast(Router, parse(Kind.ROUTER, probe)).routes

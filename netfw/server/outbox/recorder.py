@@ -91,5 +91,5 @@ def _concerns(notifier: Notifier, change: Change) -> bool:
     try:
         return notifier.concerns(change)
     except Exception:  # the contract: what it raises counts as yes
-        LOG.exception("notifier %s can not say what concerns it", notifier.describe().name)
+        LOG.exception("notifier %s cannot say what concerns it", notifier.describe().name)
         return True

@@ -112,7 +112,7 @@ class OutboxWorkers:
                 self._renew()
                 self._begin()
             except NetfwError as exc:
-                LOG.warning("the outbox can not be read, and is tried again: %s", exc)
+                LOG.warning("the outbox cannot be read, and is tried again: %s", exc)
             self._bell.wait(min(self._pace.poll, self._pace.lease / 3))
             self._bell.clear()
 

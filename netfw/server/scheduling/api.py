@@ -160,7 +160,7 @@ class L3RouterHandler(_Served):
             agent = self._agent(unit, _id(str(body["agent_id"])), useful=True)
             router = _router(unit, _id(str(body["router_id"])))
             if reason := obstacle(agent, router):
-                raise Conflict(f"the L3 agent on {agent.host} can not have it: {reason}")
+                raise Conflict(f"the L3 agent on {agent.host} cannot have it: {reason}")
             self._check_room(unit, agent, router)
             self._scheduler.serving.assign(unit, ref(router), agent.host)
         return tuple(dict(body) for body in bodies)

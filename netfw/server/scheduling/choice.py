@@ -64,7 +64,7 @@ def mode_of(agent: Agent) -> str:
 
 
 def obstacle(agent: Agent, router: Router) -> str:
-    """Why an L3 agent can not have *router*; empty: it can."""
+    """Why an L3 agent cannot have *router*; empty: it can."""
     mode = mode_of(agent)
     if router.distributed and mode != CENTRAL:
         return f"router {router.id} is distributed, and its mode is {mode}, not {CENTRAL}"

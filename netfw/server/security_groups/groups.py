@@ -84,7 +84,7 @@ class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
                 raise Conflict(f"the default security group keeps its name {DEFAULT!r}")
             _refuse_default_name(body)
         if after.stateful != before.stateful:
-            _refuse_used(unit, before, "can not become stateful or stateless")
+            _refuse_used(unit, before, "cannot become stateful or stateless")
         return unit.update(before, after)
 
     def do_delete(self, unit: UnitOfWork, before: SecurityGroup) -> None:
@@ -92,7 +92,7 @@ class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
             raise Conflict(
                 f"{before.id} is the default security group of its project and stays as long as it"
             )
-        _refuse_used(unit, before, "can not be deleted")
+        _refuse_used(unit, before, "cannot be deleted")
         own = rules_of(unit.tx, security_group_id=(str(before.id),))
         naming = rules_of(unit.tx, remote_group_id=(str(before.id),))
         others = tuple(rule for rule in naming if rule.security_group_id != before.id)
@@ -160,7 +160,7 @@ def watch_ports(unit: UnitOfWork, change: Change) -> None:
     if len(set(groups.values())) > 1:
         stateless = sorted(id for id, stateful in groups.items() if not stateful)
         raise Conflict(
-            f"port {port.id} can not be in stateless security groups ({', '.join(stateless)}) and "
+            f"port {port.id} cannot be in stateless security groups ({', '.join(stateless)}) and "
             "in stateful ones at the same time"
         )
 

@@ -54,7 +54,7 @@ class SecurityGroupRuleHandler(StoredResourceHandler[SecurityGroupRule]):
     ) -> SecurityGroupRule:
         if fixed := set(body) - CHANGEABLE:
             raise InvalidInput(
-                dict.fromkeys(sorted(fixed), "can not be changed; delete the rule, make another")
+                dict.fromkeys(sorted(fixed), "cannot be changed; delete the rule, make another")
             )
         description = str(body.get("description", before.description))
         return unit.update(before, evolve(before, description=description))

@@ -84,7 +84,7 @@ class DatabaseSource(StateSource):
     def written_changes(self, interest: Subscription, since: Cursor) -> EncodedDelta:
         """What ``changes`` says: :class:`~netfw.state.rpc.EncodedSource`.
 
-        :raises CursorLost: the journal can not tell.
+        :raises CursorLost: the journal cannot tell.
         :raises BackendUnavailable: the database does not answer.
         """
         names = sorted(readers(interest))

@@ -31,7 +31,7 @@ def part(view: ReadSnapshot, readers: Sequence[str], after: Ref | None, size: in
 def changes(view: ReadSnapshot, readers: Sequence[str], since: Cursor, size: int) -> EncodedDelta:
     """What changed for *readers*: whole commits, about so many entries of the journal.
 
-    :raises CursorLost: the journal can not tell.
+    :raises CursorLost: the journal cannot tell.
     """
     head = view.journal.head()
     head.check(since)

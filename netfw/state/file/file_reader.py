@@ -1,7 +1,7 @@
 """Place: a file or a directory of files on disk, looked at cheaply and read carefully.
 
 A *look* is what ``stat`` says of every file; two equal looks with a pause between them mean that
-nobody is writing.  Nothing here raises: what can not be read is a problem with a sentence.
+nobody is writing.  Nothing here raises: what cannot be read is a problem with a sentence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Stat = tuple[int, int, int, int, int]
 
 @frozen
 class FileSignatures:
-    """What there is: each file by its path, or why it can not be seen."""
+    """What there is: each file by its path, or why it cannot be seen."""
 
     files: Mapping[str, Stat | str] = field(factory=dict)
     problem: str = ""
@@ -33,7 +33,7 @@ class FileSignatures:
 
 @frozen
 class Contents:
-    """The bytes of all files, or why some can not be had."""
+    """The bytes of all files, or why some cannot be had."""
 
     files: Mapping[str, bytes] = field(factory=dict)
     problems: Mapping[str, str] = field(factory=dict)
@@ -115,4 +115,4 @@ def _blocks(fd: int) -> Iterator[bytes]:
 
 
 def _sentence(error: OSError | ValueError) -> str:
-    return f"can not be read: {getattr(error, 'strerror', None) or error}"
+    return f"cannot be read: {getattr(error, 'strerror', None) or error}"

@@ -1,4 +1,4 @@
-"""YAML's events as plain values.  Nothing recurses: a file can not overflow a stack."""
+"""YAML's events as plain values.  Nothing recurses: a file cannot overflow a stack."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_:-]{1,64}", re.ASCII)
 
 
 class Refused(ValueError):
-    """The file can not be read at all."""
+    """The file cannot be read at all."""
 
     def __init__(self, problem: str, path: str = "", line: int | None = None) -> None:
         self.path, self.line = path, line

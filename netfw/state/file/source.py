@@ -138,7 +138,7 @@ class FileSource(StateSource):
     def flush(self) -> None:
         """Write the status files now; else they follow within a moment.
 
-        :raises BackendUnavailable: they can not be written; it is tried again.
+        :raises BackendUnavailable: they cannot be written; it is tried again.
         """
         with self._board_lock:
             self._attended = True
@@ -306,7 +306,7 @@ class FileSource(StateSource):
             self._board.hear(report, resource)
 
     def _write(self) -> None:
-        """Write what changed; note, and say once, that it can not be.
+        """Write what changed; note, and say once, that it cannot be.
 
         Whoever only reads writes nothing: the files may be those of an agent that runs.
         """
@@ -315,7 +315,7 @@ class FileSource(StateSource):
         try:
             self._board.write(self._in_force)
         except OSError as exc:
-            said = f"the status file can not be written: {exc}"
+            said = f"the status file cannot be written: {exc}"
             if said != self._unwritten:
                 LOG.error("%s", said)
             self._unwritten = said

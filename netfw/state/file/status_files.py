@@ -85,7 +85,7 @@ class StatusFiles:
     def write(self, source: Mapping[str, Any]) -> None:
         """Write every file of which something changed; *source* is what to say of the source.
 
-        :raises OSError: a file can not be written; the next call tries again.
+        :raises OSError: a file cannot be written; the next call tries again.
         """
         for root, page in self._pages.items():
             if page.dirty:
@@ -149,7 +149,7 @@ def now() -> str:
 def replace(path: str, text: str) -> None:
     """Put *text* in place of the file at *path*, whole or not at all.
 
-    :raises OSError: it can not be written.
+    :raises OSError: it cannot be written.
     """
     directory, name = os.path.split(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{name[:64]}.", dir=directory or ".")

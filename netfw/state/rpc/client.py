@@ -78,12 +78,12 @@ class RemoteSource(StateSource):
         how = dialogue_of(request)
         if how is None:
             self._call("ask", {"request": type(request).__name__})
-            raise BackendBroken(f"the server answered {type(request).__name__}, which it can not")
+            raise BackendBroken(f"the server answered {type(request).__name__}, which it cannot")
         answer = self._call("ask", {"request": how.name, "about": how.request.render(request)})
         try:
             return cast(R, read(how.answer, answer.get("answer"), how.name))
         except InvalidInput as exc:
-            raise BackendBroken(f"the server's answer can not be read: {exc}") from exc
+            raise BackendBroken(f"the server's answer cannot be read: {exc}") from exc
 
     def watch(self, interest: Subscription, hint: Hint) -> Stop:
         token, listener = object(), NotificationFilter(hint)
@@ -116,7 +116,7 @@ class RemoteSource(StateSource):
         try:
             return read_part(answer, self._server)
         except InvalidInput as exc:
-            raise BackendBroken(f"the server's answer can not be read: {exc}") from exc
+            raise BackendBroken(f"the server's answer cannot be read: {exc}") from exc
 
     def _call(self, method: str, content: Content) -> Content:
         message = Message(
@@ -131,4 +131,4 @@ class RemoteSource(StateSource):
         try:
             return unpack(answer.body)
         except InvalidInput as exc:
-            raise BackendBroken(f"the server's answer can not be read: {exc}") from exc
+            raise BackendBroken(f"the server's answer cannot be read: {exc}") from exc

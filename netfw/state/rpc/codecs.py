@@ -200,7 +200,7 @@ def read_interest(raw: object, peer: PeerCompatibility) -> Subscription:
 
 
 def read_report(raw: object, peer: PeerCompatibility) -> Report | None:
-    """What an agent reports; ``None``: this release can not know it."""
+    """What an agent reports; ``None``: this release cannot know it."""
     try:
         report: Report = REPORT.parse(pruned(REPORT, raw))
     except ValueError as exc:

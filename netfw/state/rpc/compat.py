@@ -1,7 +1,7 @@
 """Reading what a newer release wrote: names that are not known here are left out.
 
 Only names are left out, never values.  A rule whose protocol is not known here must not become a
-rule for any protocol, so what has a value that can not be read is skipped as a whole.
+rule for any protocol, so what has a value that cannot be read is skipped as a whole.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class PeerCompatibility:
         self._said: set[str] = set()
 
     def resource(self, kind: object, body: object) -> Resource | None:
-        """The resource that *body* says; ``None``: this release can not know it."""
+        """The resource that *body* says; ``None``: this release cannot know it."""
         try:
             known = Kind(str(kind))
         except ValueError:

@@ -48,7 +48,7 @@ class EncodedSource(Protocol):
     def written_changes(self, interest: Subscription, since: Cursor) -> EncodedDelta:
         """What ``changes`` says.
 
-        :raises CursorLost: it can not tell.
+        :raises CursorLost: it cannot tell.
         """
 
 

@@ -23,7 +23,7 @@ class FakeBackend(Generic[K, V]):
 
     present: dict[K, V] = field(factory=dict)
     refused: dict[K, str] = field(factory=dict)
-    """Keys that can not be had, and why."""
+    """Keys that cannot be had, and why."""
     crashing: set[K] = field(factory=set)
     """Keys that make the driver raise what no contract allows."""
     online: bool = True

@@ -78,11 +78,11 @@ class Instance(NamespaceOwner):
     def open(self) -> None:
         """Make the namespace.
 
-        :raises ConfigError: a namespace can not be called so.
+        :raises ConfigError: a namespace cannot be called so.
         :raises FileExistsError: there is one of that name.
         """
         if not _NAME.fullmatch(self.name):
-            raise ConfigError(f"an instance can not be called {self.name!r}")
+            raise ConfigError(f"an instance cannot be called {self.name!r}")
         space = self._host.call(_make_namespace, f"/run/netns/{self.name}")
         spaces = {kind: os.dup(fd) for kind, fd in self._host.spaces.items() if kind != "net"}
         self.place = NamespaceContext({**spaces, "net": space})

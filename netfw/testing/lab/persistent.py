@@ -28,7 +28,7 @@ def up(directory: Directory, name: str, document: Mapping[str, Any]) -> None:
     """Bring a lab up that is as *document* (see ``topology.read``) says.
 
     :raises Conflict: a lab of that name is up.
-    :raises BackendBroken: this machine can not have one, or it did not come up; says why.
+    :raises BackendBroken: this machine cannot have one, or it did not come up; says why.
     """
     with directory.locked():
         if directory.find(name) is not None:

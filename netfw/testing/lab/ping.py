@@ -95,7 +95,7 @@ class Pinger:
         sequence = len(self._sent)
         self._sent.append(time.monotonic())
         self._times.append(None)
-        # What can not be sent (no route, link down, filtered) is lost.
+        # What cannot be sent (no route, link down, filtered) is lost.
         with contextlib.suppress(OSError):
             self._socket.sendto(_message(self._request, sequence, self._token), self._to)
 

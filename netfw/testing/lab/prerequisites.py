@@ -60,7 +60,7 @@ def unusable_tun(number: int, *, ordinary: bool) -> list[str]:
     if number == 0:
         return []
     if number not in (errno.EACCES, errno.EPERM):
-        return [f"{TUN} can not be opened ({os.strerror(number)}): modprobe tun, as root"]
+        return [f"{TUN} cannot be opened ({os.strerror(number)}): modprobe tun, as root"]
     way = "give this container access to it"
     if ordinary:
         way = f"use sudo, or let users open it as distributions do by default (chmod 0666 {TUN})"

@@ -38,7 +38,7 @@ class LabRecord:
         return _started_at(self.pid) == self.started and identity.boot() == self.boot
 
     def open_process(self) -> int | None:
-        """A descriptor of the process, None when it has ended; it can not become another's."""
+        """A descriptor of the process, None when it has ended; it cannot become another's."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -174,5 +174,5 @@ def check_name(name: str) -> str:
     :raises ConfigError: they may not.
     """
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"a lab can not be called {name!r}: up to 31 letters, digits and dashes")
+        raise ConfigError(f"a lab cannot be called {name!r}: up to 31 letters, digits and dashes")
     return name

@@ -18,7 +18,7 @@ class HostEntry:
     macs: frozenset[str]
     addresses: frozenset[IpAddress]
     tagged: bool = False
-    """dnsmasq can not be told of changes any more once it has answered it: see ``is_tagged``."""
+    """dnsmasq cannot be told of changes any more once it has answered it: see ``is_tagged``."""
 
     @property
     def words(self) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """Values of DHCP options, as dnsmasq takes them.  Pure.
 
-dnsmasq guesses from the letters of a value what it is, and takes some that it can not read for
+dnsmasq guesses from the letters of a value what it is, and takes some that it cannot read for
 something else.  So a value is refused here unless it is known what dnsmasq makes of it; nothing is
 escaped or put right.
 """

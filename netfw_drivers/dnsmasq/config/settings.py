@@ -74,7 +74,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.BoolOpt(
         "dhcp_broadcast_reply",
         default=False,
-        help="Answer by broadcast, for fabrics that can not deliver to an address before the "
+        help="Answer by broadcast, for fabrics that cannot deliver to an address before the "
         "client uses it.",
     ),
     cfg.StrOpt(

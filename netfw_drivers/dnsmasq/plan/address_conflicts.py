@@ -19,7 +19,7 @@ def blocked_ports(
     gives_up: Callable[[PortId], bool],
     gone: Iterable[PortId],
 ) -> dict[PortId, str]:
-    """Those of *wanted* who can not have something yet, and what.
+    """Those of *wanted* who cannot have something yet, and what.
 
     Several may pass on what they have among them, at once or one after the other: who waits and has
     what is not his any more gives up everything, or two could wait for each other for ever.

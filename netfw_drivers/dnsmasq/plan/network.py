@@ -131,7 +131,7 @@ class NetworkPlanner:
         return NetworkKey(self.id)
 
     def _put_network(self, network: DhcpNetwork) -> None:
-        """Take *network* over, unless it can not be rendered: then the former one stays."""
+        """Take *network* over, unless it cannot be rendered: then the former one stays."""
         try:
             recipe = self.terms.recipe(self.id, network)
             wanted = self.terms.station(self.id, network)
@@ -177,7 +177,7 @@ class NetworkPlanner:
     def _loses(self, port: PortId, value: DhcpPort) -> bool:
         """Whether a port has what is not its own as *value*, and may be somebody else's.
 
-        If it can not be served as it is to be, it must not be served as it was.
+        If it cannot be served as it is to be, it must not be served as it was.
         """
         former = self.found.shelf.ports.get(port)
         own = {value.mac, *(str(fixed.address) for fixed in value.fixed_ips)}

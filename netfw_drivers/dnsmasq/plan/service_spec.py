@@ -65,7 +65,7 @@ class DriverContext:
     def recipe(self, id: NetworkId, network: DhcpNetwork) -> ServiceSpec:
         """How the network is served; another address of the server needs another process, too.
 
-        :raises InvalidInput: dnsmasq can not be told so.
+        :raises InvalidInput: dnsmasq cannot be told so.
         """
         place = self.place(id, network.server)
         text = render_network(id, network, place, self.settings)

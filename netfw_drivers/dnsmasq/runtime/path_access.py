@@ -1,6 +1,6 @@
 """Whether dnsmasq, which gives up root's rights, can read what is written for it.
 
-It says nothing when it can not look into a directory, and answers nobody.
+It says nothing when it cannot look into a directory, and answers nobody.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GROUP = "dip"
 
 
 def access_problem(directory: Path, user: str | None) -> str | None:
-    """Why a dnsmasq that root starts, to run as *user*, can not look into *directory*, or into
+    """Why a dnsmasq that root starts, to run as *user*, cannot look into *directory*, or into
     that part of its path which is there; with what to do.  ``None``: it can."""
     if os.geteuid() != 0:
         return None  # it runs as whoever starts it

@@ -1,6 +1,6 @@
 """What an update asks for, sorted and checked.  Pure.
 
-Whatever can not be had is refused here, by its key, before a word of it reaches a backend.
+Whatever cannot be had is refused here, by its key, before a word of it reaches a backend.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class BridgePorts:
     def place(self, device: str) -> Place | str:
         """Where a port's device is filtered; or, why it is nowhere.
 
-        :raises InvalidInput: that can not be a device of a port.
+        :raises InvalidInput: that cannot be a device of a port.
         """
         found = check_device(self.locate(check_device(device)))
         if found not in self.bridges:
@@ -144,12 +144,12 @@ def _put(
         case Member(), Member():
             _change_member(wishes.members, key, add=True)
         case _:
-            raise InvalidInput({str(key): f"can not be a {type(value).__name__}"})
+            raise InvalidInput({str(key): f"cannot be a {type(value).__name__}"})
 
 
 def _drop(wishes: RequestedChanges, key: FirewallKey) -> None:
     if key_validation_error(key) is not None:
-        return  # what can not be there is gone
+        return  # what cannot be there is gone
     try:
         match key:
             case PortKey(id):
@@ -159,7 +159,7 @@ def _drop(wishes: RequestedChanges, key: FirewallKey) -> None:
             case Member():
                 _change_member(wishes.members, key, add=False)
     except NetfwError:
-        return  # what can not be there is gone
+        return  # what cannot be there is gone
 
 
 def remote_of(member: Member) -> Remote:
@@ -170,7 +170,7 @@ def remote_of(member: Member) -> Remote:
 def words_of(member: Member) -> list[str]:
     """The words that ipset keeps for a member.
 
-    :raises InvalidInput: a member that ipset can not have.
+    :raises InvalidInput: a member that ipset cannot have.
     """
     full_name(OWNER, set_name(*remote_of(member)))
     return list(elements(SetKind(family=member.prefix.version), [member.prefix]))
@@ -191,7 +191,7 @@ def _change_member(changes: dict[Remote, Change], member: Member, *, add: bool) 
 
 
 def _refuse_twice(wishes: RequestedChanges, picture: RulesetIndex) -> None:
-    """Two ports can not have one device, nor two networks one bridge."""
+    """Two ports cannot have one device, nor two networks one bridge."""
     devices: dict[str, PortId] = {}
     networks = {bridge: zone.network for bridge, zone in _staying(wishes, picture).items()}
     for id in sorted(wishes.ports):

@@ -60,7 +60,7 @@ class Vlans:
 
     @property
     def taken(self) -> set[int]:
-        """The numbers that can not be given to anybody."""
+        """The numbers that cannot be given to anybody."""
         unclear = (_NUMBERS[name] for name in self.garbage if name in _NUMBERS)
         return {*self.numbers.values(), *unclear}
 

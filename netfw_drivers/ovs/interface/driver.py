@@ -47,7 +47,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
     """Ports as internal ports of the bridge, or as veth pairs with one end on it.
 
     New ports are on the dead VLAN until the switch driver admits them; their tag is not touched
-    again.  Names of internal ports are names of the switch: two in different namespaces can not
+    again.  Names of internal ports are names of the switch: two in different namespaces cannot
     be the same.  Only ports of this bridge that carry netfw's mark are touched.
     """
 
@@ -186,7 +186,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
             networks.carry_out(stage)
 
     def _take_back(self, owners: frozenset[PortId], networks: _Networks) -> None:
-        """Remove what was made for *owners*: who can not have what he wants has nothing."""
+        """Remove what was made for *owners*: who cannot have what he wants has nothing."""
         if not owners:
             return
         drop: Update[PortId, Attachment] = Update(drop=owners)

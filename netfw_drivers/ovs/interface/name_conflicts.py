@@ -26,7 +26,7 @@ from netfw_drivers.ovs.interface.observed import (
 def refusals(
     update: Update[PortId, Attachment], observed: Observed, settings: InterfaceSettings
 ) -> dict[PortId, NetfwError]:
-    """Who can not have what they want.
+    """Who cannot have what they want.
 
     Whoever is refused keeps the name he has, which may be the reason to refuse the next.
     """
@@ -131,7 +131,7 @@ class _NameClaims:
             return Conflict(f"there is a device {wanted.device} that netfw did not make")
         error = None if self._settings.use_veth else port.interface.error
         if error and observed.link(None, port.name) is not None:
-            return BackendBroken(f"the switch can not use the device {port.name}: {error}")
+            return BackendBroken(f"the switch cannot use the device {port.name}: {error}")
         return None
 
     def _is_anothers(self, port: Port, wanted: Attachment) -> bool:

@@ -77,13 +77,13 @@ class InterfaceSettings:
 
 
 def place_of(port: Port) -> Place:
-    """The namespace that a port's device was put into; a mark that can not be one says nothing."""
+    """The namespace that a port's device was put into; a mark that cannot be one says nothing."""
     name = port.external_ids.get(NETNS)
     return name if name is not None and is_namespace_name(name) else None
 
 
 def device_of(port: Port) -> str:
-    """The device that the owner of a port uses; a mark that can not be one says nothing."""
+    """The device that the owner of a port uses; a mark that cannot be one says nothing."""
     name = port.external_ids.get(DEVICE)
     return name if name is not None and is_pair(port) and is_device_name(name) else port.name
 
@@ -126,7 +126,7 @@ def is_unusable(port: Port) -> bool:
 
 
 def is_stranded(port: Port, observed: Observed) -> bool:
-    """Whether a port of ours can not get to its place, because somebody has its name there."""
+    """Whether a port of ours cannot get to its place, because somebody has its name there."""
     place = place_of(port)
     home, there = observed.link(None, port.name), observed.link(place, port.name)
     return (

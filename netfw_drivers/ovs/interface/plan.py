@@ -10,7 +10,7 @@ Rules found by trying (Open vSwitch 3.1, userspace datapath):
 * A device that is deleted, alone or with its namespace, is not made again, and no column says so.
 * A restarted switch makes new devices in its own namespace; those in other namespaces are dead.
 * The switch sets MAC and MTU of devices in its own namespace alone, and there insists on them.
-  An MTU that it can not set it leaves as it is, and no column says so: each is a stage of its own,
+  An MTU that it cannot set it leaves as it is, and no column says so: each is a stage of its own,
   to be looked at afterwards.
 * When it opens a device it reads and later writes the flags: a device that is set up meanwhile is
   down again.

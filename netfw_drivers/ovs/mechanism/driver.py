@@ -77,7 +77,7 @@ def _bind(request: BindingRequest, report: AgentReport) -> Binding:
 
 
 def _obstacle(provider: Provider, report: AgentReport) -> str:
-    """Why the agent can not reach a segment; empty: it can."""
+    """Why the agent cannot reach a segment; empty: it can."""
     kind, name = provider.network_type, provider.physical_network
     if kind is NetworkType.LOCAL:
         return ""

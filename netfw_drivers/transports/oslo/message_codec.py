@@ -37,7 +37,7 @@ def to_message(fields: Mapping[str, Any]) -> Message:
         else:
             body = base64.b64decode(fields["base64"], validate=True)
     except (binascii.Error, UnicodeEncodeError) as exc:
-        raise ValueError("the body of a message can not be read") from exc
+        raise ValueError("the body of a message cannot be read") from exc
     return Message(body=body, **{name: fields[name] for name in _TEXTS})
 
 
@@ -56,7 +56,7 @@ def to_answer(fields: object) -> Message | NetfwError:
     try:
         return to_message(fields)
     except ValueError as exc:
-        return BackendBroken(f"the server's answer can not be read: {exc}")
+        return BackendBroken(f"the server's answer cannot be read: {exc}")
 
 
 def _body(fields: Mapping[str, Any]) -> str:

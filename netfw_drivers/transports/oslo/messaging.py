@@ -45,7 +45,7 @@ class BrokerHost:
 class OsloMessaging:
     """One transport of oslo.messaging.  Making it connects to nobody.
 
-    :raises ConfigError: the URL can not be used; the text leaves out its password.
+    :raises ConfigError: the URL cannot be used; the text leaves out its password.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -54,7 +54,7 @@ class OsloMessaging:
         try:
             self._url = oslo_messaging.TransportURL.parse(self._conf, settings.url)
         except oslo_messaging.InvalidTransportURL as exc:
-            raise ConfigError("transport_url can not be parsed") from exc
+            raise ConfigError("transport_url cannot be parsed") from exc
         if not self._url.hosts:
             raise ConfigError("transport_url names no host")
         defaults = {**_DEFAULTS, "heartbeat_timeout_threshold": str(settings.heartbeat)}

@@ -1,7 +1,7 @@
 """oslo.messaging with plain threads: imported through here, it does not bring eventlet along.
 
 Where eventlet is installed, by whatever else needs it, oslo.service would choose it and oslo.utils
-would load it.  Nothing is patched in any case; but what is not loaded can not surprise anybody.
+would load it.  Nothing is patched in any case; but what is not loaded cannot surprise anybody.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class QueueProbe:
         except amqp.AccessRefused as exc:
             LOG.warning("requests to %s get lost while nobody serves it: %s", topic, exc)
         except (OSError, amqp.AMQPError) as exc:
-            LOG.info("the broker can not be asked about %s: %s", topic, exc)
+            LOG.info("the broker cannot be asked about %s: %s", topic, exc)
             return False
         finally:
             if not hold:

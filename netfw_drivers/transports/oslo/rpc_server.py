@@ -102,7 +102,7 @@ class TopicServer:
             server.start(override_pool_size=self._threads)
         except Exception as exc:  # noqa: BLE001 - of kombu, of sockets, of the broker
             LOG.error(
-                "%s can not be served yet, and is tried again in %g s: %s",
+                "%s cannot be served yet, and is tried again in %g s: %s",
                 self._topic, _AGAIN, exc,
             )  # fmt: skip
             return False

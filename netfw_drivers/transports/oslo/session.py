@@ -52,7 +52,7 @@ class Listening:
 class OsloSession:
     """Everything that a transport holds, from its first use on.
 
-    :raises ConfigError: the URL can not be used.
+    :raises ConfigError: the URL cannot be used.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -227,7 +227,7 @@ class OsloSession:
         try:
             message = to_message(fields)
         except ValueError as exc:
-            LOG.warning("a hint can not be read: %s", exc)
+            LOG.warning("a hint cannot be read: %s", exc)
             return
         self._offer(message)
 

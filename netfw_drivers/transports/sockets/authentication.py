@@ -42,7 +42,7 @@ def peer_of(connection: socket.socket) -> str:
 class PeerAuthenticator:
     """Knows which users may connect to unix sockets, and which tokens there are.
 
-    :raises ConfigError: a user or group does not exist, or the tokens can not be read.
+    :raises ConfigError: a user or group does not exist, or the tokens cannot be read.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -68,7 +68,7 @@ class PeerAuthenticator:
     def tokens(self) -> Mapping[str, Token]:
         """The tokens by host, read again when their file has changed.
 
-        :raises ConfigError: they can not be read.
+        :raises ConfigError: they cannot be read.
         """
         if self._token_file is None:
             return {}
@@ -103,7 +103,7 @@ def certified_caller(certificate: Mapping[str, Any], *, names_host: bool) -> Cal
 def server_context(tls: Tls) -> ssl.SSLContext:
     """TLS for a server.
 
-    :raises ConfigError: a file can not be read.
+    :raises ConfigError: a file cannot be read.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _load(context, tls)
@@ -115,7 +115,7 @@ def server_context(tls: Tls) -> ssl.SSLContext:
 def client_context(tls: Tls) -> ssl.SSLContext:
     """TLS for a client, which checks the server's name.
 
-    :raises ConfigError: a file can not be read.
+    :raises ConfigError: a file cannot be read.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if not tls.authorities:
@@ -133,7 +133,7 @@ def _load(context: ssl.SSLContext, tls: Tls) -> None:
             context.load_cert_chain(tls.certificate, tls.key)
     except OSError as exc:  # ssl.SSLError is one
         raise ConfigError(
-            f"tls_certificate, tls_key or tls_ca can not be used: {exc}; see that the files are "
+            f"tls_certificate, tls_key or tls_ca cannot be used: {exc}; see that the files are "
             "there, are PEM and belong together"
         ) from exc
 

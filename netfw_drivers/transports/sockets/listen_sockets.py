@@ -65,7 +65,7 @@ def open_listening(address: Address, settings: Settings) -> ListenSocket:
     """Listen at *address*.
 
     :raises Conflict: somebody else listens there.
-    :raises BackendBroken: this process can not listen there; says what to do.
+    :raises BackendBroken: this process cannot listen there; says what to do.
     """
     try:
         if isinstance(address, OpenSocket):
@@ -81,7 +81,7 @@ def open_listening(address: Address, settings: Settings) -> ListenSocket:
                 f"{address} is taken: stop who listens there, or change [local] listen"
             ) from exc
         raise BackendBroken(
-            f"can not listen at {address}: {exc}; change [local] listen, or rights"
+            f"cannot listen at {address}: {exc}; change [local] listen, or rights"
         ) from exc
 
 
@@ -186,7 +186,7 @@ def open_all(settings: Settings) -> list[ListenSocket]:
     """Listen at every address, or at none.
 
     :raises Conflict: somebody else listens at one.
-    :raises BackendBroken: this process can not listen at one.
+    :raises BackendBroken: this process cannot listen at one.
     """
     opened: list[ListenSocket] = []
     try:

@@ -35,7 +35,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.StrOpt(
         "socket_mode",
         default="0660",
-        help="Permissions of unix sockets.  Who can not write to one can not connect.",
+        help="Permissions of unix sockets.  Who cannot write to one cannot connect.",
     ),
     cfg.ListOpt(
         "allowed_users",

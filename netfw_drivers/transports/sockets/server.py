@@ -114,8 +114,8 @@ class Server:
             answer = self._desk.answer(call.message, call.caller)
             return encode_message("answer", answer, number=call.number)
         except Malformed as exc:
-            LOG.error("the answer to %s can not be sent: %s", call.message.method, exc)
-            return _error(call, BackendBroken("the answer can not be sent"))
+            LOG.error("the answer to %s cannot be sent: %s", call.message.method, exc)
+            return _error(call, BackendBroken("the answer cannot be sent"))
         except BaseException as exc:  # noqa: BLE001 - the caller is told, whatever it is
             return _error(call, exc)
 
@@ -126,7 +126,7 @@ class Server:
             try:
                 data = encode_message("hint", message)
             except Malformed as exc:
-                LOG.error("a hint for %s can not be sent: %s", topic[:100], exc)
+                LOG.error("a hint for %s cannot be sent: %s", topic[:100], exc)
                 continue
             for guest in tuple(self._topics.get(topic, ())):
                 guest.hint(topic, data)
@@ -157,7 +157,7 @@ class Server:
             try:
                 connection, _ = await loop.sock_accept(listening.socket)
             except OSError as exc:  # no descriptors left, or the peer has gone already
-                self._complaints.say(f"can not accept at {listening.name}: {exc}")
+                self._complaints.say(f"cannot accept at {listening.name}: {exc}")
                 await asyncio.sleep(0.1)
                 continue
             peer = peer_of(connection)

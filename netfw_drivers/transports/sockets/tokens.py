@@ -37,14 +37,14 @@ class Token:
 def read_tokens(path: str) -> tuple[Token, ...]:
     """The tokens in a file.
 
-    :raises ConfigError: it can not be read, or read by others, or has no usable token.
+    :raises ConfigError: it cannot be read, or read by others, or has no usable token.
     """
     try:
         with Path(path).open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             text = file.read(_MOST_BYTES).decode()
     except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"the tokens in {path} can not be read: {exc}") from exc
+        raise ConfigError(f"the tokens in {path} cannot be read: {exc}") from exc
     if mode & 0o007:
         raise ConfigError(f"everybody can read the tokens in {path}: chmod o= {path}")
     return parse_tokens(text, path)

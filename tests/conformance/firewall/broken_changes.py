@@ -209,7 +209,7 @@ class TouchesEverything(GoodFirewall):
 
 @breaks(HostDriver, 2)
 class StumblesOverAbsence(GoodFirewall):
-    """What is not there can not be dropped."""
+    """What is not there cannot be dropped."""
 
     def converge(self, update):
         absent = update.drop - self.machine.policy.keys()
@@ -237,7 +237,7 @@ class RemovesWhatIsToBeKept(GoodFirewall):
 
 @breaks(HostDriver, 4)
 class FailsTogether(RefusesWithoutName):
-    """One key that can not be had keeps the others from being had."""
+    """One key that cannot be had keeps the others from being had."""
 
 
 @breaks(HostDriver, 5)

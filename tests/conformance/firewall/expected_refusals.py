@@ -151,10 +151,10 @@ REFUSED_BY: dict[str, set[str]] = {
         "test_what_has_no_family_that_rules_know_does_not_pass",
     },
     "AllowsServers": {
-        "test_an_instance_can_not_be_a_dhcp_server",
+        "test_an_instance_cannot_be_a_dhcp_server",
     },
     "AllowsRouters": {
-        "test_an_instance_can_not_be_a_router",
+        "test_an_instance_cannot_be_a_router",
     },
     "AllowsNoClients": {
         "test_dhcp_clients_need_no_rule",
@@ -188,7 +188,7 @@ REFUSED_BY: dict[str, set[str]] = {
     },
     "TakesEitherPort": {
         "test_a_range_is_about_the_port_that_is_asked_for",
-        "test_an_instance_can_not_be_a_dhcp_server",
+        "test_an_instance_cannot_be_a_dhcp_server",
     },
     "TakesNoRulesForNoLimits": {
         "test_a_connection_ends_on_its_own_network_alone",
@@ -206,7 +206,7 @@ REFUSED_BY: dict[str, set[str]] = {
         "test_arp_of_others_arrives",
     },
     "TakesWhatItCanNotDo": {
-        "test_what_the_driver_can_not_do_is_refused_by_name",
+        "test_what_the_driver_cannot_do_is_refused_by_name",
     },
     "GuardsNothing": {
         "test_a_pair_is_of_its_own_mac",

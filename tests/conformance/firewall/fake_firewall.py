@@ -190,7 +190,7 @@ def reverse(packet: Packet) -> Packet:
 
 
 def misplaced(value: object) -> InvalidInput | None:
-    """Whether *value* is a port that can not be anywhere."""
+    """Whether *value* is a port that cannot be anywhere."""
     if not isinstance(value, FilteredPort):
         return None
     right = isinstance(value.network, UUID) and type(value.mac) is Mac

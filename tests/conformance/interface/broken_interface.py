@@ -28,7 +28,7 @@ class ChangesSomethingEachTime(GoodDriver):
 
 @breaks(HostDriver, 2)
 class StumblesOverAbsence(GoodDriver):
-    """What is not there can not be dropped."""
+    """What is not there cannot be dropped."""
 
     def converge(self, update):
         absent = update.drop - self.machine.devices.keys()
@@ -46,7 +46,7 @@ class RemovesWhatIsToBeKept(GoodDriver):
 
 @breaks(HostDriver, 4)
 class FailsTogether(GoodDriver):
-    """One key that can not be had keeps the others from being had."""
+    """One key that cannot be had keeps the others from being had."""
 
     def converge(self, update):
         refused = self.refusals(update, self.observe(update))

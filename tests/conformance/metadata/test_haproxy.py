@@ -89,8 +89,8 @@ class TestHaproxyMetadataDriver(MetadataDriverConformance):
         super().test_two_driver_objects_work_on_one_host_at_once(self.make_beside)
 
     @pytest.mark.spec("MD-10")
-    def test_a_guest_can_not_say_who_it_is(self, driver: MetadataDriver) -> None:
-        super().test_a_guest_can_not_say_who_it_is(driver)
+    def test_a_guest_cannot_say_who_it_is(self, driver: MetadataDriver) -> None:
+        super().test_a_guest_cannot_say_who_it_is(driver)
 
     def make_namespace(self, name: str) -> None:
         self.rooms.open(name)
@@ -135,7 +135,7 @@ class TestHaproxyMetadataDriver(MetadataDriverConformance):
             lab.gone(pid)
 
     def vanish(self, key: MetadataKey, value: MetadataProxy) -> None:
-        self.config(key).unlink()  # so that it can not be started again behind our back
+        self.config(key).unlink()  # so that it cannot be started again behind our back
         self.kill(key, value)
 
     def config(self, key: MetadataKey) -> Path:

@@ -142,7 +142,7 @@ class ContradictsItself(BrokenTaps):
 
 
 class TakesAnything(BrokenTaps):
-    """Says nothing of what can not be."""
+    """Says nothing of what cannot be."""
 
     refused_by = frozenset({REQUESTS})
 

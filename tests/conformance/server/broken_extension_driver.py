@@ -32,7 +32,7 @@ ONCE = "test_a_list_of_any_length_is_read_once"
 SHOWN = "test_only_what_was_asked_about_is_shown_and_only_what_is_declared"
 ALONE = "test_other_resources_are_left_alone"
 SILENT = "test_showing_writes_nothing"
-REFUSED = "test_what_can_not_be_is_refused_and_nothing_of_it_kept"
+REFUSED = "test_what_cannot_be_is_refused_and_nothing_of_it_kept"
 
 
 class Painter(ExtensionDriver):

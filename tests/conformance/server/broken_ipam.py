@@ -267,7 +267,7 @@ class FixesThePools(BrokenIpam):
     def validate_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:
         super().validate_subnet(before, after, store)
         if before is not None:
-            raise InvalidInput({"allocation_pools": "can not change"})
+            raise InvalidInput({"allocation_pools": "cannot change"})
 
 
 class DropsOnce(BrokenIpam):

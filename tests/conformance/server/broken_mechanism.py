@@ -16,7 +16,7 @@ from netfw.model.resource import Ref, ref
 from tests.conformance.switch.fake_fabric import Fabric, FabricDriver
 
 AGAIN = "test_a_backend_that_does_not_answer_is_said_and_served_later"
-CAN_NOT_BE = "test_what_can_not_be_is_refused_before_it_is_committed"
+CAN_NOT_BE = "test_what_cannot_be_is_refused_before_it_is_committed"
 CHECKING = "test_checking_changes_nothing_and_can_be_repeated"
 CHECKING_ALONE = "test_checking_works_while_the_backend_does_not_answer"
 FOR_GOOD = "test_what_the_backend_refuses_for_good_is_said"
@@ -85,7 +85,7 @@ class ThinksLong(BrokenMechanism):
 
 
 class FindsOutLater(BrokenMechanism):
-    """Accepts what it can not do."""
+    """Accepts what it cannot do."""
 
     refused_by = frozenset({CAN_NOT_BE})
 

@@ -39,7 +39,7 @@ class BrokenType(VlanTypeDriver):
 class AcceptsAnything(BrokenType):
     """Leaves it to the switch to find out."""
 
-    refused_by = frozenset({"test_a_request_that_can_not_be_is_refused_by_attribute"})
+    refused_by = frozenset({"test_a_request_that_cannot_be_is_refused_by_attribute"})
 
     def validate(self, request: Provider) -> None:
         pass
@@ -48,7 +48,7 @@ class AcceptsAnything(BrokenType):
 class BlamesTheWrongPart(BrokenType):
     """Says that something is wrong, and not what."""
 
-    refused_by = frozenset({"test_a_request_that_can_not_be_is_refused_by_attribute"})
+    refused_by = frozenset({"test_a_request_that_cannot_be_is_refused_by_attribute"})
 
     def validate(self, request: Provider) -> None:
         try:

@@ -211,7 +211,7 @@ class KeepsItsEpoch(BrokenSource):
 
 
 class HintsTooEarly(BrokenSource):
-    """Hints while the change can not be read yet, and not again."""
+    """Hints while the change cannot be read yet, and not again."""
 
     refused_by = frozenset(
         {
@@ -229,7 +229,7 @@ class HintsTooEarly(BrokenSource):
 
 
 class GoesOnHinting(BrokenSource):
-    """Can not be told to stop."""
+    """Cannot be told to stop."""
 
     refused_by = frozenset({"test_no_hint_comes_after_a_watch_was_stopped"})
 
@@ -327,7 +327,7 @@ class TellsEachChangeOnce(BrokenSource):
 class MakesPortsOfNowhere(BrokenSource):
     """Does not look whether the network is there."""
 
-    refused_by = frozenset({"test_a_request_that_can_not_be_is_refused"})
+    refused_by = frozenset({"test_a_request_that_cannot_be_is_refused"})
 
     def request(self, request):  # type: ignore[no-untyped-def]
         try:

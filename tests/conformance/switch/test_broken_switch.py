@@ -77,7 +77,7 @@ REFUSED_BY: dict[str, set[str]] = {
     },
     "LetsNetworksShare": {
         "test_a_value_that_does_not_fit_its_key_concerns_that_key_alone",
-        "test_two_networks_can_not_have_one_segment",
+        "test_two_networks_cannot_have_one_segment",
         "test_who_is_refused_by_the_next_driver_keeps_nobody_else_alive",
     },
     "FloodsEverywhere": {

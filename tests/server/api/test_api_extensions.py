@@ -81,9 +81,9 @@ def test_fields_of_the_model_are_found_and_what_is_kept_beside_it_is_refused(
     by_flag = extended.names("networks", ("sort_key", "port_security_enabled"), sort_dir="desc")
     assert sorted(by_flag) == ["off", "on"]
     refused = extended.get("networks", (COLOR, "blue"))
-    assert (refused.status, refused.error["message"]) == (400, f"{COLOR}: can not be filtered by")
+    assert (refused.status, refused.error["message"]) == (400, f"{COLOR}: cannot be filtered by")
     refused = extended.get("networks", ("sort_key", COLOR))
-    assert (refused.status, "can not be sorted by" in refused.error["message"]) == (400, True)
+    assert (refused.status, "cannot be sorted by" in refused.error["message"]) == (400, True)
 
 
 @pytest.mark.spec("API-05")

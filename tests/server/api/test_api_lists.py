@@ -68,7 +68,7 @@ def test_unknown_filters_and_impossible_values_are_refused(three: Client) -> Non
     for pairs, message in (
         ({"nmae": "a"}, "nmae: is not a filter, did you mean 'name'?"),
         ({"admin_state_up": "maybe"}, "admin_state_up: neither true nor false: 'maybe'"),
-        ({"sort_key": "nonsense"}, "sort_key: 'nonsense' can not be sorted by"),
+        ({"sort_key": "nonsense"}, "sort_key: 'nonsense' cannot be sorted by"),
         ({"sort_key": "name", "sort_dir": "up"}, "sort_dir: 'up' is neither asc nor desc"),
         ({"sort_dir": "asc"}, "sort_dir: there are more of them than of sort_key"),
         ({"limit": "-1"}, "limit: '-1' is not a number of rows"),

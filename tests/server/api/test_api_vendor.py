@@ -193,7 +193,7 @@ def test_a_vendor_s_resource_is_served_like_any_other(taps: tuple[Client, TapPlu
     for body, message in (
         ({"port_id": PORT, "rate": 3}, "rate: must be even"),
         ({"port_id": PORT, "target": "x"}, "target: not an IP address: 'x'"),
-        ({"port_id": PORT, "state": "x"}, "state: can not be given when it is made"),
+        ({"port_id": PORT, "state": "x"}, "state: cannot be given when it is made"),
         ({}, "port_id: is required"),
     ):
         reply = client.post("taps", {"tap": body})

@@ -72,7 +72,7 @@ def test_a_body_is_checked_against_the_declaration_and_every_fault_is_told(clien
     message = reply.error["message"]
     assert "nmae: unknown attribute, did you mean 'name'?" in message
     assert "mac_address: " in message
-    assert "status: can not be given when it is made" in message
+    assert "status: cannot be given when it is made" in message
     assert "fixed_ips[0].subnet_id: is required, or ip_address" in message
     assert "network_id: is required" in message
 
@@ -80,7 +80,7 @@ def test_a_body_is_checked_against_the_declaration_and_every_fault_is_told(clien
     reply = client.put(f"networks/{network['id']}", {"network": {"id": SOMEONE, "tags": []}})
     assert (reply.status, reply.error["message"]) == (
         400,
-        "id: can not be changed; tags: can not be changed",
+        "id: cannot be changed; tags: cannot be changed",
     )
 
 

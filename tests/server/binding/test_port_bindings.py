@@ -259,10 +259,10 @@ def test_a_segment_that_nobody_took_below_is_given_back(backbone: ServerContext)
     assert len(segments) == 1
 
 
-def test_what_can_not_be_had_below_is_a_reason(backbone: ServerContext) -> None:
+def test_what_cannot_be_had_below_is_a_reason(backbone: ServerContext) -> None:
     world = World(backbone, (handing_down(physical="unknown"),))
     (reason,) = reasons(world.create(world.network(), ADMIN, binding__host_id="h1"))
-    assert reason.startswith("fabric: its segment can not be had: ")
+    assert reason.startswith("fabric: its segment cannot be had: ")
 
 
 # The loop alone.
@@ -313,7 +313,7 @@ def test_a_driver_that_breaks_its_contract_is_passed_over(world: World, network:
     ],
     ids=", ".join,
 )
-def test_a_binding_that_can_not_be_is_a_refusal(
+def test_a_binding_that_cannot_be_is_a_refusal(
     backbone: ServerContext, answer: Mapping[str, Any]
 ) -> None:
     def rubbish(request: BindingRequest) -> Binding:

@@ -131,7 +131,7 @@ def test_who_names_a_segment_gets_it_once(calls: Calls) -> None:
         ({"provider__network_type": "local", "provider__segmentation_id": 4}, "segmentation_id"),
     ],
 )
-def test_a_segment_that_can_not_be_is_refused_by_attribute(
+def test_a_segment_that_cannot_be_is_refused_by_attribute(
     calls: Calls, wrong: dict[str, Any], path: str
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
@@ -222,10 +222,10 @@ def test_of_its_segments_only_the_number_of_a_vlan_changes(calls: Calls) -> None
     assert provider(calls.network(ADMIN, **vlan))[2] == 100, "the former one is free"
     same = calls.change("network", other["id"], ADMIN, **vlan)
     assert same["revision_number"] == 1
-    with pytest.raises(InvalidInput, match="provider:network_type: can not be changed"):
+    with pytest.raises(InvalidInput, match="provider:network_type: cannot be changed"):
         calls.change("network", other["id"], ADMIN, provider__network_type="flat")
     tunnel = calls.network()
-    with pytest.raises(InvalidInput, match="provider:segmentation_id: can not be changed"):
+    with pytest.raises(InvalidInput, match="provider:segmentation_id: cannot be changed"):
         calls.change("network", tunnel["id"], ADMIN, provider__segmentation_id=5)
 
 
@@ -381,7 +381,7 @@ class Strict(LoggerMechanismDriver):
     def validate(self, change: Change) -> None:
         self.seen.append(change)
         if getattr(change.resource, "name", "") == "refused":
-            raise Conflict("the switch can not")
+            raise Conflict("the switch cannot")
 
 
 @pytest.mark.spec("ML2-02")
@@ -394,15 +394,15 @@ def test_a_driver_that_refuses_has_everything_undone(database: Database) -> None
     (change,) = second.seen
     assert change.before is None
     assert [each.provider.segmentation_id for each in change.segments] == [100]
-    with pytest.raises(Conflict, match="the switch can not"):
+    with pytest.raises(Conflict, match="the switch cannot"):
         calls.network(name="refused")
     assert len(second.seen) == 1, "drivers after the one that refuses are not asked"
     assert [each["name"] for each in calls.all("network")] == ["kept"]
     assert len(calls.all("segment")) == 1
-    with pytest.raises(Conflict, match="the switch can not"):
+    with pytest.raises(Conflict, match="the switch cannot"):
         calls.change("network", kept["id"], name="refused")
     assert calls.show("network", kept["id"]) == kept
-    with pytest.raises(Conflict, match="the switch can not"):
+    with pytest.raises(Conflict, match="the switch cannot"):
         calls.subnet(kept, "10.0.0.0/24", name="refused")
     assert calls.show("network", kept["id"])["subnets"] == []
     assert provider(calls.network())[2] == 101, "the number of the refused one is free"

@@ -236,7 +236,7 @@ def test_an_address_pair_without_a_mac_is_for_that_of_the_port(
     assert world.update(port, allowed_address_pairs=[])["allowed_address_pairs"] == []
 
 
-def test_address_pairs_that_can_not_be_are_refused(world: World, network: NetworkId) -> None:
+def test_address_pairs_that_cannot_be_are_refused(world: World, network: NetworkId) -> None:
     pair: dict[str, Any] = {"ip_address": "10.9.0.7"}
     with pytest.raises(InvalidInput, match=r"allowed_address_pairs\[1\]: is there twice"):
         world.create(network, allowed_address_pairs=[pair, pair])

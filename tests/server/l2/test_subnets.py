@@ -141,7 +141,7 @@ IMPOSSIBLE: tuple[tuple[str, dict[str, Any], str], ...] = (
 
 
 @pytest.mark.spec("ML2-09")
-def test_a_subnet_that_can_not_be_is_refused_by_attribute(calls: Calls) -> None:
+def test_a_subnet_that_cannot_be_is_refused_by_attribute(calls: Calls) -> None:
     network = calls.network()
     for cidr, given, path in IMPOSSIBLE:
         with pytest.raises(InvalidInput) as refused:

@@ -93,7 +93,7 @@ def test_what_rolls_back_is_told_to_nobody(backbone: ServerContext) -> None:
 
 
 @pytest.mark.spec("ML2-03")
-def test_what_can_not_be_delivered_now_is_tried_again_with_its_lane(
+def test_what_cannot_be_delivered_now_is_tried_again_with_its_lane(
     backbone: ServerContext,
 ) -> None:
     driver = Recorder(does=Trouble(*[BackendUnavailable("the switch is off")] * 3))
@@ -367,4 +367,4 @@ def test_a_notifier_hears_of_statuses_and_one_that_crashes_hears_of_all(
     scene.network()
     scene.delivery.drain()
     assert gossip.batches[1:] == [["network None>1"]]
-    assert "can not say what concerns it" in caplog.text
+    assert "cannot say what concerns it" in caplog.text

@@ -1,4 +1,4 @@
-"""Configurations that can not be: refused at once, with a sentence, and nothing is touched."""
+"""Configurations that cannot be: refused at once, with a sentence, and nothing is touched."""
 
 import pytest
 

@@ -118,7 +118,7 @@ class Topology:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """The file can not be found for a while."""
+        """The file cannot be found for a while."""
         hidden = self.path.with_suffix(".hidden")
         self.path.rename(hidden)
         try:

@@ -157,7 +157,7 @@ def test_a_fresh_machine_needs_nothing_but_the_command(tmp_path: Path) -> None:
     assert not (state / "messages.sock").exists()
 
 
-def test_what_can_not_be_is_found_before_the_database_is_touched(tmp_path: Path) -> None:
+def test_what_cannot_be_is_found_before_the_database_is_touched(tmp_path: Path) -> None:
     rules = tmp_path / "policy.yaml"
     rules.write_text('create_netwrk: "role:admin"\n')
     for number, wrong in enumerate(
@@ -290,7 +290,7 @@ def test_rules_tokens_and_logging_change_while_it_runs(tmp_path: Path) -> None:
         ({"server": {"serve": "api,mesages"}}, "mesages"),
     ],
 )
-def test_what_can_not_be_is_said_in_a_sentence_and_nothing_is_served(
+def test_what_cannot_be_is_said_in_a_sentence_and_nothing_is_served(
     tmp_path: Path, options: dict[str, dict[str, object]], said: str
 ) -> None:
     with pytest.raises(BackendBroken) as caught:

@@ -48,7 +48,7 @@ def test_two_configurations_live_side_by_side(tmp_path: Path) -> None:
         ("log_level = loud\n", "log_level"),
     ],
 )
-def test_what_can_not_be_is_refused_at_once(tmp_path: Path, text: str, reason: str) -> None:
+def test_what_cannot_be_is_refused_at_once(tmp_path: Path, text: str, reason: str) -> None:
     if not text.startswith("["):
         text = f"[DEFAULT]\n{text}"
     with pytest.raises(ConfigError, match=reason):

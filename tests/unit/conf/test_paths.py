@@ -24,7 +24,7 @@ def test_an_sqlite_file_is_made_for_its_owner_and_his_group(tmp_path: Path) -> N
     assert file.stat().st_mode & 0o777 == 0o600, "what is there keeps its permissions"
 
 
-def test_a_place_that_can_not_be_is_said_with_its_option(
+def test_a_place_that_cannot_be_is_said_with_its_option(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")

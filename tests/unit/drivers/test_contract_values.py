@@ -1,4 +1,4 @@
-"""Values of the contracts refuse what can not be."""
+"""Values of the contracts refuse what cannot be."""
 
 from __future__ import annotations
 

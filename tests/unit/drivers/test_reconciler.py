@@ -145,7 +145,7 @@ def test_a_complete_update_leaves_whom_it_refuses_as_he_is():
     assert outcome.failed.keys() == {"bad"}
 
 
-def test_garbage_that_can_not_be_removed_does_not_hold_up_the_rest():
+def test_garbage_that_cannot_be_removed_does_not_hold_up_the_rest():
     driver = MemoryReconciler(Refusing({"stuck": 99}))
     driver.numbers = {"stuck": 1, "loose": 1}
     outcome = driver.converge(Update(put={"a": 1}, complete=True))

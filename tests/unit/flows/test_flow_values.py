@@ -49,8 +49,8 @@ def test_nothing_matches_everything() -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: of.in_port(1) & of.in_port(2), "in_port can not be 0x1 and 0x2"),
-        (lambda: of.ct_state("+trk") & of.ct_state("-trk"), "ct_state can not be"),
+        (lambda: of.in_port(1) & of.in_port(2), "in_port cannot be 0x1 and 0x2"),
+        (lambda: of.ct_state("+trk") & of.ct_state("-trk"), "ct_state cannot be"),
         (lambda: of.in_port(0), "ports 1 to 65279, LOCAL or CONTROLLER, not 0"),
         (lambda: of.in_port(0xFF00), "not 65280"),
         (lambda: of.vlan(4096), "12 bits"),
@@ -72,7 +72,7 @@ def test_nothing_matches_everything() -> None:
         (lambda: of.RegisterField(6, 16, 32, ""), r"bits 0\.\.31, not 16\.\.32"),
     ],
 )
-def test_a_match_that_can_not_be_is_refused(make, why: str) -> None:
+def test_a_match_that_cannot_be_is_refused(make, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         make()
 
@@ -107,11 +107,11 @@ def test_a_flow_says_which_prerequisite_its_match_lacks(match: of.Match, why: st
     [
         (lambda: of.load(NETWORK, 1 << 16), "does not fit into NXM_NX_REG6"),
         (lambda: of.load(of.FIELD["ct_label"], 1), "up to 64 bits"),
-        (lambda: of.load(of.FIELD["ct_zone"], 1), "can not be set"),
+        (lambda: of.load(of.FIELD["ct_zone"], 1), "cannot be set"),
         (lambda: of.move(NETWORK, of.REGISTERS[1]), "same width"),
-        (lambda: of.move(of.REGISTERS[1], of.FIELD["conj_id"]), "can not be set"),
+        (lambda: of.move(of.REGISTERS[1], of.FIELD["conj_id"]), "cannot be set"),
         (lambda: of.set_field("in_port", 5), "by load"),
-        (lambda: of.set_field("eth_type", 5), "can not be set"),
+        (lambda: of.set_field("eth_type", 5), "cannot be set"),
         (lambda: of.set_field("vlan_pcp", 8), "does not fit"),
         (lambda: of.set_vlan(4096), "12 bits"),
         (lambda: of.output(0), "ports 1 to 65279 or a reserved one"),
@@ -135,7 +135,7 @@ def test_a_flow_says_which_prerequisite_its_match_lacks(match: of.Match, why: st
         (lambda: of.learn(254), "tables 0 to 253"),
     ],
 )
-def test_an_action_that_can_not_be_is_refused(make, why: str) -> None:
+def test_an_action_that_cannot_be_is_refused(make, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         make()
 

@@ -515,7 +515,7 @@ def test_a_dns_name_has_the_letters_of_dns(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", "a b", "67,evil", "tag:x", "option:\n", "a=b", "#x", "x" * 65]
 )
-def test_the_name_of_a_dhcp_option_can_not_be_more_than_a_name(name: str) -> None:
+def test_the_name_of_a_dhcp_option_cannot_be_more_than_a_name(name: str) -> None:
     found = port_faults(extra_dhcp_opts=[{"opt_name": name, "opt_value": "1"}])
     assert found.keys() == {"extra_dhcp_opts[0].opt_name"}
 

@@ -188,7 +188,7 @@ def ensure(network=scene.NET, *subnets):
     return EnsureDhcpPort(network=network.id, host=scene.HERE, subnets=wanted)
 
 
-def test_a_dhcp_port_that_can_not_be_is_refused_with_the_reason():
+def test_a_dhcp_port_that_cannot_be_is_refused_with_the_reason():
     source = MemorySource(scene.NET, evolve(scene.SUBNET, cidr="10.0.0.0/30"))
     with pytest.raises(NotFound, match="no network"):
         source.request(ensure(scene.OTHER_NET))

@@ -65,7 +65,7 @@ class Methods:
     def reload(self) -> None:
         """Read again what can be read again.
 
-        :raises ConfigError: something can not be used; it stays as it was.
+        :raises ConfigError: something cannot be used; it stays as it was.
         """
         for method in self._methods:
             if isinstance(method, Tokens):
@@ -75,7 +75,7 @@ class Methods:
 def configured(conf: ConfigOpts, is_admin: Callable[[RequestContext], bool]) -> Methods:
     """The methods of the group ``identity``.
 
-    :raises ConfigError: what is named there can not be used.
+    :raises ConfigError: what is named there cannot be used.
     """
     makers: Mapping[str, Callable[[ConfigOpts], Method]] = {
         "noauth": _noauth,

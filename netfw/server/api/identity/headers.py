@@ -1,6 +1,6 @@
 """What a request says of who sent it, read from its headers with care.
 
-Whether it is believed is decided elsewhere; here only what can not be meant is refused: control
+Whether it is believed is decided elsewhere; here only what cannot be meant is refused: control
 characters, text that is not UTF-8, names without end, a header given twice.
 """
 
@@ -32,7 +32,7 @@ class ClaimedIdentity:
 
 @frozen
 class Unauthenticated:
-    """A request that a method can not tell anything of."""
+    """A request that a method cannot tell anything of."""
 
     wants: str
     """What the method would need, as the end of a sentence."""
@@ -58,7 +58,7 @@ class NamedIdentity:
 def named_identity(environ: Environ) -> NamedIdentity:
     """What ``X-Project-Id``, ``X-User-Id`` and ``X-Roles`` say; ``X-Tenant-Id`` is the former.
 
-    :raises InvalidInput: one of them can not be meant.
+    :raises InvalidInput: one of them cannot be meant.
     """
     project, tenant = _name(environ, "X-Project-Id"), _name(environ, "X-Tenant-Id")
     if project is not None and tenant is not None and project != tenant:
@@ -73,7 +73,7 @@ def named_identity(environ: Environ) -> NamedIdentity:
 def token(environ: Environ) -> str | None:
     """What ``X-Auth-Token`` says.
 
-    :raises InvalidInput: it can not be a token.
+    :raises InvalidInput: it cannot be a token.
     """
     found = header(environ, "X-Auth-Token", LONGEST_TOKEN)
     if found is not None and not (found.isascii() and found.isprintable() and " " not in found):

@@ -68,7 +68,7 @@ class Keystone:
     def __init__(self, conf: cfg.ConfigOpts, cached_tokens: int) -> None:
         """Nothing is connected yet.
 
-        :raises ConfigError: ``[keystone_authtoken]`` can not be used.
+        :raises ConfigError: ``[keystone_authtoken]`` cannot be used.
         """
         self._cache = BoundedCache(cached_tokens)
         self.challenge = "Keystone"
@@ -112,7 +112,7 @@ class Keystone:
         try:
             self._middleware(environ, start_response)
         except ClientException as exc:
-            raise BackendUnavailable(f"Keystone can not say who you are: {exc}") from exc
+            raise BackendUnavailable(f"Keystone cannot say who you are: {exc}") from exc
         return statuses[0], seen[0] if seen else None
 
 

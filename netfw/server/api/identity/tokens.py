@@ -1,7 +1,7 @@
 """``tokens``: a file of tokens, each hashed, with whose it is.
 
 A line is ``HASH USER PROJECT ROLES [until=TIME]``; ``#`` begins a remark.  HASH is ``sha256:`` and
-the digest of the token in hexadecimal: tokens are made by :func:`new_token` and can not be guessed,
+the digest of the token in hexadecimal: tokens are made by :func:`new_token` and cannot be guessed,
 so that nothing slower is needed.  PROJECT is ``-`` for somebody without one, ROLES are separated by
 commas, TIME is such as ``2027-01-31`` or ``2027-01-31T12:00Z``.
 """
@@ -45,7 +45,7 @@ class Tokens:
     """Knows who has which token."""
 
     def __init__(self, path: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """:raises ConfigError: the file can not be used."""
+        """:raises ConfigError: the file cannot be used."""
         self._now = now
         self._file = ReloadingFile(path, partial(parse_tokens, path), private=True)
 
@@ -67,7 +67,7 @@ class Tokens:
     def reload(self) -> None:
         """Read the file now.
 
-        :raises ConfigError: it can not be used; the former tokens stay in force.
+        :raises ConfigError: it cannot be used; the former tokens stay in force.
         """
         self._file.reload()
 
@@ -94,7 +94,7 @@ def hash_token(token: str) -> str:
 def issue(claim: ClaimedIdentity, until: datetime | None = None) -> tuple[str, str]:
     """A new token for somebody, and its line in the file.
 
-    :raises ConfigError: somebody of that name can not be written there.
+    :raises ConfigError: somebody of that name cannot be written there.
     """
     token = new_token()
     if until is not None and until.tzinfo is None:
@@ -105,7 +105,7 @@ def issue(claim: ClaimedIdentity, until: datetime | None = None) -> tuple[str, s
 def append_line(path: str, line: str) -> None:
     """Write *line* to the end of the file, which is made for its owner alone if there is none.
 
-    :raises ConfigError: it can not be written.
+    :raises ConfigError: it cannot be written.
     """
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -121,7 +121,7 @@ def append_line(path: str, line: str) -> None:
 def render_token(known: KnownToken) -> str:
     """The line of the file.
 
-    :raises ConfigError: somebody of that name can not be written there.
+    :raises ConfigError: somebody of that name cannot be written there.
     """
     claim = known.claim
     names = (claim.user, claim.project_id or "-", *claim.roles)

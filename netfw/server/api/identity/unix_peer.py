@@ -38,7 +38,7 @@ class PeerCredentials:
 
 
 def peer(environ: Environ) -> PeerCredentials | Address | None:
-    """The process of a unix socket, or the address of a TCP connection; ``None``: can not tell."""
+    """The process of a unix socket, or the address of a TCP connection; ``None``: cannot tell."""
     credentials = environ.get("netfw.peer_credentials")
     if credentials is not None:
         return PeerCredentials(*credentials)

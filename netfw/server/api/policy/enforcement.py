@@ -55,7 +55,7 @@ class RulesPolicy:
     ) -> None:
         """*path*: the operator's file; *optional*: it need not exist.
 
-        :raises ConfigError: the rules, or the file, can not be used.
+        :raises ConfigError: the rules, or the file, cannot be used.
         """
         self._resources = {each.name: each for each in resources}
         self._lookup = lookup
@@ -81,7 +81,7 @@ class RulesPolicy:
     def reload(self) -> None:
         """Read the operator's file now.
 
-        :raises ConfigError: it can not be used; the former rules stay in force.
+        :raises ConfigError: it cannot be used; the former rules stay in force.
         """
         if self._file is not None:
             self._file.reload()
@@ -192,7 +192,7 @@ def configured(
 ) -> RulesPolicy:
     """The policy with the file of the group ``policy``, which need not exist at its usual place.
 
-    :raises ConfigError: the rules, or the file, can not be used.
+    :raises ConfigError: the rules, or the file, cannot be used.
     """
     path = conf.policy.file
     optional = path == next(each for each in POLICY if each.dest == "file").default

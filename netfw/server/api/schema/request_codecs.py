@@ -27,7 +27,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_:.-]{1,64}")
 def normalised(codec: Codec[Any], raw: object) -> Json | Absent:
     """*raw* in the form of the API.
 
-    :raises ValueError: it can not be read.
+    :raises ValueError: it cannot be read.
     """
     return codec.render(codec.parse(raw))
 

@@ -107,7 +107,7 @@ def for_create(resource: ApiResource) -> Validator:
     return Validator(
         resource.attributes,
         lambda each: each.create,
-        "can not be given when it is made",
+        "cannot be given when it is made",
         complete=True,
     )
 
@@ -115,7 +115,7 @@ def for_create(resource: ApiResource) -> Validator:
 def for_update(resource: ApiResource) -> Validator:
     """Reads the bodies of update requests."""
     return Validator(
-        resource.attributes, lambda each: each.update, "can not be changed", complete=False
+        resource.attributes, lambda each: each.update, "cannot be changed", complete=False
     )
 
 

@@ -1,4 +1,4 @@
-"""The file of an SQLite database: made for its owner and his group, and said at once if it can not
+"""The file of an SQLite database: made for its owner and his group, and said at once if it cannot
 be."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def make_file(url: URL, named_by: str) -> None:
 
     What is there keeps its permissions.  SQLite's own further files get those of the first.
 
-    :raises ConfigError: this user can not have it there; *named_by* is the option to change.
+    :raises ConfigError: this user cannot have it there; *named_by* is the option to change.
     """
     path = Path(url.database or "")
     if "uri" in url.query:
@@ -30,11 +30,11 @@ def make_file(url: URL, named_by: str) -> None:
     except OSError as exc:
         where = f"{exc.filename}: " if exc.filename not in (None, path, str(path)) else ""
         raise ConfigError(
-            f"the database can not be {path}: {where}{exc.strerror}; change {named_by}, or "
+            f"the database cannot be {path}: {where}{exc.strerror}; change {named_by}, or "
             "whose the directory is"
         ) from exc
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise ConfigError(
-            f"the database can not be {path}: SQLite needs to write to its directory, and user "
+            f"the database cannot be {path}: SQLite needs to write to its directory, and user "
             f"{os.geteuid()} may not; change {named_by}, or whose the directory is"
         )

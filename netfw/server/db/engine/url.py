@@ -30,7 +30,7 @@ def database_url(text: str) -> URL:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        raise ConfigError(f"[database] connection: can not be read; write {_FORMS}") from None
+        raise ConfigError(f"[database] connection: cannot be read; write {_FORMS}") from None
     backend = url.get_backend_name()
     if backend not in DRIVERS:
         raise ConfigError(f"[database] connection: {backend} is not known; write {_FORMS}")

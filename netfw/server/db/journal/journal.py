@@ -137,7 +137,7 @@ class JournalReader:
 
         Those of one commit are not parted: there are more than *limit* where a commit has more.
 
-        :raises CursorLost: it can not tell.
+        :raises CursorLost: it cannot tell.
         """
         self.check(cursor)
         values = {"topics": list(topics), "after": cursor.seq}

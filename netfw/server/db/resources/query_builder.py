@@ -63,7 +63,7 @@ def selection(kind: Kind, query: Query, marker: Mapping[str, Any] | None = None)
 def conditions(kind: Kind, filters: Mapping[str, Values]) -> list[Condition]:
     """What holds for the rows that pass *filters*.
 
-    :raises InvalidInput: naming every filter that can not be.
+    :raises InvalidInput: naming every filter that cannot be.
     """
     how = stored(kind)
     found: list[Condition] = []
@@ -109,7 +109,7 @@ def _order(kind: Kind, query: Query) -> list[tuple[str, ColumnElement[Any], bool
     unknown = [name for name, _ in query.sort if name not in columns]
     if unknown:
         raise InvalidInput(
-            {name: f"can not be sorted by{nearest(name, columns)}" for name in unknown}
+            {name: f"cannot be sorted by{nearest(name, columns)}" for name in unknown}
         )
     chosen = list(dict(query.sort).items())
     if not any(name == "id" for name, _ in chosen):
@@ -161,7 +161,7 @@ def _any_of(column: ColumnElement[Any], values: Iterable[Value | UUID]) -> Condi
 def _plain(column: ColumnElement[Any], value: Value | UUID) -> Any:
     """*value* as the database compares it.
 
-    :raises ValueError: the column can not have it.
+    :raises ValueError: the column cannot have it.
     """
     if value is None:
         return None

@@ -122,7 +122,7 @@ class Rows:
     def find(self, kind: Kind, query: Query, *, project: str | None = None) -> tuple[Row, ...]:
         """The resources that *query* asks for, as far as *project* sees them; ``None`` sees all.
 
-        :raises InvalidInput: naming each filter or order that can not be.
+        :raises InvalidInput: naming each filter or order that cannot be.
         :raises NotFound: there is no resource of the marker's id that *project* sees.
         """
         marker = None if query.marker is None else self._marker(kind, query, project)

@@ -219,7 +219,7 @@ class FirewallSourcesConformance(FirewallSuite):
         self.assert_blocked(outside, one, outside.udp(one, 67, source_port=67))
 
     @proves(FirewallDriver, 1)
-    def test_an_instance_can_not_be_a_dhcp_server(self, driver: FirewallDriver) -> None:
+    def test_an_instance_cannot_be_a_dhcp_server(self, driver: FirewallDriver) -> None:
         one, outside = self.open_port(driver)
         offer = one.udp(outside, 68, source_port=67)
         to_all = one.to_group("255.255.255.255", UDP, 68, source_port=67)
@@ -227,7 +227,7 @@ class FirewallSourcesConformance(FirewallSuite):
         self.assert_blocked(one, outside, offer, to_all, offer6)
 
     @proves(FirewallDriver, 1)
-    def test_an_instance_can_not_be_a_router(self, driver: FirewallDriver) -> None:
+    def test_an_instance_cannot_be_a_router(self, driver: FirewallDriver) -> None:
         one, outside = self.open_port(driver)
         said = one.to_group(_ALL_NODES, ICMPV6, icmp=ROUTER_ADVERTISEMENT)
         self.assert_blocked(one, outside, said)

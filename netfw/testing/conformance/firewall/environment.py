@@ -225,5 +225,5 @@ class FirewallEnvironment(ABC):
         """Whether that is still there; and remove it."""
 
     def outage(self) -> AbstractContextManager[None] | None:
-        """Within it the backend does not answer; ``None``: it can not happen, it is the kernel."""
+        """Within it the backend does not answer; ``None``: it cannot happen, it is the kernel."""
         return None

@@ -101,7 +101,7 @@ class PacketCapture:
     def _put(self, seat: PlugPoint, frame: bytes) -> None:
         wire = self._sockets[seat]
         select.select([], [wire], [], _PATIENCE)
-        with contextlib.suppress(OSError):  # what can not be sent is lost
+        with contextlib.suppress(OSError):  # what cannot be sent is lost
             wire.send(frame)
 
     def _arrived(self, flight: _Flight) -> bool:

@@ -172,7 +172,7 @@ class FirewallStatelessConformance(FirewallSuite):
                     check(sender, one, sent)
 
     @proves(FirewallDriver, 9)
-    def test_what_the_driver_can_not_do_is_refused_by_name(self, driver: FirewallDriver) -> None:
+    def test_what_the_driver_cannot_do_is_refused_by_name(self, driver: FirewallDriver) -> None:
         """Groups without state, and rules that refer to address groups."""
         one, _ = self.stations(2)
         id, able = a_group(), driver.describe().capabilities

@@ -154,15 +154,15 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
                 assert not list(header_mismatches(arrival, key, self.source(proxy, door)))
 
     @proves(MetadataDriver, 1)
-    def test_a_guest_can_not_say_who_it_is(self, driver: MetadataDriver) -> None:
+    def test_a_guest_cannot_say_who_it_is(self, driver: MetadataDriver) -> None:
         self.try_all(driver, SPELT)
 
     @proves(MetadataDriver, 1)
-    def test_a_guest_can_not_say_who_it_is_by_odd_requests(self, driver: MetadataDriver) -> None:
+    def test_a_guest_cannot_say_who_it_is_by_odd_requests(self, driver: MetadataDriver) -> None:
         self.try_all(driver, SHAPED)
 
     @proves(MetadataDriver, 1)
-    def test_a_guest_can_not_hide_a_request_in_another(self, driver: MetadataDriver) -> None:
+    def test_a_guest_cannot_hide_a_request_in_another(self, driver: MetadataDriver) -> None:
         self.try_all(driver, SMUGGLED)
 
     def try_all(self, driver: MetadataDriver, tricks: Mapping[str, bytes]) -> None:

@@ -136,7 +136,7 @@ class ApiExtensionConformance(RequiresHooks):
                 try:
                     attribute.codec.parse(plain(each.default))
                 except ValueError as exc:
-                    pytest.fail(f"{resource.name}.{each.name}: the default can not be: {exc}")
+                    pytest.fail(f"{resource.name}.{each.name}: the default cannot be: {exc}")
 
     @proves(ApiExtension, 4)
     def test_requests_are_taken_or_refused_before_anybody_sees_them(self) -> None:

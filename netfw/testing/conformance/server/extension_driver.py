@@ -229,7 +229,7 @@ class ExtensionDriverConformance(RequiresHooks):
 
     @proves_raise(ExtensionDriver, "apply_fields", RequestError)
     @proves_raise(ExtensionDriver, "store_attributes", RequestError)
-    def test_what_can_not_be_is_refused_and_nothing_of_it_kept(self) -> None:
+    def test_what_cannot_be_is_refused_and_nothing_of_it_kept(self) -> None:
         example = self.impossible()
         if example is None:
             pytest.skip("the driver takes what the API lets through")

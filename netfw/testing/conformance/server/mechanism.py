@@ -117,7 +117,7 @@ class MechanismDriverConformance(RequiresHooks):
 
     @proves(MechanismDriver, 1)
     @proves_raise(MechanismDriver, "validate", RequestError)
-    def test_what_can_not_be_is_refused_before_it_is_committed(self) -> None:
+    def test_what_cannot_be_is_refused_before_it_is_committed(self) -> None:
         change = self.unacceptable()
         if change is None:
             pytest.skip("the driver accepts every change")

@@ -82,7 +82,7 @@ class TypeDriverConformance(RequiresHooks):
 
     @proves(TypeDriver, 1)
     @proves_raise(TypeDriver, "validate", InvalidInput)
-    def test_a_request_that_can_not_be_is_refused_by_attribute(self) -> None:
+    def test_a_request_that_cannot_be_is_refused_by_attribute(self) -> None:
         driver = self.make_driver()
         other = Provider(network_type=NetworkType.LOCAL)
         if driver.network_type() is NetworkType.LOCAL:
@@ -143,7 +143,7 @@ class TypeDriverConformance(RequiresHooks):
         driver = self.make_driver()
         books = self.books(driver)
         offered = offered_by(driver)
-        assert len(offered) <= FEW, "the suite can not count so far: give its driver small ranges"
+        assert len(offered) <= FEW, "the suite cannot count so far: give its driver small ranges"
         if driver.network_type() is NetworkType.LOCAL:
             pytest.skip("there is always another local segment")
         given = list(self.exhaust(driver, books, len(offered) + 1))

@@ -24,7 +24,7 @@ class SourceBackend(Protocol):
     def begin(self, put: Sequence[Item] = ()) -> Callable[[], None]:
         """Begin a change; the function that is returned commits it.
 
-        Others may be committed in between.  Where changes can not be begun, begin does nothing.
+        Others may be committed in between.  Where changes cannot be begun, begin does nothing.
         """
 
     def items(self) -> Sequence[Item]:

@@ -341,7 +341,7 @@ class StateSourceConformance:
             at.source.request(UnknownRequest())
 
     @proves_raise(StateSource, "request", RequestError)
-    def test_a_request_that_can_not_be_is_refused(self) -> None:
+    def test_a_request_that_cannot_be_is_refused(self) -> None:
         request = EnsureDhcpPort(
             network=scene.NET.id, host=scene.HERE, subnets=frozenset({scene.SUBNET.id})
         )

@@ -231,7 +231,7 @@ class SwitchEnvironment(ABC):
 
     @abstractmethod
     def plug_unfinished(self, station: SwitchTestPort) -> Callable[[], None]:
-        """Plug it so that the switch can not number it.
+        """Plug it so that the switch cannot number it.
 
         The function returned ends that, and is back when the station can speak.
         """

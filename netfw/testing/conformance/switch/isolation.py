@@ -131,7 +131,7 @@ class SwitchNetworksConformance(SwitchSuite):
         ]
 
     @proves(SwitchDriver, 3)
-    def test_two_networks_can_not_have_one_segment(self, driver: SwitchDriver) -> None:
+    def test_two_networks_cannot_have_one_segment(self, driver: SwitchDriver) -> None:
         physical = self.world.physical[0]
         one, two = (a_network(NetworkType.VLAN, 100, physical) for _ in range(2))
         outcome = driver.converge(Update(put=wanted(one, two)))

@@ -219,7 +219,7 @@ class LabGossip(TrafficProbe):
         self._send(station, frames.frame(to, frames.raw(station.mac), said))
 
     def _send(self, station: SwitchTestPort, packet: bytes) -> None:
-        with contextlib.suppress(OSError):  # what can not be sent is lost
+        with contextlib.suppress(OSError):  # what cannot be sent is lost
             self._sockets[station].send(packet)
 
     def _listen(self, wait: float) -> None:

@@ -155,8 +155,8 @@ class TransportEnvironment:
             gate.open()
         closing = [BackgroundCall(transport.close) for transport in self._made]
         for each in closing:
-            assert each.ends(self._suite.PATIENCE), "it can not be closed"
-            assert each.error is None, f"it can not be closed: {each.error!r}"
+            assert each.ends(self._suite.PATIENCE), "it cannot be closed"
+            assert each.error is None, f"it cannot be closed: {each.error!r}"
 
     def server(self, shared: Shared | None = None) -> Transport:
         """A server's transport."""

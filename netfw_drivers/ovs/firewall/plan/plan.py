@@ -34,7 +34,7 @@ from netfw_drivers.ovs.switch.plan.stages import FLOWS, FlowStep, UnwantedFlow
 
 
 def refusal(key: object, value: object) -> InvalidInput | None:
-    """Why *value* can not be had under *key*; ``None``: it can."""
+    """Why *value* cannot be had under *key*; ``None``: it can."""
     common = firewall_validation.validation_error(key, value)
     if common is not None or not isinstance(value, Rules):
         return common

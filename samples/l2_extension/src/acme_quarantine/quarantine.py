@@ -90,7 +90,7 @@ class Quarantine(L2Extension):
                 sink(KeysChanged("the list of ports in quarantine changed", changed))
 
     def _read(self, file: Path) -> frozenset[PortId]:
-        """The ports in the file; while it can not be understood, what it said before."""
+        """The ports in the file; while it cannot be understood, what it said before."""
         try:
             return frozenset(PortId(UUID(line)) for line in file.read_text().split())
         except FileNotFoundError:

@@ -65,7 +65,7 @@ class AcmeInterfaceDriver(InterfaceDriver):
 def decide(
     update: Update[PortId, Attachment], ports: Mapping[str, SwitchPort]
 ) -> tuple[dict[str, SwitchPort], dict[PortId, NetfwError]]:
-    """What the switch shall have, given what it has, and who can not have what he wants."""
+    """What the switch shall have, given what it has, and who cannot have what he wants."""
     names = _names(ports)
     leaving = {names.pop(key) for key in names.keys() & _leaving(update, names.keys())}
     after = {name: port for name, port in ports.items() if name not in leaving}
@@ -111,7 +111,7 @@ def _switch_port(port_id: PortId, wanted: Attachment, former: SwitchPort | None)
 def _refusals(
     wanted: Mapping[PortId, Attachment], names: Mapping[PortId, str], ports: Mapping[str, object]
 ) -> dict[PortId, NetfwError]:
-    """Who can not have what he wants.  He keeps the name he has, which may refuse another."""
+    """Who cannot have what he wants.  He keeps the name he has, which may refuse another."""
     refused: dict[PortId, NetfwError] = {
         key: NotSupported(f"{value.device}: Acme switches know no network namespaces")
         for key, value in wanted.items()

@@ -115,7 +115,7 @@ def test_where_the_operator_wants_it_the_death_of_a_dnsmasq_ends_the_agent(site)
 
 
 @pytest.mark.spec("DHCP-03")
-def test_a_dnsmasq_that_can_not_start_is_tried_again_after_pauses_and_the_reason_is_said(site):
+def test_a_dnsmasq_that_cannot_start_is_tried_again_after_pauses_and_the_reason_is_said(site):
     site.dhcp.options["dnsmasq"]["dnsmasq_config_file"] = "/no/such.conf"
     site.dhcp.options["agent"]["retry_pause"] = 1
     site.port(11)
@@ -150,7 +150,7 @@ def test_a_file_without_a_servers_port_is_told_what_to_write(site):
 
 
 @pytest.mark.spec("DHCP-03")
-def test_a_port_that_can_not_be_served_is_alone_with_that(site):
+def test_a_port_that_cannot_be_served_is_alone_with_that(site):
     site.port(11)
     site.port(12, extra_dhcp_opts=[{"opt_name": "no-such-option", "opt_value": "1"}])
     site.write()

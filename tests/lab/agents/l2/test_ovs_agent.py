@@ -101,7 +101,7 @@ def test_what_somebody_changed_by_hand_is_put_right(cloud, host):
 
 
 @pytest.mark.spec("L2-43")
-def test_with_a_topology_that_can_not_be_read_local_events_are_handled(cloud, host):
+def test_with_a_topology_that_cannot_be_read_local_events_are_handled(cloud, host):
     host.start_ready()
     cloud.topology.path.write_text("{ nonsense")
     one, _ = host.instance(1), host.instance(2)

@@ -203,7 +203,7 @@ def test_a_service_that_is_away_or_slow_is_told_as_such(
     service.close()
     away = agent.ask()
     assert (away.status, away.headers["Retry-After"]) == (503, "1")
-    agent.wait(lambda status: "can not be reached" in str(status["warnings"]))
+    agent.wait(lambda status: "cannot be reached" in str(status["warnings"]))
     with RecordingService(("127.0.0.1", service.port)):
         assert agent.ask().status == 200
         agent.wait(lambda status: "the metadata service" not in status["warnings"])
@@ -261,7 +261,7 @@ def test_tls_needs_an_authority_or_the_word_that_it_does_not(
         assert agent.ask().status == 200
         agent.configure(auth_ca_cert=tmp_path / "missing")
         agent.hang_up()
-        assert agent.ask().status == 200, "what can not be is not taken over"
+        assert agent.ask().status == 200, "what cannot be is not taken over"
         assert "auth_ca_cert" in agent.log.read_text()
 
 

@@ -161,7 +161,7 @@ def test_a_guest_that_does_not_read_keeps_nobody_waiting(
 
 
 @pytest.mark.spec("MD-04")
-def test_one_guest_can_not_keep_all_others_waiting(
+def test_one_guest_cannot_keep_all_others_waiting(
     make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(service.port, metadata={"metadata_workers": 4})

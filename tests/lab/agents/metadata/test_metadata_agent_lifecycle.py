@@ -262,7 +262,7 @@ def test_an_empty_secret_is_cautioned_against(make_agent: Make, service: Recordi
         ({"metadata_worker": 3}, "metadata_workers"),
     ],
 )
-def test_what_can_not_be_is_refused_with_what_to_change(
+def test_what_cannot_be_is_refused_with_what_to_change(
     make_agent: Make, options: dict[str, object], told: str
 ) -> None:
     agent = make_agent(1, metadata=options)

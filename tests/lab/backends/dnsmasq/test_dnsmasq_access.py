@@ -1,4 +1,4 @@
-"""A dnsmasq that gave up root's rights reads its files, or it is said why it can not."""
+"""A dnsmasq that gave up root's rights reads its files, or it is said why it cannot."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_closed_directory_is_told_with_what_to_do(unprivileged: DnsmasqHost) -
     net = make_network()
     failed = unprivileged.put(net).failed
     assert f"chmod o+x {closed}" in str(failed[net.key])
-    assert not unprivileged.files(net).directory.exists(), "who can not be served has nothing"
+    assert not unprivileged.files(net).directory.exists(), "who cannot be served has nothing"
     closed.chmod(0o755)
     assert unprivileged.driver.problems() == ()
     port = net.tenant()

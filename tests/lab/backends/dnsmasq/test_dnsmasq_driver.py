@@ -308,7 +308,7 @@ def test_hostile_text_is_refused_for_its_key_alone(host: DnsmasqHost) -> None:
     assert "dhcp-script" not in written
 
 
-def test_files_that_can_not_be_written_concern_their_network_alone(host: DnsmasqHost) -> None:
+def test_files_that_cannot_be_written_concern_their_network_alone(host: DnsmasqHost) -> None:
     net, other = make_network(), make_network()
     host.settings.confs.mkdir(exist_ok=True)
     host.files(net).directory.write_text("in the way")

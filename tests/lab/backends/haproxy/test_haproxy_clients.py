@@ -1,4 +1,4 @@
-"""What guests get from a real proxy, and what they can not do to it."""
+"""What guests get from a real proxy, and what they cannot do to it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_no_client_of_a_metadata_service_sends_is_refused(
 
 
 def test_each_request_goes_to_the_agent_on_a_connection_of_its_own(place: HaproxyPlace):
-    """So that what one guest leaves unread can not become the beginning of another's request."""
+    """So that what one guest leaves unread cannot become the beginning of another's request."""
     put(place)
     stay = request(end=b"Host: 169.254.169.254\r\n")
     assert place.ask(stay + stay + request()).count(b"metadata") == 3
@@ -128,7 +128,7 @@ def test_a_guest_that_takes_its_time_is_cut_off(place: HaproxyPlace, drip: bytes
         guest.close()
 
 
-def test_one_guest_can_not_have_all_connections(place: HaproxyPlace):
+def test_one_guest_cannot_have_all_connections(place: HaproxyPlace):
     put(place, metadata_proxy_maxconn=32)
     many = []
     for _ in range(40):

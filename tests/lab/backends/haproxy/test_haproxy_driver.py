@@ -126,7 +126,7 @@ def test_death_is_fatal_where_the_operator_wants_so(place):
     assert not place.pids()
 
 
-def test_one_that_can_not_be_started_again_is_told(place):
+def test_one_that_cannot_be_started_again_is_told(place):
     events: queue.Queue = queue.Queue()
     driver = place.driver()
     driver.watch(events.put)
@@ -203,11 +203,11 @@ def test_a_missing_haproxy_is_said(place, monkeypatch):
 
 
 @pytest.mark.skipif(ONE_USER, reason="this user namespace has one user only")
-def test_a_socket_that_the_proxies_can_not_reach_is_said(place):
+def test_a_socket_that_the_proxies_cannot_reach_is_said(place):
     driver = place.driver()
     assert driver.problems() == ()
     place.door.chmod(0o600)
     assert any(f"may not write to {place.door}" in fault for fault in driver.problems())
     place.directory.chmod(0o700)
-    assert any(f"can not pass {place.directory}" in fault for fault in driver.problems())
+    assert any(f"cannot pass {place.directory}" in fault for fault in driver.problems())
     assert place.driver(metadata_proxy_user=None).problems() == ()

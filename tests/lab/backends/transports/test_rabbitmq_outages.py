@@ -114,7 +114,7 @@ def test_a_topic_is_served_as_soon_as_the_broker_has_a_queue_for_it(broker, over
     with raw_channel() as channel:
         channel.queue_declare("taken.call.server", arguments={"x-max-length": 1}, auto_delete=False)
     server.serve("server", Callers())
-    assert eventually(lambda: "can not be served yet" in caplog.text)
+    assert eventually(lambda: "cannot be served yet" in caplog.text)
     assert "inequivalent arg 'x-max-length'" in caplog.text
     with pytest.raises(BackendUnavailable):
         client.call(request(), 0.5)

@@ -132,7 +132,7 @@ def test_of_two_addresses_both_are_taken_or_none(here, transport):
 
 
 def test_a_place_where_nobody_can_listen_is_said(transport):
-    with pytest.raises(BackendBroken, match="can not listen at unix:/proc/no/s"):
+    with pytest.raises(BackendBroken, match="cannot listen at unix:/proc/no/s"):
         transport(listen="unix:/proc/no/s").serve("server", Callers())
     with pytest.raises(ConfigError, match="no open socket"):
         transport(listen="fd:999").serve("server", Callers())

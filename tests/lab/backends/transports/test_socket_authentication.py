@@ -76,7 +76,7 @@ def test_users_and_groups_can_be_allowed(here, transport):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_who_can_not_write_to_the_socket_can_not_connect(here, transport, caplog):
+def test_who_cannot_write_to_the_socket_cannot_connect(here, transport, caplog):
     where = f"unix:{here}/s"
     transport(listen=where, allowed_users="54321").serve("server", Callers())
     assert os.stat(here / "s").st_mode & 0o777 == 0o660

@@ -164,7 +164,7 @@ def test_who_does_not_read_his_hints_has_one_per_topic(here, raw, transport):
     assert received < 1000, "more than the kernel's buffers hold"
 
 
-def test_one_client_can_not_take_all_the_room(here, raw, transport):
+def test_one_client_cannot_take_all_the_room(here, raw, transport):
     """Requests of one client beyond sixteen wait in its own socket."""
     gate, begun = threading.Event(), []
 

@@ -80,14 +80,14 @@ def test_hangup_reloads_options_and_log_levels(start: Callable[[str], Running]) 
 
 
 @pytest.mark.spec("DRV-14")
-def test_a_file_that_can_not_be_read_changes_nothing(start: Callable[[str], Running]) -> None:
+def test_a_file_that_cannot_be_read_changes_nothing(start: Callable[[str], Running]) -> None:
     acme = start("[acme]\nmode = a\n")
     acme.write("log_level = loud\n")
     acme.process.send_signal(signal.SIGHUP)
     wait_until(lambda: acme.logged("not reloaded"))
     acme.write("log_levels = acme:loud\n")
     acme.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: acme.logged("acme can not have the level 'loud'"))
+    wait_until(lambda: acme.logged("acme cannot have the level 'loud'"))
     assert acme.end()[0] == 0
 
 

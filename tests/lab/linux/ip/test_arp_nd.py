@@ -91,7 +91,7 @@ def test_the_kernel_of_a_neighbour_learns_the_new_place_of_an_address(pair, ip):
     assert known == {"10.0.0.2": HERE, "fd00::2": HERE}
 
 
-def test_announcing_where_it_can_not_be_says_why(pair):
+def test_announcing_where_it_cannot_be_says_why(pair):
     blue, _ = pair
     address = [ip_address("10.0.0.2")]
     with pytest.raises(NotFound, match=r"announcing 10\.0\.0\.2 on nowhere"):

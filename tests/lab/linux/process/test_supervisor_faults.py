@@ -57,7 +57,7 @@ def test_an_owner_that_fails_when_told_does_not_end_the_watch(make_supervisor, e
     assert "a defect of the owner" in caplog.text
 
 
-def test_a_respawn_that_can_not_write_is_told_and_tried_again(supervisor, events, pids):
+def test_a_respawn_that_cannot_write_is_told_and_tried_again(supervisor, events, pids):
     process = supervisor.start(KEY, SLEEP)
     shutil.rmtree(pids / "sleeper")
     (pids / "sleeper").write_text("in the way")
@@ -90,14 +90,14 @@ def test_a_directory_that_is_a_file_is_said_by_everything(tmp_path):
                 ask()
 
 
-def test_what_can_not_be_recorded_is_not_left_running(supervisor, pids):
+def test_what_cannot_be_recorded_is_not_left_running(supervisor, pids):
     (pids / "sleeper/one.json/full").mkdir(parents=True)
     with pytest.raises(BackendBroken, match="recorded"):
         supervisor.start(KEY, SLEEP)
     assert running("sleep", "1000") == []
 
 
-def test_a_child_that_can_not_be_held_is_not_left_running(supervisor, monkeypatch):
+def test_a_child_that_cannot_be_held_is_not_left_running(supervisor, monkeypatch):
     def full(pid: int) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
@@ -109,7 +109,7 @@ def test_a_child_that_can_not_be_held_is_not_left_running(supervisor, monkeypatc
     supervisor.start(KEY, SLEEP)
 
 
-def test_a_process_that_can_not_be_watched_is_taken_over_by_the_next_try(
+def test_a_process_that_cannot_be_watched_is_taken_over_by_the_next_try(
     supervisor, events, monkeypatch
 ):
     def full(*_: object) -> None:
@@ -173,7 +173,7 @@ def neighbour(supervisor) -> ProcessKey:
 
 
 @pytest.mark.parametrize("bad", BAD_IDENTITY.values(), ids=BAD_IDENTITY)
-def test_a_record_of_what_can_not_be_a_process_is_no_record(make_supervisor, neighbour, pids, bad):
+def test_a_record_of_what_cannot_be_a_process_is_no_record(make_supervisor, neighbour, pids, bad):
     first = make_supervisor()
     process = first.start(KEY, SLEEP)
     first.close()
@@ -194,7 +194,7 @@ def test_one_bad_record_does_not_hide_the_others(supervisor, neighbour, pids, te
     assert supervisor.start(KEY, SLEEP).pid == supervisor.pid(KEY)
 
 
-def test_a_stop_command_that_can_not_be_one_makes_no_record(supervisor, pids):
+def test_a_stop_command_that_cannot_be_one_makes_no_record(supervisor, pids):
     process = supervisor.start(KEY, SLEEP)
     path = pids / "sleeper/one.json"
     record = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""Stations that can not be had, and who is told why."""
+"""Stations that cannot be had, and who is told why."""
 
 from __future__ import annotations
 

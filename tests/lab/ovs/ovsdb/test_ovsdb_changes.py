@@ -84,7 +84,7 @@ def test_ports_of_every_kind_are_on_the_switch_when_run_returns(ovsdb, ovs):
     assert ovs.vsctl("port-to-br", "patch-int") == "br-tun\n"
 
 
-def test_a_device_that_the_switch_can_not_open_says_why(ovsdb):
+def test_a_device_that_the_switch_cannot_open_says_why(ovsdb):
     ovsdb.run([AddPort(bridge="br-int", name="nosuchdevice")])
     interface = ovsdb.port("nosuchdevice").interface
     assert interface.ofport == -1
@@ -267,7 +267,7 @@ def test_text_that_no_database_can_hold_is_refused_at_once_by_name(ovs, text):
             ),
         ]
         started = time.monotonic()
-        with pytest.raises(OperationRefused, match="can not hold") as caught:
+        with pytest.raises(OperationRefused, match="cannot hold") as caught:
             ovsdb.run([good, *bad])
         assert time.monotonic() - started < 5
         assert list(caught.value.reasons) == bad

@@ -64,7 +64,7 @@ def test_a_server_that_comes_back_is_used_again(
             database.read(lambda view: view.journal.cursor())
         with pytest.raises(BackendUnavailable):
             database.transaction(lambda tx: tx.resources.insert(network(2)))
-        gc.collect()  # PyMySQL leaves a socket to the collector when it can not connect
+        gc.collect()  # PyMySQL leaves a socket to the collector when it cannot connect
     finally:
         server.start()
     store(database, network(3))

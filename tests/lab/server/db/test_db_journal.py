@@ -1,4 +1,4 @@
-"""The journal tells changes in the order of commits, and says so where it can not."""
+"""The journal tells changes in the order of commits, and says so where it cannot."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_pages_do_not_part_a_commit(database: Database) -> None:
 
 
 @pytest.mark.spec("RPC-02")
-def test_a_cursor_that_can_not_be_served_is_refused(database: Database) -> None:
+def test_a_cursor_that_cannot_be_served_is_refused(database: Database) -> None:
     begin = database.read(lambda view: view.journal.cursor())
     for number in range(1, 9):
         store(database, network(number))

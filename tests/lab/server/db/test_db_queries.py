@@ -105,7 +105,7 @@ def test_different_filters_must_all_hold_and_of_one_any_value(filled: Database) 
 
 
 @pytest.mark.spec("API-05")
-def test_every_filter_that_can_not_be_is_named(filled: Database) -> None:
+def test_every_filter_that_cannot_be_is_named(filled: Database) -> None:
     bad = {
         "nmae": ("x",),
         "mtu": ("1",),

@@ -131,7 +131,7 @@ def test_what_contradicts_a_constraint_is_a_conflict_and_leaves_nothing(
     assert database.read(lambda view: view.journal.cursor()) == before
 
 
-def test_what_is_in_use_can_not_be_deleted(database: Database) -> None:
+def test_what_is_in_use_cannot_be_deleted(database: Database) -> None:
     store(database, network(), subnet(), group(), port(5, "10.0.0.9", security_groups={uid(3)}))
 
     def remove(tx: Transaction, used: Resource) -> None:

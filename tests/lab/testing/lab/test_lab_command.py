@@ -277,12 +277,12 @@ def test_a_topology_that_is_wrong_is_refused_before_anything_starts(
     assert "hosts: a lab has 1 to 250 hosts" in told
     assert "colour: there is no such setting" in told
     missing = lab_command("up", "--topology", str(tmp_path / "nosuch"), status=2)
-    assert "can not be read" in missing
+    assert "cannot be read" in missing
     both = lab_command("up", "--topology", str(file), "--hosts", "2", status=2)
     assert "either --hosts or --topology" in both
 
 
-def test_a_lab_that_can_not_come_up_says_why_and_leaves_nothing(
+def test_a_lab_that_cannot_come_up_says_why_and_leaves_nothing(
     lab_command: Command, tmp_path: Path
 ) -> None:
     before = processes()

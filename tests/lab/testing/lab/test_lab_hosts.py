@@ -207,7 +207,7 @@ def test_an_instance_name_is_given_once(make_lab: MakeLab) -> None:
     host.run(["ip", "netns", "add", "foreign"])
     with pytest.raises(Conflict, match="foreign already"):
         host.instance("foreign")
-    with pytest.raises(ConfigError, match="can not be called"):
+    with pytest.raises(ConfigError, match="cannot be called"):
         host.instance("../vm")
 
 

@@ -451,7 +451,7 @@ def test_polling_finds_what_no_event_announced():
     assert world.switch.live() == {ONE.id}
 
 
-def test_events_that_can_not_be_looked_at_have_all_devices_looked_at(world):
+def test_events_that_cannot_be_looked_at_have_all_devices_looked_at(world):
     world.turn()
     hear = world.work.handle_events
 
@@ -467,7 +467,7 @@ def test_events_that_can_not_be_looked_at_have_all_devices_looked_at(world):
 
 
 @pytest.mark.parametrize("error", [BackendUnavailable("no answer"), RuntimeError("a defect")])
-def test_a_source_that_can_not_be_watched_is_tried_again(error):
+def test_a_source_that_cannot_be_watched_is_tried_again(error):
     world = World(*ALL)
     watch, tries = world.source.watch, []
 
@@ -535,10 +535,10 @@ def test_the_status_file_says_what_a_monitor_needs(tmp_path, caplog):
     assert (found["ready"], found["lag"], found["total"]["added"]) == (False, 1.235, 0)
     assert list(tmp_path.iterdir()) == [path]
     StatusFile(path / "impossible")(status)
-    assert "can not be written" in caplog.text
+    assert "cannot be written" in caplog.text
 
 
-def test_a_status_file_that_can_not_be_removed_is_complained_about_and_no_more(tmp_path, caplog):
+def test_a_status_file_that_cannot_be_removed_is_complained_about_and_no_more(tmp_path, caplog):
     path = tmp_path / "there" / "agent.json"
     written = StatusFile(path)
     written(AgentStatus(binary="agent", host="host"))
@@ -546,7 +546,7 @@ def test_a_status_file_that_can_not_be_removed_is_complained_about_and_no_more(t
     path.parent.rmdir()
     path.parent.write_text("")
     written.remove()
-    assert "can not be removed" in caplog.text
+    assert "cannot be removed" in caplog.text
 
 
 def test_an_agent_that_never_wrote_a_status_leaves_that_of_another(tmp_path):

@@ -137,7 +137,7 @@ def test_nothing_is_said_of_a_port_before_it_was_tried_as_it_is_now():
 def test_what_fails_is_a_matter_of_its_network_or_port_alone():
     found = World(*CLOUD, ONE, TWO, THREE)
     found.machine.crashing.add(NetworkKey(NET.id))
-    found.machine.refused[PortKey(THREE.id)] = "a name that can not be"
+    found.machine.refused[PortKey(THREE.id)] = "a name that cannot be"
     status = found.until(lambda status: len(status.degraded) == 2)
     assert found.served() == {2: set()}
     assert "a name" in status.degraded[f"port {THREE.id}"]
@@ -231,7 +231,7 @@ def nobody_knows():
     raise BackendUnavailable("nobody knows")
 
 
-def test_leftovers_that_can_not_be_removed_are_told_of_and_keep_nobody_waiting():
+def test_leftovers_that_cannot_be_removed_are_told_of_and_keep_nobody_waiting():
     found = World(*CLOUD, ONE)
     stray = NetworkKey(server_port(1, NET).id)
     found.machine.present[stray] = "old"
@@ -418,7 +418,7 @@ def test_a_proxy_comes_after_its_network_and_goes_before_it():
 
 
 @pytest.mark.spec("DHCP-60")
-def test_a_proxy_that_can_not_run_degrades_its_network_and_not_dhcp():
+def test_a_proxy_that_cannot_run_degrades_its_network_and_not_dhcp():
     found = World(*CLOUD, ONE, THREE, rules=ISOLATED)
     found.metadata.machine.refused[NetworkKey(NET.id)] = "no haproxy"
     status = found.until(lambda status: status.degraded)
@@ -433,7 +433,7 @@ def test_a_proxy_that_can_not_run_degrades_its_network_and_not_dhcp():
 
 
 @pytest.mark.spec("DHCP-05")
-def test_a_network_that_can_not_be_served_has_no_proxy_either():
+def test_a_network_that_cannot_be_served_has_no_proxy_either():
     found = World(*CLOUD, ONE, THREE, rules=ISOLATED)
     found.machine.refused[NetworkKey(NET.id)] = "no room"
     status = found.until(lambda status: status.degraded)

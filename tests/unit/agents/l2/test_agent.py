@@ -192,7 +192,7 @@ def test_a_port_that_goes_and_a_switch_that_restarts_need_nothing_from_an_extens
     assert len(marker.calls) == calls
 
 
-def test_an_extension_that_the_switch_can_not_serve_stops_the_agent():
+def test_an_extension_that_the_switch_cannot_serve_stops_the_agent():
     world = World(extensions=[Marker()])
 
     def grant(claim):

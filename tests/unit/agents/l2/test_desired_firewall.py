@@ -157,7 +157,7 @@ def test_a_switch_that_guards_a_port_on_hold_is_told_by_what():
 
 
 @pytest.mark.spec("L2-13")
-def test_filters_stay_while_the_switch_can_not_dismiss_the_port():
+def test_filters_stay_while_the_switch_cannot_dismiss_the_port():
     world = world_of(driver := firewall())
     world.turn()
     world.machine.crashing.add(PORT)
@@ -292,7 +292,7 @@ def test_what_a_retired_driver_left_is_removed_once_the_ports_are_wired():
     assert world.status.warnings == {}
 
 
-def test_a_retired_driver_that_can_not_remove_what_it_left_is_asked_again():
+def test_a_retired_driver_that_cannot_remove_what_it_left_is_asked_again():
     old = firewall()
     world = world_of(old)
     world.turn()

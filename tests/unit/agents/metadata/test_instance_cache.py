@@ -144,7 +144,7 @@ def test_a_network_that_is_gone_is_nobody() -> None:
 
 
 @pytest.mark.parametrize("error", [BackendUnavailable("no answer"), NotSupported("not that")])
-def test_a_source_that_can_not_say_is_503_and_told_until_it_can(error: Exception) -> None:
+def test_a_source_that_cannot_say_is_503_and_told_until_it_can(error: Exception) -> None:
     source = Source(fails(error))
     directory = InstanceCache(source, CachePolicy(none=1), source.clock)
     assert (status(directory), directory.trouble) == (503, str(error))

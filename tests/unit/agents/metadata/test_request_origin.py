@@ -78,7 +78,7 @@ def test_a_request_that_says_too_little_or_two_things_is_refused(headers: dict[s
     assert len(str(refused.value)) < 120
 
 
-def test_a_guest_can_not_speak_for_the_agent() -> None:
+def test_a_guest_cannot_speak_for_the_agent() -> None:
     forged = dict.fromkeys(FORGED.split(), "forged")
     harmless = {"Accept": "a", "User-Agent": "b", "X-Aws-Ec2-Metadata-Token": "c"}
     assert request_headers({**forged, **harmless}, ME, INSTANCE, "secret") == (

@@ -119,8 +119,8 @@ def test_who_listens_elsewhere_is_no_stranger():
         assert texts(plan_proxies(Update(put={ONE: PROXY}), machine(one=other))) == [START]
 
 
-def test_who_can_not_move_keeps_its_place_from_others():
-    """One can not go where a stranger is; so it stays, and is in the way of the other."""
+def test_who_cannot_move_keeps_its_place_from_others():
+    """One cannot go where a stranger is; so it stays, and is in the way of the other."""
     observed = machine({ONE: running(ONE, ELSEWHERE, 5)}, one=listener(9), two=listener(5))
     plan = plan_proxies(Update(put={ONE: PROXY, TWO: ELSEWHERE}), observed)
     assert {key: type(error) for key, error in plan.refused.items()} == {
@@ -137,7 +137,7 @@ def test_places_are_swapped_by_ending_both_first():
     assert [text.split()[0] for text in texts(plan)] == ["end", "end", "start", "start"]
 
 
-def test_what_can_not_be_is_refused_for_its_key():
+def test_what_cannot_be_is_refused_for_its_key():
     lost = evolve(PROXY, netns="three")
     homeless = evolve(PROXY, addresses=(ip_address("fe80::1"),))
     plan = plan_proxies(Update(put={ONE: lost, TWO: homeless}), machine())

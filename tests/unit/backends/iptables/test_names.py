@@ -73,7 +73,7 @@ def test_a_set_that_is_nobodys_is_nobodys(name: str) -> None:
     "device",
     ["", "-j", "tap 1", "tap\n-A", "tap+", "x" * 16, "a/b", "tap1;", "tap\u2019", "tap1\x00"],
 )
-def test_what_can_not_be_a_device_is_refused(device: str) -> None:
+def test_what_cannot_be_a_device_is_refused(device: str) -> None:
     with pytest.raises(InvalidInput):
         check_device(device)
 

@@ -190,7 +190,7 @@ def test_what_is_kept_stays_as_it_is() -> None:
 
 
 @pytest.mark.spec("FW-12")
-def test_who_can_not_be_had_is_refused_and_the_others_are_not() -> None:
+def test_who_cannot_be_had_is_refused_and_the_others_are_not() -> None:
     kernel = a_kernel()
     bad = evolve(next(iter(a_port(2).values())), device="tap 1\n-A INPUT")
     odd = Member(GroupKey(FRIENDS), ip_network("10.0.0.0/8"), Mac("fa:16:3e:00:00:07"))

@@ -40,7 +40,7 @@ def test_messages_survive_json(message):
      {"topic": "a", "method": "b", "version": "", "request_id": "", "base64": "?"},
      {"topic": "a", "method": "b", "version": "", "request_id": "", "text": "\ud800"}],
 )  # fmt: skip
-def test_an_answer_that_can_not_be_read_is_an_error(fields):
+def test_an_answer_that_cannot_be_read_is_an_error(fields):
     assert isinstance(to_answer(fields), BackendBroken)
 
 

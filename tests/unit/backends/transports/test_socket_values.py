@@ -72,7 +72,7 @@ def test_a_frame_that_is_too_large_is_refused_by_its_length_alone():
     "frame",
     [b"", b"\0", b"\0\5abc", b"\0\2[]", b"\0\1{", b"\0\3\xff\xff\xff", b"\xff\xff" + b"[" * 65535],
 )
-def test_headers_that_can_not_be_read_are_malformed(frame):
+def test_headers_that_cannot_be_read_are_malformed(frame):
     reader = FrameReader(100_000)
     reader.add(struct.pack("!I", len(frame)) + frame)
     with pytest.raises(Malformed):
@@ -165,7 +165,7 @@ def test_tokens_that_everybody_can_read_are_refused(tmp_path):
         tokens.read_tokens(str(path))
     path.chmod(0o640)
     assert len(tokens.read_tokens(str(path))) == 1
-    with pytest.raises(ConfigError, match="can not be read"):
+    with pytest.raises(ConfigError, match="cannot be read"):
         tokens.read_tokens(str(tmp_path / "absent"))
 
 
@@ -210,7 +210,7 @@ def test_without_options_it_is_a_socket_of_this_host():
         ({"reconnect_pause": 0}, "reconnect_pause"),
     ],
 )
-def test_what_would_admit_strangers_or_can_not_be_is_refused(options, says):
+def test_what_would_admit_strangers_or_cannot_be_is_refused(options, says):
     with pytest.raises(ConfigError) as refusal:
         settings_of(**options)
     assert says in str(refusal.value)

@@ -51,8 +51,8 @@ def test_the_ranges_of_a_tunnel_are_those_of_its_option() -> None:
         ("flat", "physical_network_mtus", "physnet1:67", ["67 is outside 68 to 65535"]),
         ("vlan", "physical_network_mtus", "physnet1:big", ["'big' is no number"]),
         ("local", "global_physnet_mtu", 20, ["20 is outside 68"]),
-        ("geneve", "max_header_size", 29, ["max_header_size can not be 29"]),
-        ("vxlan", "overlay_ip_version", 5, ["overlay_ip_version can not be 5"]),
+        ("geneve", "max_header_size", 29, ["max_header_size cannot be 29"]),
+        ("vxlan", "overlay_ip_version", 5, ["overlay_ip_version cannot be 5"]),
         ("vxlan", "path_mtu", 100, ["100 bytes", "leave 50", "raise path_mtu"]),
     ],
 )

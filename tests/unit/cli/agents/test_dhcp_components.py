@@ -64,7 +64,7 @@ def test_drivers_are_chosen_by_name_and_bring_their_options(tmp_path):
         ("retry_pause_max = 5", "not an option"),
     ],
 )
-def test_what_can_not_be_is_refused_with_what_to_change(tmp_path, capsys, agent, said):
+def test_what_cannot_be_is_refused_with_what_to_change(tmp_path, capsys, agent, said):
     with suppress(ConfigError):
         conf_of(tmp_path, agent)
     assert main(["--config-file", str(tmp_path / "agent.conf"), "--once", "--timeout", "0"]) == 2

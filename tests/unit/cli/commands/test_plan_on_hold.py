@@ -1,4 +1,4 @@
-"""What a dry run shows of ports whose filters can not be made."""
+"""What a dry run shows of ports whose filters cannot be made."""
 
 from uuid import UUID
 

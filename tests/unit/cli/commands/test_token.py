@@ -1,4 +1,4 @@
-"""``netfw token``: what is probably not meant is said, and what can not be is refused."""
+"""``netfw token``: what is probably not meant is said, and what cannot be is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted, and that strangers can not make it grow."""
+"""What is counted, and that strangers cannot make it grow."""
 
 from __future__ import annotations
 

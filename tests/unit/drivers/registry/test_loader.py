@@ -138,7 +138,7 @@ def test_wrong_options_are_all_named(site: Site) -> None:
     assert str(caught.value) == (
         "driver 'acme': retrys is not an option, did you mean 'retries'?; "
         "switch must be set (Address of the switch.); "
-        "retries can not be 0: Should be greater than or equal to 1"
+        "retries cannot be 0: Should be greater than or equal to 1"
     )
 
 
@@ -155,16 +155,16 @@ def test_an_unknown_name_gets_the_nearest_and_the_list(site: Site) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (("from netfw.plan", "from netfw.plam"), "can not be imported: ModuleNotFoundError"),
-        (("class Acme", "class Other"), "can not be imported: AttributeError"),
-        (("class Acme", "raise SystemExit(3)\nclass Acme"), "can not be imported: SystemExit: 3"),
-        (("class Acme", "assert False, 'x'\nclass Acme"), "can not be imported: AssertionError: x"),
+        (("from netfw.plan", "from netfw.plam"), "cannot be imported: ModuleNotFoundError"),
+        (("class Acme", "class Other"), "cannot be imported: AttributeError"),
+        (("class Acme", "raise SystemExit(3)\nclass Acme"), "cannot be imported: SystemExit: 3"),
+        (("class Acme", "assert False, 'x'\nclass Acme"), "cannot be imported: AssertionError: x"),
         (("OPTIONS = (", "OPTIONS = ('switch',"), "not a tuple of oslo.config options"),
         (("class Acme(InterfaceDriver)", "class Acme"), "is not a subclass of netfw.drivers.inter"),
         (("def devices", "def device"), "does not implement devices"),
         (("VERSION = 1", "pass"), "does not say which version it was written for; add VERSION = 1"),
         (("VERSION = 1", "VERSION = 7"), "written for version 7 of InterfaceDriver, and this"),
-        (("def converge(self, update)", "def converge(self)"), "can not be called as converge("),
+        (("def converge(self, update)", "def converge(self)"), "cannot be called as converge("),
     ],
 )
 def test_an_unusable_driver_is_named_with_its_origin_and_the_reason(
@@ -214,10 +214,10 @@ def test_an_option_that_is_not_set_has_its_default(site: Site) -> None:
     assert driver.retries == 3  # type: ignore[attr-defined]
 
 
-def test_a_driver_that_can_not_be_made_is_named(site: Site) -> None:
+def test_a_driver_that_cannot_be_made_is_named(site: Site) -> None:
     broken = GOOD.replace('options["retries"]', 'options["tries"]')
     site.install("acme_j", broken, name="acme", distribution="acme-net", cls="Acme")
-    with pytest.raises(DriverInvalid, match="'acme' can not be made: KeyError: 'tries'"):
+    with pytest.raises(DriverInvalid, match="'acme' cannot be made: KeyError: 'tries'"):
         create(InterfaceDriver, "acme", {"switch": "s"}, LocalHostResources())
 
 

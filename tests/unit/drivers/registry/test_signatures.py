@@ -38,4 +38,4 @@ def test_what_takes_the_contracts_call_fits(method: Callable[..., object]) -> No
 )
 def test_what_does_not_is_named(method: Callable[..., object]) -> None:
     (sentence,) = mismatches(Contract, driver(method))
-    assert sentence.endswith("can not be called as verb(self, thing, *, fast=False)")
+    assert sentence.endswith("cannot be called as verb(self, thing, *, fast=False)")

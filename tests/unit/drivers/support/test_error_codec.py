@@ -51,5 +51,5 @@ def test_what_is_no_error_of_netfw_arrives_without_its_details():
      b'{"classes": [[1], {}], "text": []}', b'{"classes": ["NotFound"], "text": "", "problems": 3}',
      b'{"classes": ["ValueError", "NETFW", "nearest"], "text": "x"}'],
 )  # fmt: skip
-def test_what_can_not_be_read_is_an_error_all_the_same(body):
+def test_what_cannot_be_read_is_an_error_all_the_same(body):
     assert type(decode_error(body)) is errors.BackendBroken

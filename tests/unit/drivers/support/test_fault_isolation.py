@@ -142,7 +142,7 @@ def test_a_driver_is_not_called_for_nothing():
     assert driver.calls == 0
 
 
-def test_a_driver_that_can_not_say_what_it_holds_is_not_lost_either():
+def test_a_driver_that_cannot_say_what_it_holds_is_not_lost_either():
     class Blind(CrashingDriver):
         def present(self):
             raise KeyError("held")

@@ -88,7 +88,7 @@ def test_what_could_be_taken_for_something_else_is_refused(values: dict[str, str
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "x" * 32])
-def test_what_can_not_be_a_chain_is_refused(name: str) -> None:
+def test_what_cannot_be_a_chain_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput):
         full_name("fw", name)
 

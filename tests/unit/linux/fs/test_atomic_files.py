@@ -58,7 +58,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
     assert path.read_text() == "new"
 
 
-def test_what_can_not_be_replaced_is_named_and_the_rest_is_undone(tmp_path: Path) -> None:
+def test_what_cannot_be_replaced_is_named_and_the_rest_is_undone(tmp_path: Path) -> None:
     (tmp_path / "one").write_text("former")
     (tmp_path / "two" / "taken").mkdir(parents=True)
     changes = [
@@ -74,7 +74,7 @@ def test_what_can_not_be_replaced_is_named_and_the_rest_is_undone(tmp_path: Path
     assert (tmp_path / "one").read_text() == "former"
 
 
-def test_what_can_not_be_written_at_all_concerns_everything(tmp_path: Path) -> None:
+def test_what_cannot_be_written_at_all_concerns_everything(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
     changes = [write(tmp_path / "one", "new"), write(tmp_path / "file" / "two", "new")]
     with pytest.raises(OperationRefused) as refusal:

@@ -18,7 +18,7 @@ def test_it_is_raised_where_it_is_too_low_and_never_lowered(tmp_path: Path) -> N
     assert limit.read_text() == "9999\n"
 
 
-def test_where_it_can_not_be_raised_that_is_an_answer(tmp_path: Path) -> None:
+def test_where_it_cannot_be_raised_that_is_an_answer(tmp_path: Path) -> None:
     assert not allow_more_instances(limit=tmp_path / "absent")
     (tmp_path / "nonsense").write_text("many")
     assert not allow_more_instances(limit=tmp_path / "nonsense")

@@ -88,7 +88,7 @@ def test_addresses_that_went_with_the_first_of_their_network_are_put_back():
     )
 
 
-def test_what_can_not_be_changed_in_place_is_removed_and_added():
+def test_what_cannot_be_changed_in_place_is_removed_and_added():
     link = evolve(ONE, scope=Scope.LINK)
     assert plan_addresses([link], [found(ONE)]) == (
         DelAddress(evolve(ONE, scope=Scope.GLOBAL)),

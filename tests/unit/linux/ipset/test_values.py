@@ -39,7 +39,7 @@ def test_everything_is_its_two_halves():
         (SetKind(type=SetType.ADDRESS_PORT), PortMember(NET, "tcp", 80)),
     ],
 )
-def test_a_member_that_the_set_can_not_have_is_refused_by_name(kind, member):
+def test_a_member_that_the_set_cannot_have_is_refused_by_name(kind, member):
     with pytest.raises(InvalidInput, match="member"):
         list(elements(kind, [member]))
 

@@ -253,7 +253,7 @@ def test_what_an_owner_has_is_found_in_what_iptables_saves():
     }
 
 
-def test_a_table_that_iptables_can_not_show_is_said():
+def test_a_table_that_iptables_cannot_show_is_said():
     with pytest.raises(BackendBroken, match="incompatible"):
         parse_save("# Table `filter' is incompatible, use 'nft' tool.\n", Family.IPV4, "nfw")
 

@@ -272,7 +272,7 @@ def test_checksums_are_filled_when_asked_and_only_then():
     ]
 
 
-def test_rules_that_can_not_be_read_matter_only_to_who_wants_one():
+def test_rules_that_cannot_be_read_matter_only_to_who_wants_one():
     unknown = evolve(READY, rules=None)
     assert plan(station(), unknown) == []
     assert [line.split(":")[0] for line in plan(station(fill_checksums=True), unknown)] == [

@@ -225,11 +225,11 @@ def test_faults_are_troubles_and_a_hint_tells_of_them(path: Path, source: FileSo
     assert not hints
 
 
-def test_a_file_that_can_not_be_written_is_told_to_who_reports(path: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_told_to_who_reports(path: Path, tmp_path: Path) -> None:
     source = FileSource(path, tmp_path / "missing" / "netfw", settle=0)
     source.refresh()
     report = said(source, P, "h1", Status.ACTIVE)
-    with pytest.raises(BackendUnavailable, match=r"status file can not be written.*missing"):
+    with pytest.raises(BackendUnavailable, match=r"status file cannot be written.*missing"):
         source.report([report])
     (tmp_path / "missing").mkdir()
     source.report([report])

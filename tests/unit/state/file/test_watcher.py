@@ -76,7 +76,7 @@ class FakeTime:
 
 def remove(path: Path) -> str:
     path.unlink()
-    return "can not be read: No such file or directory"
+    return "cannot be read: No such file or directory"
 
 
 def empty(path: Path) -> str:
@@ -109,7 +109,7 @@ def become_an_empty_directory(path: Path) -> str:
 def point_at_itself(path: Path) -> str:
     path.unlink()
     path.symlink_to(path)
-    return "can not be read: Too many levels of symbolic links"
+    return "cannot be read: Too many levels of symbolic links"
 
 
 @pytest.mark.spec("DRV-21")
@@ -197,7 +197,7 @@ def test_names_that_are_no_unicode_and_paths_that_are_none_are_no_harm(tmp_path:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml")).write_text("ports: 1")
     (told,) = FileSource(tmp_path, tmp_path / "status").problems()
     assert told.endswith("\\udcff.yaml:1: ports: not a list: 1")
-    assert FileSource("a\0b").problems() == ("a\0b: can not be read: embedded null byte",)
+    assert FileSource("a\0b").problems() == ("a\0b: cannot be read: embedded null byte",)
 
 
 def test_a_flipped_link_is_a_change(tmp_path: Path) -> None:

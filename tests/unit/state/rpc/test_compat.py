@@ -203,11 +203,11 @@ def test_what_a_newer_agent_asks_that_is_not_known_is_refused_clearly(wire: Fake
     assert len(told(desk, "snapshot", interest=interest)["put"]) == 1
 
 
-def test_an_answer_that_can_not_be_read_is_the_servers_fault(wire: FakeNetwork) -> None:
+def test_an_answer_that_cannot_be_read_is_the_servers_fault(wire: FakeNetwork) -> None:
     bodies = [b"", b"[]", b"\xff", b'{"put": [], "cursor": 3}']
     for body in bodies:
         source = served(wire, MemorySource(), lambda message, b=body: evolve(message, body=b))
-        with pytest.raises(BackendBroken, match="can not be read"):
+        with pytest.raises(BackendBroken, match="cannot be read"):
             next(source.snapshot(Subscription("h", {Service.L2})))
 
 

@@ -255,7 +255,7 @@ def test_topics_of_hints_are_short_and_those_of_two_hosts_differ() -> None:
 
 
 class Announcer(MemorySource):
-    """Says whom commits concern, and can not be watched."""
+    """Says whom commits concern, and cannot be watched."""
 
     tell: Any = None
 

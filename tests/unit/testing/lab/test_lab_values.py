@@ -199,7 +199,7 @@ def test_a_document_that_is_not_toml_is_told_so() -> None:
 
 @pytest.mark.parametrize("name", ["", "../x", "A", "a b", "-x", "x" * 32])
 def test_names_of_labs_are_fit_for_files(name: str) -> None:
-    with pytest.raises(ConfigError, match="can not be called"):
+    with pytest.raises(ConfigError, match="cannot be called"):
         registry.check_name(name)
 
 

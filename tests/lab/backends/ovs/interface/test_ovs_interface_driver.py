@@ -125,7 +125,7 @@ def test_pairs_on_a_userspace_datapath_compute_their_checksums(ovs, ovsdb, names
 
 
 def test_a_device_that_appears_on_the_host_after_planning_is_not_touched(ovs, ovsdb):
-    """The database takes such a port, and the switch can not open it: it is taken back."""
+    """The database takes such a port, and the switch cannot open it: it is taken back."""
     ovs.add_bridge("br-int")
     driver = OvsInterfaceDriver(ovsdb)
     taken, free = port_id(), port_id()

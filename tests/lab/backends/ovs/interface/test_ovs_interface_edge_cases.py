@@ -65,7 +65,7 @@ STRANGE = {
 
 @pytest.mark.parametrize("mark", [(m, text) for m, texts in STRANGE.items() for text in texts])
 @pytest.mark.parametrize("use_veth", [True, False], ids=["veth", "internal"])
-def test_a_mark_that_can_not_be_is_drift(ovs, ovsdb, namespace, use_veth, mark):
+def test_a_mark_that_cannot_be_is_drift(ovs, ovsdb, namespace, use_veth, mark):
     driver = OvsInterfaceDriver(ovsdb, use_veth=use_veth)
     key, other = port_id(), port_id()
     both = {

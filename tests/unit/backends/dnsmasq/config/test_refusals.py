@@ -121,9 +121,7 @@ def test_hostile_options_are_refused_of_ports_and_networks(text: str) -> None:
         for value in values
     ],
 )
-def test_values_that_an_option_can_not_have_are_refused(
-    name: str, value: str, version: int
-) -> None:
+def test_values_that_an_option_cannot_have_are_refused(name: str, value: str, version: int) -> None:
     assert refused(options=(forged(name, value, version),)) == {"options[0].value"}
 
 

@@ -57,7 +57,7 @@ def test_options_become_settings() -> None:
         ("dhcp_rebinding_time", 90000),
     ],
 )
-def test_what_can_not_be_is_said_by_name(name: str, value: object) -> None:
+def test_what_cannot_be_is_said_by_name(name: str, value: object) -> None:
     with pytest.raises(ConfigError, match=name):
         settings_from(options(**{name: value}))
 

@@ -281,7 +281,7 @@ def test_a_network_that_is_kept_is_left_as_it_is() -> None:
     assert not plan_dhcp(Update(complete=True, keep=kept), observed, TERMS)
 
 
-def test_who_has_dnsmasq_told_is_to_blame_if_it_can_not_be() -> None:
+def test_who_has_dnsmasq_told_is_to_blame_if_it_cannot_be() -> None:
     net = make_network()
     port, heir = net.tenant(20, options=NTP), net.tenant(20)
     plan = planned(found_network(net, port), heir, drop=[port])

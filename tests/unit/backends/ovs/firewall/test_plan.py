@@ -143,7 +143,7 @@ def test_two_ports_of_one_device_are_one_too_many(bench):
     assert bench.present == port(1).keys() | port(2).keys()
 
 
-def test_what_the_switch_can_not_match_is_refused_by_name(bench):
+def test_what_the_switch_cannot_match_is_refused_by_name(bench):
     dccp = rule(IN, protocol=33, port_min=1, port_max=2)
     plan = bench.apply({**group(1, dccp), **group(2, WEB)})
     ((key, error),) = plan.refused.items()
@@ -160,7 +160,7 @@ def test_values_of_other_kinds_are_refused(bench):
     assert not plan.stages
 
 
-def test_what_can_not_be_there_can_be_dropped(bench):
+def test_what_cannot_be_there_can_be_dropped(bench):
     nonsense = evolve(next(iter(member(2, "fd00::/64"))))
     object.__setattr__(nonsense, "prefix", "fd00::/64 actions=normal")
     bench.apply({**port(1, 1), **member(2, "10.0.0.9")})

@@ -274,7 +274,7 @@ def test_a_name_moves_from_port_to_port():
     ]
 
 
-def test_who_can_not_have_his_new_name_keeps_the_old_one_and_nobody_gets_it():
+def test_who_cannot_have_his_new_name_keeps_the_old_one_and_nobody_gets_it():
     foreign = Port(uuid=UUID(int=8), name="taken", bridge="br-ex")
     observed = evolve(RIGHT, named={**RIGHT.named, "taken": foreign})
     update = Update(put={A: wanted("taken"), B: wanted("tap-a", mac=OTHER_MAC)})

@@ -1,4 +1,4 @@
-"""Records on a bridge's row are guarded by the database: two drivers can not both have a number."""
+"""Records on a bridge's row are guarded by the database: two drivers cannot both have a number."""
 
 from uuid import UUID
 

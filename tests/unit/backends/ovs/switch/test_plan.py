@@ -444,7 +444,7 @@ def test_entries_wait_for_network_and_tunnel(ground: Scene):
         ({port_key(1): network(1)[network_key(1)]}, InvalidInput),
     ],
 )
-def test_what_can_not_be_is_refused_for_its_key_alone(ground: Scene, wrong: State, error: type):
+def test_what_cannot_be_is_refused_for_its_key_alone(ground: Scene, wrong: State, error: type):
     found = ground.outline(Update(put={**wrong, **network(3)}))
     assert [type(refusal) for refusal in found.draft.refused.values()] == [error]
     assert found.put.keys() == {network_key(3)}

@@ -287,7 +287,7 @@ def test_an_address_that_others_reach_and_that_serves_none_of_them_is_warned_of(
         {"methods": ["tokens"], "token_file": "/nonexistent/tokens"},
     ],
 )
-def test_options_that_can_not_work_are_refused_at_start(values):
+def test_options_that_cannot_work_are_refused_at_start(values):
     with pytest.raises(ConfigError):
         configured(conf(**values), is_admin)
 

@@ -26,14 +26,14 @@ def test_each_kind_of_database_is_spoken_to_by_one_driver(text: str, driver: str
     ("text", "hint"),
     [
         ("oracle://netfw:secret@db/netfw", "oracle is not known"),
-        ("netfw:secret@db", "can not be read"),
+        ("netfw:secret@db", "cannot be read"),
         ("sqlite://", "four slashes"),
         ("sqlite:///:memory:", "in memory"),
         ("postgresql://netfw:secret@db", "end it with /NAME"),
-        ("postgresql://netfw:secret@db:port/netfw", "can not be read"),
+        ("postgresql://netfw:secret@db:port/netfw", "cannot be read"),
     ],
 )
-def test_what_can_not_be_used_is_refused_without_the_password(text: str, hint: str) -> None:
+def test_what_cannot_be_used_is_refused_without_the_password(text: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=hint) as caught:
         database_url(text)
     assert "secret" not in str(caught.value)
