@@ -6,6 +6,7 @@ Everything happens in namespaces of its own: the machine's network is not touche
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from importlib.util import find_spec
@@ -29,6 +30,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run_demo(arguments: argparse.Namespace) -> int:
     """Tell all chapters; 0 when every check is ok."""
+    # A parent that ignores SIGINT (nohup, a job in the background) passes that on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if not sandbox.inside():
         sandbox.enter([sys.executable, "-m", "netfw.cli.commands.main", "demo"])
     from netfw.cli.demo.agents import demo_agents, two_agents
