@@ -18,8 +18,8 @@ from netfw.linux.fs.directory_lock import DirectoryLock
 HOLDER = """
 import sys
 from pathlib import Path
-from netfw.linux.fs.directory_lock import Tenure
-Tenure(Path(sys.argv[1]), "confs", begin=lambda: None, tell=print).take()
+from netfw.linux.fs.directory_lock import DirectoryLock
+DirectoryLock(Path(sys.argv[1]), "confs", begin=lambda: None, tell=print).acquire()
 print("has it", flush=True)
 sys.stdin.read()
 """
