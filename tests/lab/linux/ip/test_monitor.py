@@ -137,5 +137,5 @@ def test_what_a_sink_raises_ends_the_feed_and_is_reported(monkeypatch):
 
 
 def test_a_process_ends_although_nobody_closed_its_feed():
-    code = "from netfw.linux.ip.monitor import NetlinkMonitor; monitor = NetlinkMonitor(None, print)"
+    code = "from netfw.linux.ip.monitor import NetlinkMonitor; it = NetlinkMonitor(None, print)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=20)
