@@ -1,24 +1,27 @@
 """Trace one port from the API to its flows on br-int; write docs/port-path.json.
 
-Run it as root: `.venv/bin/python tools/port_path.py`. It starts a server and an agent in a sandbox, plugs a
-device, creates its port by the API and records the calls between modules of netfw until the port's flows are on
-br-int. `tools/generate_docs.py` draws docs/port-path.svg from the result.
+Run it as root: `.venv/bin/python tools/port_path.py`. It starts a server and an agent in a sandbox,
+plugs a device, creates its port by the API and records the calls between modules of netfw until the
+port is ACTIVE. `tools/generate_docs.py` draws docs/port-path.svg from the result.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from netfw.testing.lab.openvswitch import PrivateOvs
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "docs/port-path.json"
-TRACER = '''
+TRACER = """
 import os, sys, threading, time
 directory = os.environ.get("NETFW_TRACE_DIR")
 if directory:
@@ -50,7 +53,7 @@ if directory:
     sys.setprofile(profile)
     threading.setprofile(profile)
     threading.Thread(target=control, daemon=True).start()
-'''
+"""
 
 
 def trace(directory: Path) -> list[dict[str, object]]:
