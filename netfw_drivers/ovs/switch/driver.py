@@ -32,12 +32,13 @@ from netfw.ovs.ovsdb.values import Switch
 from netfw.plan import Outcome, Plan, Update
 from netfw_drivers.ovs.common.bridge_flows import BridgeFlows, shared_flows
 from netfw_drivers.ovs.common.local_vlans import Domain, Vlans
+from netfw_drivers.ovs.common.options import openflow_directory
 from netfw_drivers.ovs.pipeline.br_int import admission_key
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import FLOOD, RESPONDER, SPACE_MASK, SWITCH_SPACE, UNICAST
 from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
 from netfw_drivers.ovs.switch.executor import Executor
-from netfw_drivers.ovs.switch.options import OPTIONS, openflow_directory, settings_from
+from netfw_drivers.ovs.switch.options import OPTIONS, settings_from
 from netfw_drivers.ovs.switch.plan.bridges import speaks_openflow14, unreachable_hint
 from netfw_drivers.ovs.switch.plan.broadcast_members import Members
 from netfw_drivers.ovs.switch.plan.flow_groups import BASE, SWITCH

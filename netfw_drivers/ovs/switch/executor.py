@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from attrs import evolve
@@ -14,9 +14,10 @@ from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb.values import Port
 from netfw.plan import Operation, Stage
 from netfw_drivers.ovs.common.bridge_flows import BridgeFlows
+from netfw_drivers.ovs.common.flow_operations import bridge_of, refused_operations
 from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import LINKS, OVSDB
-from netfw_drivers.ovs.switch.plan.stages import FLOWS, FlowStep, SwitchPlan
+from netfw_drivers.ovs.switch.plan.stages import SwitchPlan
 from netfw_drivers.ovs.switch.port_tracker import PortTracker
 from netfw_drivers.ovs.switch.veth_links import HostLinks
 
@@ -97,12 +98,12 @@ class Executor:
 
     def _commit(self, stage: Stage) -> None:
         self._check_numbers()
-        bridge = stage.backend.removeprefix(FLOWS)
+        bridge = bridge_of(stage.backend)
         flows, plan = self._mirror_plan(bridge, self._plan)
         try:
             flows.mirror.apply(plan)
         except OperationRefused as refusal:
-            raise OperationRefused(_blamed(refusal, stage.operations)) from refusal
+            raise refused_operations(refusal, stage.operations) from refusal
         self._done.add(bridge)
 
     def _check_numbers(self) -> None:
@@ -122,15 +123,6 @@ class Executor:
                 wrong[added[name]] = f"its number is {given}, not {number}: {error}"
         if wrong:
             raise OperationRefused(wrong)
-
-
-def _blamed(refusal: OperationRefused, operations: Iterable[Operation]) -> dict[object, str]:
-    steps = {
-        str(operation.payload.subject): operation
-        for operation in operations
-        if isinstance(operation.payload, FlowStep)
-    }
-    return {steps.get(str(flow), flow): why for flow, why in refusal.reasons.items()}
 
 
 def _needs_switch(payload: object) -> bool:

@@ -15,6 +15,7 @@ from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb.operations import Value
 from netfw.ovs.ovsdb.values import IFACE_ID, Port, Snapshot
 from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, NET_UUID, Vlans
+from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import FILTERED_PORT, GUARDED_PORT
 from netfw_drivers.ovs.switch.plan.broadcast_members import Members
@@ -75,12 +76,6 @@ def port_id_of(port: Port) -> PortId | None:
     except ValueError:
         return None
     return PortId(port_id) if str(port_id) == text else None
-
-
-def ofport_of(port: Port) -> int | None:
-    """The switch's number for a port, once it has one."""
-    number = port.interface.ofport
-    return number if number is not None and number > 0 else None
 
 
 def has_tag(port: Port, vlan: int) -> bool:

@@ -19,8 +19,9 @@ from netfw.drivers.switch_values import (
 from netfw.errors import NetfwError
 from netfw.ovs.ovsdb.operations import SetColumns, Table
 from netfw.plan import Update
+from netfw_drivers.ovs.pipeline.br_int import PlannedPort
 from netfw_drivers.ovs.switch.plan.bridges import plan_bridges
-from netfw_drivers.ovs.switch.plan.broadcast_members import Member, MembersOverlay
+from netfw_drivers.ovs.switch.plan.broadcast_members import MembersOverlay
 from netfw_drivers.ovs.switch.plan.flow_groups import ADDED, FlowGroupBuilder, Groups, owner_of
 from netfw_drivers.ovs.switch.plan.observed import EXTENSION_MARK, Observed
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, row
@@ -46,7 +47,7 @@ class PlanOutline:
     drop: frozenset[SwitchKey]
     kept: frozenset[object]
     """Owners whose flows stay as they are."""
-    live: Mapping[PortKey, Member]
+    live: Mapping[PortKey, PlannedPort]
     concerned: Set[PortKey]
     """The ports that take part in their networks, of those that were looked at."""
     remove_unowned: bool
@@ -104,7 +105,7 @@ class _Planner:
         ports = Ports(self._draft, self._observed, self._wanted, numbering.numbers)
         concerned = self._ports()
         ports.plan(concerned)
-        live = {key: wired.member for key, wired in ports.wired.items() if wired.live}
+        live = {key: port for key, port in ports.wired.items() if port.live}
         groups = self._flows(numbering, ports, concerned, live)
         blind = self._update.complete and not self._knows_kept()
         if blind:
@@ -171,7 +172,7 @@ class _Planner:
         numbering: VlanAssignment,
         ports: Ports,
         concerned: Mapping[PortKey, None],
-        live: Mapping[PortKey, Member],
+        live: Mapping[PortKey, PlannedPort],
     ) -> Groups:
         flows = FlowGroupBuilder(self._draft, self._settings, self._wanted, numbering.numbers)
         flows.base(self._observed.layout)

@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 from attrs import field, frozen
 
 from netfw.drivers.switch_values import SwitchKey
 from netfw.errors import OperationRefused
-from netfw.flows import Flow
-from netfw.ovs.openflow.encode import Key, describe_key
+from netfw.ovs.openflow.encode import Key
 from netfw.ovs.openflow.flow_cache import FlowPlan
 from netfw.ovs.ovsdb.operations import SetColumns, Table
 from netfw.plan import Operation, Plan, Stage
+from netfw_drivers.ovs.common.flow_operations import make_flow_operations
 from netfw_drivers.ovs.switch.plan.flow_groups import BASE
 from netfw_drivers.ovs.switch.plan.plan import PlanOutline
-
-FLOWS = "flows/"
-
-
-@frozen
-class UnwantedFlow:
-    """A flow that is known by its key only."""
-
-    key: Key
-
-    def __str__(self) -> str:
-        return describe_key(self.key)
-
-
-@frozen
-class FlowStep:
-    """One flow to add, change or remove; ``subject`` is what the toolbox names as the text says."""
-
-    lead: str
-    subject: Flow | UnwantedFlow
-
-    def __str__(self) -> str:
-        return self.lead + str(self.subject)
 
 
 @frozen(kw_only=True)
@@ -77,25 +54,19 @@ def compose(
 def _flow_stages(flows: Mapping[str, FlowPlan]) -> Iterator[Stage]:
     for bridge, plan in flows.items():
         if plan.changes:
-            yield Stage(tuple(_steps(bridge, plan)))
+            yield Stage(tuple(_operations(bridge, plan)))
 
 
-def _steps(bridge: str, plan: FlowPlan) -> Iterator[Operation]:
-    changes = plan.changes
-    owners = {key: owner for owner, held in plan.holds.items() for key in held.flows}
+def _operations(bridge: str, plan: FlowPlan) -> Iterator[Operation]:
+    owners = {key: owner for owner, owned in plan.holds.items() for key in owned.flows}
 
-    def step(lead: str, key: Key, subject: Flow | UnwantedFlow) -> Operation:
-        mine = owners.get(key)
-        named = frozenset({mine[1]}) if isinstance(mine, tuple) and mine[1] != BASE else frozenset()
-        done = FlowStep(lead, subject)
-        return Operation(FLOWS + bridge, done.__str__, named, done)
+    def blamed(flow: Key) -> frozenset[Hashable]:
+        owner = owners.get(flow)
+        if isinstance(owner, tuple) and owner[1] != BASE:
+            return frozenset({owner[1]})
+        return frozenset()
 
-    for key, cookie in changes.removed.items():
-        yield step(f"remove cookie={cookie:#x},", key, UnwantedFlow(key))
-    for encoded in changes.added:
-        yield step("add ", encoded.key, encoded.flow)
-    for encoded in changes.changed:
-        yield step("change ", encoded.key, encoded.flow)
+    return make_flow_operations(bridge, plan.changes, blamed)
 
 
 def _changed_bridges(rows: list[Operation]) -> Iterator[str]:
