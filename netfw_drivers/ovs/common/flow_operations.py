@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Protocol
 
 from attrs import frozen
 
 from netfw.errors import OperationRefused
 from netfw.flows import Flow
 from netfw.ovs.openflow.encode import Key, describe_key
-from netfw.ovs.openflow.flow_diff import FlowChanges
+from netfw.ovs.openflow.flow_cache import FlowGroup, FlowPlan
+from netfw.ovs.openflow.flow_diff import CookieSpace, FlowChanges
 from netfw.plan import Operation
 
 _FLOWS = "flows/"
+
+
+class FlowPlanner(Protocol):
+    """The flows of a bridge: a mirror of them, or a cache."""
+
+    def plan(
+        self,
+        put: Mapping[Hashable, FlowGroup],
+        drop: Collection[Hashable] = (),
+        *,
+        complete: CookieSpace | None = None,
+        keep: Collection[Hashable] = (),
+        erase: CookieSpace | None = None,
+    ) -> FlowPlan: ...
 
 
 @frozen

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from attrs import field, frozen
 
@@ -13,11 +13,11 @@ from netfw.drivers.support import firewall_validation
 from netfw.errors import InvalidInput, NetfwError
 from netfw.model.protocol import NAMES
 from netfw.ovs.openflow.encode import Key
-from netfw.ovs.openflow.flow_cache import FlowGroup, FlowPlan
+from netfw.ovs.openflow.flow_cache import FlowPlan
 from netfw.ovs.openflow.flow_diff import CookieSpace
 from netfw.ovs.ovsdb.values import Port
 from netfw.plan import Operation, Plan, Stage, Update
-from netfw_drivers.ovs.common.flow_operations import make_flow_operations
+from netfw_drivers.ovs.common.flow_operations import FlowPlanner, make_flow_operations
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.firewall.plan.changes import (
     MOST_CLAUSES,
@@ -55,19 +55,6 @@ _CROWDED = (
 )
 
 
-class Flows(Protocol):
-    """The flows of a bridge: a mirror of it, or a book."""
-
-    def plan(
-        self,
-        put: Mapping[Hashable, FlowGroup],
-        drop: Collection[Hashable] = (),
-        *,
-        complete: CookieSpace | None = None,
-        keep: Collection[Hashable] = (),
-    ) -> FlowPlan: ...
-
-
 @frozen(kw_only=True)
 class Observed:
     """What the switch holds, and what its ports are numbered."""
@@ -76,7 +63,7 @@ class Observed:
     ports: Mapping[str, Port]
     """Those of the switch's database, by name."""
     state: State
-    book: Flows
+    book: FlowPlanner
     drifted: frozenset[FlowOwner] = frozenset()
     """Whose flows somebody else changed."""
     revision: int = 0

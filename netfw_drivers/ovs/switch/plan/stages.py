@@ -6,55 +6,49 @@ from collections.abc import Hashable, Iterator, Mapping
 
 from attrs import field, frozen
 
-from netfw.drivers.switch_values import SwitchKey
-from netfw.errors import OperationRefused
 from netfw.ovs.openflow.encode import Key
 from netfw.ovs.openflow.flow_cache import FlowPlan
 from netfw.ovs.ovsdb.operations import SetColumns, Table
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.ovs.common.flow_operations import make_flow_operations
 from netfw_drivers.ovs.switch.plan.flow_groups import BASE
-from netfw_drivers.ovs.switch.plan.plan import PlanOutline
+from netfw_drivers.ovs.switch.plan.flow_requests import BridgeFlowPlan
+from netfw_drivers.ovs.switch.plan.observed import Observed
+from netfw_drivers.ovs.switch.plan.plan import PlanOutline, SwitchUpdate, outline
+from netfw_drivers.ovs.switch.plan.settings import Settings
 
 
 @frozen(kw_only=True)
 class SwitchPlan(Plan):
     """A plan, and what the driver has to note when it is carried out."""
 
-    outline: PlanOutline | None = field(default=None, eq=False, repr=False)
-    flows: Mapping[str, FlowPlan] = field(factory=dict, eq=False, repr=False)
-    unsettled: frozenset[str] = field(default=frozenset(), eq=False, repr=False)
-    """Bridges whose flows are planned again once their rows are done."""
+    outline: PlanOutline = field(eq=False, repr=False)
+    replanned: frozenset[str] = field(default=frozenset(), eq=False, repr=False)
+    """Bridges that the switch makes anew or empties: their flows are planned again after that."""
 
 
-class IncompleteObservation(OperationRefused):
-    """A plan that would leave garbage alive, made before the machine was asked what it has."""
-
-    def __init__(self) -> None:
-        super().__init__({})  # nobody is to blame
-        self.args = ("what is refused has flows that are not known yet: observe all, plan again",)
-
-
-def compose(
-    found: PlanOutline, flows: Mapping[str, FlowPlan], asked: frozenset[SwitchKey]
-) -> SwitchPlan:
-    """The stages; only what was *asked* about waits."""
-    draft = found.draft
-    waiting = {key: why for key, why in draft.waiting.items() if key in asked}
+def plan_switch(update: SwitchUpdate, observed: Observed, settings: Settings) -> SwitchPlan:
+    """Plan what turns *observed* into *update*; only keys of *update* wait."""
+    planned = outline(update, observed, settings, with_flows=True)
+    draft, concerned = planned.draft, frozenset(update)
     return SwitchPlan(
-        stages=(*draft.before(), *_flow_stages(flows), *draft.after()),
-        waiting={key: why for key, why in waiting.items() if key not in draft.refused},
+        stages=(*draft.before(), *_flow_stages(planned.flows), *draft.after()),
+        waiting={
+            key: reason
+            for key, reason in draft.waiting.items()
+            if key in concerned and key not in draft.refused
+        },
         refused=dict(draft.refused),
-        outline=found,
-        flows=flows,
-        unsettled=frozenset(_changed_bridges(draft.prepare)),
+        needs_full_observation=planned.unknown_flows and not observed.recovered,
+        outline=planned,
+        replanned=frozenset(_changed_bridges(draft.prepare)),
     )
 
 
-def _flow_stages(flows: Mapping[str, FlowPlan]) -> Iterator[Stage]:
-    for bridge, plan in flows.items():
-        if plan.changes:
-            yield Stage(tuple(_operations(bridge, plan)))
+def _flow_stages(planned: Mapping[str, BridgeFlowPlan]) -> Iterator[Stage]:
+    for bridge, plan in planned.items():
+        if plan.flows.changes:
+            yield Stage(tuple(_operations(bridge, plan.flows)))
 
 
 def _operations(bridge: str, plan: FlowPlan) -> Iterator[Operation]:
@@ -70,7 +64,7 @@ def _operations(bridge: str, plan: FlowPlan) -> Iterator[Operation]:
 
 
 def _changed_bridges(rows: list[Operation]) -> Iterator[str]:
-    """Bridges that the switch makes anew, or empties, when their rows change."""
+    """Yield the bridges that the switch makes anew or empties when their rows change."""
     for operation in rows:
         change = operation.payload
         if isinstance(change, SetColumns) and change.table is Table.BRIDGE and change.values:
