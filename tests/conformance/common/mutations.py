@@ -79,6 +79,14 @@ class Mutations:
         """Register the mutation *name* that replaces class attributes by *values*."""
         return self._add(Mutation(name, _union(promises), values=values))
 
+    @classmethod
+    def merge(cls, *parts: Mutations) -> Mutations:
+        """Return the mutations of all *parts*."""
+        whole = cls()
+        for mutation in (mutation for part in parts for mutation in part):
+            whole._add(mutation)
+        return whole
+
     def __iter__(self) -> Iterator[Mutation]:
         return iter(self._by_name.values())
 
@@ -101,8 +109,10 @@ def _union(promises: tuple[frozenset[Promise], ...]) -> frozenset[Promise]:
 
 def _replace(base: type, name: str, new: Override) -> object:
     """Return the member that calls *new* with what *base* has under *name*."""
-    original = inspect.getattr_static(base, name)
+    original = inspect.getattr_static(base, name, None)
     match original:
+        case None:
+            return _bind(_nothing, new)
         case staticmethod():
             return staticmethod(partial(new, original.__func__))
         case classmethod():
@@ -111,6 +121,10 @@ def _replace(base: type, name: str, new: Override) -> object:
             return property(_bind(getter, new))
         case _:
             return _bind(original, new)
+
+
+def _nothing(*_: Any) -> None:
+    """Stand in for the original of a member that the mutation adds."""
 
 
 def _bind(original: Callable[..., Any], new: Override) -> Callable[..., Any]:

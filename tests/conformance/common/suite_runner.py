@@ -78,9 +78,3 @@ def _call(test: Callable[..., None], arguments: dict[str, Any], make: Make | Non
     requested = inspect.signature(test).parameters
     given = {name: fixtures[name]() for name in requested if name in fixtures}
     test(**arguments, **given)
-
-
-def refusal_of(suite: object, drivers: Drivers) -> Refusal:
-    """Run all tests of *suite*."""
-    tests = [name for name in dir(suite) if name.startswith("test_")]
-    return run_tests(suite, tests, drivers, ANY_FAULT)

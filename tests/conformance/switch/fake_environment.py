@@ -1,7 +1,4 @@
-"""A world around switches of the mind: packets are imagined after every single change of one.
-
-So nothing is left to timing.
-"""
+"""A fake switch environment: it computes traffic after every write, whatever the timing."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,14 +33,16 @@ from netfw.testing.conformance.switch.environment import (
     among,
 )
 from netfw.testing.conformance.switch.suite import SwitchDriverConformance
-from tests.conformance.switch.fake_switch import FINAL, TUNNELS, GoodSwitch, Machine
+from tests.conformance.switch.fake_switch import FINAL, TUNNELS, FakeSwitchBackend, FakeSwitchDriver
 
 
-class ImaginaryGossip(TrafficProbe):
-    """Looks who hears whom after every change of a switch."""
+class FakeTrafficProbe(TrafficProbe):
+    """Records which ports receive from which after every write to a switch."""
 
-    def __init__(self, world: "ImaginaryWorld", stations: tuple[SwitchTestPort, ...]) -> None:
-        self.world, self.stations = world, stations
+    def __init__(
+        self, world: "FakeSwitchEnvironment", stations: tuple[SwitchTestPort, ...]
+    ) -> None:
+        self.world, self.ports = world, stations
         self.rounds: list[frozenset[Pair]] = []
         self.leaked: set[Pair] = set()
         self.look()
@@ -52,7 +51,7 @@ class ImaginaryGossip(TrafficProbe):
         self.rounds.append(self.now())
 
     def now(self) -> frozenset[Pair]:
-        return frozenset(pair for pair in among(*self.stations) if self.world.hears(*pair))
+        return frozenset(pair for pair in among(*self.ports) if self.environment.hears(*pair))
 
     def exchange(self, expected: Iterable[Pair] = (), within: float = 0) -> frozenset[Pair]:
         self.look()
@@ -66,32 +65,32 @@ class ImaginaryGossip(TrafficProbe):
         return frozenset().union(*self.rounds) | self.leaked
 
     def forge(self, speaker, *, vlans=(), source=None) -> None:
-        holes = self.world.machines[speaker.host].open_to
-        others = [other for other in self.stations if other is not speaker]
-        if vlans and "tags" in holes:
-            self.leaked |= {(speaker, other) for other in others if self.world.place(other)}
-        if source is not None and "thieves" in holes:
+        faults = self.environment.backends[speaker.host].faults
+        others = [other for other in self.ports if other is not speaker]
+        if vlans and "tags" in faults:
+            self.leaked |= {(speaker, other) for other in others if self.environment.place(other)}
+        if source is not None and "learning" in faults:
             self.leaked |= {(other, speaker) for other in others}
 
 
-class ImaginaryWorld(SwitchEnvironment):
-    """Two machines, and what packets would do on them."""
+class FakeSwitchEnvironment(SwitchEnvironment):
+    """Two hosts, and the traffic between their ports."""
 
-    def __init__(self, driver: type[GoodSwitch] = GoodSwitch) -> None:
+    def __init__(self, driver: type[FakeSwitchDriver] = FakeSwitchDriver) -> None:
         self.driver = driver
-        self.machines = Machine(0), Machine(1)
+        self.backends = FakeSwitchBackend(0), FakeSwitchBackend(1)
         self.stations: dict[PortId, SwitchTestPort] = {}
         self.made = 0
 
-    def make_driver(self, host: int = 0) -> GoodSwitch:
+    def make_driver(self, host: int = 0) -> FakeSwitchDriver:
         facts = SwitchFacts(
             physical_networks=frozenset(self.physical),
             endpoints=frozenset(self.endpoint(kind, host) for kind in TUNNELS),
         )
-        return self.driver(self.machines[host], facts)
+        return self.driver(self.backends[host], facts)
 
-    def misconfigured(self) -> GoodSwitch:
-        return self.driver(self.machines[0], None)
+    def misconfigured(self) -> FakeSwitchDriver:
+        return self.driver(self.backends[0], None)
 
     def plug(self, *stations: SwitchTestPort) -> None:
         for station in stations:
@@ -100,62 +99,62 @@ class ImaginaryWorld(SwitchEnvironment):
     plug_mute = plug
 
     def plug_unfinished(self, station: SwitchTestPort) -> Callable[[], None]:
-        machine = self.machines[station.host]
+        backend = self.backends[station.host]
         self.made += 1
         device = SwitchDevice(name=f"tap{self.made}", mac=station.mac)
-        machine.plugged[station.port] = device
+        backend.plugged[station.port] = device
         self.stations[station.port] = station
 
         def finish() -> None:
-            machine.plugged[station.port] = evolve(device, ofport=self.made)
-            machine.touch("something")
-            machine.tell(KeysChanged("plugged", {station.key}))
+            backend.plugged[station.port] = evolve(device, ofport=self.made)
+            backend.touch("something")
+            backend.publish(KeysChanged("plugged", {station.key}))
 
         return finish
 
     def unplug(self, *stations: SwitchTestPort) -> None:
         for station in stations:
-            machine = self.machines[station.host]
-            if machine.plugged.pop(station.port, None):
-                machine.things.pop(station.key, None)
-                machine.live.pop(station.port, None)
+            backend = self.backends[station.host]
+            if backend.plugged.pop(station.port, None):
+                backend.values.pop(station.key, None)
+                backend.live.pop(station.port, None)
                 for what in (station.key, (station.key, "live"), ("broken", station.port)):
-                    machine.versions.pop(what, None)
-                machine.tell(KeysChanged("unplugged", {station.key}))
+                    backend.versions.pop(what, None)
+                backend.publish(KeysChanged("unplugged", {station.key}))
 
     def clear(self) -> None:
         self.unplug(*self.stations.values())
         self.stations.clear()
 
     def scrub(self, host: int) -> None:
-        self.machines = tuple(Machine(number) for number in range(2))
+        self.backends = tuple(FakeSwitchBackend(number) for number in range(2))
 
     def settle(self) -> None:
         pass
 
     @contextmanager
     def gossip(self, *stations: SwitchTestPort) -> Iterator[TrafficProbe]:
-        gossip = ImaginaryGossip(self, stations)
-        for machine in self.machines:
-            machine.seen.append(gossip.look)
+        gossip = FakeTrafficProbe(self, stations)
+        for backend in self.backends:
+            backend.on_change.append(gossip.look)
         yield gossip
-        for machine in self.machines:
-            machine.seen.remove(gossip.look)
+        for backend in self.backends:
+            backend.on_change.remove(gossip.look)
 
     def place(self, station: SwitchTestPort) -> Provider | None:
-        machine = self.machines[station.host]
-        if station.port not in machine.plugged:
+        backend = self.backends[station.host]
+        if station.port not in backend.plugged:
             return None
-        return machine.live.get(station.port)
+        return backend.live.get(station.port)
 
     def hears(self, speaker: SwitchTestPort, listener: SwitchTestPort) -> bool:
         near, away = self.place(speaker), self.place(listener)
-        machine = self.machines[listener.host]
-        if away is None and "trunks" in machine.open_to and near is not None:
-            return listener.port in machine.plugged and listener.key not in machine.things
+        backend = self.backends[listener.host]
+        if away is None and "trunks" in backend.faults and near is not None:
+            return listener.port in backend.plugged and listener.key not in backend.values
         if near is None or near != away or self.is_muted(speaker):
             return False
-        here, there = self.machines[speaker.host].things, machine.things
+        here, there = self.backends[speaker.host].values, backend.values
         value, other = here[speaker.key], there[listener.key]
         if speaker.host == listener.host:
             local = near.network_type is NetworkType.LOCAL
@@ -169,14 +168,14 @@ class ImaginaryWorld(SwitchEnvironment):
         return here[peer].mesh or all(entry in here for entry in entries)
 
     def is_muted(self, speaker: SwitchTestPort) -> bool:
-        """What the extensions' tables do with what it says."""
-        machine = self.machines[speaker.host]
+        """Return whether the tables of extensions drop what *speaker* sends."""
+        backend = self.backends[speaker.host]
         flows = [
             flow
-            for key in (speaker.key, *(k for k in machine.things if isinstance(k, ExtensionKey)))
-            if (value := machine.things.get(key)) is not None
-            for addition in getattr(value, "contributions", (value,))
-            for flow in getattr(addition, "flows", ())
+            for key in (speaker.key, *(k for k in backend.values if isinstance(k, ExtensionKey)))
+            if (value := backend.values.get(key)) is not None
+            for contribution in getattr(value, "contributions", (value,))
+            for flow in getattr(contribution, "flows", ())
         ]
         tables = {flow.table: flow for flow in flows}
         current = next(iter(tables), FINAL)
@@ -189,9 +188,9 @@ class ImaginaryWorld(SwitchEnvironment):
         return False
 
     def ask(self, station: SwitchTestPort, address: IpAddress, *, hoped: bool) -> Mac | None:
-        things = self.machines[station.host].things
-        mine = things[station.key]
-        for key, value in things.items():
+        values = self.backends[station.host].values
+        mine = values[station.key]
+        for key, value in values.items():
             known = isinstance(key, ForwardingKey) and key.network == mine.network
             if known and address in value.addresses:
                 return key.mac
@@ -208,50 +207,50 @@ class ImaginaryWorld(SwitchEnvironment):
     ) -> bool:
         if self.place(station) is None or self.place(hearer) is None:
             return False
-        guard = self.machines[station.host].things[station.key].guard
+        guard = self.backends[station.host].values[station.key].guard
         if guard is None:
             return True
         return any(source.mac == mac and address in source.prefix for source in guard)
 
     def picture(self, host: int = 0) -> Picture:
-        machine = self.machines[host]
-        versions = machine.versions
-        found = {f"{key} {value}": key for key, value in machine.things.items()}
+        backend = self.backends[host]
+        versions = backend.versions
+        found = {f"{key} {value}": key for key, value in backend.values.items()}
         found |= {
-            f"{port} on {where}": (PortKey(port), "live") for port, where in machine.live.items()
+            f"{port} on {where}": (PortKey(port), "live") for port, where in backend.live.items()
         }
-        found |= {f"{key} is {number}": key for key, number in machine.numbers.items()}
+        found |= {f"{key} is {number}": key for key, number in backend.vlans.items()}
         found |= {f"{what} spoilt": what for what in versions if "broken" in str(what)}
         return {text: Stamp(str(versions.get(key))) for text, key in found.items()}
 
     def local_number(self, net: Net, host: int = 0) -> int | None:
-        return self.machines[host].numbers.get(net.key)
+        return self.backends[host].vlans.get(net.key)
 
     def drifts(self) -> Mapping[str, Callable[[SwitchTestPort], None]]:
         def cut_off(station: SwitchTestPort) -> None:
-            machine = self.machines[station.host]
-            del machine.live[station.port]
-            machine.tell(KeysChanged("cut off", {station.key}))
+            backend = self.backends[station.host]
+            del backend.live[station.port]
+            backend.publish(KeysChanged("cut off", {station.key}))
 
         def spoil(station: SwitchTestPort) -> None:
-            machine = self.machines[station.host]
-            machine.touch(("broken", station.port))
-            machine.tell(KeysChanged("spoilt", {station.key}))
+            backend = self.backends[station.host]
+            backend.touch(("broken", station.port))
+            backend.publish(KeysChanged("spoilt", {station.key}))
 
         return {"cut off": cut_off, "spoilt": spoil}
 
     def lose_state(self, host: int = 0) -> None:
-        machine = self.machines[host]
-        for key in [key for key in machine.things if not isinstance(key, NetworkKey)]:
-            del machine.things[key]
-        machine.live.clear()
-        machine.tell(FeedLost("the switch was restarted"))
+        backend = self.backends[host]
+        for key in [key for key in backend.values if not isinstance(key, NetworkKey)]:
+            del backend.values[key]
+        backend.live.clear()
+        backend.publish(FeedLost("the switch was restarted"))
 
     @contextmanager
     def outage(self, host: int = 0) -> Iterator[None]:
-        self.machines[host].online = False
+        self.backends[host].online = False
         yield
-        self.machines[host].online = True
+        self.backends[host].online = True
 
     def endpoint(self, kind: NetworkType, host: int) -> Endpoint:
         return Endpoint(kind, ip_address(f"198.18.0.{host + 1}"))
@@ -260,33 +259,33 @@ class ImaginaryWorld(SwitchEnvironment):
         return GrantRequest(owner="marks", marks=(RegisterRequest("a-mark", 1),))
 
 
-class ImaginarySwitchConformance(SwitchDriverConformance):
-    """Looks at the switches of the mind; ``DRIVER`` says whose driver is tried."""
+class FakeSwitchConformance(SwitchDriverConformance):
+    """The suite on fake switches; ``DRIVER`` is the class of the drivers under test."""
 
-    DRIVER: type[GoodSwitch] = GoodSwitch
+    DRIVER: type[FakeSwitchDriver] = FakeSwitchDriver
     patience = 0.1
 
     @property
-    def machine(self) -> Machine:
-        return self.world.machines[0]
+    def backend(self) -> FakeSwitchBackend:
+        return self.world.backends[0]
 
     def actual(self, key: SwitchKey, value: SwitchValue) -> SwitchValue | None:
-        return self.machine.things.get(key)
+        return self.backend.values.get(key)
 
     def make_foreign(self, value: SwitchValue) -> None:
-        self.machine.foreign.add(self.name_of(value))
+        self.backend.foreign.add(self.name_of(value))
 
     def name_of(self, value: SwitchValue) -> str:
         return next(str(key) for key, one in self.examples(9).items() if one == value)
 
     def foreign_is_intact(self, value: SwitchValue) -> bool:
-        return self.name_of(value) in self.machine.foreign
+        return self.name_of(value) in self.backend.foreign
 
     def vanish(self, key: SwitchKey, value: SwitchValue) -> None:
-        del self.machine.things[key]
+        del self.backend.values[key]
 
     def drifts(self):
         def spoil(key: SwitchKey, value: SwitchValue) -> None:
-            self.machine.things[key] = evolve(value, host="elsewhere")
+            self.backend.values[key] = evolve(value, host="elsewhere")
 
         return {"elsewhere": spoil, "gone": self.vanish}
