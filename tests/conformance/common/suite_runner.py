@@ -24,10 +24,15 @@ Drivers = Callable[[], AbstractContextManager[Make | None]]
 
 @frozen
 class Refusal:
-    """The tests that refuse a driver; ``left``: those after which something was left behind."""
+    """The tests that refuse a driver.
+
+    ``left``: those after which something was left behind; ``skipped``: those that need a capability
+    which the driver does not declare.
+    """
 
     tests: frozenset[str]
     left: frozenset[str]
+    skipped: frozenset[str] = field(eq=False, default=frozenset())
     passed: int = field(eq=False, default=0)
 
     @property
@@ -43,7 +48,7 @@ def run_tests(
     refusing: tuple[type[BaseException], ...] = REFUSING,
 ) -> Refusal:
     """Run *tests* of *suite*; an error that is not in *refusing* is raised."""
-    refused, left, passed = set(), set(), 0
+    refused, left, skipped, passed = set(), set(), set(), 0
     for name, test, arguments in _calls(suite, tests):
         try:
             with drivers() as make:
@@ -51,12 +56,12 @@ def run_tests(
                     _call(test, arguments, make)
                     passed += 1
                 except pytest.skip.Exception:
-                    continue
+                    skipped.add(name)
                 except refusing:
                     refused.add(name)
         except (AssertionError, NetfwError):
             left.add(name)
-    return Refusal(frozenset(refused), frozenset(left), passed)
+    return Refusal(frozenset(refused), frozenset(left), frozenset(skipped), passed)
 
 
 def _calls(

@@ -25,8 +25,8 @@ from netfw.model.segment import NetworkType, Provider
 from netfw.testing.conformance.switch.environment import (
     Net,
     Pair,
-    Picture,
     Stamp,
+    StateDump,
     SwitchEnvironment,
     SwitchTestPort,
     TrafficProbe,
@@ -40,9 +40,9 @@ class FakeTrafficProbe(TrafficProbe):
     """Records which ports receive from which after every write to a switch."""
 
     def __init__(
-        self, world: "FakeSwitchEnvironment", stations: tuple[SwitchTestPort, ...]
+        self, environment: "FakeSwitchEnvironment", ports: tuple[SwitchTestPort, ...]
     ) -> None:
-        self.world, self.ports = world, stations
+        self.environment, self.ports = environment, ports
         self.rounds: list[frozenset[Pair]] = []
         self.leaked: set[Pair] = set()
         self.look()
@@ -58,19 +58,19 @@ class FakeTrafficProbe(TrafficProbe):
         return self.rounds[-1]
 
     def lost(self, *pairs: Pair) -> int:
-        return sum(pair not in heard for heard in self.rounds for pair in pairs)
+        return sum(pair not in received for received in self.rounds for pair in pairs)
 
     @property
-    def overheard(self) -> frozenset[Pair]:
+    def ever_received(self) -> frozenset[Pair]:
         return frozenset().union(*self.rounds) | self.leaked
 
-    def forge(self, speaker, *, vlans=(), source=None) -> None:
-        faults = self.environment.backends[speaker.host].faults
-        others = [other for other in self.ports if other is not speaker]
+    def forge(self, sender, *, vlans=(), source=None) -> None:
+        faults = self.environment.backends[sender.host].faults
+        others = [other for other in self.ports if other is not sender]
         if vlans and "tags" in faults:
-            self.leaked |= {(speaker, other) for other in others if self.environment.place(other)}
+            self.leaked |= {(sender, other) for other in others if self.environment.place(other)}
         if source is not None and "learning" in faults:
-            self.leaked |= {(other, speaker) for other in others}
+            self.leaked |= {(other, sender) for other in others}
 
 
 class FakeSwitchEnvironment(SwitchEnvironment):
@@ -79,7 +79,7 @@ class FakeSwitchEnvironment(SwitchEnvironment):
     def __init__(self, driver: type[FakeSwitchDriver] = FakeSwitchDriver) -> None:
         self.driver = driver
         self.backends = FakeSwitchBackend(0), FakeSwitchBackend(1)
-        self.stations: dict[PortId, SwitchTestPort] = {}
+        self.make_ports: dict[PortId, SwitchTestPort] = {}
         self.made = 0
 
     def make_driver(self, host: int = 0) -> FakeSwitchDriver:
@@ -92,39 +92,39 @@ class FakeSwitchEnvironment(SwitchEnvironment):
     def misconfigured(self) -> FakeSwitchDriver:
         return self.driver(self.backends[0], None)
 
-    def plug(self, *stations: SwitchTestPort) -> None:
-        for station in stations:
-            self.plug_unfinished(station)()
+    def plug(self, *ports: SwitchTestPort) -> None:
+        for port in ports:
+            self.plug_unfinished(port)()
 
     plug_mute = plug
 
-    def plug_unfinished(self, station: SwitchTestPort) -> Callable[[], None]:
-        backend = self.backends[station.host]
+    def plug_unfinished(self, port: SwitchTestPort) -> Callable[[], None]:
+        backend = self.backends[port.host]
         self.made += 1
-        device = SwitchDevice(name=f"tap{self.made}", mac=station.mac)
-        backend.plugged[station.port] = device
-        self.stations[station.port] = station
+        device = SwitchDevice(name=f"tap{self.made}", mac=port.mac)
+        backend.plugged[port.id] = device
+        self.make_ports[port.id] = port
 
         def finish() -> None:
-            backend.plugged[station.port] = evolve(device, ofport=self.made)
+            backend.plugged[port.id] = evolve(device, ofport=self.made)
             backend.touch("something")
-            backend.publish(KeysChanged("plugged", {station.key}))
+            backend.publish(KeysChanged("plugged", {port.key}))
 
         return finish
 
-    def unplug(self, *stations: SwitchTestPort) -> None:
-        for station in stations:
-            backend = self.backends[station.host]
-            if backend.plugged.pop(station.port, None):
-                backend.values.pop(station.key, None)
-                backend.live.pop(station.port, None)
-                for what in (station.key, (station.key, "live"), ("broken", station.port)):
+    def unplug(self, *ports: SwitchTestPort) -> None:
+        for port in ports:
+            backend = self.backends[port.host]
+            if backend.plugged.pop(port.id, None):
+                backend.values.pop(port.key, None)
+                backend.live.pop(port.id, None)
+                for what in (port.key, (port.key, "live"), ("broken", port.id)):
                     backend.versions.pop(what, None)
-                backend.publish(KeysChanged("unplugged", {station.key}))
+                backend.publish(KeysChanged("unplugged", {port.key}))
 
     def clear(self) -> None:
-        self.unplug(*self.stations.values())
-        self.stations.clear()
+        self.unplug(*self.make_ports.values())
+        self.make_ports.clear()
 
     def scrub(self, host: int) -> None:
         self.backends = tuple(FakeSwitchBackend(number) for number in range(2))
@@ -133,46 +133,46 @@ class FakeSwitchEnvironment(SwitchEnvironment):
         pass
 
     @contextmanager
-    def gossip(self, *stations: SwitchTestPort) -> Iterator[TrafficProbe]:
-        gossip = FakeTrafficProbe(self, stations)
+    def probe_traffic(self, *ports: SwitchTestPort) -> Iterator[TrafficProbe]:
+        probe = FakeTrafficProbe(self, ports)
         for backend in self.backends:
-            backend.on_change.append(gossip.look)
-        yield gossip
+            backend.on_change.append(probe.look)
+        yield probe
         for backend in self.backends:
-            backend.on_change.remove(gossip.look)
+            backend.on_change.remove(probe.look)
 
-    def place(self, station: SwitchTestPort) -> Provider | None:
-        backend = self.backends[station.host]
-        if station.port not in backend.plugged:
+    def place(self, port: SwitchTestPort) -> Provider | None:
+        backend = self.backends[port.host]
+        if port.id not in backend.plugged:
             return None
-        return backend.live.get(station.port)
+        return backend.live.get(port.id)
 
-    def hears(self, speaker: SwitchTestPort, listener: SwitchTestPort) -> bool:
-        near, away = self.place(speaker), self.place(listener)
+    def hears(self, sender: SwitchTestPort, listener: SwitchTestPort) -> bool:
+        near, away = self.place(sender), self.place(listener)
         backend = self.backends[listener.host]
         if away is None and "trunks" in backend.faults and near is not None:
-            return listener.port in backend.plugged and listener.key not in backend.values
-        if near is None or near != away or self.is_muted(speaker):
+            return listener.id in backend.plugged and listener.key not in backend.values
+        if near is None or near != away or self.is_muted(sender):
             return False
-        here, there = self.backends[speaker.host].values, backend.values
-        value, other = here[speaker.key], there[listener.key]
-        if speaker.host == listener.host:
+        here, there = self.backends[sender.host].values, backend.values
+        value, other = here[sender.key], there[listener.key]
+        if sender.host == listener.host:
             local = near.network_type is NetworkType.LOCAL
             return value.network == other.network if local else True
         if not near.network_type.is_tunnel:
             return near.network_type is not NetworkType.LOCAL
         peer = self.endpoint(near.network_type, listener.host)
-        if self.endpoint(near.network_type, speaker.host) not in there or peer not in here:
+        if self.endpoint(near.network_type, sender.host) not in there or peer not in here:
             return False
         entries = FloodKey(value.network, peer), ForwardingKey(value.network, listener.mac)
         return here[peer].mesh or all(entry in here for entry in entries)
 
-    def is_muted(self, speaker: SwitchTestPort) -> bool:
-        """Return whether the tables of extensions drop what *speaker* sends."""
-        backend = self.backends[speaker.host]
+    def is_muted(self, sender: SwitchTestPort) -> bool:
+        """Return whether the tables of extensions drop what *sender* sends."""
+        backend = self.backends[sender.host]
         flows = [
             flow
-            for key in (speaker.key, *(k for k in backend.values if isinstance(k, ExtensionKey)))
+            for key in (sender.key, *(k for k in backend.values if isinstance(k, ExtensionKey)))
             if (value := backend.values.get(key)) is not None
             for contribution in getattr(value, "contributions", (value,))
             for flow in getattr(contribution, "flows", ())
@@ -187,32 +187,32 @@ class FakeSwitchEnvironment(SwitchEnvironment):
             current = jumps[0]
         return False
 
-    def ask(self, station: SwitchTestPort, address: IpAddress, *, hoped: bool) -> Mac | None:
-        values = self.backends[station.host].values
-        mine = values[station.key]
+    def resolve(self, port: SwitchTestPort, address: IpAddress, *, expected: bool) -> Mac | None:
+        values = self.backends[port.host].values
+        mine = values[port.key]
         for key, value in values.items():
             known = isinstance(key, ForwardingKey) and key.network == mine.network
             if known and address in value.addresses:
                 return key.mac
         return None
 
-    def claims(
+    def announces(
         self,
-        station: SwitchTestPort,
+        port: SwitchTestPort,
         mac: Mac,
         address: IpAddress,
-        hearer: SwitchTestPort,
+        receiver: SwitchTestPort,
         *,
-        hoped: bool,
+        expected: bool,
     ) -> bool:
-        if self.place(station) is None or self.place(hearer) is None:
+        if self.place(port) is None or self.place(receiver) is None:
             return False
-        guard = self.backends[station.host].values[station.key].guard
+        guard = self.backends[port.host].values[port.key].guard
         if guard is None:
             return True
         return any(source.mac == mac and address in source.prefix for source in guard)
 
-    def picture(self, host: int = 0) -> Picture:
+    def dump_state(self, host: int = 0) -> StateDump:
         backend = self.backends[host]
         versions = backend.versions
         found = {f"{key} {value}": key for key, value in backend.values.items()}
@@ -227,15 +227,15 @@ class FakeSwitchEnvironment(SwitchEnvironment):
         return self.backends[host].vlans.get(net.key)
 
     def drifts(self) -> Mapping[str, Callable[[SwitchTestPort], None]]:
-        def cut_off(station: SwitchTestPort) -> None:
-            backend = self.backends[station.host]
-            del backend.live[station.port]
-            backend.publish(KeysChanged("cut off", {station.key}))
+        def cut_off(port: SwitchTestPort) -> None:
+            backend = self.backends[port.host]
+            del backend.live[port.id]
+            backend.publish(KeysChanged("cut off", {port.key}))
 
-        def spoil(station: SwitchTestPort) -> None:
-            backend = self.backends[station.host]
-            backend.touch(("broken", station.port))
-            backend.publish(KeysChanged("spoilt", {station.key}))
+        def spoil(port: SwitchTestPort) -> None:
+            backend = self.backends[port.host]
+            backend.touch(("broken", port.id))
+            backend.publish(KeysChanged("spoilt", {port.key}))
 
         return {"cut off": cut_off, "spoilt": spoil}
 
@@ -255,7 +255,7 @@ class FakeSwitchEnvironment(SwitchEnvironment):
     def endpoint(self, kind: NetworkType, host: int) -> Endpoint:
         return Endpoint(kind, ip_address(f"198.18.0.{host + 1}"))
 
-    def impossible_claim(self) -> GrantRequest:
+    def unsupported_request(self) -> GrantRequest:
         return GrantRequest(owner="marks", marks=(RegisterRequest("a-mark", 1),))
 
 
@@ -267,7 +267,7 @@ class FakeSwitchConformance(SwitchDriverConformance):
 
     @property
     def backend(self) -> FakeSwitchBackend:
-        return self.world.backends[0]
+        return self.environment.backends[0]
 
     def actual(self, key: SwitchKey, value: SwitchValue) -> SwitchValue | None:
         return self.backend.values.get(key)

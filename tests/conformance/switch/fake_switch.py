@@ -55,7 +55,7 @@ FINAL = 120
 """The last table of the pipeline."""
 
 
-@define
+@define(slots=False)
 class FakeSwitchBackend:
     """One switch.  ``live``: the segment of each live port; ``versions`` change with each write."""
 

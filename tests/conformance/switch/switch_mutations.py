@@ -13,7 +13,7 @@ from netfw.drivers.switch_values import (
     Tunnel,
     Wiring,
 )
-from netfw.errors import BackendUnavailable, ConfigError, NotSupported
+from netfw.errors import BackendUnavailable, ConfigError, Conflict, NotSupported
 from netfw.plan import Outcome, Stage
 from tests.conformance.common.mutations import Mutations, breaks, breaks_raise
 
@@ -308,3 +308,41 @@ def grant_last_table_again(driver, original, request):
     while len(driver.left) < len(request.tables):
         driver.left.append(100)
     return original(request)
+
+
+@MUTATIONS.override("wait", breaks(SwitchDriver, 4))
+def require_network_of_dead_port(driver, original, key, value, *states):
+    """Let a DEAD port wait for its network."""
+    final, _ = states
+    if isinstance(value, Wiring) and NetworkKey(value.network) not in final:
+        return "no network"
+    return original(key, value, *states)
+
+
+@MUTATIONS.override("host_facts")
+def report_no_endpoints(driver, original):
+    """Report no tunnel endpoints."""
+    return evolve(original(), endpoints=frozenset())
+
+
+@MUTATIONS.override("grant", breaks(SwitchDriver, 8))
+def write_on_grant(driver, original, request):
+    """Allocate a VLAN in the switch while granting."""
+    driver.backend.vlans.setdefault(request.owner, 4000)
+    return original(request)
+
+
+@MUTATIONS.override("converge")
+def refuse_second_driver_object(driver, original, update):
+    """Refuse all keys while another driver object is in use."""
+    if driver.backend.locked_by not in {None, driver}:
+        return Outcome(failed=dict.fromkeys(update, Conflict("another driver object is in use")))
+    driver.backend.locked_by = driver if update.put else None
+    return original(update)
+
+
+@refuse_second_driver_object.also("__init__")
+def _(driver, original, *arguments):
+    original(*arguments)
+    if not hasattr(driver.backend, "locked_by"):
+        driver.backend.locked_by = None
