@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
+from uuid import UUID
 
 from attrs import evolve
 
+from netfw.drivers.query import Body, Query
 from netfw.drivers.support.dhcp_options import check_option
-from netfw.errors import Conflict, Forbidden, InvalidInput
+from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
 from netfw.model.address import Mac
 from netfw.model.binding import VifType
 from netfw.model.device_owner import DeviceOwner, is_l3_reserved
 from netfw.model.dhcp_option import DhcpOption
+from netfw.model.ids import SecurityGroupId
 from netfw.model.port import AddressPair, Port
+from netfw.model.resource import Kind
 from netfw.model.wire.codec import Faulty, Listed
 from netfw.model.wire.common import DHCP_OPTION
 from netfw.model.wire.ports import ADDRESS_PAIR
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.security_groups.groups import default_group
 
 _PAIRS: Final = Listed(ADDRESS_PAIR)
 _OPTIONS: Final = Listed(DHCP_OPTION)
@@ -177,3 +183,42 @@ def _parsed(codec: Listed[Any], place: str, asked: Sequence[Mapping[str, Any]]) 
         raise InvalidInput({f"{place}{path}": text for path, text in exc.faults.items()}) from exc
     except ValueError as exc:
         raise InvalidInput({place: str(exc)}) from exc
+
+
+class Groups:
+    """The groups that the bodies of one request name, and those of who names none.
+
+    :raises NotFound: one does not exist, or is none that the requester may see.
+    """
+
+    def __init__(self, unit: UnitOfWork, bodies: Iterable[Body]) -> None:
+        self._unit = unit
+        self._defaults: dict[str, frozenset[SecurityGroupId]] = {}
+        wanted = {each for body in bodies for each in _named(body) or ()}
+        if not wanted:
+            return
+        query = Query(filters={"id": tuple(sorted(map(str, wanted)))})
+        found = unit.tx.resources.find(Kind.SECURITY_GROUP, query, project=unit.requester.sees)
+        missing = wanted - {SecurityGroupId(row.ref.id) for row in found}
+        if missing:
+            raise NotFound(f"there is no security_group {min(missing)}")
+
+    def of(self, body: Body) -> frozenset[SecurityGroupId] | None:
+        """Those that *body* names; ``None``: it leaves them to others."""
+        return _named(body)
+
+    def default(self, project: str) -> frozenset[SecurityGroupId]:
+        """Those of a project's ports that name none."""
+        if project not in self._defaults:
+            self._defaults[project] = frozenset({default_group(self._unit, project)})
+        return self._defaults[project]
+
+
+def _named(body: Body) -> frozenset[SecurityGroupId] | None:
+    named = cast("Sequence[str] | None", body.get("security_groups"))
+    if named is None:
+        return None
+    try:
+        return frozenset(SecurityGroupId(UUID(str(each))) for each in named)
+    except ValueError as exc:
+        raise InvalidInput({"security_groups": str(exc)}) from exc

@@ -34,9 +34,9 @@ from netfw.server.l2.port_addresses import (
     requests_for_update,
 )
 from netfw.server.l2.port_macs import macs
-from netfw.server.l2.port_security_groups import Groups
 from netfw.server.l2.port_validation import (
     MANAGED_BY,
+    Groups,
     address_pairs,
     check_mac_change,
     check_owner,

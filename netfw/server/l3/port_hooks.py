@@ -24,13 +24,13 @@ from netfw.model.resource import Kind, ref
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l3.router_interfaces import reaches
 from netfw.server.l3.router_ports import (
     RouterInterfaces,
     legs_of,
     named,
     subnets_of,
 )
-from netfw.server.l3.router_routes import reaches
 
 
 def check_port_change(unit: UnitOfWork, change: Change) -> None:

@@ -23,7 +23,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.scheduling.assignments import AgentAssignments
-from netfw.server.scheduling.orphaned_assignments import OrphanedAssignments, run_as_server
+from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_as_server
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 
 LOG = logging.getLogger(__name__)

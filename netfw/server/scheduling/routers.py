@@ -24,7 +24,7 @@ from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.scheduling.assignments import AgentAssignments
 from netfw.server.scheduling.choice import obstacle, wanted_agents
-from netfw.server.scheduling.orphaned_assignments import OrphanedAssignments, run_as_server
+from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_as_server
 
 LOG = logging.getLogger(__name__)
 
