@@ -19,13 +19,8 @@ HOLDER = """
 import sys
 from pathlib import Path
 from netfw.linux.fs.directory_lock import DirectoryLock
-<<<<<<< HEAD
-DirectoryLock(Path(sys.argv[1]), "confs", begin=lambda: None, tell=print).acquire()
-print("has it", flush=True)
-=======
 DirectoryLock(Path(sys.argv[1]), "confs", on_acquired=lambda: None, publish=print).acquire()
 print("held", flush=True)
->>>>>>> main
 sys.stdin.read()
 """
 
