@@ -1,9 +1,9 @@
 """Run several make targets side by side and print a summary: what `make test` does.
 
 A step takes one share of the machine, or as many as follow its name (`unit:2`); there are two
-shares per core, since a step waits about as often as it computes. Steps start in the given order, so
-the longest come first. A step that measures (`system-l2:alone`) starts when all others have ended.
-The output of a step is printed when it has ended.
+shares per core, since a step waits about as often as it computes. Steps start in the given order,
+so the longest come first. A step that measures (`system-l2:alone`) starts when all others have
+ended. The output of a step is printed when it has ended.
 """
 
 from __future__ import annotations
