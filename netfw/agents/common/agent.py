@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from attrs import asdict, field, frozen
 
 from netfw.agents.common.replica import ReplicaDelta
+from netfw.agents.common.resource_index import ResourceIndex
 from netfw.drivers.events import Event, Sink
 from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.subscription import Subscription
@@ -70,6 +71,8 @@ class HostAgent(ABC, Generic[K]):
 
     binary: str
     """The name of the program, as operators know it."""
+    resources: ResourceIndex
+    """The resources of the agent; the replica stores them before each `apply_delta`."""
 
     @property
     @abstractmethod

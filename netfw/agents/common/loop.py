@@ -73,7 +73,7 @@ class Loop(Generic[K]):
         self._publish = publish
         self._inbox = EventQueue()
         self._outbox = ReportQueue()
-        self._replica = Replica(source, work.interest)
+        self._replica = Replica(source, work.interest, work.resources)
         self._agenda: RetryQueue[K] = RetryQueue(timing().pauses)
         self._chores = LoopTaskSchedule(timing().pauses)
         self._stopped = self._ended = False
@@ -225,12 +225,12 @@ class Loop(Generic[K]):
         try:
             keys = self._work.apply_delta(change)
         except Exception:
-            self._replica.forget()  # it is not known how much of the change was taken over
+            self._replica.reset()  # part of the change may have been applied
             raise
         if change:
             LOG.info(
-                "the source put %d and dropped %d, which concerns %d",
-                len(change.put), len(change.drop), len(keys),
+                "source: %d changed, %d removed; %d keys to converge",
+                len(change.changes) - change.dropped, change.dropped, len(keys),
             )  # fmt: skip
         self._agenda.add(keys, now)
 

@@ -22,6 +22,7 @@ from netfw.agents.dhcp.executor import JobExecutor
 from netfw.agents.dhcp.job_tracker import JobTracker
 from netfw.agents.dhcp.jobs import Job
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
+from netfw.agents.dhcp.resource_index import DhcpResourceIndex
 from netfw.agents.dhcp.state_report import DhcpAgentConfig, check, make_state_report
 from netfw.agents.dhcp.status_reports import DhcpStatusReporter
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey
@@ -79,7 +80,8 @@ class DhcpAgent(HostAgent[AgentKey]):
             host=settings.host, gateways=settings.gateways, metadata=settings.metadata
         )
         self._serving = JobExecutor(settings.host, source, driver, metadata)
-        self._desired = Desired(self._view, self._serving.answers)
+        self.resources: DhcpResourceIndex = DhcpResourceIndex()
+        self._desired = Desired(self._view, self.resources, self._serving.answers)
         self._ledger = JobTracker()
         self._statuses = DhcpStatusReporter(settings.host)
         self._sink: Sink = lambda event: None
@@ -108,8 +110,8 @@ class DhcpAgent(HostAgent[AgentKey]):
     def apply_delta(self, change: ReplicaDelta) -> frozenset[AgentKey]:
         former = self._desired
         if change.complete:
-            self._desired = Desired(self._view, self._serving.answers)
-        self._desired.learn(change.put, change.drop)
+            self._desired = Desired(self._view, self.resources, self._serving.answers)
+        self._desired.apply(change.changes)
         keys = self._desired.take_changed()
         touched = self._desired.take_touched()
         if change.complete:

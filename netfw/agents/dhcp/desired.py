@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from attrs import evolve, field, frozen
 
+from netfw.agents.common.resource_index import ResourceChange
 from netfw.agents.dhcp.jobs import NetworkSpec, on_subnets
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy, proxying
-from netfw.agents.dhcp.resource_index import DhcpResourceIndex, is_special
+from netfw.agents.dhcp.resource_index import DhcpResourceIndex, is_service_port
 from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.dhcp import DhcpKey, DhcpPort, ServerPort
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.model.address import IpInterface
 from netfw.model.ids import NetworkId, PortId
+from netfw.model.network import Network
 from netfw.model.port import Port
-from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.resource import Kind
 from netfw.model.subnet import Subnet
 from netfw.state.agent_requests import DHCP_OWNER, RESERVED_DHCP_DEVICE
 
@@ -41,32 +43,38 @@ class Desired:
     """
 
     def __init__(
-        self, view: DhcpHostContext, answers: Mapping[NetworkId, ServerPort] = MappingProxyType({})
+        self,
+        view: DhcpHostContext,
+        index: DhcpResourceIndex,
+        answers: Mapping[NetworkId, ServerPort] = MappingProxyType({}),
     ) -> None:
         self._view = view
+        self._index = index
         self._answers = answers
-        self._book = DhcpResourceIndex()
         self._wishes: dict[NetworkId, NetworkSpec] = {}
         self._ports: dict[PortId, DhcpPort] = {}
         self._changed: set[DhcpKey] = set()
         self._touched: set[PortId] = set()
 
-    def learn(self, put: Iterable[Resource] = (), drop: Iterable[Ref] = ()) -> None:
-        """Take over what the source says."""
+    def apply(self, changes: Iterable[ResourceChange]) -> None:
+        """Update the specs after *changes*, which the index already holds."""
         ports: set[PortId] = set()
         networks: set[NetworkId] = set()
-        for key, resource in [*((key, None) for key in drop), *((ref(r), r) for r in put)]:
-            where = {self._book.network_of(key)}
-            former = self._book.put(key, resource)
-            where.add(self._book.network_of(key))
-            if key.kind is Kind.PORT:
-                ports.add(PortId(key.id))
-            if key.kind is not Kind.PORT or any(map(_is_special, (former, resource))):
-                networks.update(network for network in where if network is not None)
+        for change in changes:
+            if change.key.kind is Kind.PORT:
+                ports.add(PortId(change.key.id))
+            for resource in (change.before, change.after):
+                match resource:
+                    case Network():
+                        networks.add(resource.id)
+                    case Subnet():
+                        networks.add(resource.network_id)
+                    case Port() if is_service_port(resource):
+                        networks.add(resource.network_id)
         for network in networks:
-            ports |= self._redo_network(network)
+            ports.update(self._update_network(network))
         for port in ports:
-            self._redo_port(port)
+            self._update_port(port)
 
     def take_changed(self) -> frozenset[DhcpKey]:
         """The keys of which something else is wanted since this was last asked."""
@@ -94,22 +102,22 @@ class Desired:
 
     def port(self, id: PortId) -> Port | None:
         """A port, served or not."""
-        return self._book.port(id)
+        return self._index.port(id)
 
-    def ports_of(self, network: NetworkId) -> Set[PortId]:
+    def ports_of(self, network: NetworkId) -> Iterator[PortId]:
         """The ports of a network, served or not."""
-        return self._book.ports(network)
+        return self._index.ports(network)
 
-    def _redo_network(self, id: NetworkId) -> Set[PortId]:
-        """Think again about a network; the ports that have to be thought about with it."""
+    def _update_network(self, id: NetworkId) -> Iterable[PortId]:
+        """Update the spec of a network; return the ports that have to be updated with it."""
         wish, former = self._wish(id), self._wishes.pop(id, None)
         if wish is not None:
             self._wishes[id] = wish
         if wish == former or self._is_answer(wish, former):
-            return frozenset()
+            return ()
         self._changed.add(NetworkKey(id))
         toggled = (wish is None) != (former is None)
-        return self._book.ports(id) if toggled else frozenset()
+        return self._index.ports(id) if toggled else ()
 
     def _is_answer(self, wish: NetworkSpec | None, former: NetworkSpec | None) -> bool:
         """Whether all that is new is that the source speaks of a port that it was asked for."""
@@ -118,9 +126,9 @@ class Desired:
         asked = self._answers.get(wish.request.network)
         return wish.own == asked and evolve(former, own=asked) == wish
 
-    def _redo_port(self, id: PortId) -> None:
+    def _update_port(self, id: PortId) -> None:
         self._touched.add(id)
-        port, former = self._book.port(id), self._ports.pop(id, None)
+        port, former = self._index.port(id), self._ports.pop(id, None)
         value = None
         if port is not None and port.network_id in self._wishes:
             value = dhcp_port(port)
@@ -130,11 +138,11 @@ class Desired:
             self._changed.add(PortKey(id))
 
     def _wish(self, id: NetworkId) -> NetworkSpec | None:
-        network, subnets = self._book.network(id), self._book.subnets(id)
+        network, subnets = self._index.network(id), self._index.subnets(id)
         served = [subnet for subnet in subnets if subnet.enable_dhcp]
         if network is None or not network.admin_up or not served:
             return None
-        special = self._book.special_ports(id)
+        special = self._index.service_ports(id)
         needed = () if self._view.gateways else (subnet.id for subnet in served)
         request = EnsureDhcpPort(network=id, host=self._view.host, subnets=frozenset(needed))
         own = next((port for port in special if _answers(port, request)), None)
@@ -149,11 +157,6 @@ class Desired:
             proxying=proxying(id, subnets, special, self._view.metadata),
         )
         return wish if own is None else evolve(wish, own=wish.server(own))
-
-
-def _is_special(resource: Resource | None) -> bool:
-    """Whether the service of its whole network depends on a port: DHCP servers and routers."""
-    return isinstance(resource, Port) and is_special(resource)
 
 
 def dhcp_port(port: Port) -> DhcpPort | None:

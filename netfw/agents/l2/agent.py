@@ -12,14 +12,14 @@ from typing import Any
 from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, Counts, HostAgent
 from netfw.agents.common.dry_run import DriverUpdate
 from netfw.agents.common.replica import ReplicaDelta
-from netfw.agents.l2.convergence import ConvergencePass, DesiredState, L2Key
-from netfw.agents.l2.desired_firewall import DesiredFirewall
-from netfw.agents.l2.desired_switch import DesiredSwitch
+from netfw.agents.l2.convergence import ConvergencePass
+from netfw.agents.l2.desired import DesiredState, L2Key
 from netfw.agents.l2.extensions import ExtensionPortKey, ExtensionPortsChanged, PortExtensions
 from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
 from netfw.agents.l2.firewall_migration import RetiredFirewalls
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.operator_warnings import collect_warnings
+from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.agents.l2.state_report import (
     L2AgentConfig,
     check,
@@ -66,6 +66,7 @@ class L2Agent(HostAgent[L2Key]):
         check(settings, switch.describe(), None if firewall is None else firewall.describe())
         self.binary = settings.binary
         self._settings = settings
+        self.resources: L2ResourceIndex = L2ResourceIndex(settings.host)
         self._switch, self._firewall = switch, firewall
         self._contributions = PortExtensions(extensions)
         self._is_local = is_local
@@ -103,23 +104,24 @@ class L2Agent(HostAgent[L2Key]):
             base = self._contributions.begin(self._switch)
         except NotSupported as exc:
             raise ConfigError(f"an extension cannot work on this switch: {exc}") from exc
-        filters = None if self._firewall is None else DesiredFirewall()
-        self._wanted = DesiredState(DesiredSwitch(view), filters, self._contributions, base)
+        self._wanted = DesiredState(
+            view, self.resources, self._contributions, base, firewall=self._firewall is not None
+        )
 
     def apply_delta(self, change: ReplicaDelta) -> frozenset[L2Key]:
         wanted = self._ready()
         if change.complete:
-            wanted.begin_anew()
-            self._statuses.touch(wanted.desired.devices)
-        wanted.learn(change.put, change.drop)
+            wanted.reset()
+            self._statuses.touch(wanted.switch.devices)
+        wanted.apply(change.changes)
         return self._news()
 
     def rescan(self) -> frozenset[L2Key]:
         wanted = self._ready()
         devices = self._switch.devices()
-        known = frozenset(wanted.desired.devices)
+        known = frozenset(wanted.switch.devices)
         for port in known.union(tuple(devices)):  # they come and go while we look
-            wanted.desired.plug(port, devices.get(port))
+            wanted.switch.plug(port, devices.get(port))
         return self._news()
 
     def handle_events(self, events: Sequence[Event]) -> frozenset[L2Key]:
@@ -134,14 +136,14 @@ class L2Agent(HostAgent[L2Key]):
         if ports:
             devices = self._switch.devices()
             for port in ports:
-                wanted.desired.plug(port, devices.get(port))
+                wanted.switch.plug(port, devices.get(port))
         self._unsettled.update(ports)
         return self._news() | keys
 
     def converge(self, task: ConvergeRequest[L2Key]) -> ConvergeResult[L2Key]:
         wanted = self._ready()
         if task.complete:
-            self._statuses.touch(wanted.desired.ports())
+            self._statuses.touch(wanted.switch.ports())
         outcome, admissions = self._passing.run(wanted, task, frozenset(self._held))
         ports = _ports(outcome)
         counts = self._count(ports, admissions, task)
@@ -158,8 +160,8 @@ class L2Agent(HostAgent[L2Key]):
         values = wanted.switch_values(wanted.switch_keys())
         yield DriverUpdate("switch", self._switch, Update(put=values, complete=True))
         filtering = self._firewall_can(Capability.FILTERING)  # one that does nothing plans nothing
-        if self._firewall is not None and wanted.filters is not None and filtering:
-            filters = wanted.filters.values
+        if self._firewall is not None and wanted.firewall is not None and filtering:
+            filters = wanted.firewall.values
             found = restrict_to_capabilities(filters, filters, self._firewall.describe())
             update: Update[Any, Any] = Update(put=found.values, complete=True)
             yield DriverUpdate("firewall", self._firewall, update, found.refused)
@@ -167,15 +169,15 @@ class L2Agent(HostAgent[L2Key]):
             yield DriverUpdate(f"retired firewall {name}", driver, Update(complete=True))
 
     def reports(self) -> Sequence[Report]:
-        return self._statuses.take(self._ready().desired, frozenset(self._unsettled))
+        return self._statuses.take(self._ready().switch, frozenset(self._unsettled))
 
     def resend_reports(self) -> None:
-        self._statuses.say_again(self._ready().desired.ports())
+        self._statuses.say_again(self._ready().switch.ports())
 
     def heartbeat(self, *, start: bool) -> Heartbeat:
         return make_state_report(
             self._settings,
-            self._ready().desired.view,
+            self._ready().switch.view,
             extensions=self._contributions.owners,
             firewall=None if self._firewall is None else self._firewall.describe(),
             counts=self.counts(),
@@ -185,18 +187,18 @@ class L2Agent(HostAgent[L2Key]):
     def counts(self) -> Mapping[str, int]:
         if self._wanted is None:
             return {}
-        desired = self._wanted.desired
+        desired = self._wanted.switch
         return {
             "devices": len(desired.devices),
             "ports": len(self._held),
-            "strays": len(desired.strays),
+            "strays": len(desired.unbound),
         }
 
     def warnings(self) -> Mapping[str, str]:
         if self._wanted is None:
             return {}
         firewall = None if self._firewall is None else self._firewall.describe()
-        return collect_warnings(self._wanted.desired, firewall) | self._retired.warnings()
+        return collect_warnings(self._wanted.switch, firewall) | self._retired.warnings()
 
     def _ready(self) -> DesiredState:
         assert self._wanted is not None, "begin comes first"

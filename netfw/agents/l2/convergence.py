@@ -16,98 +16,23 @@ from attrs import evolve
 
 from netfw.agents.common.agent import ConvergeRequest
 from netfw.agents.common.refresh import refresh
+from netfw.agents.l2.desired import DesiredState, L2Key
 from netfw.agents.l2.desired_firewall import DesiredFirewall
 from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.agents.l2.extensions import ExtensionPortKey, PortExtensions
 from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
 from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
-from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue, Wiring
 from netfw.errors import BackendLocked, NetfwError, NotFound
 from netfw.model.ids import PortId
-from netfw.model.resource import Ref, Resource
 from netfw.plan import Outcome, Update
 
 K = TypeVar("K", bound=Hashable)
-L2Key = SwitchKey | FirewallKey | ExtensionPortKey
-"""What the L2 agent retries, each on its own."""
 Values = Mapping[SwitchKey, SwitchValue]
-
-
-class DesiredState:
-    """All that is wanted of the drivers of one host."""
-
-    def __init__(
-        self,
-        desired: DesiredSwitch,
-        filters: DesiredFirewall | None,
-        contributions: PortExtensions,
-        base: Mapping[ExtensionKey, SwitchContribution],
-    ) -> None:
-        self.desired, self.filters = desired, filters
-        self.contributions, self.base = contributions, base
-
-    def begin_anew(self) -> None:
-        """Forget what was learnt; what is plugged stays known."""
-        devices = self.desired.devices
-        self.desired = DesiredSwitch(self.desired.view)
-        self.filters = None if self.filters is None else DesiredFirewall()
-        for port, device in devices.items():
-            self.desired.plug(port, device)
-
-    def learn(self, put: Iterable[Resource], drop: Iterable[Ref]) -> None:
-        """Take over what the source says."""
-        self.desired.learn(put, drop)
-        if self.filters is not None:
-            self.filters.learn(put, drop)
-
-    def take_changes(self) -> tuple[frozenset[L2Key], frozenset[PortId]]:
-        """The keys to be converged since this was last asked, and the ports something is new of."""
-        touched = self.desired.take_touched()
-        keys: set[L2Key] = set(self.desired.take_changed())
-        for port in touched:
-            extended = self.desired.extended(port)
-            keys |= self.contributions.show(port, extended)
-            if self.filters is not None:
-                shown = None if extended is None else extended.port
-                self.filters.filter(port, shown, self.desired.device(port))
-            if port in self.desired.strays:
-                keys.add(PortKey(port))  # dropping it makes it dead
-        if self.filters is not None:
-            keys |= self.filters.take_changed()
-        return frozenset(keys), touched
-
-    def switch_value(self, key: SwitchKey) -> SwitchValue | None:
-        """What the switch should hold under *key*."""
-        if isinstance(key, ExtensionKey):
-            return self.base.get(key)
-        value = self.desired.values.get(key)
-        if isinstance(value, Wiring) and isinstance(key, PortKey):
-            additions = self.contributions.contributions(key.port)
-            return evolve(value, contributions=additions) if additions else value
-        return value
-
-    def switch_values(self, keys: frozenset[SwitchKey]) -> dict[SwitchKey, SwitchValue]:
-        """What the switch should hold of *keys*; ports come after what they need.
-
-        The order is the same in every run: of two that contradict each other, the first is held.
-        """
-        ordered = sorted(keys, key=lambda key: (isinstance(key, PortKey), str(key)))
-        values = {key: self.switch_value(key) for key in ordered}
-        return {key: value for key, value in values.items() if value is not None}
-
-    def contribute_all(self) -> None:
-        """Have every extension called for every port."""
-        for owner in self.contributions.owners:
-            self.contributions.call(self.contributions.parts(owner, None))
-
-    def switch_keys(self) -> frozenset[SwitchKey]:
-        """Everything the switch should hold."""
-        return frozenset(self.desired.values) | frozenset(self.base)
 
 
 class ConvergencePass:
@@ -142,12 +67,12 @@ class ConvergencePass:
         for error in results[0].failed.values():
             if isinstance(error, BackendLocked):
                 raise error  # and the filters are somebody else's as well
-        if self._firewall is not None and wanted.filters is not None:
-            results.append(self._filter(wanted.filters, keys, results[0], task.complete))
+        if self._firewall is not None and wanted.firewall is not None:
+            results.append(self._filter(wanted.firewall, keys, results[0], task.complete))
             live = {k: put[k] for k in held_back if all(k in result.done for result in results)}
             results.append(cast(Outcome[L2Key], converge_isolated(self._switch, Update(put=live))))
-        results.append(_parts(wanted.contributions, task.keys))
-        results.append(_faults(wanted.desired, put))
+        results.append(_parts(wanted.extensions, task.keys))
+        results.append(_faults(wanted.switch, put))
         admissions = {
             key: value.admission
             for key, value in put.items()
@@ -161,9 +86,9 @@ class ConvergencePass:
         One that is not filtered any more needs none: the switch has to know that before the
         firewall takes them away, or what was allowed would be lost in between.
         """
-        if wanted.filters is None:
+        if wanted.firewall is None:
             return {}
-        filters = wanted.filters.values
+        filters = wanted.firewall.values
         return {
             key: evolve(value, admission=Admission.HOLD, guard=_guard(value, filters.get(key)))
             for key, value in put.items()
@@ -209,7 +134,7 @@ def _is_trusted(value: FirewallValue | None) -> bool:
 def _recontribute(wanted: DesiredState, keys: frozenset[L2Key]) -> frozenset[PortKey]:
     """Call extensions for the parts among *keys*; the ports to which they add something else."""
     parts = [key for key in keys if isinstance(key, ExtensionPortKey)]
-    return frozenset(PortKey(port) for port in wanted.contributions.call(parts))
+    return frozenset(PortKey(port) for port in wanted.extensions.call(parts))
 
 
 def _left_behind(
@@ -217,7 +142,7 @@ def _left_behind(
 ) -> frozenset[PortKey]:
     """The ports that perhaps wait for a network among *keys*."""
     networks = [key.network for key in keys if isinstance(key, NetworkKey)]
-    ports = {port for network in networks for port in wanted.desired.wired(network)}
+    ports = {port for network in networks for port in wanted.switch.wired(network)}
     return frozenset(PortKey(port) for port in ports - held)
 
 
@@ -233,9 +158,9 @@ def _faults(desired: DesiredSwitch, put: Values) -> Outcome[L2Key]:
     """The ports that are dead because something is wrong."""
     failed: dict[L2Key, NetfwError] = {}
     for key in put:
-        verdict = desired.verdict(key.port) if isinstance(key, PortKey) else None
-        if verdict is not None and verdict.fault:
-            failed[key] = NotFound(verdict.reason)
+        decision = desired.decision(key.port) if isinstance(key, PortKey) else None
+        if decision is not None and decision.fault:
+            failed[key] = NotFound(decision.reason)
     return Outcome(failed=failed)
 
 

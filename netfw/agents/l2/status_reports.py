@@ -88,12 +88,12 @@ class L2StatusReporter:
         )
 
     def _fate(self, id: PortId, desired: DesiredSwitch) -> PortResult | None:
-        device, verdict = desired.device(id), desired.verdict(id)
+        device, decision = desired.device(id), desired.decision(id)
         if device is None:
             return PortResult(Status.DOWN, "it is not plugged on this host")
         if device.ancillary:
             return PortResult(Status.ACTIVE)
         fate = self._fates.get(id)
-        if fate is not None and fate.status is Status.DOWN and verdict is not None:
-            return PortResult(Status.DOWN, fate.reason or verdict.reason)
+        if fate is not None and fate.status is Status.DOWN and decision is not None:
+            return PortResult(Status.DOWN, fate.reason or decision.reason)
         return fate

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, Counts, HostAgent
 from netfw.agents.common.replica import ReplicaDelta
+from netfw.agents.common.resource_index import ResourceIndex
 from netfw.agents.metadata.health_file import HealthProbe
 from netfw.agents.metadata.proxy_app import MetadataProxyApp
 from netfw.agents.metadata.state_report import MetadataSettings, announce
@@ -37,6 +38,7 @@ class MetadataAgent(HostAgent[str]):
     ) -> None:
         self.binary = settings.binary
         self.settings = settings
+        self.resources = ResourceIndex()
         self._relay, self._door, self._liveness = relay, door, liveness
         self._key = f"the socket {settings.socket}"
 

@@ -165,7 +165,7 @@ def test_ports_that_waited_for_their_network_come_with_it():
 
 def test_what_is_gone_when_the_source_is_read_from_the_beginning_goes():
     found = world()
-    found.loop._replica.forget()
+    found.loop._replica.reset()
     found.source.commit(remove=(assigned(NET), ref(THREE)))
     found.ready()
     assert found.served() == {2: set()}

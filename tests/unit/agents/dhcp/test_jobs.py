@@ -5,8 +5,10 @@ from attrs import evolve
 
 from netfw.agents.dhcp.desired import Desired, DhcpHostContext, dhcp_port
 from netfw.agents.dhcp.jobs import Job, RemoveNetwork
+from netfw.agents.dhcp.resource_index import DhcpResourceIndex
 from netfw.drivers.keys import NetworkKey, PortKey
 from tests.unit.agents.dhcp.environment import NET, SUBNET, port
+from tests.unit.agents.l2.environment import learn
 
 ONE, TWO = port(11, NET), port(12, NET)
 A, B = PortKey(ONE.id), PortKey(TWO.id)
@@ -36,8 +38,8 @@ def test_of_each_key_the_newer_word_counts_and_the_rest_stays():
 
 
 def test_a_network_that_is_left_and_taken_up_again_is_as_it_was_last_wanted():
-    desired = Desired(DhcpHostContext(host="here"))
-    desired.learn([NET, SUBNET])
+    desired = Desired(DhcpHostContext(host="here"), DhcpResourceIndex())
+    learn(desired, [NET, SUBNET])
     wish = desired.networks[NET.id]
     joined = order(1, wish=RemoveNetwork(), drop=[A]).then(order(2, wish=wish, put=[ONE]))
     assert (joined.wish, set(joined.put), joined.drop) == (wish, {A}, frozenset())

@@ -74,7 +74,7 @@ def test_reconnecting_after_a_short_absence_costs_the_changes_and_not_the_whole(
     whole, calls = wire.bytes, sum(wire.calls.values())
     assert whole > 100_000
     memory.put(evolve(ports[0], name="renamed"))  # while it is away
-    assert agent.pull().put
+    assert agent.pull().changes
     assert sum(wire.calls.values()) - calls == 1
     assert wire.bytes - whole < 2_500
     spent = wire.bytes
