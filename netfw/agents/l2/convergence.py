@@ -1,10 +1,11 @@
 """One pass over the drivers of an L2 agent, in an order that lets no packet flow unfiltered.
 
-1. The switch takes everything, but holds back ports whose filters are not there.
-2. The firewall takes its part.
-3. The switch lets those ports live.
+1. The switch converges everything; ports without their filters are on hold.
+2. The firewall converges.
+3. The switch makes those ports live.
 
-Without a firewall, and for ports whose filters are there, the first step is all.
+The first step is enough without a firewall, for ports whose filters are there, and for fresh ports
+behind a firewall in the switch (see :mod:`netfw.agents.l2.fresh_ports`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from netfw.agents.l2.desired_firewall import DesiredFirewall
 from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.agents.l2.extensions import ExtensionPortKey, PortExtensions
 from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
+from netfw.agents.l2.fresh_ports import FreshPorts
 from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
 from netfw.drivers.keys import NetworkKey, PortKey
@@ -41,6 +43,7 @@ class ConvergencePass:
     def __init__(self, switch: SwitchDriver, firewall: FirewallDriver | None) -> None:
         self._switch, self._firewall = switch, firewall
         self._filtered: dict[PortKey, FirewallValue] = {}
+        self._fresh = FreshPorts()
 
     def run(
         self, wanted: DesiredState, task: ConvergeRequest[L2Key], held: frozenset[PortId]
@@ -58,19 +61,19 @@ class ConvergencePass:
         if task.complete:
             self._filtered.clear()  # perhaps the filters are what was lost
             switch_keys |= wanted.switch_keys()
+        filters = {} if wanted.firewall is None else wanted.firewall.values
+        self._fresh.start_pass(keys, filters, complete=task.complete)
         put = wanted.switch_values(switch_keys)
         held_back = self._held_back(wanted, put)
-        update = Update(
-            put={**put, **held_back}, drop=switch_keys - put.keys(), complete=task.complete
-        )
-        results = [cast(Outcome[L2Key], converge_isolated(self._switch, update))]
-        for error in results[0].failed.values():
-            if isinstance(error, BackendLocked):
-                raise error  # and the filters are somebody else's as well
+        results = [
+            self._wire({**put, **held_back}, switch_keys - put.keys(), complete=task.complete)
+        ]
         if self._firewall is not None and wanted.firewall is not None:
             results.append(self._filter(wanted.firewall, keys, results[0], task.complete))
             live = {k: put[k] for k in held_back if all(k in result.done for result in results)}
-            results.append(cast(Outcome[L2Key], converge_isolated(self._switch, Update(put=live))))
+            results.append(self._wire(live))
+        if task.complete:
+            self._fresh.finish_complete_pass(failed=any(result.failed for result in results))
         results.append(_parts(wanted.extensions, task.keys))
         results.append(_faults(wanted.switch, put))
         admissions = {
@@ -80,11 +83,27 @@ class ConvergencePass:
         }
         return _merged(results), admissions
 
-    def _held_back(self, wanted: DesiredState, put: Values) -> dict[SwitchKey, Wiring]:
-        """The ports that are to be live, and whose filters are not there.
+    def _wire(
+        self, put: Values, drop: frozenset[SwitchKey] = frozenset(), *, complete: bool = False
+    ) -> Outcome[L2Key]:
+        """Converge the switch.
 
-        One that is not filtered any more needs none: the switch has to know that before the
-        firewall takes them away, or what was allowed would be lost in between.
+        :raises BackendLocked: another agent has the switch, and so the filters as well.
+        """
+        update = Update(put=put, drop=drop, complete=complete)
+        self._fresh.start_wiring(update)
+        outcome = converge_isolated(self._switch, update)
+        for error in outcome.failed.values():
+            if isinstance(error, BackendLocked):
+                raise error
+        self._fresh.record_wiring(update, outcome)
+        return cast(Outcome[L2Key], outcome)
+
+    def _held_back(self, wanted: DesiredState, put: Values) -> dict[SwitchKey, Wiring]:
+        """Return the ports to put on hold: desired live, and without their filters.
+
+        A port that is no longer filtered is not among them: the switch has to stop filtering it
+        before the firewall removes its filters, or allowed traffic would be lost in between.
         """
         if wanted.firewall is None:
             return {}
@@ -97,6 +116,7 @@ class ConvergencePass:
             and value.admission is Admission.LIVE
             and self._filtered.get(key) != filters.get(key)
             and not _is_trusted(filters.get(key))
+            and not (value.filtered and self._fresh.is_fresh(key, wanted.switch.device(key.port)))
         }
 
     def _filter(
@@ -113,6 +133,7 @@ class ConvergencePass:
         update = Update(put=put, drop=asked - put.keys(), complete=complete)
         stuck = {key for key in (*first.failed, *first.waiting) if isinstance(key, PortKey)}
         outcome = converge_isolated(self._firewall, update.without(stuck))
+        self._fresh.record_filters(put, outcome)
         for key in asked:
             if isinstance(key, PortKey):
                 self._filtered.pop(key, None)
