@@ -78,7 +78,7 @@ class L2Agent(HostAgent[L2Key]):
         self._held: set[PortId] = set()
 
     @property
-    def interest(self) -> Subscription:
+    def subscription(self) -> Subscription:
         services = {Service.L2, Service.POPULATION} if self._settings.population else {Service.L2}
         return Subscription(self._settings.host, services)
 
@@ -88,7 +88,7 @@ class L2Agent(HostAgent[L2Key]):
             self._firewall.watch(sink)
         self._contributions.watch(sink)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         view = L2HostContext(
             host=self._settings.host,
             facts=self._switch.host_facts(),
@@ -201,7 +201,7 @@ class L2Agent(HostAgent[L2Key]):
         return collect_warnings(self._wanted.switch, firewall) | self._retired.warnings()
 
     def _ready(self) -> DesiredState:
-        assert self._wanted is not None, "begin comes first"
+        assert self._wanted is not None, "start comes first"
         return self._wanted
 
     def _firewall_can(self, *capabilities: Capability) -> bool:

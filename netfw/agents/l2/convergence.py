@@ -15,8 +15,7 @@ from typing import TypeVar, cast, get_args
 
 from attrs import evolve
 
-from netfw.agents.common.agent import ConvergeRequest
-from netfw.agents.common.refresh import refresh
+from netfw.agents.common.agent import ConvergeRequest, refresh
 from netfw.agents.l2.desired import DesiredState, L2Key
 from netfw.agents.l2.desired_firewall import DesiredFirewall
 from netfw.agents.l2.desired_switch import DesiredSwitch

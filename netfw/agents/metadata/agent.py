@@ -43,13 +43,13 @@ class MetadataAgent(HostAgent[str]):
         self._key = f"the socket {settings.socket}"
 
     @property
-    def interest(self) -> Subscription:
+    def subscription(self) -> Subscription:
         return Subscription(self.settings.host, {Service.METADATA})
 
     def watch(self, sink: Sink) -> None:
         """Nothing here has news of its own."""
 
-    def begin(self) -> None:
+    def start(self) -> None:
         self._door.open()
         self._liveness.start()
 

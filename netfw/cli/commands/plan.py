@@ -81,7 +81,7 @@ def _dhcp_plans(files: Sequence[str]) -> dict[str, Plan]:
 
     with DhcpAgentComponents(_conf(PROGRAM, files, dhcp_groups(files))) as parts:
         agent = parts.agent
-        agent.apply_delta(Replica(parts.source, agent.interest, agent.resources).pull())
+        agent.apply_delta(Replica(parts.source, agent.subscription, agent.resources).pull())
         return plans_in_turn(agent.everything())
 
 
@@ -108,8 +108,8 @@ def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
     """
     from netfw.agents.common.replica import Replica
 
-    replica = Replica(source, agent.interest, agent.resources)
-    agent.begin()
+    replica = Replica(source, agent.subscription, agent.resources)
+    agent.start()
     agent.rescan()
     agent.apply_delta(replica.pull())
     switch, *others = agent.everything()

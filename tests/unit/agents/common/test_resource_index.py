@@ -80,7 +80,7 @@ def maps_by_ref(loop, resource):
     """The dicts in which the agent and its replica store *resource* by its reference."""
     gc.collect()
     found, seen = [], set()
-    pending = [loop._work, loop._replica]
+    pending = [loop._agent, loop._replica]
     while pending:
         item = pending.pop()
         if id(item) in seen:

@@ -135,7 +135,7 @@ LINK_LOCAL = subnet(NET, cidr="169.254.0.0/16", gateway="169.254.0.1")
 
 def lead(rules, *resources):
     found = wish(NET, *resources, metadata=rules)
-    return None if found is None else found.proxying
+    return None if found is None else found.proxy
 
 
 @pytest.mark.spec("DHCP-60")
@@ -161,9 +161,9 @@ def test_a_metadata_network_is_for_exactly_one_router():
     assert lead(META, LINK_LOCAL).key == NetworkKey(NET.id)
     both = lead(META, LINK_LOCAL, first, second)
     assert both.key is None
-    assert "one router" in both.fault
+    assert "one router" in both.problem
     nobody = lead(META, LINK_LOCAL, evolve(first, device_id="nobody"))
-    assert "names no router" in nobody.fault
+    assert "names no router" in nobody.problem
     assert lead(ISOLATED, LINK_LOCAL, first) is None
 
 

@@ -329,7 +329,7 @@ def test_a_dry_run_names_what_retired_drivers_would_remove():
     world = world_of(old)
     world.turn()
     world.begin(None, retired=[old])
-    world.work.begin()
+    world.work.start()
     parts = {part.name: part for part in world.work.everything()}
     part = parts["retired firewall fake"]
     plan = old.plan(part.update, old.observe(None))
