@@ -37,7 +37,7 @@ Values = Mapping[SwitchKey, SwitchValue]
 
 
 class ConvergencePass:
-    """Runs passes over the drivers; remembers for which ports the filters are there."""
+    """Runs passes over the drivers; tracks the ports whose filters are in force."""
 
     def __init__(self, switch: SwitchDriver, firewall: FirewallDriver | None) -> None:
         self._switch, self._firewall = switch, firewall
@@ -45,42 +45,48 @@ class ConvergencePass:
         self._fresh = FreshPorts()
 
     def run(
-        self, wanted: DesiredState, task: ConvergeRequest[L2Key], held: frozenset[PortId]
+        self, desired: DesiredState, task: ConvergeRequest[L2Key], wired: frozenset[PortId]
     ) -> tuple[Outcome[L2Key], dict[PortKey, Admission]]:
-        """Converge *task*.
+        """Converge *task*; return the outcome, and the admission of each port that was put.
 
-        :raises NetfwError: nothing could be done, and no key is to blame.
+        *wired* are the ports that are wired already.
+
+        :raises NetfwError: nothing could be done, for a reason that concerns no single key.
         """
         if task.reread:
             for driver in (self._switch, self._firewall):
                 if driver is not None:
                     refresh(driver)
-        keys = task.keys | _recontribute(wanted, task.keys) | _left_behind(wanted, task.keys, held)
+        keys = (
+            task.keys
+            | _recontribute(desired, task.keys)
+            | _unwired_ports(desired, task.keys, wired)
+        )
         switch_keys = frozenset(key for key in keys if isinstance(key, get_args(SwitchKey)))
         if task.complete:
-            self._filtered.clear()  # perhaps the filters are what was lost
-            switch_keys |= wanted.switch_keys()
-        filters = {} if wanted.firewall is None else wanted.firewall.values
+            self._filtered.clear()  # the filters may be lost
+            switch_keys |= desired.switch_keys()
+        filters = {} if desired.firewall is None else desired.firewall.values
         self._fresh.start_pass(keys, filters, complete=task.complete)
-        put = wanted.switch_values(switch_keys)
-        held_back = self._held_back(wanted, put)
+        put = desired.switch_values(switch_keys)
+        held_back = self._held_back(desired, put)
         results = [
             self._wire({**put, **held_back}, switch_keys - put.keys(), complete=task.complete)
         ]
-        if self._firewall is not None and wanted.firewall is not None:
-            results.append(self._filter(wanted.firewall, keys, results[0], task.complete))
+        if self._firewall is not None and desired.firewall is not None:
+            results.append(self._filter(desired.firewall, keys, results[0], task.complete))
             live = {k: put[k] for k in held_back if all(k in result.done for result in results)}
             results.append(self._wire(live))
         if task.complete:
             self._fresh.finish_complete_pass(failed=any(result.failed for result in results))
-        results.append(_parts(wanted.extensions, task.keys))
-        results.append(_faults(wanted.switch, put))
+        results.append(_extension_outcome(desired.extensions, task.keys))
+        results.append(_wiring_errors(desired.switch, put))
         admissions = {
             key: value.admission
             for key, value in put.items()
             if isinstance(key, PortKey) and isinstance(value, Wiring)
         }
-        return _merged(results), admissions
+        return _merge(results), admissions
 
     def _wire(
         self, put: Values, drop: frozenset[SwitchKey] = frozenset(), *, complete: bool = False
@@ -98,15 +104,15 @@ class ConvergencePass:
         self._fresh.record_wiring(update, outcome)
         return cast(Outcome[L2Key], outcome)
 
-    def _held_back(self, wanted: DesiredState, put: Values) -> dict[SwitchKey, Wiring]:
+    def _held_back(self, desired: DesiredState, put: Values) -> dict[SwitchKey, Wiring]:
         """Return the ports to put on hold: desired live, and without their filters.
 
         A port that is no longer filtered is not among them: the switch has to stop filtering it
         before the firewall removes its filters, or allowed traffic would be lost in between.
         """
-        if wanted.firewall is None:
+        if desired.firewall is None:
             return {}
-        filters = wanted.firewall.values
+        filters = desired.firewall.values
         return {
             key: evolve(value, admission=Admission.HOLD, guard=_guard(value, filters.get(key)))
             for key, value in put.items()
@@ -115,35 +121,37 @@ class ConvergencePass:
             and value.admission is Admission.LIVE
             and self._filtered.get(key) != filters.get(key)
             and not _is_trusted(filters.get(key))
-            and not (value.filtered and self._fresh.is_fresh(key, wanted.switch.device(key.port)))
+            and not (value.filtered and self._fresh.is_fresh(key, desired.switch.device(key.port)))
         }
 
     def _filter(
         self, filters: DesiredFirewall, keys: Iterable[L2Key], first: Outcome[L2Key], complete: bool
     ) -> Outcome[L2Key]:
-        """Have the firewall take its part, without the ports that the switch could not take."""
+        """Converge the firewall, without the ports that failed or wait in the switch."""
         assert self._firewall is not None
-        asked = frozenset(key for key in keys if isinstance(key, get_args(FirewallKey)))
+        firewall_keys = frozenset(key for key in keys if isinstance(key, get_args(FirewallKey)))
         if complete:
-            asked |= frozenset(filters.values)
-        found = restrict_to_capabilities(asked, filters.values, self._firewall.describe())
-        put = found.values
+            firewall_keys |= frozenset(filters.values)
+        supported = restrict_to_capabilities(
+            firewall_keys, filters.values, self._firewall.describe()
+        )
+        put = supported.values
         update: Update[FirewallKey, FirewallValue]
-        update = Update(put=put, drop=asked - put.keys(), complete=complete)
+        update = Update(put=put, drop=firewall_keys - put.keys(), complete=complete)
         stuck = {key for key in (*first.failed, *first.waiting) if isinstance(key, PortKey)}
         outcome = converge_isolated(self._firewall, update.without(stuck))
         self._fresh.record_filters(put, outcome)
-        for key in asked:
+        for key in firewall_keys:
             if isinstance(key, PortKey):
                 self._filtered.pop(key, None)
                 if key in outcome.done and key in put:
                     self._filtered[key] = put[key]
-        refused = cast(Outcome[L2Key], Outcome(failed=found.refused))
-        return _merged([cast(Outcome[L2Key], outcome), refused])
+        refused = cast(Outcome[L2Key], Outcome(failed=supported.refused))
+        return _merge([cast(Outcome[L2Key], outcome), refused])
 
 
 def _guard(wiring: Wiring, value: FirewallValue | None) -> frozenset[AllowedSource] | None:
-    """What a switch that guards the port guards it by, until the firewall does."""
+    """Return the sources that the switch guards the port by, until the firewall does."""
     return value.sources if isinstance(value, FilteredPort) else wiring.guard
 
 
@@ -151,22 +159,22 @@ def _is_trusted(value: FirewallValue | None) -> bool:
     return isinstance(value, FilteredPort) and value.trusted
 
 
-def _recontribute(wanted: DesiredState, keys: frozenset[L2Key]) -> frozenset[PortKey]:
-    """Call extensions for the parts among *keys*; the ports to which they add something else."""
+def _recontribute(desired: DesiredState, keys: frozenset[L2Key]) -> frozenset[PortKey]:
+    """Call the extensions among *keys*; return the ports whose contributions changed."""
     parts = [key for key in keys if isinstance(key, ExtensionPortKey)]
-    return frozenset(PortKey(port) for port in wanted.extensions.call(parts))
+    return frozenset(PortKey(port) for port in desired.extensions.call(parts))
 
 
-def _left_behind(
-    wanted: DesiredState, keys: frozenset[L2Key], held: frozenset[PortId]
+def _unwired_ports(
+    desired: DesiredState, keys: frozenset[L2Key], wired: frozenset[PortId]
 ) -> frozenset[PortKey]:
-    """The ports that perhaps wait for a network among *keys*."""
+    """Return the ports that may wait for a network among *keys*."""
     networks = [key.network for key in keys if isinstance(key, NetworkKey)]
-    ports = {port for network in networks for port in wanted.switch.wired(network)}
-    return frozenset(PortKey(port) for port in ports - held)
+    ports = {port for network in networks for port in desired.switch.wired(network)}
+    return frozenset(PortKey(port) for port in ports - wired)
 
 
-def _parts(contributions: PortExtensions, keys: frozenset[L2Key]) -> Outcome[L2Key]:
+def _extension_outcome(contributions: PortExtensions, keys: frozenset[L2Key]) -> Outcome[L2Key]:
     parts = frozenset(key for key in keys if isinstance(key, ExtensionPortKey))
     failed: dict[L2Key, NetfwError] = {
         part: contributions.failed[part] for part in parts if part in contributions.failed
@@ -174,18 +182,18 @@ def _parts(contributions: PortExtensions, keys: frozenset[L2Key]) -> Outcome[L2K
     return Outcome(done=parts - failed.keys(), failed=failed)
 
 
-def _faults(desired: DesiredSwitch, put: Values) -> Outcome[L2Key]:
-    """The ports that are dead because something is wrong."""
+def _wiring_errors(switch: DesiredSwitch, put: Values) -> Outcome[L2Key]:
+    """Return the ports that are dead because of an error as failed."""
     failed: dict[L2Key, NetfwError] = {}
     for key in put:
-        decision = desired.decision(key.port) if isinstance(key, PortKey) else None
+        decision = switch.decision(key.port) if isinstance(key, PortKey) else None
         if decision is not None and decision.fault:
             failed[key] = NotFound(decision.reason)
     return Outcome(failed=failed)
 
 
-def _merged(outcomes: Iterable[Outcome[L2Key]]) -> Outcome[L2Key]:
-    """What became of each key in all steps: the worst."""
+def _merge(outcomes: Iterable[Outcome[L2Key]]) -> Outcome[L2Key]:
+    """Merge the outcomes of all steps; the worst result of each key counts."""
     done: set[L2Key] = set()
     failed: dict[L2Key, NetfwError] = {}
     waiting: dict[L2Key, str] = {}

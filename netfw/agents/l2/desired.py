@@ -62,7 +62,7 @@ class DesiredState:
         keys: set[L2Key] = set(self.switch.take_changed())
         for port in touched:
             extended = self.switch.extended(port)
-            keys |= self.extensions.show(port, extended)
+            keys |= self.extensions.update(port, extended)
             if self.firewall is not None:
                 live = None if extended is None else extended.port
                 self.firewall.filter(port, live, self.switch.device(port))
@@ -94,7 +94,7 @@ class DesiredState:
     def contribute_all(self) -> None:
         """Call every extension for every port."""
         for owner in self.extensions.owners:
-            self.extensions.call(self.extensions.parts(owner, None))
+            self.extensions.call(self.extensions.keys(owner, None))
 
     def switch_keys(self) -> frozenset[SwitchKey]:
         """Return all keys that have a desired value in the switch."""

@@ -223,10 +223,10 @@ def test_a_stray_device_is_dropped_when_it_comes(world):
     world.turn()
     assert [update.drop for update in asked] == [{PortKey(stray.id)}]
     assert world.status.ready
-    assert world.status.counts == {"devices": 4, "ports": 3, "strays": 1}
+    assert world.status.counts == {"devices": 4, "ports": 3, "unbound_devices": 1}
     world.source.put(stray)
     world.turn()
-    assert world.status.counts == {"devices": 4, "ports": 4, "strays": 0}
+    assert world.status.counts == {"devices": 4, "ports": 4, "unbound_devices": 0}
 
 
 @pytest.mark.spec("L2-17")

@@ -280,8 +280,7 @@ def test_what_a_retired_driver_left_is_removed_once_the_ports_are_wired():
     world.turn()
     assert old.machine.present.keys() == {PORT, KEY}
     assert world.status.warnings == {
-        "retired firewall driver fake": "what it left behind is still there until all ports are "
-        "wired"
+        "retired firewall driver fake": "its filters are still there until all ports are wired"
     }
     new.machine.refused.clear()
     world.turn(1)
