@@ -1,4 +1,4 @@
-"""Door: the unix socket at which the host's proxies find the agent."""
+"""Listener on the unix socket that the host's proxies connect to."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ OPTION: Final = "metadata_proxy_socket"
 
 
 class UnixListener:
-    """Serves an application at a path, of which no second agent takes possession.
+    """Serves an application on a unix socket, with a lock against a second agent.
 
-    One that a dead agent left behind is taken over.
+    A stale socket of a dead agent is replaced.
     """
 
     def __init__(self, app: WsgiApp, path: Path, *, mode: int, settings: HttpSettings) -> None:
@@ -28,55 +28,55 @@ class UnixListener:
         self._mode, self._settings = mode, settings
         self._lock: int | None = None
         self._server: HttpServer | None = None
-        self._sign: tuple[int, int, int] | None = None
+        self._identity: tuple[int, int, int] | None = None
 
     def open(self) -> None:
-        """Serve; nothing happens where that is so.
+        """Start to listen; idempotent.
 
-        :raises ConfigError: somebody else serves there, or nobody can.
+        :raises ConfigError: another agent listens there, or the path cannot be used.
         """
         if self.is_bound:
             return
         if self._lock is None:
-            self._lock = _locked(self.path)
+            self._lock = _acquire_lock(self.path)
         listening = listen_unix(self.path, self._mode, option=OPTION)
         former, self._server = (
             self._server,
             HttpServer(self._app, listening, self._settings, name="metadata"),
         )
-        self._sign = socket_identity(self.path)
+        self._identity = socket_identity(self.path)
         self._server.start()
-        LOG.info("instances' requests are taken at %s (mode %o)", self.path, self._mode)
+        LOG.info("listening on %s (mode %o)", self.path, self._mode)
         if former is not None:
             former.stop(1.0)
 
     @property
     def is_bound(self) -> bool:
-        """Whether who connects to the path comes out here."""
+        """Whether the path still leads to this listener."""
         try:
-            return self._sign is not None and socket_identity(self.path) == self._sign
+            return self._identity is not None and socket_identity(self.path) == self._identity
         except OSError:
             return False
 
     def close(self, grace: float = 5.0) -> None:
-        """Let what is under way finish, within *grace* seconds, and leave nothing behind."""
+        """Finish requests in progress within *grace* seconds; remove socket and lock."""
         if self._server is not None and not self._server.stop(grace):
-            LOG.warning("requests did not end within %g s", grace)
+            LOG.warning("%s: requests did not end within %g s", self.path, grace)
         if self.is_bound:
             self.path.unlink(missing_ok=True)
         if self._lock is not None:
-            _lock_of(self.path).unlink(missing_ok=True)
+            _lock_path(self.path).unlink(missing_ok=True)
             os.close(self._lock)
-        self._server = self._lock = self._sign = None
+        self._server = self._lock = self._identity = None
 
 
-def _lock_of(path: Path) -> Path:
+def _lock_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.lock")
 
 
-def _locked(path: Path) -> int:
-    """A lock beside the socket: two agents that start at once would both find nobody there."""
-    lock = _lock_of(path)
+def _acquire_lock(path: Path) -> int:
+    """Acquire a lock file beside the socket, against two agents that start at the same time."""
+    lock = _lock_path(path)
     while True:
         try:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -96,5 +96,5 @@ def _locked(path: Path) -> int:
                 f"another agent serves {path}: stop it first, or change {OPTION}"
             ) from exc
         except FileNotFoundError:
-            pass  # its former owner has removed it since
+            pass  # the former owner has removed it meanwhile
         os.close(descriptor)
