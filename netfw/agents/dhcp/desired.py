@@ -15,12 +15,13 @@ from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.dhcp import DhcpKey, DhcpPort, ServerPort
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.model.address import IpInterface
+from netfw.model.device_owner import is_dhcp
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind
 from netfw.model.subnet import Subnet
-from netfw.state.agent_requests import DHCP_OWNER, RESERVED_DHCP_DEVICE
+from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
 
 
 @frozen(kw_only=True)
@@ -160,7 +161,7 @@ class Desired:
 
 def make_dhcp_port(port: Port) -> DhcpPort | None:
     """Return the desired value of *port*; ``None``: no address, or a DHCP server's own."""
-    if not port.fixed_ips or port.device_owner == DHCP_OWNER:
+    if not port.fixed_ips or is_dhcp(port.device_owner):
         return None
     hostname, domain = _name(port)
     return DhcpPort(
@@ -206,4 +207,4 @@ def _peers(ports: Iterable[Port], host: str, subnets: Iterable[Subnet]) -> tuple
 
 
 def _serves(port: Port) -> bool:
-    return port.device_owner == DHCP_OWNER and port.device_id != RESERVED_DHCP_DEVICE
+    return is_dhcp(port.device_owner) and port.device_id != RESERVED_DHCP_DEVICE

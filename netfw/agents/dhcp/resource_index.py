@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Final, cast
+from typing import cast
 
 from netfw.agents.common.resource_index import ResourceIndex
+from netfw.model.device_owner import is_dhcp, is_router_port
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import Port
 from netfw.model.subnet import Subnet
-from netfw.state.agent_requests import DHCP_OWNER
-from netfw.state.dependencies import ROUTER_OWNERS
-
-_SERVICE_OWNERS: Final = (DHCP_OWNER, *ROUTER_OWNERS)
 
 
 def is_service_port(port: Port) -> bool:
     """Return whether a port is a DHCP server's or a router's: the service depends on it."""
-    return port.device_owner.startswith(_SERVICE_OWNERS)
+    return is_dhcp(port.device_owner) or is_router_port(port.device_owner)
 
 
 class DhcpResourceIndex(ResourceIndex):

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from netfw.agents.common.changed_values import ChangedValues
 from netfw.agents.common.resource_index import ResourceChange
-from netfw.agents.l2.port_wiring import host_prefix, is_trusted, sources
+from netfw.agents.l2.port_wiring import host_prefix, is_unfiltered, sources
 from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
@@ -119,7 +119,7 @@ def make_filtered_port(port: Port, device: SwitchDevice) -> FilteredPort:
         mac=port.mac,
         sources=sources(port),
         groups=port.security_groups,
-        trusted=is_trusted(port),
+        trusted=is_unfiltered(port),
     )
 
 

@@ -14,7 +14,7 @@ from netfw.agents.common.changed_values import ChangedValues
 from netfw.agents.common.resource_index import ResourceChange
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.overlay import OverlayPeers, reachable_port
-from netfw.agents.l2.port_wiring import WiringDecision, decide_wiring, is_trusted
+from netfw.agents.l2.port_wiring import WiringDecision, decide_wiring, is_unfiltered
 from netfw.agents.l2.resource_index import L2ResourceIndex, ports_of
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.l2_extension import ExtendedPort
@@ -181,7 +181,7 @@ class DesiredSwitch:
         unbound = decision is None and device is not None and not device.ancillary
         (self._unbound.add if unbound else self._unbound.discard)(id)
         port = None if decision is None else self.port(id)
-        untrusted = port is not None and not is_trusted(port)
+        untrusted = port is not None and not is_unfiltered(port)
         (self._untrusted.add if untrusted else self._untrusted.discard)(id)
         self._update_uses(id)
         before, after = _network(former), _network(decision)
