@@ -69,7 +69,7 @@ class AgentHandler(StoredResourceHandler[Agent]):
             known = _with_pulse(
                 after, self._pulses(unit.tx, [after.id]).get(after.id), self._settings
             )
-            for arrival in unit.backbone.arrivals if known.alive else ():
+            for arrival in unit.context.agent_up_hooks if known.alive else ():
                 arrival(unit, known)
         return after
 

@@ -38,7 +38,7 @@ class HeartbeatHandler:
     revision, which others read (a tunnel's end point has moved); its counts are not.
     """
 
-    backbone: ServerContext
+    context: ServerContext
 
     def __call__(self, reports: Sequence[Report]) -> bool:
         """Take the heartbeats among *reports*; whether one is of an agent that was believed dead.
@@ -50,10 +50,10 @@ class HeartbeatHandler:
 
     def _hear(self, heartbeat: Heartbeat, attempts: int = ATTEMPTS) -> bool:
         said = _digest(heartbeat)
-        if self.backbone.database.transaction(lambda tx: self._as_before(tx, heartbeat, said)):
+        if self.context.database.transaction(lambda tx: self._as_before(tx, heartbeat, said)):
             return False
         try:
-            revived = self.backbone.run(SERVER, lambda unit: self._learn(unit, heartbeat, said))
+            revived = self.context.run(SERVER, lambda unit: self._learn(unit, heartbeat, said))
         except Conflict:
             if attempts == 1:
                 raise
@@ -66,14 +66,14 @@ class HeartbeatHandler:
             heartbeat.agent.id,
             said=said,
             counts=heartbeat.counts,
-            within=self.backbone.settings.agent_down_time,
+            within=self.context.settings.agent_down_time,
         )
 
     def _is_news(self, pulse: AgentHeartbeat | None, heartbeat: Heartbeat, said: str) -> bool:
         return heartbeat.start or pulse is None or pulse.said != said or self._silent(pulse)
 
     def _silent(self, pulse: AgentHeartbeat) -> bool:
-        return pulse.silence > self.backbone.settings.agent_down_time
+        return pulse.silence > self.context.settings.agent_down_time
 
     def _learn(self, unit: UnitOfWork, heartbeat: Heartbeat, said: str) -> bool:
         """Store what is new of an agent, and tell whoever waits for such; whether it was dead."""
@@ -93,7 +93,7 @@ class HeartbeatHandler:
                 "%s on %s is back after %.0f s of silence",
                 agent.agent_type, agent.host, pulse.silence,
             )  # fmt: skip
-        for arrival in self.backbone.arrivals:
+        for arrival in self.context.agent_up_hooks:
             arrival(unit, evolve(agent, alive=True))
         return revived
 

@@ -44,7 +44,7 @@ class AgentRpcHandlers:
     """Answers agents: what is as they need it already is only read, all else is made in one
     transaction, in which the network is locked so that nobody else makes the same."""
 
-    backbone: ServerContext
+    context: ServerContext
     services: Callable[[], Collection[str]] = lambda: ()
     """The names of the service plugins that the server runs."""
 
@@ -81,12 +81,12 @@ class AgentRpcHandlers:
 
         def release(unit: UnitOfWork) -> None:
             for port in _ports(unit.tx, request.network, DeviceOwner.DHCP.value, device):
-                unit.backbone.keeper("port").delete(unit, str(port.id))
+                unit.context.handler("port").delete(unit, str(port.id))
 
-        if self.backbone.read(
+        if self.context.read(
             lambda view: _ports(view, request.network, DeviceOwner.DHCP.value, device)
         ):
-            self.backbone.run(SERVER, release)
+            self.context.run(SERVER, release)
 
     def find_ports(self, request: FindPorts) -> tuple[Port, ...]:
         """The ports that have an address on a network, or on any network of a router."""
@@ -103,12 +103,12 @@ class AgentRpcHandlers:
                 found += tuple(port for port in derived if port not in found)
             return found
 
-        return self.backbone.read(find)
+        return self.context.read(find)
 
     def resolve_devices(self, request: ResolveDevices) -> tuple[Port, ...]:
         """The ports that exist of those ids."""
         refs = [Ref(Kind.PORT, id) for id in sorted(request.ports)]
-        rows = self.backbone.read(lambda view: view.resources.present(refs))
+        rows = self.context.read(lambda view: view.resources.present(refs))
         return tuple(cast(Port, row.resource()) for row in rows)
 
     def ensure_gateway_port(self, request: EnsureGatewayPort) -> Port:
@@ -127,7 +127,7 @@ class AgentRpcHandlers:
 
     def ensure_host_mac(self, request: EnsureHostMac) -> Mac:
         """The MAC address of a host: it keeps the one it was given first."""
-        known = self.backbone.read(lambda view: HostMacs(view.connection).of(request.host))
+        known = self.context.read(lambda view: HostMacs(view.connection).of(request.host))
         if known is not None:
             return known
 
@@ -135,21 +135,21 @@ class AgentRpcHandlers:
             macs = HostMacs(tx.connection)
             mac = macs.of(request.host)
             if mac is None:
-                mac = _any_mac(self.backbone.settings.dvr_base_mac)
+                mac = _any_mac(self.context.settings.dvr_base_mac)
                 macs.give(request.host, mac)
             return mac
 
-        return self.backbone.database.transaction(give)
+        return self.context.database.transaction(give)
 
     def _ensured(
         self, present: Callable[[Moment], Port | None], make: Callable[[UnitOfWork], PortId]
     ) -> Port:
         """What is present, or what is made; as it is after the commit."""
-        known = self.backbone.read(present)
+        known = self.context.read(present)
         if known is not None:
             return known
-        id = self.backbone.run(SERVER, make)
-        row = self.backbone.read(lambda view: view.resources.get(Kind.PORT, id))
+        id = self.context.run(SERVER, make)
+        row = self.context.read(lambda view: view.resources.get(Kind.PORT, id))
         return cast(Port, row.resource())
 
 
@@ -178,7 +178,7 @@ def _make_dhcp_port(unit: UnitOfWork, request: EnsureDhcpPort, device: str) -> P
         missing = request.subnets - {each.subnet_id for each in port.fixed_ips}
         fixed += [{"subnet_id": str(id)} for id in sorted(missing)]
         body: Body = {"device_id": device, "binding:host_id": request.host, "fixed_ips": fixed}
-        unit.backbone.keeper("port").update(unit, str(port.id), body)
+        unit.context.handler("port").update(unit, str(port.id), body)
     return port.id
 
 
@@ -219,8 +219,8 @@ def _make_port(
     }
     if fixed_ips is not None:
         body["fixed_ips"] = fixed_ips
-    keeper = cast(StoredResourceHandler[Port], unit.backbone.keeper("port"))
-    made = keeper.do_create(unit, [body])
+    handler = cast(StoredResourceHandler[Port], unit.context.handler("port"))
+    made = handler.do_create(unit, [body])
     unit.count("port", made, unasked=True)
     return made[0].id
 
@@ -259,8 +259,10 @@ def _complete(port: Port, request: EnsureDhcpPort) -> bool:
 def _networks(moment: Moment, request: FindPorts) -> tuple[str, ...]:
     if request.network is not None:
         return (str(request.network),)
-    legs = _found(moment, device_id=(str(request.router),))
-    return tuple(sorted({str(leg.network_id) for leg in legs if is_router_port(leg.device_owner)}))
+    ports = _found(moment, device_id=(str(request.router),))
+    return tuple(
+        sorted({str(port.network_id) for port in ports if is_router_port(port.device_owner)})
+    )
 
 
 def _ports(moment: Moment, network: NetworkId, owner: str, device: str) -> tuple[Port, ...]:

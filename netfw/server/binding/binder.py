@@ -64,18 +64,18 @@ class PortBinder:
         wanted = {host for host in hosts if host}
         if not wanted:
             return {}
-        longest = unit.backbone.settings.agent_down_time
+        longest = unit.context.settings.agent_down_time
         found = agents_on(unit.tx.connection, wanted)
         return {host: tuple(_agent(each, longest) for each in some) for host, some in found.items()}
 
-    def surroundings(self, unit: UnitOfWork, bodies: Sequence[Body]) -> Agents:
+    def agents_for(self, unit: UnitOfWork, bodies: Sequence[Body]) -> Agents:
         """The agents on the hosts that *bodies* name; their networks' segments are read, too."""
         for body in bodies:
             if body.get(HOST):
                 unit.segments(NetworkId(UUID(str(body["network_id"]))))
         return self.agents(unit, (str(body.get(HOST) or "") for body in bodies))
 
-    def bound(self, unit: UnitOfWork, port: Port, agents: Agents) -> Port:
+    def bind(self, unit: UnitOfWork, port: Port, agents: Agents) -> Port:
         """*port*, bound to the host that it says, or to none, or to all; not stored yet.
 
         It is ``binding_failed`` where no driver binds it, and says why.
@@ -92,20 +92,20 @@ class PortBinder:
             unit.set_extra(ref(port), {LEVELS: levels})
         return port if answer == wish else evolve(port, binding=answer)
 
-    def rebound(
+    def rebind(
         self, unit: UnitOfWork, before: Port, after: Port, agents: Agents | None = None
     ) -> Port:
         """*after*, bound anew instead of *before*: it is DOWN until its host says more."""
         former = _levels(unit, before)
         if agents is None:
             agents = self.agents(unit, (after.binding.host,))
-        bound = self.bound(unit, after, agents)
+        bound = self.bind(unit, after, agents)
         if before.binding.host:
             unit.tx.statuses.forget([ref(before)], Service.L2)
         self._clear(unit, before, former[1:], _levels(unit, bound))
         return evolve(bound, status=Status.DOWN)
 
-    def unbound(self, unit: UnitOfWork, gone: Port) -> None:
+    def unbind(self, unit: UnitOfWork, gone: Port) -> None:
         """Free what the binding of a port had taken that was deleted."""
         self._clear(unit, gone, _levels(unit, gone)[1:], ())
 
@@ -124,7 +124,7 @@ class PortBinder:
         count = 0
         for before in ports:
             former = _levels(unit, before)
-            after = self.rebound(unit, before, before, agents)
+            after = self.rebind(unit, before, before, agents)
             if after.binding != before.binding or _levels(unit, after) != former:
                 unit.update(before, after)
                 count += after.binding.vif_type != VifType.BINDING_FAILED.value

@@ -1,1 +1,1 @@
-"""What the server's resources mean: keepers, the drivers they ask, and what follows a commit."""
+"""What the server's resources mean: handlers, the drivers they ask, and what follows a commit."""

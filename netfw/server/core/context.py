@@ -1,4 +1,4 @@
-"""Backbone: what all keepers and plugins of one server share."""
+"""Backbone: what all handlers and plugins of one server share."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ class ServerContext:
     ipam: IpamDriver
     quotas: dict[str, int] = field(factory=dict)
     """How many a project may have where nobody set a limit; -1: any number."""
-    keepers: dict[str, ResourceHandler] = field(factory=dict)
+    handlers: dict[str, ResourceHandler] = field(factory=dict)
     """By the name of the resource."""
-    watchers: list[PrecommitHook] = field(factory=list)
+    precommit_hooks: list[PrecommitHook] = field(factory=list)
     """In the order in which they are asked: mechanism drivers, service plugins, the outbox."""
-    arrivals: list[AgentUpHook] = field(factory=list)
+    agent_up_hooks: list[AgentUpHook] = field(factory=list)
     """In the order in which they are told."""
-    reassigned: list[Callable[[UnitOfWork, Ref], None]] = field(factory=list)
+    reassignment_hooks: list[Callable[[UnitOfWork, Ref], None]] = field(factory=list)
     """Told, in the transaction, of a network or router that other agents serve than before."""
-    hearing: list[Callable[[Sequence[Report]], bool | None]] = field(factory=list)
+    report_handlers: list[Callable[[Sequence[Report]], bool | None]] = field(factory=list)
     """Told of what agents report, beside the core plugin itself; each takes what it knows."""
-    starting: list[Callable[[], None]] = field(factory=list)
+    startup_steps: list[Callable[[], None]] = field(factory=list)
     """What has to be in the database before the first request."""
-    segments_wanted: bool = False
+    hooks_need_segments: bool = False
     """Whether a watcher looks at the segments of networks."""
 
     def start(self) -> None:
@@ -67,16 +67,16 @@ class ServerContext:
 
         :raises BackendUnavailable: it does not answer.
         """
-        for prepare in self.starting:
+        for prepare in self.startup_steps:
             prepare()
 
-    def keeper(self, name: str) -> ResourceHandler:
+    def handler(self, name: str) -> ResourceHandler:
         """Who keeps *name*.
 
         :raises NotSupported: nobody does.
         """
         try:
-            return self.keepers[name]
+            return self.handlers[name]
         except KeyError:
             raise NotSupported(f"this server keeps no {name}: its plugin is not loaded") from None
 
@@ -84,7 +84,7 @@ class ServerContext:
         """How many a project may have where nobody set a limit."""
         return self.quotas.get(name, self.settings.default_quota)
 
-    def count(self, declared: Iterable[ResourceDeclaration]) -> None:
+    def add_default_quotas(self, declared: Iterable[ResourceDeclaration]) -> None:
         """Let projects have no more of vendors' resources than is declared, or set for them."""
         for each in declared:
             if each.quota is not None:
@@ -120,8 +120,8 @@ class ServerContext:
         return self.database.read(work, *args, **kwargs)
 
 
-def backbone_of(host: HostResources) -> ServerContext:
-    """The backbone that the server shares with its plugins.
+def server_context(host: HostResources) -> ServerContext:
+    """The context that the server shares with its plugins.
 
     :raises ConfigError: this is no server.
     """

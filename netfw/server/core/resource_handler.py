@@ -1,7 +1,7 @@
-"""Keeper: what one resource of the API means; and the keepers of resources that have rows.
+"""Keeper: what one resource of the API means; and the handlers of resources that have rows.
 
-A keeper works inside the transaction of a :class:`~netfw.server.core.unit_of_work.UnitOfWork`, so
-keepers call
+A handler works inside the transaction of a :class:`~netfw.server.core.unit_of_work.UnitOfWork`, so
+handlers call
 each other and all of it is one change.
 """
 
@@ -74,11 +74,11 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
         made = self.do_create(unit, bodies)
         if self.quota is not None:
             unit.count(self.quota, made)
-        return self.shown_all(unit, made)
+        return self.render_all(unit, made)
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
         before = self.get_for_update(unit, id, revision)
-        return self.shown_all(unit, (self.do_update(unit, before, body),))[0]
+        return self.render_all(unit, (self.do_update(unit, before, body),))[0]
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
         before = self.get_for_update(unit, id, revision)
@@ -102,7 +102,7 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
             return super().act(unit, id, action, body)
         return act(unit, self.get_for_update(unit, id), body)
 
-    # What the keeper of a kind says.
+    # What the handler of a kind says.
 
     @abstractmethod
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[R, ...]:
@@ -154,7 +154,7 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
         unit.extras[row.ref] = dict(row.extra)
         return cast(R, row.resource())
 
-    def shown_all(self, unit: UnitOfWork, resources: Sequence[R]) -> tuple[Body, ...]:
+    def render_all(self, unit: UnitOfWork, resources: Sequence[R]) -> tuple[Body, ...]:
         """*resources*, which this transaction stored, as the API shows them."""
         bodies = [{**unit.body_of(each), **unit.extra_of(each)} for each in resources]
         self.decorate(unit.tx, unit.requester, bodies)
@@ -162,7 +162,7 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
 
     def _tag(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         before: Any = self.get_for_update(unit, id)
-        after = unit.evolved(before, tags=retagged(action, before.tags, body))
+        after = unit.evolved(before, tags=apply_tag_action(action, before.tags, body))
         return {"tags": sorted(unit.update(before, after).tags)}
 
     def _decorated(
@@ -191,7 +191,7 @@ TAG_ACTIONS: Mapping[str, Callable[[Tags, Tags], Tags]] = {
 """What can be done to the tags of everything that is stored; a body names them in ``tags``."""
 
 
-def retagged(action: str, had: Collection[str], body: Body) -> Tags:
+def apply_tag_action(action: str, had: Collection[str], body: Body) -> Tags:
     """The tags after *action*.
 
     :raises TagNotFound: what is to be removed is not there.
@@ -213,7 +213,7 @@ TAG_FILTERS: Mapping[str, Callable[[Tags, Tags], bool]] = {
 """By the name of the filter, whether a resource passes: all the named tags, or any of them."""
 
 
-def passes_tags(name: str, has: Collection[str], values: Collection[Any]) -> bool:
+def matches_tags(name: str, has: Collection[str], values: Collection[Any]) -> bool:
     """Whether what *has* these tags passes the filter *name*; each value may name several."""
     named = frozenset(tag for value in values for tag in str(value).split(","))
     return TAG_FILTERS[name](frozenset(has), named)

@@ -1,4 +1,4 @@
-"""Unit: one transaction of a request, in which keepers work together."""
+"""Unit: one transaction of a request, in which handlers work together."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class UnitOfWork:
     asked, once for each resource: what it was before the transaction and what it is after.
     """
 
-    def __init__(self, tx: Transaction, requester: RequestContext, backbone: ServerContext) -> None:
-        self.tx, self.requester, self.backbone = tx, requester, backbone
+    def __init__(self, tx: Transaction, requester: RequestContext, context: ServerContext) -> None:
+        self.tx, self.requester, self.context = tx, requester, context
         self.now = datetime.now(UTC).replace(microsecond=0)
         self.extras: dict[Ref, dict[str, Any]] = {}
         """Attributes that extension drivers keep, by resource; written with the resource."""
@@ -170,7 +170,7 @@ class UnitOfWork:
 
     # Reading.
 
-    def hold(self, network: Network) -> None:
+    def remember_locked(self, network: Network) -> None:
         """Take note of a network that was read and locked already."""
         self._networks[network.id] = network
         self._locked.add(network.id)
@@ -256,7 +256,7 @@ class UnitOfWork:
         if isinstance(newest, Port | Subnet):
             network = self.network(newest.network_id)
         segments: tuple[Segment, ...] = ()
-        if network is not None and self.backbone.segments_wanted:
+        if network is not None and self.context.hooks_need_segments:
             segments = self.segments(network.id)
         return Change(
             before=before,
@@ -278,13 +278,13 @@ class UnitOfWork:
             if not changes:
                 break
             for change in changes:
-                for watcher in self.backbone.watchers:
+                for watcher in self.context.precommit_hooks:
                     watcher(self, change)
         else:
             raise AssertionError(f"watchers change each other's resources without end: {changes}")
         for (project, quota), count in sorted(self._counts.items()):
             if count:
-                limit = self.backbone.quota(quota) if project else UNLIMITED
+                limit = self.context.quota(quota) if project else UNLIMITED
                 self.tx.quotas.use(project, quota, count, limit)
         for (project, quota), count in sorted(self._granted.items()):
             self.tx.quotas.grant(project, quota, count)

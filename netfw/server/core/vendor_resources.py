@@ -19,8 +19,8 @@ from netfw.server.core.resource_handler import (
     TAG_FILTERS,
     Moment,
     ResourceHandler,
-    passes_tags,
-    retagged,
+    apply_tag_action,
+    matches_tags,
 )
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.vendor_resources import COLUMNS, VendorResources
@@ -81,7 +81,7 @@ class VendorResourceHandler(ResourceHandler):
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         if action not in TAG_ACTIONS:
             return super().act(unit, id, action, body)
-        tags = retagged(action, self._held(unit, id, None)["tags"], body)
+        tags = apply_tag_action(action, self._held(unit, id, None)["tags"], body)
         return {"tags": self.update(unit, id, {"tags": sorted(tags)})["tags"]}
 
     @property
@@ -118,7 +118,7 @@ class VendorResourceHandler(ResourceHandler):
     def _count(self, unit: UnitOfWork, bodies: Sequence[Body], each: int) -> None:
         if self._declared.quota is None:
             return
-        limit = unit.backbone.quota(self.name)
+        limit = unit.context.quota(self.name)
         for project, count in Counter(str(body["project_id"]) for body in bodies).items():
             unit.tx.quotas.use(project, self.name, each * count, limit)
 
@@ -131,8 +131,8 @@ class DocumentsPlugin(HandlerPlugin, ServicePlugin):
 
     VERSION: ClassVar[int] = 1
 
-    def __init__(self, backbone: ServerContext, declared: Iterable[ResourceDeclaration]) -> None:
-        super().__init__(backbone, [VendorResourceHandler(each) for each in declared])
+    def __init__(self, context: ServerContext, declared: Iterable[ResourceDeclaration]) -> None:
+        super().__init__(context, [VendorResourceHandler(each) for each in declared])
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -152,7 +152,7 @@ def _passes(body: Body, wanted: dict[str, tuple[Any, ...]]) -> bool:
 
 def _passes_one(body: Body, name: str, values: tuple[Any, ...]) -> bool:
     if name in TAG_FILTERS:
-        return passes_tags(name, cast(list[str], body["tags"]), values)
+        return matches_tags(name, cast(list[str], body["tags"]), values)
     return _said(body.get(name)) in map(_said, values)
 
 

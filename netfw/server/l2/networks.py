@@ -1,4 +1,4 @@
-"""The keeper of networks, and of the segments that they consist of."""
+"""The handler of networks, and of the segments that they consist of."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class NetworkHandler(StoredResourceHandler[Network]):
 
     def get_for_update(self, unit: UnitOfWork, id: str, revision: int | None = None) -> Network:
         network = super().get_for_update(unit, id, revision)
-        unit.hold(network)
+        unit.remember_locked(network)
         return network
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Network, ...]:
@@ -70,7 +70,7 @@ class NetworkHandler(StoredResourceHandler[Network]):
         _clear_ports(unit, before)
         subnets = unit.subnets(before.id)
         for subnet in subnets:
-            unit.backbone.ipam.drop_subnet(subnet.id, unit.tx.addresses)
+            unit.context.ipam.drop_subnet(subnet.id, unit.tx.addresses)
             unit.tx.addresses.drop(subnet.id)
             unit.delete(subnet)
         unit.count("subnet", subnets, gone=True)
@@ -159,7 +159,7 @@ def _clear_ports(unit: UnitOfWork, network: Network) -> None:
     :raises Conflict: it has others.
     """
     id = (str(network.id),)
-    if network.external and "floatingip" in unit.backbone.keepers:
+    if network.external and "floatingip" in unit.context.handlers:
         unused = Query(filters={"floating_network_id": id, "port_id": (None,)})
         _delete_all(unit, "floatingip", unit.tx.resources.find(Kind.FLOATING_IP, unused))
     own = Query(filters={"network_id": id, "device_owner": (DeviceOwner.DHCP.value,)})
@@ -174,7 +174,7 @@ def _clear_ports(unit: UnitOfWork, network: Network) -> None:
 def _delete_all(unit: UnitOfWork, name: str, rows: Sequence[Row]) -> None:
     with unit.elevated():
         for row in rows:
-            unit.backbone.keeper(name).delete(unit, str(row.ref.id))
+            unit.context.handler(name).delete(unit, str(row.ref.id))
 
 
 def _segments_of(network: Network) -> tuple[Segment, ...]:

@@ -51,7 +51,7 @@ def generated_mac(base: str) -> Mac:
 
 def _generate(unit: UnitOfWork, bodies: Sequence[Body], chosen: dict[int, Place]) -> None:
     """Choose where nothing is chosen yet."""
-    base, seen = unit.backbone.settings.base_mac, set(chosen.values())
+    base, seen = unit.context.settings.base_mac, set(chosen.values())
     missing = [at for at in range(len(bodies)) if at not in chosen]
     checked = len(missing) > MOST_UNCHECKED
     for _ in range(ATTEMPTS):

@@ -52,7 +52,7 @@ class Dhcp:
 class PortStatuses:
     """Hears what agents say of ports; a message of many reports is one transaction."""
 
-    backbone: ServerContext
+    context: ServerContext
     gates: list[Gate] = field(factory=list)
     """Who else must agree before a port is ACTIVE: the outbox of drivers."""
     listeners: list[Listener] = field(factory=list)
@@ -65,9 +65,9 @@ class PortStatuses:
             if isinstance(report, StatusReport) and report.ref.kind is Kind.PORT
         ]
         if mine:
-            self.backbone.run(SERVER, lambda unit: self.hear(unit, mine))
+            self.context.run(SERVER, lambda unit: self.handle_reports(unit, mine))
 
-    def hear(self, unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
+    def handle_reports(self, unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
         """Keep what counts, and set the statuses that follow."""
         rows = unit.tx.statuses.locked(Kind.PORT, (report.ref.id for report in reports))
         counted = _counting(unit, rows, reports)
@@ -185,7 +185,7 @@ def _dhcp(unit: UnitOfWork, rows: Iterable[Row]) -> Dhcp:
     served = {each for each in unit.tx.assignments.of(networks) if each.service is Service.DHCP}
     if not served:
         return Dhcp(frozenset(), {})
-    longest = unit.backbone.settings.agent_down_time
+    longest = unit.context.settings.agent_down_time
     heard = agents_on(unit.tx.connection, {each.host for each in served})
     alive = {
         host

@@ -71,7 +71,7 @@ class PortHandler(StoredResourceHandler[Port]):
                 check_owner(None, _text(body, "device_owner"), _text(body, "device_id"))
         groups = Groups(unit, bodies)
         chosen = macs(unit, bodies)
-        agents = self._binder.surroundings(unit, bodies)
+        agents = self._binder.agents_for(unit, bodies)
         # Others who want an address wait from here on: what only reads comes before.
         addresses = _addresses(unit, bodies, chosen)
         drafts = [
@@ -82,7 +82,7 @@ class PortHandler(StoredResourceHandler[Port]):
             self._completed(unit, port, body, groups)
             for port, body in zip(drafts, bodies, strict=True)
         ]
-        ports = [self._binder.bound(unit, port, agents) for port in ports]
+        ports = [self._binder.bind(unit, port, agents) for port in ports]
         try:
             return unit.insert(*ports)
         except Duplicate as exc:  # addresses are ours, and given MACs were looked up
@@ -113,7 +113,7 @@ class PortHandler(StoredResourceHandler[Port]):
             chosen = known.default(port.project_id) if filtered else frozenset()
         asked = _listed(body, "allowed_address_pairs")
         check_security(None, port, bool(chosen), bool(asked))
-        most = unit.backbone.settings.max_allowed_address_pairs
+        most = unit.context.settings.max_allowed_address_pairs
         return evolve(
             port,
             security_groups=chosen,
@@ -128,7 +128,7 @@ class PortHandler(StoredResourceHandler[Port]):
         port = self._extensions.apply(unit, before, port, body, unit.network(before.network_id))
         port = self._filtered(unit, before, port, body)
         if _binds_anew(before, port, body):
-            port = self._binder.rebound(unit, before, port)
+            port = self._binder.rebind(unit, before, port)
         if before.admin_up != port.admin_up:
             unit.tx.statuses.forget([ref(before)], Service.L2)
             port = evolve(port, status=Status.DOWN)
@@ -172,7 +172,7 @@ class PortHandler(StoredResourceHandler[Port]):
             present, wanted = requests_for_new_mac(subnets, _applicant(port), present)
         if asked is not None:
             present, wanted = requests_for_update(subnets, _applicant(port), asked, present)
-        taking = AddressAllocator(unit.backbone.ipam, unit.tx.addresses)
+        taking = AddressAllocator(unit.context.ipam, unit.tx.addresses)
         taking.release_all([each for each in before.fixed_ips if each not in present])
         (new,) = taking.allocate([wanted])
         derived = {each.id for each in subnets if each.automatic}
@@ -187,7 +187,7 @@ class PortHandler(StoredResourceHandler[Port]):
             groups = Groups(unit, [body]).of(body) or frozenset()
         pairs = with_new_mac(before.allowed_address_pairs, before.mac, port.mac)
         if "allowed_address_pairs" in body:
-            most = unit.backbone.settings.max_allowed_address_pairs
+            most = unit.context.settings.max_allowed_address_pairs
             pairs = address_pairs(_listed(body, "allowed_address_pairs"), port, most)
         check_security(before, port, bool(groups), bool(pairs))
         return evolve(port, security_groups=groups, allowed_address_pairs=pairs)
@@ -206,9 +206,9 @@ class PortHandler(StoredResourceHandler[Port]):
 
     def do_delete(self, unit: UnitOfWork, before: Port) -> None:
         unit.delete(before)
-        AddressAllocator(unit.backbone.ipam, unit.tx.addresses).release_all(before.fixed_ips)
+        AddressAllocator(unit.context.ipam, unit.tx.addresses).release_all(before.fixed_ips)
         unit.tx.statuses.forget([ref(before)])
-        self._binder.unbound(unit, before)
+        self._binder.unbind(unit, before)
 
     def decorate(
         self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
@@ -268,7 +268,7 @@ def _addresses(
         subnets = unit.subnets(_network(body))
         applicant = AddressOwner(mac=mac, owner=_text(body, "device_owner"))
         wanted.append(requests(subnets, applicant, asked_of(body)))
-    return AddressAllocator(unit.backbone.ipam, unit.tx.addresses).allocate(wanted)
+    return AddressAllocator(unit.context.ipam, unit.tx.addresses).allocate(wanted)
 
 
 def _refuse_served(unit: UnitOfWork, port: Port) -> None:

@@ -42,25 +42,25 @@ class PortsAwaitingDhcp:
             case _:
                 pass
 
-    def mend(self) -> int:
+    def reconcile(self) -> int:
         """Look at the ports of all networks that lost their agents; how many networks changed.
 
         Each network is a transaction of its own.  An agent that is merely unheard of is waited for
         until it is sure that it died.
         """
-        lost = {*self.dhcp.abandonment.found(), *self.dhcp.backbone.read(self._left)}
-        waiting = self.dhcp.backbone.read(lambda view: waiting_ports(view.connection, lost))
+        lost = {*self.dhcp.orphaned.find(), *self.dhcp.context.read(self._left)}
+        waiting = self.dhcp.context.read(lambda view: waiting_ports(view.connection, lost))
         return sum(map(self._mended, sorted(waiting)))
 
     def _left(self, view: ReadSnapshot) -> set[UUID]:
         """The networks that nobody serves, and those of agents that were switched off."""
-        serving = self.dhcp.serving
+        serving = self.dhcp.assignments
         nobody = AssignmentRows(view.connection).unserved(1)
         off = serving.switched_off(view)
         return {*nobody, *(id for host in off for id in serving.at(view, host))}
 
     def _mended(self, network: UUID) -> bool:
-        return run_as_server(self.dhcp.backbone, lambda unit: self._look(unit, network))
+        return run_as_server(self.dhcp.context, lambda unit: self._look(unit, network))
 
     def _look(self, unit: UnitOfWork, network: UUID) -> int:
         waiting = waiting_ports(unit.tx.connection, [network]).get(network, ())

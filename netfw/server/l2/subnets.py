@@ -1,4 +1,4 @@
-"""The keeper of subnets."""
+"""The handler of subnets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
             _list_subnets(unit, id, subnets)
         for subnet in made:
             unit.tx.addresses.define(subnet)
-            unit.backbone.ipam.validate_subnet(None, subnet, unit.tx.addresses)
+            unit.context.ipam.validate_subnet(None, subnet, unit.tx.addresses)
             if subnet.automatic:
                 self._give_addresses(unit, subnet)
         return made
@@ -61,10 +61,10 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         after = cast(Subnet, parse(Kind.SUBNET, said))
         network = unit.network(before.network_id)
         after = self._extensions.apply(unit, before, after, body, network)
-        check_subnet(after, unit.backbone.settings, before)
+        check_subnet(after, unit.context.settings, before)
         if after.gateway != before.gateway:
             _check_gateway_unused(unit, before)
-        unit.backbone.ipam.validate_subnet(before, after, unit.tx.addresses)
+        unit.context.ipam.validate_subnet(before, after, unit.tx.addresses)
         if after.allocation_pools != before.allocation_pools:
             unit.tx.addresses.define(after)
         return unit.update(before, after)
@@ -72,7 +72,7 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
     def do_delete(self, unit: UnitOfWork, before: Subnet) -> None:
         for row in _vacating(unit, before):
             self._take_address(unit, row, before)
-        unit.backbone.ipam.drop_subnet(before.id, unit.tx.addresses)
+        unit.context.ipam.drop_subnet(before.id, unit.tx.addresses)
         unit.tx.addresses.drop(before.id)
         unit.network(before.network_id, lock=True)
         left = [each for each in unit.subnets(before.network_id) if each.id != before.id]
@@ -100,7 +100,7 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         subnet = self._extensions.apply(
             unit, None, cast(Subnet, parse(Kind.SUBNET, said)), body, network
         )
-        check_subnet(subnet, unit.backbone.settings)
+        check_subnet(subnet, unit.context.settings)
         least = LEAST_MTU[subnet.ip_version]
         if network.mtu < least:
             raise Conflict(
@@ -119,14 +119,14 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
             if port.ip_allocation is IpAllocation.NONE:
                 continue
             request = DerivedAddress(subnet=subnet, mac=port.mac)
-            got = unit.backbone.ipam.allocate(request, unit.tx.addresses)
+            got = unit.context.ipam.allocate(request, unit.tx.addresses)
             self._readdress(unit, row, port, (*port.fixed_ips, got))
 
     def _take_address(self, unit: UnitOfWork, row: Row, subnet: Subnet) -> None:
         port = cast(Port, row.resource())
         left = tuple(each for each in port.fixed_ips if each.subnet_id != subnet.id)
         if is_dhcp(port.device_owner) and not left:
-            unit.backbone.keeper("port").delete(unit, str(port.id))
+            unit.context.handler("port").delete(unit, str(port.id))
         else:
             self._readdress(unit, row, port, left)
 

@@ -26,7 +26,7 @@ class FloatingIpStatuses:
     the inside port.  A status is no change of the floating IP: it keeps its revision.
     """
 
-    backbone: ServerContext
+    context: ServerContext
 
     def __call__(self, reports: Sequence[Report]) -> None:
         """Take the reports of floating IPs among *reports*."""
@@ -38,7 +38,7 @@ class FloatingIpStatuses:
             and report.service is Service.L3
         ]
         if mine:
-            self.backbone.run(SERVER, lambda unit: _hear(unit, mine))
+            self.context.run(SERVER, lambda unit: _hear(unit, mine))
 
 
 def _hear(unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:

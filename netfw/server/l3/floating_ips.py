@@ -26,8 +26,8 @@ from netfw.model.subnet import Subnet
 from netfw.model.wire import parse, render
 from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3.port_hooks import disassociated, floating_ips
-from netfw.server.l3.router_ports import drop_port, legs_of, make_port, router_of
+from netfw.server.l3.port_hooks import disassociate, floating_ips
+from netfw.server.l3.router_ports import drop_port, make_port, read_router_ports, router_of
 
 TARGET: Final = ("port_id", "fixed_ip_address")
 ASKED: Final = frozenset({*TARGET, "subnet_id", "floating_ip_address", "router_id"})
@@ -167,7 +167,7 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
             raise InvalidInput({"fixed_ip_address": "belongs to no port; name port_id too"})
         if floating.port_id is not None:
             unit.tx.statuses.forget([ref(floating)])
-        return disassociated(floating)
+        return disassociate(floating)
     row = unit.tx.resources.get(
         Kind.PORT, UUID(str(port_id)), project=unit.requester.sees, lock=True
     )
@@ -217,7 +217,7 @@ def _leading(unit: UnitOfWork, floating: FloatingIp, port: Port, fixed: FixedIp)
         router = cast(Router, unit.tx.resources.get(Kind.ROUTER, id, lock=True).resource())
         if router.gateway is None or router.gateway.network_id != floating.network_id:
             continue
-        if legs_of(unit.tx, id).on(fixed.subnet_id) is not None:
+        if read_router_ports(unit.tx, id).on(fixed.subnet_id) is not None:
             return router
     raise NotFound(
         f"no router leads from subnet {fixed.subnet_id} of port {port.id} to external network "

@@ -17,7 +17,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3.router_ports import change_port, legs_of
+from netfw.server.l3.router_ports import change_port, read_router_ports
 
 
 def follow_agents(unit: UnitOfWork, target: Ref) -> None:
@@ -48,8 +48,8 @@ def _bind(unit: UnitOfWork, target: Ref) -> None:
     router = cast(Router, rows[0].resource())
     if router.ha:
         return
-    legs = legs_of(unit.tx, router.id)
-    for port in legs.ports:
+    attached = read_router_ports(unit.tx, router.id)
+    for port in attached.ports:
         somewhere = port.device_owner == DeviceOwner.ROUTER_GATEWAY or not router.distributed
         if somewhere and port.binding.host != hosts[0]:
             change_port(unit, port.id, {"binding:host_id": hosts[0]})

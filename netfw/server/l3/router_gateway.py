@@ -14,11 +14,11 @@ from netfw.model.router import ExternalGateway, Router
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.router_interfaces import check_apart
 from netfw.server.l3.router_ports import (
-    RouterInterfaces,
+    RouterPorts,
     change_port,
     drop_port,
-    legs_of,
     make_port,
+    read_router_ports,
 )
 
 PLACE = "external_gateway_info"
@@ -26,7 +26,7 @@ PLACE = "external_gateway_info"
 Info = Mapping[str, Any]
 
 
-def changed_gateway(unit: UnitOfWork, router: Router, info: Info | None) -> ExternalGateway | None:
+def update_gateway(unit: UnitOfWork, router: Router, info: Info | None) -> ExternalGateway | None:
     """Make the router lead out as *info* says, or nowhere; return what it has then.
 
     Whether something needs what is taken away is asked at the end of the transaction.
@@ -35,21 +35,21 @@ def changed_gateway(unit: UnitOfWork, router: Router, info: Info | None) -> Exte
     :raises InvalidInput: the network is none to lead out by, or an address none of it.
     :raises Conflict: an address is taken, or none is left.
     """
-    legs = legs_of(unit.tx, router.id)
+    attached = read_router_ports(unit.tx, router.id)
     if not info:
-        if legs.gateway is not None:
-            drop_port(unit, legs.gateway)
+        if attached.gateway is not None:
+            drop_port(unit, attached.gateway)
         return None
     network_id = NetworkId(UUID(str(info["network_id"])))
     asked = info.get("external_fixed_ips")
     before = router.gateway
-    stays = before is not None and before.network_id == network_id and legs.gateway is not None
-    port = legs.gateway
+    stays = before is not None and before.network_id == network_id and attached.gateway is not None
+    port = attached.gateway
     if port is None or not stays:
         port = _new_port(unit, router, network_id, asked, port)
     elif asked:
         port = _readdressed(unit, port, asked)
-    _check(unit, port, legs)
+    _check(unit, port, attached)
     return ExternalGateway(
         network_id=network_id,
         enable_snat=bool(info.get("enable_snat", before.enable_snat if before and stays else True)),
@@ -109,7 +109,7 @@ def _placed(error: InvalidInput) -> InvalidInput:
     )
 
 
-def _check(unit: UnitOfWork, port: Port, before: RouterInterfaces) -> None:
+def _check(unit: UnitOfWork, port: Port, before: RouterPorts) -> None:
     """Refuse a gateway among the router's own networks, or on somebody else's address."""
     subnets = {subnet.id: subnet for subnet in unit.subnets(port.network_id)}
     faults = {}

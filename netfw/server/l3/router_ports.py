@@ -33,7 +33,7 @@ def interface_owner(router: Router) -> str:
 
 
 @frozen(kw_only=True)
-class RouterInterfaces:
+class RouterPorts:
     """The ports of one router, and the subnets on which they have addresses."""
 
     gateway: Port | None
@@ -57,13 +57,13 @@ class RouterInterfaces:
         return None
 
 
-def legs_of(moment: Moment, router: UUID) -> RouterInterfaces:
+def read_router_ports(moment: Moment, router: UUID) -> RouterPorts:
     """The ports of a router: two statements."""
     filters = {"device_id": (str(router),), "device_owner": ROUTER_ATTACHMENTS}
     rows = moment.resources.find(Kind.PORT, Query(filters=filters))
     ports = [cast(Port, row.resource()) for row in rows]
     gateways = [port for port in ports if port.device_owner == DeviceOwner.ROUTER_GATEWAY]
-    return RouterInterfaces(
+    return RouterPorts(
         gateway=gateways[0] if gateways else None,
         interfaces=tuple(port for port in ports if port.device_owner != DeviceOwner.ROUTER_GATEWAY),
         subnets=subnets_of(moment, (fixed for port in ports for fixed in port.fixed_ips)),
@@ -86,36 +86,36 @@ def subnets_of(moment: Moment, fixed_ips: Iterable[FixedIp]) -> Mapping[SubnetId
     return {subnet.id: subnet for subnet in found}
 
 
-def port_keeper(unit: UnitOfWork) -> PortHandler:
+def port_handler(unit: UnitOfWork) -> PortHandler:
     """Who keeps ports."""
-    return cast(PortHandler, unit.backbone.keeper("port"))
+    return cast(PortHandler, unit.context.handler("port"))
 
 
 def make_port(unit: UnitOfWork, body: Mapping[str, Any]) -> Port:
     """A port of the server's own."""
     plain = {"name": "", "admin_state_up": True, **body}
-    keeper = port_keeper(unit)
+    handler = port_handler(unit)
     with unit.elevated():
-        (made,) = keeper.create(unit, [plain])
-        return keeper.get_for_update(unit, str(made["id"]))
+        (made,) = handler.create(unit, [plain])
+        return handler.get_for_update(unit, str(made["id"]))
 
 
 def change_port(unit: UnitOfWork, port: PortId, body: Body) -> Port:
     """Change a port of a router."""
-    keeper = port_keeper(unit)
+    handler = port_handler(unit)
     with unit.elevated():
-        keeper.update(unit, str(port), body)
-        return keeper.get_for_update(unit, str(port))
+        handler.update(unit, str(port), body)
+        return handler.get_for_update(unit, str(port))
 
 
 def drop_port(unit: UnitOfWork, port: Port) -> None:
     """Delete a port of a router or a floating IP."""
-    keeper = port_keeper(unit)
+    handler = port_handler(unit)
     with unit.elevated():
-        keeper.discard(unit, keeper.get_for_update(unit, str(port.id)))
+        handler.discard(unit, handler.get_for_update(unit, str(port.id)))
 
 
-def named(ids: Sequence[object]) -> str:
+def quote_ids(ids: Sequence[object]) -> str:
     """Some of *ids*, for a text."""
     some = ", ".join(str(id) for id in ids[:NAMED_IN_TEXTS])
     return f"{some} and others" if len(ids) > NAMED_IN_TEXTS else some

@@ -49,16 +49,16 @@ class Drivers:
 class Core:
     """What the core plugin works with."""
 
-    backbone: ServerContext
+    context: ServerContext
     types: TypeDrivers
     mechanisms: Mechanisms
     extensions: ExtensionDrivers
     binder: PortBinder
-    attendance: AgentServices
-    delivery: OutboxWorkers
+    agent_services: AgentServices
+    outbox: OutboxWorkers
     """To be started by who runs a server, and closed at its end."""
 
-    def keepers(self) -> tuple[ResourceHandler, ...]:
+    def handlers(self) -> tuple[ResourceHandler, ...]:
         """Of all resources that the core plugin keeps."""
         return (
             NetworkHandler(self.types, self.extensions),
@@ -66,15 +66,15 @@ class Core:
             SubnetHandler(self.extensions),
             PortHandler(self.binder, self.extensions),
             PortBindingHandler(),
-            *self.attendance.keepers,
+            *self.agent_services.handlers,
         )
 
     def add_service_plugins(self, services: Sequence[ServicePlugin]) -> None:
         """Give service plugins their say in changes of any resource, after all who have theirs."""
-        self.attendance.services.extend(each.describe().name for each in services)
+        self.agent_services.services.extend(each.describe().name for each in services)
         for each in services:
             if type(each).check is not ServicePlugin.check:
-                self.backbone.watchers.append(_asking(each))
+                self.context.precommit_hooks.append(_asking(each))
 
 
 def _asking(plugin: ServicePlugin) -> PrecommitHook:
@@ -90,7 +90,7 @@ def build_core(
     settings: Settings | None = None,
     quotas: Mapping[str, int] | None = None,
 ) -> Core:
-    """Put the core together; nothing is read or written before its backbone is started.
+    """Put the core together; nothing is read or written before its context is started.
 
     :raises ConfigError: drivers contradict each other, or the settings.
     """
@@ -101,50 +101,50 @@ def build_core(
             "it within transactions only"
         )
     chosen = Settings() if settings is None else settings
-    backbone = ServerContext(
+    context = ServerContext(
         database=database, settings=chosen, ipam=drivers.ipam, quotas=dict(quotas or {})
     )
     types = TypeDrivers(drivers.types, chosen)
     mechanisms = Mechanisms(drivers.mechanisms)
-    backbone.starting.append(lambda: database.transaction(types.define))
-    backbone.watchers.append(mechanisms.check)
-    backbone.segments_wanted = bool(mechanisms.drivers)
+    context.startup_steps.append(lambda: database.transaction(types.define))
+    context.precommit_hooks.append(mechanisms.check)
+    context.hooks_need_segments = bool(mechanisms.drivers)
     binder = PortBinder(mechanisms, types)
-    attendance = build_agent_services(backbone, binder)
+    attendance = build_agent_services(context, binder)
     return Core(
-        backbone=backbone,
+        context=context,
         types=types,
         mechanisms=mechanisms,
         extensions=ExtensionDrivers(drivers.extensions),
         binder=binder,
-        attendance=attendance,
-        delivery=_delivering(backbone, drivers, attendance.statuses),
+        agent_services=attendance,
+        outbox=_delivering(context, drivers, attendance.statuses),
     )
 
 
-def _delivering(backbone: ServerContext, drivers: Drivers, statuses: PortStatuses) -> OutboxWorkers:
+def _delivering(context: ServerContext, drivers: Drivers, statuses: PortStatuses) -> OutboxWorkers:
     """Have drivers and notifiers be told after commits, and ports wait for their drivers."""
     targets: list[Target] = [DriverTarget(each) for each in drivers.mechanisms if each.delivers]
     targets += [NotifierTarget(each) for each in drivers.notifiers]
     pace = DeliveryConfig(
-        workers=backbone.settings.outbox_workers,
-        poll=backbone.settings.outbox_poll,
-        lease=backbone.settings.outbox_lease,
-        longest_pause=backbone.settings.outbox_longest_pause,
+        workers=context.settings.outbox_workers,
+        poll=context.settings.outbox_poll,
+        lease=context.settings.outbox_lease,
+        longest_pause=context.settings.outbox_longest_pause,
     )
-    delivery = OutboxWorkers(backbone, targets, statuses.reconsider, pace)
+    delivery = OutboxWorkers(context, targets, statuses.reconsider, pace)
     outbox = OutboxRecorder(drivers.mechanisms, drivers.notifiers, delivery.wake)
     if outbox.needed:
-        backbone.watchers.append(outbox.watch)
+        context.precommit_hooks.append(outbox.watch)
         statuses.gates.append(outbox.gate)
         statuses.listeners.append(outbox.status_changed)
     return delivery
 
 
 def publish(core: Core, host: HostResources) -> None:
-    """Have the plugins of *host* find the core, and its backbone."""
+    """Have the plugins of *host* find the core, and its context."""
     host.share(Core, lambda: core)
-    host.share(ServerContext, lambda: core.backbone)
+    host.share(ServerContext, lambda: core.context)
 
 
 def core_of(host: HostResources) -> Core:

@@ -21,7 +21,7 @@ class MergedChange:
     """From what was last delivered to what is newest; ``None``: there is nothing to tell."""
 
 
-def works(entries: Sequence[Entry]) -> tuple[MergedChange, ...]:
+def coalesce(entries: Sequence[Entry]) -> tuple[MergedChange, ...]:
     """What is to be delivered of *entries* of one lane, which are in order, and in which order.
 
     A resource is told of once, as it is newest: where it first changed, or, if it is gone, where

@@ -12,7 +12,7 @@ from netfw.drivers.mechanism import MechanismDriver
 from netfw.drivers.notifier import Notifier
 from netfw.errors import NetfwError
 from netfw.server.db.outbox import Entry
-from netfw.server.outbox.coalesce import MergedChange, works
+from netfw.server.outbox.coalesce import MergedChange, coalesce
 from netfw.server.outbox.recorder import mechanism_name, notifier_name
 
 LOG = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class DriverTarget:
 
     def steps(self, entries: Sequence[Entry]) -> Iterator[Step]:
         refused: list[MergedChange] = []
-        for work in works(entries):
+        for work in coalesce(entries):
             step = self._step(work)
             if step.error and not step.later:
                 refused.append(work)

@@ -53,12 +53,12 @@ class OutboxWorkers:
 
     def __init__(
         self,
-        backbone: ServerContext,
+        context: ServerContext,
         targets: Sequence[Target],
         delivered: Delivered = lambda unit, ports: None,
         pace: DeliveryConfig | None = None,
     ) -> None:
-        self._backbone, self._delivered, self._pace = backbone, delivered, pace or DeliveryConfig()
+        self._context, self._delivered, self._pace = context, delivered, pace or DeliveryConfig()
         self._targets = {target.name: target for target in targets}
         self.owner = uuid4().hex
         self._bell, self._stopped = threading.Event(), threading.Event()
@@ -93,7 +93,7 @@ class OutboxWorkers:
         for lane in tuple(self._busy):
             LOG.warning("a delivery to %s does not end, and is given up", lane.driver)
         try:
-            self._backbone.database.transaction(lambda tx: tx.outbox.let_go(self.owner))
+            self._context.database.transaction(lambda tx: tx.outbox.let_go(self.owner))
         except NetfwError as exc:
             LOG.warning("lanes of the outbox are free only in %s s: %s", self._pace.lease, exc)
 
@@ -153,7 +153,7 @@ class OutboxWorkers:
         began = time.monotonic()
         if self._busy:
             lease = self._pace.lease
-            self._backbone.database.transaction(lambda tx: tx.outbox.renew(self.owner, lease))
+            self._context.database.transaction(lambda tx: tx.outbox.renew(self.owner, lease))
         self._renewed = began
 
     # One lane.
@@ -161,16 +161,16 @@ class OutboxWorkers:
     def _ready(self, names: frozenset[str]) -> tuple[Lane, ...]:
         if not names:
             return ()
-        return self._backbone.read(lambda view: OutboxRows(view.connection).ready(names, 100))
+        return self._context.read(lambda view: OutboxRows(view.connection).ready(names, 100))
 
     def _work(self, lane: Lane) -> None:
-        attempt, entries = self._backbone.database.transaction(lambda tx: self._claim(tx, lane))
+        attempt, entries = self._context.database.transaction(lambda tx: self._claim(tx, lane))
         while entries and not self._stopped.is_set():
             following = self._deliver(lane, entries, attempt)
             if following is None:
                 return
             attempt = following
-            entries = self._backbone.database.transaction(lambda tx: self._take(tx, lane))
+            entries = self._context.database.transaction(lambda tx: self._take(tx, lane))
 
     def _claim(self, tx: Transaction, lane: Lane) -> tuple[int, tuple[Entry, ...]]:
         """Have the lane be this process's alone: the number of the attempt, and what to deliver."""
@@ -231,7 +231,7 @@ class OutboxWorkers:
             if ports and lane.driver.startswith(MECHANISM):
                 self._delivered(unit, ports)
 
-        self._backbone.run(SERVER, work)
+        self._context.run(SERVER, work)
 
     def _pause(self, attempt: int) -> float:
         """Longer each time, and not the same for all lanes."""

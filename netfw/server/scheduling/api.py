@@ -58,11 +58,11 @@ class _Listing(ResourceHandler):
         return self._members().show(moment, requester, str(member))
 
     def _members(self) -> ResourceHandler:
-        return self._backbone.keeper(self.member)
+        return self._context.handler(self.member)
 
     @property
-    def _backbone(self) -> ServerContext:
-        return self._scheduler.backbone
+    def _context(self) -> ServerContext:
+        return self._scheduler.context
 
 
 class _Servers(_Listing):
@@ -75,8 +75,10 @@ class _Servers(_Listing):
         target = Ref(self.kind, parent)
         if not moment.resources.present([target]):
             raise NotFound(f"there is no {target}")
-        hosts = self._scheduler.serving.hosts(moment, target)
-        return [each.id for each in self._scheduler.serving.known(moment) if each.host in hosts]
+        hosts = self._scheduler.assignments.hosts(moment, target)
+        return [
+            each.id for each in self._scheduler.assignments.agents(moment) if each.host in hosts
+        ]
 
 
 class DhcpAgentHandler(_Servers):
@@ -104,7 +106,7 @@ class _Served(_Listing):
         agent = cast(Agent, moment.resources.get(Kind.AGENT, parent).resource())
         if agent.agent_type != self._scheduler.agent_type:
             return ()
-        return self._scheduler.serving.at(moment, agent.host)
+        return self._scheduler.assignments.at(moment, agent.host)
 
     def _agent(self, unit: UnitOfWork, id: UUID, *, useful: bool) -> Agent:
         agent = cast(Agent, unit.tx.resources.get(Kind.AGENT, id).resource())
@@ -115,7 +117,7 @@ class _Served(_Listing):
         return agent
 
     def _check_serving(self, unit: UnitOfWork, agent: Agent, target: Ref) -> None:
-        if agent.host not in self._scheduler.serving.hosts(unit.tx, target):
+        if agent.host not in self._scheduler.assignments.hosts(unit.tx, target):
             raise Conflict(f"{target} is not with the {agent.agent_type} on {agent.host}")
 
 
@@ -133,11 +135,11 @@ class DhcpNetworkHandler(_Served):
         for body in bodies:
             agent = self._agent(unit, _id(str(body["agent_id"])), useful=True)
             network = unit.network(NetworkId(_id(str(body["network_id"]))), lock=True)
-            if agent.host in self._dhcp.serving.hosts(unit.tx, ref(network)):
+            if agent.host in self._dhcp.assignments.hosts(unit.tx, ref(network)):
                 raise Conflict(
                     f"the DHCP agent on {agent.host} serves network {network.id} already"
                 )
-            self._dhcp.serving.assign(unit, ref(network), agent.host)
+            self._dhcp.assignments.assign(unit, ref(network), agent.host)
         return tuple(dict(body) for body in bodies)
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
@@ -146,7 +148,7 @@ class DhcpNetworkHandler(_Served):
         network = unit.network(NetworkId(member), lock=True)
         self._check_serving(unit, agent, ref(network))
         self._dhcp.reserve_port(unit, network.id, agent.host)
-        self._dhcp.serving.relieve(unit, ref(network), agent.host)
+        self._dhcp.assignments.unassign(unit, ref(network), agent.host)
 
 
 class L3RouterHandler(_Served):
@@ -162,18 +164,18 @@ class L3RouterHandler(_Served):
             if reason := obstacle(agent, router):
                 raise Conflict(f"the L3 agent on {agent.host} cannot have it: {reason}")
             self._check_room(unit, agent, router)
-            self._scheduler.serving.assign(unit, ref(router), agent.host)
+            self._scheduler.assignments.assign(unit, ref(router), agent.host)
         return tuple(dict(body) for body in bodies)
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
         parent, member = _pair(id)
         agent, router = self._agent(unit, parent, useful=False), _router(unit, member)
         self._check_serving(unit, agent, ref(router))
-        self._scheduler.serving.relieve(unit, ref(router), agent.host)
+        self._scheduler.assignments.unassign(unit, ref(router), agent.host)
 
     def _check_room(self, unit: UnitOfWork, agent: Agent, router: Router) -> None:
-        others = self._scheduler.serving.hosts(unit.tx, ref(router)) - {agent.host}
-        most = self._backbone.settings.max_l3_agents_per_router
+        others = self._scheduler.assignments.hosts(unit.tx, ref(router)) - {agent.host}
+        most = self._context.settings.max_l3_agents_per_router
         if not router.ha and others:
             raise Conflict(f"router {router.id} is with the L3 agent on {min(others)} already")
         if router.ha and 0 < most <= len(others):

@@ -33,7 +33,7 @@ class AgentAssignments:
     def _service(self) -> Service:
         return SERVICES[self.agent_type]
 
-    def known(self, moment: Moment) -> tuple[Agent, ...]:
+    def agents(self, moment: Moment) -> tuple[Agent, ...]:
         """All of them, dead ones included."""
         return agents(moment, self.settings, agent_type=self.agent_type)
 
@@ -44,11 +44,11 @@ class AgentAssignments:
 
     def dead(self, moment: Moment) -> frozenset[str]:
         """The hosts of those that are dead."""
-        return frozenset(agent.host for agent in self.known(moment) if not agent.alive)
+        return frozenset(agent.host for agent in self.agents(moment) if not agent.alive)
 
     def switched_off(self, moment: Moment) -> frozenset[str]:
         """The hosts of those that people switched off."""
-        return frozenset(agent.host for agent in self.known(moment) if not agent.admin_up)
+        return frozenset(agent.host for agent in self.agents(moment) if not agent.admin_up)
 
     def hosts(self, moment: Moment, target: Ref) -> frozenset[str]:
         """Those that serve *target*."""
@@ -74,7 +74,7 @@ class AgentAssignments:
         *target* is locked, so that nobody else does the same.  *wanted* is asked with the number of
         agents that could serve it.
         """
-        known = [agent for agent in self.known(unit.tx) if fits(agent)]
+        known = [agent for agent in self.agents(unit.tx) if fits(agent)]
         serving = self.hosts(unit.tx, target)
         loads = AssignmentRows(unit.tx.connection).loads(self.service)
         offered = candidates(known, loads)
@@ -100,7 +100,7 @@ class AgentAssignments:
         unit.tx.assignments.add(Assignment(self.service, host, target))
         _tell(unit, target)
 
-    def relieve(self, unit: UnitOfWork, target: Ref, *hosts: str) -> None:
+    def unassign(self, unit: UnitOfWork, target: Ref, *hosts: str) -> None:
         """Have *hosts*, or everybody if none are named, no longer serve *target*."""
         relieved = sorted(hosts or self.hosts(unit.tx, target))
         for host in relieved:
@@ -110,7 +110,7 @@ class AgentAssignments:
 
 
 def _tell(unit: UnitOfWork, target: Ref) -> None:
-    for tell in unit.backbone.reassigned:
+    for tell in unit.context.reassignment_hooks:
         tell(unit, target)
 
 

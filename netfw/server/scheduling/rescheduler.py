@@ -28,11 +28,11 @@ class Rescheduler:
     """
 
     def __init__(self, menders: Sequence[Callable[[], int]], interval: float = 30.0) -> None:
-        self._menders, self._interval = tuple(menders), interval
+        self._reconcilers, self._interval = tuple(menders), interval
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
-    def arrived(self, unit: UnitOfWork, agent: Agent) -> None:
+    def on_agent_up(self, unit: UnitOfWork, agent: Agent) -> None:
         """An agent can be counted on: it may get what nobody serves."""
         if agent.agent_type in SERVICES:
             unit.after_commit.append(self._told)
@@ -47,10 +47,10 @@ class Rescheduler:
             case _:
                 pass
 
-    def mend(self) -> int:
+    def reconcile(self) -> int:
         """Mend all there is; how much there was.  What fails is logged, and tried the next time."""
         count = 0
-        for mender in self._menders:
+        for mender in self._reconcilers:
             try:
                 count += mender()
             except NetfwError as exc:
@@ -71,7 +71,7 @@ class Rescheduler:
 
     def _told(self) -> None:
         if self._thread is None:
-            self.mend()
+            self.reconcile()
         else:
             self._wake.set()
 
@@ -80,38 +80,38 @@ class Rescheduler:
             self._wake.wait(self._interval)
             self._wake.clear()
             if not self._stopped.is_set():
-                self.mend()
+                self.reconcile()
 
 
 class OrphanedAssignments:
     """Finds what agents of one sort left behind, as far as this process is sure that they died."""
 
-    def __init__(self, backbone: ServerContext, serving: AgentAssignments) -> None:
-        settings = backbone.settings
-        self._backbone, self._serving = backbone, serving
+    def __init__(self, context: ServerContext, serving: AgentAssignments) -> None:
+        settings = context.settings
+        self._context, self._serving = context, serving
         self._suspicion = FailureDetector(
             settings.failover_grace, settings.reschedule_interval * 2 + 10
         )
 
-    def found(self) -> tuple[UUID, ...]:
+    def find(self) -> tuple[UUID, ...]:
         """The ids of what they served."""
-        dead = self._suspicion.confirmed(self._backbone.read(self._serving.dead))
+        dead = self._suspicion.confirmed(self._context.read(self._serving.dead))
         if not dead:
             return ()
 
         def served(view: ReadSnapshot) -> set[UUID]:
             return {id for host in dead for id in self._serving.at(view, host)}
 
-        return tuple(sorted(self._backbone.read(served)))
+        return tuple(sorted(self._context.read(served)))
 
 
-def run_as_server(backbone: ServerContext, work: Callable[[UnitOfWork], object]) -> bool:
+def run_as_server(context: ServerContext, work: Callable[[UnitOfWork], object]) -> bool:
     """Whether *work*, done by the server itself in one transaction, says that it changed something.
 
     What was deleted meanwhile needs no change.
     """
     try:
-        return bool(backbone.run(SERVER, work))
+        return bool(context.run(SERVER, work))
     except NotFound:
         return False
 

@@ -39,23 +39,23 @@ class RouterScheduler:
     """
 
     agent_type: ClassVar[str] = L3_AGENT
-    backbone: ServerContext
-    serving: AgentAssignments = field(init=False)
-    abandonment: OrphanedAssignments = field(init=False)
+    context: ServerContext
+    assignments: AgentAssignments = field(init=False)
+    orphaned: OrphanedAssignments = field(init=False)
 
-    @serving.default
+    @assignments.default
     def _serving(self) -> AgentAssignments:
-        return AgentAssignments(L3_AGENT, self.backbone.settings)
+        return AgentAssignments(L3_AGENT, self.context.settings)
 
-    @abandonment.default
+    @orphaned.default
     def _abandonment(self) -> OrphanedAssignments:
-        return OrphanedAssignments(self.backbone, self.serving)
+        return OrphanedAssignments(self.context, self.assignments)
 
     def watch(self, unit: UnitOfWork, change: Change) -> None:
         """Follow routers and their ports, in their transactions."""
         match change.before, change.after:
             case Router() as router, None:
-                self.serving.relieve(unit, ref(router))
+                self.assignments.unassign(unit, ref(router))
             case before, Router() as router:
                 if router.gateway is not None and not _had_gateway(before):
                     self._schedule(unit, router.id)
@@ -67,21 +67,23 @@ class RouterScheduler:
             case _:
                 pass
 
-    def mend(self) -> int:
+    def reconcile(self) -> int:
         """Take plain routers from dead agents, if the operator wants that, and give agents to
         routers that lead somewhere and have too few.
 
         Each router is a transaction of its own.  Returns how many there were to change.
         """
         changed = sum(map(self._move, self._abandoned()))
-        if self.backbone.read(lambda view: any(each.alive for each in self.serving.known(view))):
-            changed += sum(map(self._serve, self.backbone.read(self._waiting)))
+        if self.context.read(
+            lambda view: any(each.alive for each in self.assignments.agents(view))
+        ):
+            changed += sum(map(self._serve, self.context.read(self._waiting)))
         return changed
 
     def schedule(self, unit: UnitOfWork, router: Router) -> tuple[str, ...]:
         """Have as many agents as it needs have *router*, which is locked; those that are new."""
-        most = self.backbone.settings.max_l3_agents_per_router
-        return self.serving.fill(
+        most = self.context.settings.max_l3_agents_per_router
+        return self.assignments.fill(
             unit,
             ref(router),
             lambda there_are: wanted_agents(router, most, there_are),
@@ -98,7 +100,7 @@ class RouterScheduler:
             self._schedule(unit, RouterId(id))
 
     def _schedule(self, unit: UnitOfWork, id: RouterId) -> tuple[str, ...]:
-        if not self.serving.any(unit.tx):
+        if not self.assignments.any(unit.tx):
             return ()
         router = _locked(unit, id)
         if router.distributed and router.gateway is None:
@@ -110,8 +112,8 @@ class RouterScheduler:
         rows = view.resources.find(Kind.ROUTER, Query())
         served = AssignmentRows(view.connection).at(Service.L3)
         has = Counter(each.ref.id for each in served)
-        alive = [agent for agent in self.serving.known(view) if agent.alive and agent.admin_up]
-        most = self.backbone.settings.max_l3_agents_per_router
+        alive = [agent for agent in self.assignments.agents(view) if agent.alive and agent.admin_up]
+        most = self.context.settings.max_l3_agents_per_router
         lacking = []
         for row in rows:
             if has[row.ref.id] and not row.body["ha"]:
@@ -128,22 +130,22 @@ class RouterScheduler:
         found: set[UUID] = set()
         if not ids:
             return found
-        legs = Query(filters={"device_id": tuple(map(str, ids))})
-        for row in view.resources.find(Kind.PORT, legs):
+        query = Query(filters={"device_id": tuple(map(str, ids))})
+        for row in view.resources.find(Kind.PORT, query):
             if is_router_port(row.body["device_owner"]):
                 found.add(UUID(row.body["device_id"]))
         return found
 
     def _serve(self, router: UUID) -> bool:
-        return run_as_server(self.backbone, lambda unit: self._schedule(unit, RouterId(router)))
+        return run_as_server(self.context, lambda unit: self._schedule(unit, RouterId(router)))
 
     def _abandoned(self) -> tuple[UUID, ...]:
         """The routers of dead agents."""
-        wanted = self.backbone.settings.allow_automatic_l3agent_failover
-        return self.abandonment.found() if wanted else ()
+        wanted = self.context.settings.allow_automatic_l3agent_failover
+        return self.orphaned.find() if wanted else ()
 
     def _move(self, router: UUID) -> bool:
-        return run_as_server(self.backbone, lambda unit: self._moved(unit, RouterId(router)))
+        return run_as_server(self.context, lambda unit: self._moved(unit, RouterId(router)))
 
     def _moved(self, unit: UnitOfWork, id: RouterId) -> bool:
         """Give a router of a dead agent to one that is alive, if there is one.
@@ -151,11 +153,11 @@ class RouterScheduler:
         A highly available one stays: the others have it.
         """
         router = _locked(unit, id)
-        serving = self.serving.hosts(unit.tx, ref(router))
-        dead = serving & self.serving.dead(unit.tx)
+        serving = self.assignments.hosts(unit.tx, ref(router))
+        dead = serving & self.assignments.dead(unit.tx)
         if router.ha or not dead:
             return False
-        fresh = self.serving.fill(
+        fresh = self.assignments.fill(
             unit,
             ref(router),
             lambda _: len(serving) + 1,
@@ -165,7 +167,7 @@ class RouterScheduler:
         if not fresh:
             return False
         LOG.warning("router %s is taken from the dead L3 agent on %s", id, ", ".join(sorted(dead)))
-        self.serving.relieve(unit, ref(router), *dead)
+        self.assignments.unassign(unit, ref(router), *dead)
         return True
 
 

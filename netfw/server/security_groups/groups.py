@@ -16,13 +16,13 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.security_group import SecurityGroup
 from netfw.model.wire import parse, render
-from netfw.server.core.context import ServerContext, backbone_of
+from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.security_groups.rules import (
     SecurityGroupRuleHandler,
-    complete,
+    add_nulls,
     group_ids,
     member_rules,
     open_rules,
@@ -60,7 +60,7 @@ def default_group(unit: UnitOfWork, project_id: str) -> SecurityGroupId:
 
 
 class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
-    """Keeps security groups; their rules have a keeper of their own, and are shown with them."""
+    """Keeps security groups; their rules have a handler of their own, and are shown with them."""
 
     name = "security_group"
     kind = Kind.SECURITY_GROUP
@@ -113,7 +113,7 @@ class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
             query = Query(filters={"security_group_id": ids[at : at + AT_ONCE]})
             for row in moment.resources.find(Kind.SECURITY_GROUP_RULE, query):
                 rule = row.shown
-                complete(rule)
+                add_nulls(rule)
                 rules[rule["security_group_id"]].append(rule)
         for body in bodies:
             body["security_group_rules"] = rules[body["id"]]
@@ -124,13 +124,13 @@ class SecurityGroupsPlugin(HandlerPlugin, ServicePlugin):
 
     VERSION: ClassVar[int] = 1
 
-    def __init__(self, backbone: ServerContext) -> None:
-        super().__init__(backbone, (SecurityGroupHandler(), SecurityGroupRuleHandler()))
-        backbone.watchers.append(watch_ports)
+    def __init__(self, context: ServerContext) -> None:
+        super().__init__(context, (SecurityGroupHandler(), SecurityGroupRuleHandler()))
+        context.precommit_hooks.append(watch_ports)
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        return cls(backbone_of(host))
+        return cls(server_context(host))
 
     def describe(self) -> DriverInfo:
         return DriverInfo("security_groups")
@@ -141,8 +141,8 @@ class SecurityGroupsPlugin(HandlerPlugin, ServicePlugin):
         return super().find(requester, name, query)
 
     def _have_default_group(self, project: str, requester: RequestContext) -> None:
-        if project and self.backbone.read(lambda view: view.default_groups.of(project)) is None:
-            self.backbone.run(requester.elevated(), lambda unit: default_group(unit, project))
+        if project and self.context.read(lambda view: view.default_groups.of(project)) is None:
+            self.context.run(requester.elevated(), lambda unit: default_group(unit, project))
 
 
 def watch_ports(unit: UnitOfWork, change: Change) -> None:

@@ -75,10 +75,10 @@ class SecurityGroupRuleHandler(StoredResourceHandler[SecurityGroupRule]):
         self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         for body in bodies:
-            complete(body)
+            add_nulls(body)
 
 
-def complete(body: MutableMapping[str, Any]) -> None:
+def add_nulls(body: MutableMapping[str, Any]) -> None:
     """Add to a rule what follows from it."""
     body.setdefault("normalized_cidr", body["remote_ip_prefix"])
 
