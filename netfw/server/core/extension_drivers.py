@@ -1,4 +1,4 @@
-"""Extensions: the extension drivers of a server, and where they keep their attributes."""
+"""ExtensionDrivers: the extension drivers of a server, and the stores of their attributes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ R = TypeVar("R", bound=Resource)
 
 
 class ExtensionDrivers:
-    """What extension drivers add to networks, subnets and ports.
+    """Attributes that extension drivers add to networks, subnets and ports.
 
-    :raises ConfigError: two of them declare the same attribute.
+    :raises ConfigError: two drivers declare the same attribute.
     """
 
     def __init__(self, drivers: Sequence[ExtensionDriver]) -> None:
@@ -48,7 +48,7 @@ class ExtensionDrivers:
         }
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
-        """All that they declare, by kind: the API has these, and no others of extensions."""
+        """Return all declared attributes by kind; the API has no other extension attributes."""
         found: dict[Kind, tuple[Attribute, ...]] = {}
         for kinds in self._declared.values():
             for kind, attributes in kinds.items():
@@ -56,9 +56,9 @@ class ExtensionDrivers:
         return found
 
     def declared(self) -> Mapping[str, Mapping[str, tuple[Attribute, ...]]]:
-        """The same by the name of the driver, then of the resource, for the API.
+        """Return the declared attributes by driver name, then by resource name, for the API.
 
-        What has no column cannot be looked for, whatever is declared.
+        An attribute without a column is never filterable, whatever its driver declares.
         """
         return {
             driver.describe().name: {
@@ -69,7 +69,7 @@ class ExtensionDrivers:
         }
 
     def plain(self, kind: Kind, body: Body) -> Body:
-        """*body* without what extension drivers declare."""
+        """Return *body* without the attributes of extension drivers."""
         names = self._names.get(kind, {})
         return {name: value for name, value in body.items() if name not in names}
 
@@ -81,11 +81,11 @@ class ExtensionDrivers:
         body: Body,
         network: Network | None = None,
     ) -> R:
-        """*after* as the drivers want it, which keep what else *body* says of their attributes.
+        """Return *after* with the fields that the drivers set, and store their other attributes.
 
-        To be called before *after* is stored, once its other fields are known.
+        Call it before *after* is stored, once its other fields are known.
 
-        :raises RequestError: a driver refuses what was asked for.
+        :raises RequestError: a driver refuses the request.
         """
         kind, shaped = kind_of(after), after
         for driver in self.drivers:
@@ -111,7 +111,7 @@ class ExtensionDrivers:
         return shaped
 
     def extend(self, kind: Kind, bodies: Sequence[MutableMapping[str, Any]]) -> None:
-        """Add to *bodies*, which have what was kept, what drivers work out when it is shown."""
+        """Add to *bodies*, which hold the stored attributes, those computed on reading."""
         for driver in self._extending:
             declared = self._declared[driver].get(kind)
             if declared is None:
@@ -121,14 +121,18 @@ class ExtensionDrivers:
             try:
                 found = driver.extend(kind, tuple(rows), _Shown(rows, names))
                 said = {id: _plain(found[id], names) for id in rows.keys() & found.keys()}
-            except Exception:  # the contract: it costs the answer its attributes, and nothing else
-                LOG.exception("%s does not say its attributes", driver.describe().name)
+            except (
+                Exception
+            ):  # the contract: a failure loses the attributes of the driver, nothing else
+                LOG.exception(
+                    "extension driver %s: computing its attributes failed", driver.describe().name
+                )
                 continue
             for id, own in said.items():
                 rows[id].update(own)
 
     def _keeps(self, driver: ExtensionDriver, kind: Kind) -> bool:
-        """Whether it may have something to keep."""
+        """Return whether *driver* may store attributes of *kind*."""
         if type(driver).store_attributes is not ExtensionDriver.store_attributes:
             return True
         names = {each.name for each in self._declared[driver].get(kind, ())}
@@ -143,7 +147,7 @@ class ExtensionDrivers:
 
 @frozen
 class _Kept:
-    """An ``AttributeStore`` of one driver: the part of ``extra`` in the rows that has its names."""
+    """``AttributeStore`` of one driver: the part of ``extra`` in the rows that has its names."""
 
     unit: UnitOfWork
     names: frozenset[str]
@@ -168,7 +172,7 @@ class _Kept:
 
 @frozen
 class _Shown:
-    """An ``AttributeStore`` of rows that were read already."""
+    """Read-only ``AttributeStore`` of rows that were read already."""
 
     rows: Mapping[UUID, Mapping[str, Any]]
     names: frozenset[str]
@@ -185,9 +189,9 @@ class _Shown:
 
 
 def _plain(said: Body, names: frozenset[str]) -> Body:
-    """What a driver says of its own attributes.
+    """Return the driver's own attributes in *said*.
 
-    :raises TypeError: it is nothing that an answer can say.
+    :raises TypeError: a value cannot be rendered as JSON.
     """
     own = {name: said[name] for name in said.keys() & names}
     json.dumps(own)
@@ -209,7 +213,8 @@ def _findable(kind: Kind, declared: Attribute) -> Attribute:
 
 
 def _asked(declared: Iterable[Attribute], body: Body, *, new: bool) -> Body:
-    """What *body* says of the attributes; of a new resource also what it leaves to defaults."""
+    """Return the values in *body* for the declared attributes, with defaults if the resource is
+    *new*."""
     asked: dict[str, Json] = {}
     for each in declared:
         if each.name in body:

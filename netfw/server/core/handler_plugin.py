@@ -1,4 +1,4 @@
-"""KeepingPlugin: the verbs of the API, carried out by handlers."""
+"""HandlerPlugin: the verbs of the API, executed by resource handlers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netfw.server.core.resource_handler import ResourceHandler
 
 
 class HandlerPlugin(ResourcePlugin):
-    """A plugin all of whose resources have handlers; each verb is one transaction."""
+    """Plugin whose resources all have handlers; each verb is one transaction."""
 
     def __init__(self, context: ServerContext, handlers: Sequence[ResourceHandler]) -> None:
         self.context = context

@@ -1,4 +1,4 @@
-"""Keepers of resources that a vendor declared and no plugin stores: the server stores them."""
+"""Handlers of resources that a vendor declares and no plugin stores: the server stores them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from netfw.server.db.resources.vendor_resources import COLUMNS, VendorResources
 
 
 class VendorResourceHandler(ResourceHandler):
-    """Keeps one resource whole, as the API shows it; agents never hear of it.
+    """Handler that stores a resource whole, as its API body; agents never receive it.
 
-    Ids, projects, names and parents are looked for by the database, all else in what it finds:
-    such resources are few.
+    The database filters by id, project, name and parent, the handler by all else: such resources
+    are few.
     """
 
     def __init__(self, declared: ResourceDeclaration) -> None:
@@ -109,7 +109,7 @@ class VendorResourceHandler(ResourceHandler):
         return found
 
     def _identity(self, id: str) -> UUID:
-        """*id*, of which the part before a slash is that of a parent."""
+        """Return the id of *id*, in which the id of a parent may precede a slash."""
         try:
             return UUID(id.rpartition("/")[2])
         except ValueError:
@@ -127,7 +127,7 @@ class VendorResourceHandler(ResourceHandler):
 
 
 class DocumentsPlugin(HandlerPlugin, ServicePlugin):
-    """Stores what vendors declared and no plugin of theirs stores."""
+    """Plugin that stores the declared resources for which no vendor's plugin exists."""
 
     VERSION: ClassVar[int] = 1
 
@@ -157,7 +157,7 @@ def _passes_one(body: Body, name: str, values: tuple[Any, ...]) -> bool:
 
 
 def _said(value: object) -> str:
-    """*value* as a query string says it."""
+    """Return *value* as a query string spells it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

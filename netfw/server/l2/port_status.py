@@ -1,8 +1,8 @@
-"""PortStatuses: what becomes of ports by what agents report of them.
+"""PortStatuses: the status of ports, derived from the reports of agents.
 
-A port is ACTIVE when the host that it is bound to has wired it, and a DHCP agent that serves its
-network can give it its addresses.  A status is no change of the port: it keeps its revision, and
-agents are not told.
+A port is ACTIVE when the host that it is bound to has wired it, and a DHCP agent of its network
+serves its addresses. A status is no change of the port: its revision stays, and agents receive no
+update.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from netfw.server.db.resources.rows import Row
 from netfw.state.dependencies import Assignment
 
 Gate = Callable[[UnitOfWork, Collection[PortId]], Collection[PortId]]
-"""Those of some ports, wired and served, that are not to be ACTIVE yet."""
+"""Callback that returns which of some wired and served ports must not be ACTIVE yet."""
 Listener = Callable[[UnitOfWork, Port, Port], None]
-"""Told, in the transaction, of a port before and after its status changed; called again when the
-transaction is.  What is to happen after the commit goes to ``unit.afterwards``."""
+"""Callback that runs, inside the transaction, with a port before and after a change of its status,
+again when the transaction is retried. Work for after the commit goes to ``unit.after_commit``."""
 
 _UNBOUND = (VifType.UNBOUND.value, VifType.BINDING_FAILED.value)
 Known = Mapping[Ref, Sequence[StatusReport]]
@@ -41,24 +41,24 @@ Known = Mapping[Ref, Sequence[StatusReport]]
 
 @frozen
 class Dhcp:
-    """Who serves addresses: subnets with DHCP, and the hosts that serve each network."""
+    """DHCP service: subnets with DHCP, and the hosts that serve each network."""
 
     subnets: frozenset[str]
     hosts: Mapping[UUID, frozenset[str]]
-    """Those that are alive and switched on, by network."""
+    """Hosts whose agent is alive and switched on, by network."""
 
 
 @define
 class PortStatuses:
-    """Hears what agents say of ports; a message of many reports is one transaction."""
+    """Handles status reports of ports; a message with many reports is one transaction."""
 
     context: ServerContext
     gates: list[Gate] = field(factory=list)
-    """Who else must agree before a port is ACTIVE: the outbox of drivers."""
+    """Callbacks that delay ACTIVE: the outbox of drivers."""
     listeners: list[Listener] = field(factory=list)
 
     def __call__(self, reports: Sequence[Report]) -> None:
-        """Take the reports of ports among *reports*."""
+        """Handle the reports of ports among *reports*."""
         mine = [
             report
             for report in reports
@@ -68,7 +68,7 @@ class PortStatuses:
             self.context.run(SERVER, lambda unit: self.handle_reports(unit, mine))
 
     def handle_reports(self, unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
-        """Keep what counts, and set the statuses that follow."""
+        """Store the valid reports, and set the statuses that follow from them."""
         rows = unit.tx.statuses.locked(Kind.PORT, (report.ref.id for report in reports))
         counted = _counting(unit, rows, reports)
         if not counted:
@@ -79,9 +79,9 @@ class PortStatuses:
         self._settle(unit, {ref.id: rows[ref.id] for ref in refs}, _together(known, counted))
 
     def reconsider(self, unit: UnitOfWork, ports: Iterable[PortId]) -> int:
-        """Set the statuses of *ports* by what is known: a gate opened, or a DHCP agent is gone.
+        """Recompute the statuses of *ports*, because a gate opened or a DHCP agent is gone.
 
-        Returns how many changed.
+        Return how many changed.
         """
         rows = unit.tx.statuses.locked(Kind.PORT, ports)
         return self._settle(unit, rows, unit.tx.statuses.of(row.ref for row in rows.values()))
@@ -105,7 +105,7 @@ class PortStatuses:
             listener(unit, before, evolve(before, status=status))
 
     def _waiting(self, unit: UnitOfWork, rows: Mapping[UUID, Row], known: Known) -> set[UUID]:
-        """Those that are wired, and yet not ready."""
+        """Return the ports that are wired but not ready."""
         if not rows:
             return set()
         dhcp = _dhcp(unit, rows.values())
@@ -121,7 +121,7 @@ class PortStatuses:
 def _counting(
     unit: UnitOfWork, rows: Mapping[UUID, Row], reports: Sequence[StatusReport]
 ) -> list[StatusReport]:
-    """Those of the present revision, from whoever has the port in its care."""
+    """Return the reports of the present revision, from hosts that are responsible for the port."""
     present = [
         report
         for report in reports
@@ -140,7 +140,7 @@ def _cares(report: StatusReport, row: Row, served: frozenset[Assignment]) -> boo
 
 
 def _together(known: Known, new: Sequence[StatusReport]) -> Known:
-    """What is known after *new*."""
+    """Return *known* updated with *new*."""
     newest: dict[Ref, dict[tuple[Service, str], StatusReport]] = {}
     for report in (*(each for some in known.values() for each in some), *new):
         newest.setdefault(report.ref, {})[report.service, report.host] = report
@@ -148,7 +148,7 @@ def _together(known: Known, new: Sequence[StatusReport]) -> Known:
 
 
 def _wired(body: Mapping[str, Any], reports: Sequence[StatusReport]) -> Status:
-    """What the switch of its host makes of a port."""
+    """Return the status of a port according to the switch of its host."""
     distributed = _is_distributed(body)
     if not body["admin_state_up"] or (body["binding:vif_type"] in _UNBOUND and not distributed):
         return Status.DOWN
@@ -168,7 +168,7 @@ def _becomes_active(body: Mapping[str, Any], status: Status) -> bool:
 
 
 def _served(body: Mapping[str, Any], dhcp: Dhcp, reports: Sequence[StatusReport]) -> bool:
-    """Whether a port can get its addresses, as far as anybody is there to give them."""
+    """Return whether DHCP serves the port, or no live agent could."""
     hosts = dhcp.hosts.get(UUID(body["network_id"]), frozenset())
     wants = any(fixed["subnet_id"] in dhcp.subnets for fixed in body["fixed_ips"])
     if not wants or not hosts or is_trusted(body["device_owner"]):
@@ -180,7 +180,7 @@ def _served(body: Mapping[str, Any], dhcp: Dhcp, reports: Sequence[StatusReport]
 
 
 def _dhcp(unit: UnitOfWork, rows: Iterable[Row]) -> Dhcp:
-    """Who gives addresses on the networks of *rows*, in three statements."""
+    """Return the DHCP service of the networks of *rows*, in three statements."""
     networks = {_network(row) for row in rows}
     served = {each for each in unit.tx.assignments.of(networks) if each.service is Service.DHCP}
     if not served:

@@ -1,6 +1,6 @@
-"""WaitingPorts: ports that are wired and wait for addresses which nobody is left to give.
+"""PortsAwaitingDhcp: wired ports that wait for a DHCP agent that is gone.
 
-A report of an agent settles the status of a port; the end of an agent is no report.
+A report of an agent sets the status of a port; the end of an agent sends no report.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from netfw.server.scheduling.rescheduler import run_as_server
 
 @frozen
 class PortsAwaitingDhcp:
-    """Has ports wait no longer for DHCP agents that died, were switched off or serve no more."""
+    """Recomputes ports that wait for DHCP agents that died, were switched off or were
+    unassigned."""
 
     dhcp: DhcpScheduler
     statuses: PortStatuses
 
     def follow_agents(self, unit: UnitOfWork, target: Ref) -> None:
-        """Look at the ports of a network that other agents serve than before."""
+        """Recompute the ports of a network whose agents changed."""
         if target.kind is Kind.NETWORK:
             self._look(unit, target.id)
 
     def watch(self, unit: UnitOfWork, change: Change) -> None:
-        """Look at the ports of a network with a subnet whose DHCP was switched off."""
+        """Recompute the ports of a network whose subnet had its DHCP switched off."""
         match change.before, change.after:
             case Subnet(enable_dhcp=True), Subnet(enable_dhcp=False) as subnet:
                 self._look(unit, subnet.network_id)
@@ -43,17 +44,18 @@ class PortsAwaitingDhcp:
                 pass
 
     def reconcile(self) -> int:
-        """Look at the ports of all networks that lost their agents; how many networks changed.
+        """Recompute the ports of all networks that lost their agents; return how many networks
+        changed.
 
-        Each network is a transaction of its own.  An agent that is merely unheard of is waited for
-        until it is sure that it died.
+        Each network is a transaction of its own. For a silent agent it waits until the failure
+        detector confirms its death.
         """
         lost = {*self.dhcp.orphaned.find(), *self.dhcp.context.read(self._left)}
         waiting = self.dhcp.context.read(lambda view: waiting_ports(view.connection, lost))
         return sum(map(self._mended, sorted(waiting)))
 
     def _left(self, view: ReadSnapshot) -> set[UUID]:
-        """The networks that nobody serves, and those of agents that were switched off."""
+        """Return the networks without agents, and those of agents that were switched off."""
         serving = self.dhcp.assignments
         nobody = AssignmentRows(view.connection).unserved(1)
         off = serving.switched_off(view)

@@ -1,4 +1,4 @@
-"""The handler of subnets."""
+"""SubnetHandler: subnets and their allocation pools."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from netfw.server.l2.subnet_validation import check_gateway, check_overlap, chec
 
 
 class SubnetHandler(StoredResourceHandler[Subnet]):
-    """Subnets: their pools are defined when they are made, and dropped when they go."""
+    """Subnets: their pools are defined with them, and dropped when they are deleted."""
 
     name, kind, quota = "subnet", Kind.SUBNET, "subnet"
 
@@ -110,7 +110,7 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         return subnet
 
     def _give_addresses(self, unit: UnitOfWork, subnet: Subnet) -> None:
-        """Have the ports that are there already get the addresses that their hosts derive."""
+        """Give existing ports the addresses that their hosts derive."""
         of = Query(filters={"network_id": (str(subnet.network_id),)})
         for row in unit.tx.resources.find(Kind.PORT, of):
             port = cast(Port, row.resource())
@@ -140,7 +140,7 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
 
 
 def _shared_networks(moment: Moment, requester: RequestContext, query: Query) -> tuple[str, ...]:
-    """The networks that subnets are looked for in: a subnet is shared as its network is."""
+    """Return the networks to search for subnets: a subnet is shared as its network is."""
     found = moment.resources.find(
         Kind.NETWORK, Query(filters={"shared": query.filters["shared"]}), project=requester.sees
     )
@@ -150,7 +150,7 @@ def _shared_networks(moment: Moment, requester: RequestContext, query: Query) ->
 
 
 def _visible_network(unit: UnitOfWork, id: str) -> Network:
-    """The network that a new subnet is for; nobody else makes subnets there meanwhile.
+    """Return the network of a new subnet, locked against other new subnets.
 
     :raises NotFound: there is none that the requester may see.
     """
@@ -166,16 +166,16 @@ def _visible_network(unit: UnitOfWork, id: str) -> Network:
 
 
 def _list_subnets(unit: UnitOfWork, id: NetworkId, subnets: Sequence[Subnet]) -> None:
-    """Have the network, of which the subnets are a part, say which it has; it is locked."""
+    """Update the list of subnets in their network, which is locked."""
     network = unit.network(id)
     ids = frozenset(subnet.id for subnet in subnets)
     unit.update(network, unit.evolved(network, subnet_ids=ids))
 
 
 def _vacating(unit: UnitOfWork, subnet: Subnet) -> tuple[Row, ...]:
-    """The ports that a subnet which is deleted takes addresses from.
+    """Return the ports that lose addresses when *subnet* is deleted.
 
-    :raises Conflict: others have addresses of it, and keep them.
+    :raises Conflict: other ports keep addresses of it.
     """
     held = {"fixed_ips": (f"subnet_id={subnet.id}",)}
     if subnet.automatic:
