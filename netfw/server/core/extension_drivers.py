@@ -62,7 +62,7 @@ class ExtensionDrivers:
         """
         return {
             driver.describe().name: {
-                kind.value: tuple(_findable(kind, each) for each in attributes)
+                kind.value: tuple(_restrict_filter(kind, each) for each in attributes)
                 for kind, attributes in kinds.items()
             }
             for driver, kinds in self._declared.items()
@@ -92,21 +92,21 @@ class ExtensionDrivers:
             declared = self._declared[driver].get(kind)
             if declared is None:
                 continue
-            asked = _asked(declared, body, new=before is None)
+            asked = _requested(declared, body, new=before is None)
             change = Change(
                 before=before,
                 after=shaped,
                 network=network,
                 request_id=unit.requester.request_id,
             )
-            shaped = cast(R, _shape(driver, change, asked))
+            shaped = cast(R, _apply_fields(driver, change, asked))
             if driver not in self._keeping[kind]:
                 continue
             names = frozenset(each.name for each in declared)
             driver.store_attributes(
                 Change(before=before, after=shaped, network=network, request_id=change.request_id),
                 asked,
-                _Kept(unit, names),
+                _UnitStore(unit, names),
             )
         return shaped
 
@@ -119,8 +119,10 @@ class ExtensionDrivers:
             names = frozenset(each.name for each in declared)
             rows = {UUID(body["id"]): body for body in bodies}
             try:
-                found = driver.extend(kind, tuple(rows), _Shown(rows, names))
-                said = {id: _plain(found[id], names) for id in rows.keys() & found.keys()}
+                found = driver.extend(kind, tuple(rows), _RowStore(rows, names))
+                computed = {
+                    id: _own_attributes(found[id], names) for id in rows.keys() & found.keys()
+                }
             except (
                 Exception
             ):  # the contract: a failure loses the attributes of the driver, nothing else
@@ -128,7 +130,7 @@ class ExtensionDrivers:
                     "extension driver %s: computing its attributes failed", driver.describe().name
                 )
                 continue
-            for id, own in said.items():
+            for id, own in computed.items():
                 rows[id].update(own)
 
     def _keeps(self, driver: ExtensionDriver, kind: Kind) -> bool:
@@ -146,7 +148,7 @@ class ExtensionDrivers:
 
 
 @frozen
-class _Kept:
+class _UnitStore:
     """``AttributeStore`` of one driver: the part of ``extra`` in the rows that has its names."""
 
     unit: UnitOfWork
@@ -171,7 +173,7 @@ class _Kept:
 
 
 @frozen
-class _Shown:
+class _RowStore:
     """Read-only ``AttributeStore`` of rows that were read already."""
 
     rows: Mapping[UUID, Mapping[str, Any]]
@@ -188,17 +190,17 @@ class _Shown:
         raise AssertionError("nothing is written while it is shown")
 
 
-def _plain(said: Body, names: frozenset[str]) -> Body:
-    """Return the driver's own attributes in *said*.
+def _own_attributes(computed: Body, names: frozenset[str]) -> Body:
+    """Return the driver's own attributes in *computed*.
 
     :raises TypeError: a value cannot be rendered as JSON.
     """
-    own = {name: said[name] for name in said.keys() & names}
+    own = {name: computed[name] for name in computed.keys() & names}
     json.dumps(own)
     return own
 
 
-def _shape(driver: ExtensionDriver, change: Change, asked: Body) -> Resource:
+def _apply_fields(driver: ExtensionDriver, change: Change, asked: Body) -> Resource:
     try:
         shaped = driver.apply_fields(change, asked)
     except ValueError as exc:  # the model refuses what the driver made of the request
@@ -208,11 +210,11 @@ def _shape(driver: ExtensionDriver, change: Change, asked: Body) -> Resource:
     return shaped
 
 
-def _findable(kind: Kind, declared: Attribute) -> Attribute:
+def _restrict_filter(kind: Kind, declared: Attribute) -> Attribute:
     return declared if declared.name in stored(kind).columns else evolve(declared, filterable=False)
 
 
-def _asked(declared: Iterable[Attribute], body: Body, *, new: bool) -> Body:
+def _requested(declared: Iterable[Attribute], body: Body, *, new: bool) -> Body:
     """Return the values in *body* for the declared attributes, with defaults if the resource is
     *new*."""
     asked: dict[str, Json] = {}

@@ -237,7 +237,7 @@ class UnitOfWork:
                 self._gone[of] = (*self._gone.get(of, ()), newest)
             self._segments.pop(of, None)
 
-    def _news(self) -> list[Change]:
+    def _pending_changes(self) -> list[Change]:
         """Return the changes that no hook has seen yet."""
         changes = []
         for target, after in list(self._last.items()):
@@ -274,12 +274,12 @@ class UnitOfWork:
         :raises RequestError: a hook refuses; the transaction is rolled back.
         """
         for _ in range(ROUNDS):
-            changes = self._news()
+            changes = self._pending_changes()
             if not changes:
                 break
             for change in changes:
-                for watcher in self.context.precommit_hooks:
-                    watcher(self, change)
+                for hook in self.context.precommit_hooks:
+                    hook(self, change)
         else:
             raise AssertionError(
                 f"pre-commit hooks change each other's resources without end: {changes}"

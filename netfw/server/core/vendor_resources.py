@@ -47,7 +47,7 @@ class VendorResourceHandler(ResourceHandler):
         return tuple(made)
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
-        before = self._held(unit, id, revision)
+        before = self._get_for_update(unit, id, revision)
         after = {**before, **body}
         if after == before:
             return before
@@ -59,7 +59,7 @@ class VendorResourceHandler(ResourceHandler):
         return after
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
-        before = self._held(unit, id, revision)
+        before = self._get_for_update(unit, id, revision)
         self._in(unit.tx).delete(UUID(before["id"]))
         self._count(unit, [before], -1)
 
@@ -81,7 +81,7 @@ class VendorResourceHandler(ResourceHandler):
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         if action not in TAG_ACTIONS:
             return super().act(unit, id, action, body)
-        tags = apply_tag_action(action, self._held(unit, id, None)["tags"], body)
+        tags = apply_tag_action(action, self._get_for_update(unit, id, None)["tags"], body)
         return {"tags": self.update(unit, id, {"tags": sorted(tags)})["tags"]}
 
     @property
@@ -101,7 +101,7 @@ class VendorResourceHandler(ResourceHandler):
         tags = sorted(set(cast(list[str], body.get("tags", []))))
         return {"description": "", **body, "tags": tags, **fixed}
 
-    def _held(self, unit: UnitOfWork, id: str, revision: int | None) -> dict[str, Any]:
+    def _get_for_update(self, unit: UnitOfWork, id: str, revision: int | None) -> dict[str, Any]:
         found = self._in(unit.tx).get(self._identity(id), project=unit.requester.sees, lock=True)
         number = found["revision_number"]
         if revision is not None and number != revision:
@@ -153,17 +153,17 @@ def _passes(body: Body, wanted: dict[str, tuple[Any, ...]]) -> bool:
 def _passes_one(body: Body, name: str, values: tuple[Any, ...]) -> bool:
     if name in TAG_FILTERS:
         return matches_tags(name, cast(list[str], body["tags"]), values)
-    return _said(body.get(name)) in map(_said, values)
+    return _query_text(body.get(name)) in map(_query_text, values)
 
 
-def _said(value: object) -> str:
+def _query_text(value: object) -> str:
     """Return *value* as a query string spells it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _page(bodies: list[dict[str, Any]], query: Query) -> list[dict[str, Any]]:
     for name, ascending in reversed(query.sort):
-        bodies.sort(key=lambda body: _said(body.get(name)), reverse=not ascending)
+        bodies.sort(key=lambda body: _query_text(body.get(name)), reverse=not ascending)
     if query.backwards:
         bodies.reverse()
     if query.marker is not None:

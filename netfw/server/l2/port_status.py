@@ -70,13 +70,13 @@ class PortStatuses:
     def handle_reports(self, unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
         """Store the valid reports, and set the statuses that follow from them."""
         rows = unit.tx.statuses.locked(Kind.PORT, (report.ref.id for report in reports))
-        counted = _counting(unit, rows, reports)
+        counted = _valid_reports(unit, rows, reports)
         if not counted:
             return
         refs = {report.ref for report in counted}
         known = unit.tx.statuses.of(refs)
         unit.tx.statuses.keep(counted, known)
-        self._settle(unit, {ref.id: rows[ref.id] for ref in refs}, _together(known, counted))
+        self._set_statuses(unit, {ref.id: rows[ref.id] for ref in refs}, _merge(known, counted))
 
     def reconsider(self, unit: UnitOfWork, ports: Iterable[PortId]) -> int:
         """Recompute the statuses of *ports*, because a gate opened or a DHCP agent is gone.
@@ -84,12 +84,12 @@ class PortStatuses:
         Return how many changed.
         """
         rows = unit.tx.statuses.locked(Kind.PORT, ports)
-        return self._settle(unit, rows, unit.tx.statuses.of(row.ref for row in rows.values()))
+        return self._set_statuses(unit, rows, unit.tx.statuses.of(row.ref for row in rows.values()))
 
-    def _settle(self, unit: UnitOfWork, rows: Mapping[UUID, Row], known: Known) -> int:
-        wanted = {id: _wired(row.body, known.get(row.ref, ())) for id, row in rows.items()}
+    def _set_statuses(self, unit: UnitOfWork, rows: Mapping[UUID, Row], known: Known) -> int:
+        wanted = {id: _wired_status(row.body, known.get(row.ref, ())) for id, row in rows.items()}
         new = {id for id, status in wanted.items() if _becomes_active(rows[id].body, status)}
-        for id in new & self._waiting(unit, {id: rows[id] for id in new}, known):
+        for id in new & self._not_ready(unit, {id: rows[id] for id in new}, known):
             wanted[id] = Status(rows[id].body["status"])
         changed = {
             id: status for id, status in wanted.items() if status.value != rows[id].body["status"]
@@ -97,20 +97,20 @@ class PortStatuses:
         unit.tx.statuses.set(rows, changed)
         if self.listeners:
             for id, status in changed.items():
-                self._tell(unit, cast(Port, rows[id].resource()), status)
+                self._notify(unit, cast(Port, rows[id].resource()), status)
         return len(changed)
 
-    def _tell(self, unit: UnitOfWork, before: Port, status: Status) -> None:
+    def _notify(self, unit: UnitOfWork, before: Port, status: Status) -> None:
         for listener in self.listeners:
             listener(unit, before, evolve(before, status=status))
 
-    def _waiting(self, unit: UnitOfWork, rows: Mapping[UUID, Row], known: Known) -> set[UUID]:
+    def _not_ready(self, unit: UnitOfWork, rows: Mapping[UUID, Row], known: Known) -> set[UUID]:
         """Return the ports that are wired but not ready."""
         if not rows:
             return set()
-        dhcp = _dhcp(unit, rows.values())
+        dhcp = _dhcp_service(unit, rows.values())
         waiting = {
-            id for id, row in rows.items() if not _served(row.body, dhcp, known.get(row.ref, ()))
+            id for id, row in rows.items() if not _is_served(row.body, dhcp, known.get(row.ref, ()))
         }
         for gate in self.gates:
             ready = [PortId(id) for id in rows if id not in waiting]
@@ -118,7 +118,7 @@ class PortStatuses:
         return waiting
 
 
-def _counting(
+def _valid_reports(
     unit: UnitOfWork, rows: Mapping[UUID, Row], reports: Sequence[StatusReport]
 ) -> list[StatusReport]:
     """Return the reports of the present revision, from hosts that are responsible for the port."""
@@ -130,16 +130,16 @@ def _counting(
     served: frozenset[Assignment] = frozenset()
     if any(report.service is Service.DHCP for report in present):
         served = unit.tx.assignments.of({_network(rows[report.ref.id]) for report in present})
-    return [report for report in present if _cares(report, rows[report.ref.id], served)]
+    return [report for report in present if _is_responsible(report, rows[report.ref.id], served)]
 
 
-def _cares(report: StatusReport, row: Row, served: frozenset[Assignment]) -> bool:
+def _is_responsible(report: StatusReport, row: Row, served: frozenset[Assignment]) -> bool:
     if report.service is Service.L2:
         return _is_distributed(row.body) or row.body["binding:host_id"] == report.host
     return Assignment(report.service, report.host, _network(row)) in served
 
 
-def _together(known: Known, new: Sequence[StatusReport]) -> Known:
+def _merge(known: Known, new: Sequence[StatusReport]) -> Known:
     """Return *known* updated with *new*."""
     newest: dict[Ref, dict[tuple[Service, str], StatusReport]] = {}
     for report in (*(each for some in known.values() for each in some), *new):
@@ -147,18 +147,18 @@ def _together(known: Known, new: Sequence[StatusReport]) -> Known:
     return {ref: tuple(some.values()) for ref, some in newest.items()}
 
 
-def _wired(body: Mapping[str, Any], reports: Sequence[StatusReport]) -> Status:
+def _wired_status(body: Mapping[str, Any], reports: Sequence[StatusReport]) -> Status:
     """Return the status of a port according to the switch of its host."""
     distributed = _is_distributed(body)
     if not body["admin_state_up"] or (body["binding:vif_type"] in _UNBOUND and not distributed):
         return Status.DOWN
-    said = {
+    reported = {
         report.status
         for report in reports
         if report.service is Service.L2 and (distributed or report.host == body["binding:host_id"])
     }
     for status in (Status.ACTIVE, Status.ERROR):
-        if status in said:
+        if status in reported:
             return status
     return Status.DOWN
 
@@ -167,7 +167,7 @@ def _becomes_active(body: Mapping[str, Any], status: Status) -> bool:
     return status is Status.ACTIVE and body["status"] != Status.ACTIVE.value
 
 
-def _served(body: Mapping[str, Any], dhcp: Dhcp, reports: Sequence[StatusReport]) -> bool:
+def _is_served(body: Mapping[str, Any], dhcp: Dhcp, reports: Sequence[StatusReport]) -> bool:
     """Return whether DHCP serves the port, or no live agent could."""
     hosts = dhcp.hosts.get(UUID(body["network_id"]), frozenset())
     wants = any(fixed["subnet_id"] in dhcp.subnets for fixed in body["fixed_ips"])
@@ -179,17 +179,17 @@ def _served(body: Mapping[str, Any], dhcp: Dhcp, reports: Sequence[StatusReport]
     )
 
 
-def _dhcp(unit: UnitOfWork, rows: Iterable[Row]) -> Dhcp:
+def _dhcp_service(unit: UnitOfWork, rows: Iterable[Row]) -> Dhcp:
     """Return the DHCP service of the networks of *rows*, in three statements."""
     networks = {_network(row) for row in rows}
     served = {each for each in unit.tx.assignments.of(networks) if each.service is Service.DHCP}
     if not served:
         return Dhcp(frozenset(), {})
     longest = unit.context.settings.agent_down_time
-    heard = agents_on(unit.tx.connection, {each.host for each in served})
+    agents_by_host = agents_on(unit.tx.connection, {each.host for each in served})
     alive = {
         host
-        for host, agents in heard.items()
+        for host, agents in agents_by_host.items()
         for each in agents
         if each.agent.agent_type == DHCP_AGENT
         and each.agent.admin_up

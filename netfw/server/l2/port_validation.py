@@ -88,12 +88,12 @@ def dhcp_options(
     :raises InvalidInput: one is invalid.
     """
     kept = {(option.name, option.ip_version): option for option in present}
-    said = [entry for entry in asked if entry.get("opt_value") is not None]
+    given = [entry for entry in asked if entry.get("opt_value") is not None]
     for entry in asked:
         if entry.get("opt_value") is None:
             version = int(entry.get("ip_version") or 4)
             kept.pop((str(entry.get("opt_name")), version), None)
-    new = tuple(_parsed(_OPTIONS, "extra_dhcp_opts", said))
+    new = tuple(_parsed(_OPTIONS, "extra_dhcp_opts", given))
     check_dhcp_options(new)
     kept |= {(option.name, option.ip_version): option for option in new}
     return tuple(kept.values())

@@ -33,13 +33,13 @@ class PortsAwaitingDhcp:
     def follow_agents(self, unit: UnitOfWork, target: Ref) -> None:
         """Recompute the ports of a network whose agents changed."""
         if target.kind is Kind.NETWORK:
-            self._look(unit, target.id)
+            self._recompute(unit, target.id)
 
     def watch(self, unit: UnitOfWork, change: Change) -> None:
         """Recompute the ports of a network whose subnet had its DHCP switched off."""
         match change.before, change.after:
             case Subnet(enable_dhcp=True), Subnet(enable_dhcp=False) as subnet:
-                self._look(unit, subnet.network_id)
+                self._recompute(unit, subnet.network_id)
             case _:
                 pass
 
@@ -50,20 +50,20 @@ class PortsAwaitingDhcp:
         Each network is a transaction of its own. For a silent agent it waits until the failure
         detector confirms its death.
         """
-        lost = {*self.dhcp.orphaned.find(), *self.dhcp.context.read(self._left)}
+        lost = {*self.dhcp.orphaned.find(), *self.dhcp.context.read(self._without_agents)}
         waiting = self.dhcp.context.read(lambda view: waiting_ports(view.connection, lost))
-        return sum(map(self._mended, sorted(waiting)))
+        return sum(map(self._reconcile_network, sorted(waiting)))
 
-    def _left(self, view: ReadSnapshot) -> set[UUID]:
+    def _without_agents(self, view: ReadSnapshot) -> set[UUID]:
         """Return the networks without agents, and those of agents that were switched off."""
         serving = self.dhcp.assignments
         nobody = AssignmentRows(view.connection).unserved(1)
         off = serving.switched_off(view)
         return {*nobody, *(id for host in off for id in serving.at(view, host))}
 
-    def _mended(self, network: UUID) -> bool:
-        return run_as_server(self.dhcp.context, lambda unit: self._look(unit, network))
+    def _reconcile_network(self, network: UUID) -> bool:
+        return run_as_server(self.dhcp.context, lambda unit: self._recompute(unit, network))
 
-    def _look(self, unit: UnitOfWork, network: UUID) -> int:
+    def _recompute(self, unit: UnitOfWork, network: UUID) -> int:
         waiting = waiting_ports(unit.tx.connection, [network]).get(network, ())
         return self.statuses.reconsider(unit, map(PortId, waiting)) if waiting else 0

@@ -56,9 +56,9 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         return made
 
     def do_update(self, unit: UnitOfWork, before: Subnet, body: Body) -> Subnet:
-        said = {**render(before), **self._extensions.plain(Kind.SUBNET, body)}
-        check_gateway(said)
-        after = cast(Subnet, parse(Kind.SUBNET, said))
+        attributes = {**render(before), **self._extensions.plain(Kind.SUBNET, body)}
+        check_gateway(attributes)
+        after = cast(Subnet, parse(Kind.SUBNET, attributes))
         network = unit.network(before.network_id)
         after = self._extensions.apply(unit, before, after, body, network)
         check_subnet(after, unit.context.settings, before)
@@ -96,9 +96,9 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
     def _new(self, unit: UnitOfWork, body: Body) -> Subnet:
         plain = self._extensions.plain(Kind.SUBNET, body)
         network = _visible_network(unit, str(plain.get("network_id")))
-        said = {**completed(plain), "id": str(uuid4())}
+        attributes = {**completed(plain), "id": str(uuid4())}
         subnet = self._extensions.apply(
-            unit, None, cast(Subnet, parse(Kind.SUBNET, said)), body, network
+            unit, None, cast(Subnet, parse(Kind.SUBNET, attributes)), body, network
         )
         check_subnet(subnet, unit.context.settings)
         least = LEAST_MTU[subnet.ip_version]

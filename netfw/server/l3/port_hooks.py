@@ -1,8 +1,8 @@
-"""What must hold when ports change that routers and floating IPs depend on.
+"""Pre-commit hook for ports that routers and floating IPs depend on.
 
-Asked once, at the end of a transaction, whoever changed the port and in whatever way: a router
-does not lose what its routes or floating IPs need, a floating IP does not stand for what is gone,
-and a router says of its gateway what the gateway's port has.
+It runs once at the end of a transaction, whichever request changed the port: a router keeps what
+its routes and floating IPs need, a floating IP is disassociated from an address that is gone, and a
+router's gateway shows the addresses of its port.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from netfw.server.l3.router_ports import RouterPorts, quote_ids, read_router_por
 
 
 def check_port_change(unit: UnitOfWork, change: Change) -> None:
-    """Have a say in changes of ports; a :data:`~netfw.server.core.context.PrecommitHook`."""
+    """Check a change of a port; a :data:`~netfw.server.core.context.PrecommitHook`."""
     before, after = change.before, change.after
     if not isinstance(before, Port):
         return
@@ -41,7 +41,7 @@ def check_port_change(unit: UnitOfWork, change: Change) -> None:
 
 
 def _release_floating_ips(unit: UnitOfWork, before: Port, after: Port | None) -> None:
-    """Free floating IPs of addresses that a port has no more."""
+    """Disassociate floating IPs from addresses that a port lost."""
     left = {fixed.address for fixed in after.fixed_ips} if after else set()
     if all(fixed.address in left for fixed in before.fixed_ips) and after is not None:
         return
@@ -52,7 +52,7 @@ def _release_floating_ips(unit: UnitOfWork, before: Port, after: Port | None) ->
 
 
 def disassociate(floating: FloatingIp) -> FloatingIp:
-    """*floating*, standing for nothing."""
+    """Return *floating* without an association."""
     return evolve(floating, port_id=None, fixed_address=None, router_id=None, status=Status.DOWN)
 
 
@@ -115,14 +115,14 @@ def _refuse_interface(unit: UnitOfWork, router: Router, lost: list[Subnet]) -> N
 
 
 def floating_ips(unit: UnitOfWork, **filters: UUID) -> list[FloatingIp]:
-    """The floating IPs of a port or a router."""
+    """Return the floating IPs of a port or a router."""
     query = Query(filters={name: (str(value),) for name, value in filters.items()})
     rows = unit.tx.resources.find(Kind.FLOATING_IP, query)
     return [cast(FloatingIp, row.resource()) for row in rows]
 
 
 def _router(unit: UnitOfWork, id: str) -> Router | None:
-    """Return the router of *id*, unless it goes in the same transaction."""
+    """Return the router of *id*, unless it is deleted in the same transaction."""
     try:
         return cast(Router, unit.tx.resources.get(Kind.ROUTER, UUID(id)).resource())
     except (ValueError, NotFound):

@@ -1,4 +1,4 @@
-"""How a router gets, changes and loses its way out."""
+"""External gateways of routers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Info = Mapping[str, Any]
 
 
 def update_gateway(unit: UnitOfWork, router: Router, info: Info | None) -> ExternalGateway | None:
-    """Make the router lead out as *info* says, or nowhere; return what it has then.
+    """Set the gateway of *router* as *info* specifies, or remove it; return the new gateway.
 
-    Whether something needs what is taken away is asked at the end of the transaction.
+    A pre-commit hook checks whether something needs what is removed.
 
     :raises NotFound: there is no such network that the requester may see.
-    :raises InvalidInput: the network is none to lead out by, or an address none of it.
+    :raises InvalidInput: the network is not external, or an address is not on it.
     :raises Conflict: an address is taken, or none is left.
     """
     attached = read_router_ports(unit.tx, router.id)
@@ -100,7 +100,7 @@ def _readdressed(unit: UnitOfWork, port: Port, asked: Sequence[Mapping[str, Any]
 
 
 def _placed(error: InvalidInput) -> InvalidInput:
-    """*error* of a port as one of the router that asked for it."""
+    """Return *error* of a port with the paths of the router's request."""
     return InvalidInput(
         {
             f"{PLACE}.{path.replace('fixed_ips', 'external_fixed_ips', 1)}": text
@@ -110,7 +110,8 @@ def _placed(error: InvalidInput) -> InvalidInput:
 
 
 def _check(unit: UnitOfWork, port: Port, before: RouterPorts) -> None:
-    """Refuse a gateway among the router's own networks, or on somebody else's address."""
+    """Refuse a gateway on a network of the router's interfaces, or with a subnet's gateway
+    address."""
     subnets = {subnet.id: subnet for subnet in unit.subnets(port.network_id)}
     faults = {}
     for at, fixed in enumerate(port.fixed_ips):

@@ -1,7 +1,7 @@
-"""How a router gets and loses interfaces.
+"""Interfaces and routes of routers.
 
-An interface is asked for by its subnet, and gets the address that hosts there take for their
-gateway; or by a port that somebody made.  IPv6 subnets of one network share a port.
+A request names a subnet, whose gateway address the interface gets, or an existing port. IPv6
+subnets of one network share a port.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from netfw.server.l3.router_ports import (
 
 
 def check_apart(new: Subnet, others: Iterable[Subnet], place: str) -> None:
-    """Accept *new* beside the subnets that a router has.
+    """Validate that *new* does not overlap with the subnets of a router.
 
     :raises InvalidInput: at *place*, it is one of them, or their addresses overlap.
     """
@@ -64,18 +64,18 @@ def add_interface(unit: UnitOfWork, router: Router, body: Body) -> Body:
         subnet = _subnet(unit, cast(SubnetId, subnet_id))
         port, subnets = _by_subnet(unit, router, attached, subnet), (subnet.id,)
     unit.touch(router)
-    return _told(router, port, subnets)
+    return _render_interface(router, port, subnets)
 
 
 def remove_interface(unit: UnitOfWork, router: Router, body: Body) -> Body:
-    """Disconnect *router* from a subnet, or take away a port.
+    """Disconnect *router* from a subnet, or remove a port.
 
-    Whether somebody needs it is asked at the end of the transaction.
+    A pre-commit hook checks whether something needs the interface.
 
     :raises NotFound: the router has no such interface.
     :raises Conflict: the port is not on the subnet.
     """
-    subnet_id, port_id = _given(body, "subnet_id"), _given(body, "port_id")
+    subnet_id, port_id = _parse_id(body, "subnet_id"), _parse_id(body, "port_id")
     if subnet_id is None and port_id is None:
         raise InvalidInput({"subnet_id": "is required, or port_id"})
     attached = read_router_ports(unit.tx, router.id)
@@ -92,17 +92,17 @@ def remove_interface(unit: UnitOfWork, router: Router, body: Body) -> Body:
     else:
         drop_port(unit, port)
     unit.touch(router)
-    return _told(router, port, subnets)
+    return _render_interface(router, port, subnets)
 
 
 def _one_of(body: Body) -> tuple[UUID | None, UUID | None]:
-    subnet_id, port_id = _given(body, "subnet_id"), _given(body, "port_id")
+    subnet_id, port_id = _parse_id(body, "subnet_id"), _parse_id(body, "port_id")
     if (subnet_id is None) == (port_id is None):
         raise InvalidInput({"subnet_id": "say either subnet_id or port_id"})
     return subnet_id, port_id
 
 
-def _given(body: Body, name: str) -> UUID | None:
+def _parse_id(body: Body, name: str) -> UUID | None:
     value = body.get(name)
     try:
         return None if value is None else UUID(str(value))
@@ -129,9 +129,9 @@ def _subnet(unit: UnitOfWork, id: SubnetId) -> Subnet:
 
 
 def _check_gateway(unit: UnitOfWork, subnet: Subnet) -> None:
-    """Whoever has the gateway address gets what all hosts of the network send.
+    """Check the right to the gateway address, to which all hosts of the network send.
 
-    :raises Forbidden: it is for the network's owner to give away, and the requester is not he.
+    :raises Forbidden: the network belongs to another project.
     """
     owner = unit.network(subnet.network_id).project_id
     if not unit.requester.admin and unit.requester.project_id != owner:
@@ -164,7 +164,7 @@ def _by_subnet(unit: UnitOfWork, router: Router, attached: RouterPorts, subnet: 
 
 
 def _ipv6_port(attached: RouterPorts, subnet: Subnet) -> Port | None:
-    """The interface on the subnet's network that has IPv6 addresses only."""
+    """Return the interface on the subnet's network that has IPv6 addresses only."""
     for port in attached.interfaces:
         versions = {fixed.address.version for fixed in port.fixed_ips}
         if port.network_id == subnet.network_id and versions == {6}:
@@ -180,7 +180,7 @@ def _by_port(unit: UnitOfWork, router: Router, attached: RouterPorts, id: UUID) 
     if port.device_id:
         raise Conflict(
             f"port {id} is in use by {port.device_owner or 'device'} {port.device_id}; "
-            "a router takes only a port that nobody has"
+            "a router takes only an unused port"
         )
     subnets = subnets_of(unit.tx, port.fixed_ips)
     _check_port(port, tuple(subnets.values()), attached)
@@ -229,7 +229,7 @@ def _interface(
     raise NotFound(f"router {router.id} has no interface {port_id}")
 
 
-def _told(router: Router, port: Port, subnets: Sequence[UUID]) -> Body:
+def _render_interface(router: Router, port: Port, subnets: Sequence[UUID]) -> Body:
     return {
         "id": str(router.id),
         "project_id": router.project_id,
@@ -243,9 +243,9 @@ def _told(router: Router, port: Port, subnets: Sequence[UUID]) -> Body:
 
 
 def check_routes(new: Sequence[Route], attached: RouterPorts, most: int) -> None:
-    """Accept the routes of a router.
+    """Validate the routes of a router.
 
-    :raises InvalidInput: naming each next hop that the router does not reach, or is itself.
+    :raises InvalidInput: naming each next hop that the router does not reach, or that is its own.
     """
     if len(new) > most:
         raise InvalidInput(
@@ -264,16 +264,16 @@ def check_routes(new: Sequence[Route], attached: RouterPorts, most: int) -> None
 
 
 def reaches(subnets: Iterable[Subnet], route: Route) -> bool:
-    """Whether the next hop of *route* is on one of *subnets*."""
+    """Return whether the next hop of *route* is on one of *subnets*."""
     return any(route.nexthop in subnet.cidr for subnet in subnets)
 
 
 def add_routes(present: Sequence[Route], new: Iterable[Route]) -> tuple[Route, ...]:
-    """*present*, and those of *new* that are not among them."""
+    """Return *present* with those of *new* that are not among them."""
     return tuple(dict.fromkeys((*present, *new)))
 
 
 def remove_routes(present: Sequence[Route], gone: Iterable[Route]) -> tuple[Route, ...]:
-    """*present* without *gone*; what is gone already is no matter."""
+    """Return *present* without *gone*; a missing route is ignored."""
     without = set(gone)
     return tuple(route for route in present if route not in without)

@@ -1,4 +1,4 @@
-"""The ports of routers: interfaces and gateways, and what they reach."""
+"""Ports of routers: interfaces and gateways, and the subnets that they reach."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMED_IN_TEXTS: Final = 3
 
 
 def interface_owner(router: Router) -> str:
-    """The owner of a router's interfaces, by which agents know what kind of router it is."""
+    """Return the device owner of a router's interfaces; it tells agents the kind of router."""
     if router.distributed:
         return DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value
     if router.ha:
@@ -46,11 +46,11 @@ class RouterPorts:
 
     @property
     def addresses(self) -> frozenset[IpAddress]:
-        """All addresses that the router has itself."""
+        """All addresses of the router itself."""
         return frozenset(fixed.address for port in self.ports for fixed in port.fixed_ips)
 
     def on(self, subnet: SubnetId) -> Port | None:
-        """The interface on a subnet."""
+        """Return the interface on a subnet."""
         for port in self.interfaces:
             if any(fixed.subnet_id == subnet for fixed in port.fixed_ips):
                 return port
@@ -58,7 +58,7 @@ class RouterPorts:
 
 
 def read_router_ports(moment: Moment, router: UUID) -> RouterPorts:
-    """The ports of a router: two statements."""
+    """Read the ports of a router, in two statements."""
     filters = {"device_id": (str(router),), "device_owner": ROUTER_ATTACHMENTS}
     rows = moment.resources.find(Kind.PORT, Query(filters=filters))
     ports = [cast(Port, row.resource()) for row in rows]
@@ -71,7 +71,7 @@ def read_router_ports(moment: Moment, router: UUID) -> RouterPorts:
 
 
 def router_of(port: Port) -> UUID | None:
-    """The id of the router that *port* says it is of; ``None``: it says none."""
+    """Return the router id in the ``device_id`` of *port*; ``None``: it is no id."""
     try:
         return UUID(port.device_id)
     except ValueError:
@@ -79,7 +79,7 @@ def router_of(port: Port) -> UUID | None:
 
 
 def subnets_of(moment: Moment, fixed_ips: Iterable[FixedIp]) -> Mapping[SubnetId, Subnet]:
-    """The subnets of addresses: one statement."""
+    """Read the subnets of addresses, in one statement."""
     refs = {Ref(Kind.SUBNET, fixed.subnet_id) for fixed in fixed_ips}
     rows = moment.resources.present(refs) if refs else ()
     found = (cast(Subnet, row.resource()) for row in rows)
@@ -87,12 +87,12 @@ def subnets_of(moment: Moment, fixed_ips: Iterable[FixedIp]) -> Mapping[SubnetId
 
 
 def port_handler(unit: UnitOfWork) -> PortHandler:
-    """Who keeps ports."""
+    """Return the handler of ports."""
     return cast(PortHandler, unit.context.handler("port"))
 
 
 def make_port(unit: UnitOfWork, body: Mapping[str, Any]) -> Port:
-    """A port of the server's own."""
+    """Create a port with the server's own rights."""
     plain = {"name": "", "admin_state_up": True, **body}
     handler = port_handler(unit)
     with unit.elevated():
@@ -116,6 +116,6 @@ def drop_port(unit: UnitOfWork, port: Port) -> None:
 
 
 def quote_ids(ids: Sequence[object]) -> str:
-    """Some of *ids*, for a text."""
+    """Render the first few of *ids* for a message."""
     some = ", ".join(str(id) for id in ids[:NAMED_IN_TEXTS])
     return f"{some} and others" if len(ids) > NAMED_IN_TEXTS else some

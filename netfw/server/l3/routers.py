@@ -1,4 +1,4 @@
-"""Routers, and the plugin that keeps them and floating IPs."""
+"""RouterHandler, and the service plugin for routers and floating IPs."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from netfw.server.l3.router_ports import (
 from netfw.server.scheduling.assignments import add_zones
 
 APART = frozenset({PLACE, "routes"})
-"""Attributes that say what is to happen, and not simply what the router has afterwards."""
+"""Attributes that request an action instead of being stored as they are."""
 
 
 class RouterHandler(StoredResourceHandler[Router]):
-    """Keeps routers; their interfaces and gateways are ports, made in the same transaction."""
+    """Routers; their interfaces and gateways are ports, created in the same transaction."""
 
     name: ClassVar[str] = "router"
     kind: ClassVar[Kind] = Kind.ROUTER
@@ -126,7 +126,7 @@ class RouterHandler(StoredResourceHandler[Router]):
 
 
 class RouterPlugin(HandlerPlugin, ServicePlugin):
-    """Keeps routers and floating IPs, and watches over the ports that they depend on."""
+    """Service plugin for routers and floating IPs; it also checks changes of their ports."""
 
     VERSION: ClassVar[int] = 1
 
@@ -145,16 +145,16 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
 
 
 def _routes(body: Body) -> tuple[Route, ...]:
-    """The routes that a request names.
+    """Parse the routes of a request.
 
-    :raises InvalidInput: one cannot be, or is there twice.
+    :raises InvalidInput: one is invalid, or occurs twice.
     """
     probe = {"id": str(uuid4()), "routes": body.get("routes") or []}
     return cast(Router, parse(Kind.ROUTER, probe)).routes
 
 
 def _check_kind(before: Router, after: Router) -> None:
-    """A router is made anew when it becomes distributed or highly available: nobody may use it."""
+    """Validate a change of kind, which recreates the router: it must be down meanwhile."""
     for name in ("ha", "distributed"):
         if getattr(before, name) != getattr(after, name) and after.admin_up:
             raise InvalidInput(

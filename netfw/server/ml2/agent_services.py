@@ -1,4 +1,4 @@
-"""Attendance: all that the server does for agents, put together."""
+"""AgentServices: heartbeats, status reports, RPC handlers and schedulers, assembled."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ from netfw.server.scheduling.routers import RouterScheduler
 
 @frozen(kw_only=True)
 class AgentServices:
-    """What hears agents, answers them, and gives them things to serve."""
+    """What the server runs for agents."""
 
     handlers: tuple[ResourceHandler, ...]
     agents: HeartbeatHandler
     statuses: PortStatuses
     request_handlers: Mapping[type[Request[Any]], Answer]
     services: list[str]
-    """The names of the service plugins, which agents may ask for."""
+    """Names of the service plugins, which agents may request."""
     rescheduler: Rescheduler
-    """To be started by who runs a server, and closed at its end."""
+    """Rescheduler; the server process starts and closes it."""
 
 
 def build_agent_services(context: ServerContext, binder: PortBinder) -> AgentServices:
-    """Have agents be attended to."""
+    """Assemble the services for agents, and register their hooks."""
     services: list[str] = []
     dhcp, l3, statuses = DhcpScheduler(context), RouterScheduler(context), PortStatuses(context)
     waiting = PortsAwaitingDhcp(dhcp, statuses)
-    rescheduling = Rescheduler(
+    rescheduler = Rescheduler(
         [dhcp.reconcile, l3.reconcile, waiting.reconcile], context.settings.reschedule_interval
     )
-    context.precommit_hooks += [dhcp.watch, l3.watch, waiting.watch, rescheduling.watch]
+    context.precommit_hooks += [dhcp.watch, l3.watch, waiting.watch, rescheduler.watch]
     context.reassignment_hooks.append(waiting.follow_agents)
 
     def rebind(unit: UnitOfWork, agent: Agent) -> None:
         binder.rebind_failed(unit, agent.host)
 
-    context.agent_up_hooks += [rebind, rescheduling.on_agent_up]
+    context.agent_up_hooks += [rebind, rescheduler.on_agent_up]
     return AgentServices(
         handlers=(
             AgentHandler(context.settings),
@@ -73,5 +73,5 @@ def build_agent_services(context: ServerContext, binder: PortBinder) -> AgentSer
         statuses=statuses,
         request_handlers=AgentRpcHandlers(context, lambda: services).table(),
         services=services,
-        rescheduler=rescheduling,
+        rescheduler=rescheduler,
     )

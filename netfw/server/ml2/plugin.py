@@ -1,4 +1,4 @@
-"""Ml2Plugin: the core plugin: networks, segments, subnets, ports and agents."""
+"""Ml2Plugin: the core plugin for networks, segments, subnets, ports and agents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Answer = Callable[[Request[Any]], Any]
 
 
 class Ml2Plugin(HandlerPlugin, CorePlugin):
-    """The core plugin, put together of handlers, of who hears reports, and of who answers."""
+    """Core plugin, assembled from resource handlers, report handlers and request handlers."""
 
     VERSION: ClassVar[int] = 1
 

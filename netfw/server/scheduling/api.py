@@ -1,4 +1,4 @@
-"""What agents serve, as people see and change it: sub-resources of agents, networks and routers."""
+"""API of assignments: sub-resources of agents, networks and routers."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ Scheduler = DhcpScheduler | RouterScheduler
 
 
 class _Listing(ResourceHandler):
-    """Lists what stands in relation to a parent, which a filter names; a member's id is
+    """Lists the members of a parent, which a filter names; a member's id is
     ``<parent>/<member>``."""
 
     parent: ClassVar[str]
-    """The filter."""
+    """Name of the filter for the parent."""
     member: ClassVar[str]
-    """The resource that is listed."""
+    """Name of the listed resource."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
     def related(self, moment: Moment, parent: UUID) -> Sequence[UUID]:
-        """The members of *parent*."""
+        """Return the members of *parent*."""
         raise NotImplementedError
 
     def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
@@ -66,7 +66,7 @@ class _Listing(ResourceHandler):
 
 
 class _Servers(_Listing):
-    """The agents that serve something."""
+    """The agents that serve a network or router."""
 
     member: ClassVar[str] = "agent"
     kind: ClassVar[Kind]
@@ -98,7 +98,7 @@ class L3AgentHandler(_Servers):
 
 
 class _Served(_Listing):
-    """What an agent serves."""
+    """The networks or routers that an agent serves."""
 
     parent: ClassVar[str] = "agent_id"
 
@@ -122,7 +122,7 @@ class _Served(_Listing):
 
 
 class DhcpNetworkHandler(_Served):
-    """The networks of a DHCP agent; people may add some and take them away."""
+    """The networks of a DHCP agent; administrators may add and remove them."""
 
     name: ClassVar[str] = "dhcp_network"
     member: ClassVar[str] = "network"
@@ -152,7 +152,7 @@ class DhcpNetworkHandler(_Served):
 
 
 class L3RouterHandler(_Served):
-    """The routers of an L3 agent; people may add some and take them away."""
+    """The routers of an L3 agent; administrators may add and remove them."""
 
     name: ClassVar[str] = "l3_router"
     member: ClassVar[str] = "router"

@@ -1,4 +1,4 @@
-"""DhcpScheduler: which agents serve DHCP on which networks."""
+"""DhcpScheduler: assigns networks to DHCP agents."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ LOG = logging.getLogger(__name__)
 class DhcpScheduler:
     """A network gets its agents with its first subnet that has DHCP, and keeps them.
 
-    A network of an agent that died or was switched off goes to others, with the port and so the
-    addresses of its server.  Where there are no others, that of a dead one stays with it; one that
-    is switched off serves nothing.
+    A network of an agent that died or was switched off moves to others, with the port and so the
+    addresses of its server. Without others, it stays with a dead agent; an agent that is switched
+    off serves nothing.
     """
 
     agent_type: ClassVar[str] = DHCP_AGENT
@@ -52,7 +52,7 @@ class DhcpScheduler:
         return OrphanedAssignments(self.context, self.assignments)
 
     def watch(self, unit: UnitOfWork, change: Change) -> None:
-        """Follow networks, subnets and agents, in their transactions."""
+        """Follow networks, subnets and agents, inside their transactions."""
         match change.before, change.after:
             case _, Subnet(enable_dhcp=True) as subnet:
                 if not isinstance(change.before, Subnet) or not change.before.enable_dhcp:
@@ -65,9 +65,10 @@ class DhcpScheduler:
                 pass
 
     def reconcile(self) -> int:
-        """Take networks from agents that are dead or off, and give agents to those with too few.
+        """Move networks from agents that are dead or switched off, and assign more where too few
+        serve.
 
-        Each network is a transaction of its own.  Returns how many there were to change.
+        Each network is a transaction of its own. Return how many changed.
         """
         changed = sum(map(self._move, self._abandoned()))
         changed += sum(map(self._withdraw, self.context.read(self._withdrawn_from)))
@@ -83,7 +84,7 @@ class DhcpScheduler:
         return changed
 
     def reserve_port(self, unit: UnitOfWork, network: NetworkId, host: str) -> None:
-        """Have the port from which *host* served the network wait for whoever serves it next."""
+        """Reserve the port from which *host* served the network for the next agent."""
         device = dhcp_device_id(host, network)
         self._reserve(unit, {"network_id": (str(network),), "device_id": (device,)})
 
@@ -110,12 +111,12 @@ class DhcpScheduler:
         return run_as_server(self.context, lambda unit: self._schedule(unit, NetworkId(network)))
 
     def _abandoned(self) -> tuple[UUID, ...]:
-        """The networks of dead agents."""
+        """Return the networks of dead agents."""
         wanted = self.context.settings.allow_automatic_dhcp_failover
         return self.orphaned.find() if wanted else ()
 
     def _withdrawn_from(self, view: ReadSnapshot) -> tuple[UUID, ...]:
-        """The networks of agents that are switched off."""
+        """Return the networks of agents that are switched off."""
         off = sorted(self.assignments.switched_off(view))
         return tuple(id for host in off for id in self.assignments.at(view, host))
 
@@ -136,7 +137,8 @@ class DhcpScheduler:
     def _replaced(
         self, unit: UnitOfWork, id: NetworkId, unwanted: Collection[str], why: str, *, anyway: bool
     ) -> bool:
-        """Replace the agents on *unwanted* hosts by as many others; *anyway*: or by nobody."""
+        """Replace the agents on *unwanted* hosts by as many others; *anyway*: remove them even
+        without a replacement."""
         network, target = unit.network(id, lock=True), Ref(Kind.NETWORK, id)
         serving = self.assignments.hosts(unit.tx, target)
         gone = sorted(serving.intersection(unwanted))
@@ -152,7 +154,7 @@ class DhcpScheduler:
                 return False
             gone = gone[: len(fresh) + spare]
         for host in gone:
-            LOG.warning("network %s is taken from the DHCP agent on %s, which is %s", id, host, why)
+            LOG.warning("network %s: moved from the DHCP agent on %s, which is %s", id, host, why)
             self.reserve_port(unit, id, host)
             self.assignments.unassign(unit, target, host)
         return bool(gone)

@@ -1,4 +1,4 @@
-"""RouterScheduler: which L3 agents have which routers."""
+"""RouterScheduler: assigns routers to L3 agents."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ LOG = logging.getLogger(__name__)
 
 @frozen
 class RouterScheduler:
-    """A router gets its agents when it first leads somewhere, and keeps them.
+    """A router gets its agents with its first interface or gateway, and keeps them.
 
-    Of a distributed router only the central part is somewhere, and there is one when it has a
-    gateway.  A plain router is taken from a dead agent only where the operator wants that: the
-    agent may merely have lost its server, and the router would be there twice.
+    Of a distributed router only the central part is assigned, and it exists while the router has a
+    gateway. A plain router is moved from a dead agent only if configured: the agent may merely have
+    lost its server, and two hosts would have the router.
     """
 
     agent_type: ClassVar[str] = L3_AGENT
@@ -52,7 +52,7 @@ class RouterScheduler:
         return OrphanedAssignments(self.context, self.assignments)
 
     def watch(self, unit: UnitOfWork, change: Change) -> None:
-        """Follow routers and their ports, in their transactions."""
+        """Follow routers and their ports, inside their transactions."""
         match change.before, change.after:
             case Router() as router, None:
                 self.assignments.unassign(unit, ref(router))
@@ -68,10 +68,10 @@ class RouterScheduler:
                 pass
 
     def reconcile(self) -> int:
-        """Take plain routers from dead agents, if the operator wants that, and give agents to
-        routers that lead somewhere and have too few.
+        """Move plain routers from dead agents, if configured, and assign more agents to routers
+        with ports that have too few.
 
-        Each router is a transaction of its own.  Returns how many there were to change.
+        Each router is a transaction of its own. Return how many changed.
         """
         changed = sum(map(self._move, self._abandoned()))
         if self.context.read(
@@ -81,7 +81,7 @@ class RouterScheduler:
         return changed
 
     def schedule(self, unit: UnitOfWork, router: Router) -> tuple[str, ...]:
-        """Have as many agents as it needs have *router*, which is locked; those that are new."""
+        """Assign the agents that *router* lacks, which is locked; return the new hosts."""
         most = self.context.settings.max_l3_agents_per_router
         return self.assignments.fill(
             unit,
@@ -95,7 +95,7 @@ class RouterScheduler:
         try:
             id = UUID(port.device_id)
         except ValueError:
-            return  # it is about to become a router's
+            return  # the port names no router yet
         if unit.tx.resources.present([Ref(Kind.ROUTER, id)]):
             self._schedule(unit, RouterId(id))
 
@@ -108,7 +108,7 @@ class RouterScheduler:
         return self.schedule(unit, router)
 
     def _waiting(self, view: ReadSnapshot) -> tuple[UUID, ...]:
-        """The routers that lead somewhere, and have fewer agents than they could."""
+        """Return the routers with ports that have fewer agents than they could."""
         rows = view.resources.find(Kind.ROUTER, Query())
         served = AssignmentRows(view.connection).at(Service.L3)
         has = Counter(each.ref.id for each in served)
@@ -126,7 +126,7 @@ class RouterScheduler:
 
     @staticmethod
     def _leading(view: ReadSnapshot, ids: list[UUID]) -> set[UUID]:
-        """Those of *ids* that lead somewhere."""
+        """Return those of *ids* that have ports."""
         found: set[UUID] = set()
         if not ids:
             return found
@@ -140,7 +140,7 @@ class RouterScheduler:
         return run_as_server(self.context, lambda unit: self._schedule(unit, RouterId(router)))
 
     def _abandoned(self) -> tuple[UUID, ...]:
-        """The routers of dead agents."""
+        """Return the routers of dead agents."""
         wanted = self.context.settings.allow_automatic_l3agent_failover
         return self.orphaned.find() if wanted else ()
 
@@ -148,9 +148,9 @@ class RouterScheduler:
         return run_as_server(self.context, lambda unit: self._moved(unit, RouterId(router)))
 
     def _moved(self, unit: UnitOfWork, id: RouterId) -> bool:
-        """Give a router of a dead agent to one that is alive, if there is one.
+        """Move a router from a dead agent to a live one, if there is one.
 
-        A highly available one stays: the others have it.
+        A highly available router stays: its other agents have it.
         """
         router = _locked(unit, id)
         serving = self.assignments.hosts(unit.tx, ref(router))
@@ -166,7 +166,7 @@ class RouterScheduler:
         )
         if not fresh:
             return False
-        LOG.warning("router %s is taken from the dead L3 agent on %s", id, ", ".join(sorted(dead)))
+        LOG.warning("router %s: moved from the dead L3 agent on %s", id, ", ".join(sorted(dead)))
         self.assignments.unassign(unit, ref(router), *dead)
         return True
 

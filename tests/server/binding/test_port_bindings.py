@@ -331,7 +331,7 @@ def test_who_wants_no_segment_below_refuses(context: ServerContext) -> None:
 
     world = World(context, drivers=(Answering("rubbish", rubbish),))
     port = world.create(world.network(), ADMIN, binding__host_id="h1")
-    assert reasons(port) == ["rubbish: it answered with a wish that is no segment"]
+    assert reasons(port) == ["rubbish: it answered with a request that is no segment"]
 
 
 def test_levels_have_an_end(world: World, network: NetworkId) -> None:

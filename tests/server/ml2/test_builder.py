@@ -258,5 +258,5 @@ class Elsewhere(InternalIpamDriver):
 def test_addresses_that_are_kept_elsewhere_are_refused_when_the_server_starts(
     database: Database,
 ) -> None:
-    with pytest.raises(ConfigError, match="elsewhere keeps its books outside"):
+    with pytest.raises(ConfigError, match="elsewhere keeps its state outside"):
         build_core(database, Drivers(ipam=Elsewhere(), types=type_drivers()))
