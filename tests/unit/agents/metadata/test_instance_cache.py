@@ -18,6 +18,7 @@ from netfw.http.http_error import HttpError
 from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import Port
+from netfw.testing.lab.wait import wait_until
 
 NET = NetworkId(UUID(int=1))
 
@@ -105,27 +106,31 @@ def test_no_more_is_remembered_than_may_be() -> None:
     assert len(source.asked) == 5
 
 
-def test_a_hundred_who_ask_at_once_ask_once() -> None:
-    together = threading.Barrier(100)
-    asked = threading.Event()
+def test_concurrent_requests_for_one_address_are_one_query() -> None:
+    threads = 100
+    together = threading.Barrier(threads)
+    answer_now = threading.Event()
 
-    def slowly(_: FindPorts) -> tuple[Port, ...]:
-        assert asked.wait(10)
+    def answer(_: FindPorts) -> tuple[Port, ...]:
+        assert answer_now.wait(60)
         return (port(),)
 
-    source = Source(slowly)
-    directory = InstanceCache(source, CachePolicy(found=0))
+    source = Source(answer)
+    cache = InstanceCache(source, CachePolicy(found=0))
 
     def boot(_: int) -> Instance:
-        together.wait(10)
-        return directory.find(request())
+        together.wait(60)
+        return cache.find(request())
 
-    with ThreadPoolExecutor(101) as pool:
-        found = [pool.submit(boot, number) for number in range(100)]
-        while len(source.asked) != 1 or len(directory._in_flight) != 1:
-            pass
-        threading.Timer(0.2, asked.set).start()
-        assert {each.result() for each in found} == {Instance("i-1", "p")}
+    def waiting() -> int:
+        """Return the number of threads that wait for the query of another one."""
+        return sum(len(flight._condition._waiters) for flight in cache._in_flight.values())
+
+    with ThreadPoolExecutor(threads) as pool:
+        results = [pool.submit(boot, number) for number in range(threads)]
+        wait_until(lambda: waiting() == threads - 1)
+        answer_now.set()
+        assert {result.result() for result in results} == {Instance("i-1", "p")}
     assert len(source.asked) == 1
 
 
