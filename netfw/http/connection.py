@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 from cheroot import server as cheroot_server
 from cheroot import wsgi
 
-from netfw.http.chunked import read_chunks
 from netfw.http.http_error import HttpError, busy, malformed, rendered
 from netfw.http.request_buffer import ReadState, RequestBuffer
-from netfw.http.request_head import Head, parse_head
+from netfw.http.request_parser import Head, parse_head, read_chunks
 
 if TYPE_CHECKING:
     from netfw.http.server import HttpSettings
@@ -134,7 +133,7 @@ class Request(cheroot_server.HTTPRequest):
         self.request_protocol = b"HTTP/%d.%d" % head.version
         self.response_protocol = self.request_protocol.decode()
         self.chunked_read = head.chunked
-        self.close_connection = not head.stays or head.chunked
+        self.close_connection = not head.keep_alive or head.chunked
         # After chunks, what follows is not ours to guess.
 
     def _body(self, head: Head, limit: int) -> bytes | None:

@@ -1,7 +1,7 @@
 """Relay: the agent as a WSGI application.
 
 What is wrong is said in one short sentence; why, only in the log.  Headers come from a server that
-has refused what could be read in two ways (`netfw.http.request_head`).
+has refused what could be read in two ways (`netfw.http.request_parser`).
 """
 
 from __future__ import annotations
