@@ -17,7 +17,6 @@ RESERVED = {
     LOCAL: "LOCAL",
 }
 FIRST_RESERVED = 0xFF00
-NO_PORT = 0xFFFF
 
 
 def wide(number: int) -> int:
