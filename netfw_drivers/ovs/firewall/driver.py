@@ -170,7 +170,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
     def _pretended(self, drift: Drift) -> bool:
         """Whether flows came that only a complete pass tells from ours, and removes."""
         assert self._flows is not None
-        cookies = map(self._flows.mirror.cookie, drift.strays)
+        cookies = map(self._flows.mirror.cookie, drift.unowned)
         return any(cookie is not None and cookie in OURS for cookie in cookies)
 
     def _answers(self, up: bool) -> None:

@@ -244,7 +244,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
     def _pretended(self, bridge: str, drift: Drift) -> bool:
         """Whether flows came that only a complete pass tells from ours, and removes."""
         mirror = self._mirrors.mirror(bridge)
-        cookies = map(mirror.cookie, drift.strays)
+        cookies = map(mirror.cookie, drift.unowned)
         return any(cookie is not None and cookie in OURS for cookie in cookies)
 
     def _concerned(self, owner: tuple[object, ...]) -> Iterable[object]:
