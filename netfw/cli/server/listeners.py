@@ -69,7 +69,7 @@ class AgentListener:
 
         :raises Conflict: the address is taken.
         """
-        self._transport.share()
+        self._transport.share_address()
 
     def open(self) -> None:
         """Answer agents from now on.

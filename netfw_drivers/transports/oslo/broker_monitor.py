@@ -65,7 +65,7 @@ class BrokerMonitor:
         self._socket: socket.socket | None = None
         self.epoch = 0
         """How often it was connected."""
-        self.why = "no connection was tried"
+        self.last_error = "no connection was tried"
         """Why it is not."""
         self._thread = threading.Thread(target=self._run, name="netfw-broker-monitor", daemon=True)
 
@@ -74,7 +74,7 @@ class BrokerMonitor:
         self._thread.start()
 
     @property
-    def there(self) -> bool:
+    def connected(self) -> bool:
         """Whether the broker is there, as far as is known."""
         return self._there
 
@@ -148,5 +148,5 @@ class BrokerMonitor:
             there.close()
 
     def _complain(self, why: str) -> None:
-        LOG.log(logging.DEBUG if why == self.why else logging.WARNING, "%s", why)
-        self.why = why
+        LOG.log(logging.DEBUG if why == self.last_error else logging.WARNING, "%s", why)
+        self.last_error = why

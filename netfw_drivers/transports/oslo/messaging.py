@@ -75,7 +75,7 @@ class OsloMessaging:
             for each in self._url.hosts
         ]
 
-    def way_to(self, topic: str) -> tuple[str, str]:
+    def route_to(self, topic: str) -> tuple[str, str]:
         """The exchange and the queue of requests to *topic*; the queue's name is its key, too."""
         target = self._target("call", topic)
         return target.exchange, target.topic
@@ -85,11 +85,11 @@ class OsloMessaging:
         client = self._client(self._target("call", topic))
         return client.prepare(timeout=timeout).call({}, "request", fields=fields, wait=timeout)
 
-    def tell_all(self, topic: str, fields: dict[str, Any]) -> None:
+    def publish(self, topic: str, fields: dict[str, Any]) -> None:
         """Send a hint."""
         self._client(self._target("hint", topic, fanout=True)).cast({}, "hint", fields=fields)
 
-    def tell(self, kind: str, topic: str, name: str, token: str) -> None:
+    def send_probe(self, kind: str, topic: str, name: str, token: str) -> None:
         """Send something to the one server of that *name*, so that it knows to be connected."""
         self._client(self._target(kind, topic, server=name)).cast({}, "wake", token=token)
 

@@ -46,7 +46,7 @@ class Publisher:
                 self._unsent[message.topic] = message
             self._lock.notify()
 
-    def look(self) -> None:
+    def wake(self) -> None:
         """There may be stations that have not been heard."""
         with self._lock:
             self._lock.notify()
@@ -74,10 +74,10 @@ class Publisher:
                 if not station.started:
                     continue
                 token = str(self._watch.epoch)
-                self._try(lambda each=station, say=token: each.wake(say))  # type: ignore[misc]
+                self._try(lambda each=station, say=token: each.send_probe(say))  # type: ignore[misc]
 
     def _send(self, message: Message) -> None:
-        self._bus.tell_all(message.topic, from_message(message))
+        self._bus.publish(message.topic, from_message(message))
 
     def _keep(self, unsent: Mapping[str, Message]) -> None:
         with self._lock:

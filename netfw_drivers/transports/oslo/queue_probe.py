@@ -39,7 +39,7 @@ class QueueProbe:
         self._line: amqp.Connection | None = None
         self._closed = False
 
-    def knows(self, topic: str) -> bool:
+    def is_known(self, topic: str) -> bool:
         """Whether the broker that is connected is known to have a queue for *topic*."""
         return self._known.get(topic) == self._watch.epoch
 
@@ -63,20 +63,20 @@ class QueueProbe:
             self._hang_up()
 
     def _learns(self, topic: str, deadline: float) -> bool:
-        if self.knows(topic):
+        if self.is_known(topic):
             return True
         if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             return False
         try:
             epoch = self._watch.epoch  # of before: a broker that is started again has forgotten
-            if not self._closed and not self.knows(topic) and self._finds(topic):
+            if not self._closed and not self.is_known(topic) and self._finds(topic):
                 self._known[topic] = epoch
-            return self.knows(topic)
+            return self.is_known(topic)
         finally:
             self._lock.release()
 
     def _finds(self, topic: str) -> bool:
-        exchange, queue = self._bus.way_to(topic)
+        exchange, queue = self._bus.route_to(topic)
         hold = False
         try:
             line = self._dial()

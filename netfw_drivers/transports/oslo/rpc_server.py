@@ -70,24 +70,24 @@ class TopicServer:
         """Whether the broker knows of it."""
         return self._server is not None
 
-    def wake(self, token: str) -> None:
+    def send_probe(self, token: str) -> None:
         """Send *token* to this station itself, which hears it when it is connected."""
-        self._bus.tell(self._kind, self._topic, self._name, token)
+        self._bus.send_probe(self._kind, self._topic, self._name, token)
 
-    def silence(self) -> None:
+    def stop_consuming(self) -> None:
         """Take nothing any more; what was taken goes on."""
         self._stopping.set()
         if self._server is not None:
-            patiently(self._server.stop, self._patience, self._rouse)
+            run_with_timeout(self._server.stop, self._patience, self._rouse)
 
     def close(self) -> None:
         """Wait for what was taken to be answered, and let go of the connection."""
         if self._server is not None:
-            patiently(self._server.wait, self._patience)
+            run_with_timeout(self._server.wait, self._patience)
 
     @property
     def _patience(self) -> float:
-        return _PATIENCE if self._watch.there else 0.1
+        return _PATIENCE if self._watch.connected else 0.1
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -117,13 +117,13 @@ class TopicServer:
     def _rouse(self) -> None:
         """Send it a message: it would look up in a few seconds only."""
         try:
-            if self._watch.there:
-                self.wake("")
+            if self._watch.connected:
+                self.send_probe("")
         except Exception as exc:  # noqa: BLE001 - then it ends a little later
             LOG.debug("a station could not be woken: %s", exc)
 
 
-def patiently(
+def run_with_timeout(
     work: Callable[[], None], seconds: float, meanwhile: Callable[[], None] | None = None
 ) -> None:
     """Do *work*, which may wait for a broker that is away: then it is left to itself."""

@@ -28,7 +28,7 @@ from netfw_drivers.transports.oslo.no_eventlet import oslo_messaging
 from netfw_drivers.transports.oslo.options import Settings
 from netfw_drivers.transports.oslo.publisher import Publisher
 from netfw_drivers.transports.oslo.queue_probe import QueueProbe
-from netfw_drivers.transports.oslo.rpc_server import Endpoint, TopicServer, patiently
+from netfw_drivers.transports.oslo.rpc_server import Endpoint, TopicServer, run_with_timeout
 
 LOG = logging.getLogger(__name__)
 _CALLERS = 32
@@ -41,12 +41,12 @@ _BUSY = BackendUnavailable("the server has more requests than it can answer: wai
 
 
 @define(eq=False)
-class Listening:
+class TopicSubscription:
     """A topic that is listened to: by whom, and since which connection it is known to work."""
 
-    station: TopicServer
-    ears: tuple[CoalescingSubscriber, ...]
-    heard: int = 0
+    server: TopicServer
+    subscribers: tuple[CoalescingSubscriber, ...]
+    confirmed_epoch: int = 0
 
 
 class OsloSession:
@@ -66,7 +66,7 @@ class OsloSession:
         self._waiting: set[Future[Message]] = set()
         self._hearing = BoundedThreadPool("netfw-notifications", threads=1, queue=1 << 30)
         self._stations: dict[str, TopicServer] = {}
-        self._topics: dict[str, Listening] = {}
+        self._topics: dict[str, TopicSubscription] = {}
         self._closed = False
         self._watch = BrokerMonitor(settings, self._bus.hosts(), self._look)
         self._signpost = QueueProbe(settings, self._bus, self._watch)
@@ -80,7 +80,7 @@ class OsloSession:
             raise BackendUnavailable(
                 "this transport was closed"
                 if self._closed
-                else f"no broker within {timeout:g} s: {self._watch.why}"
+                else f"no broker within {timeout:g} s: {self._watch.last_error}"
             )
         answer: Future[Message] = Future()
         with self._lock:
@@ -126,10 +126,10 @@ class OsloSession:
                     self._bus, self._watch, "hint", topic,
                     endpoint=endpoint, threads=1, ready=self._look,
                 )  # fmt: skip
-                self._topics[topic] = Listening(station, (ear,))
+                self._topics[topic] = TopicSubscription(station, (ear,))
             else:
-                known.ears = (*known.ears, ear)
-                if known.heard == self._watch.epoch:
+                known.subscribers = (*known.subscribers, ear)
+                if known.confirmed_epoch == self._watch.epoch:
                     ear.offer(Message(topic=topic, method="listening"))
         self._look()
 
@@ -148,22 +148,22 @@ class OsloSession:
             topics, self._topics = self._topics, {}
         for answer in waiting:
             _settle(answer, BackendUnavailable("this transport was closed"))
-        ending = [*stations.values(), *(each.station for each in topics.values())]
-        _all([station.silence for station in ending])
+        ending = [*stations.values(), *(each.server for each in topics.values())]
+        _all([station.stop_consuming for station in ending])
         self._desk.end()
         _all([station.close for station in ending])
         for each in topics.values():
-            for ear in each.ears:
+            for ear in each.subscribers:
                 ear.activity.end()
         self._postman.close()
         self._watch.close()
         self._callers.close(wait=False)
         self._hearing.close()
-        patiently(self._signpost.close, _PATIENCE)
-        patiently(self._bus.close, _PATIENCE)
+        run_with_timeout(self._signpost.close, _PATIENCE)
+        run_with_timeout(self._bus.close, _PATIENCE)
 
     def _silence(self, message: Message, timeout: float) -> str:
-        if self._watch.there and not self._signpost.knows(message.topic):
+        if self._watch.connected and not self._signpost.is_known(message.topic):
             return f"nobody serves {message.topic} within {timeout:g} s: is the server started?"
         return f"no answer on {message.topic} to {message.method} within {timeout:g} s"
 
@@ -217,7 +217,7 @@ class OsloSession:
         with self._lock:
             if self._stations.get(topic) is station:
                 del self._stations[topic]
-        station.silence()
+        station.stop_consuming()
         if self._desk.remove(topic, activity):
             station.close()
         else:  # the handler itself stops, and its answer has to be sent yet
@@ -233,39 +233,41 @@ class OsloSession:
 
     def _offer(self, message: Message) -> None:
         listening = self._topics.get(message.topic)
-        for ear in listening.ears if listening else ():
+        for ear in listening.subscribers if listening else ():
             ear.offer(message)
 
     def _confirmed(self, topic: str, token: str) -> None:
         """A station has heard itself: what is published from now on arrives."""
         listening = self._topics.get(topic)
-        if listening is not None and token.isdigit() and int(token) > listening.heard:
-            listening.heard = int(token)
+        if listening is not None and token.isdigit() and int(token) > listening.confirmed_epoch:
+            listening.confirmed_epoch = int(token)
             self._offer(Message(topic=topic, method="listening"))
 
     def _unheard(self) -> Mapping[str, TopicServer]:
         epoch = self._watch.epoch
         with self._lock:
             return {
-                topic: each.station for topic, each in self._topics.items() if each.heard < epoch
+                topic: each.server
+                for topic, each in self._topics.items()
+                if each.confirmed_epoch < epoch
             }
 
     def _look(self) -> None:
-        self._postman.look()
+        self._postman.wake()
 
     def _leave(self, topic: str, ear: CoalescingSubscriber) -> None:
         with self._lock:
             listening = self._topics.get(topic)
-            if listening is None or ear not in listening.ears:
+            if listening is None or ear not in listening.subscribers:
                 return
-            listening.ears = tuple(each for each in listening.ears if each is not ear)
-            if listening.ears:
+            listening.subscribers = tuple(each for each in listening.subscribers if each is not ear)
+            if listening.subscribers:
                 return
             del self._topics[topic]
 
         def let_go() -> None:
-            listening.station.silence()
-            listening.station.close()
+            listening.server.stop_consuming()
+            listening.server.close()
 
         threading.Thread(target=let_go, daemon=True).start()
 

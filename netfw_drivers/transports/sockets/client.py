@@ -70,7 +70,7 @@ class Client:
             raise InvalidInput({"message": str(exc)}) from exc
         _check_size(data, limit)
         request = Request(data, Future())
-        self._loop.soon(self._begin, number, request)
+        self._loop.call_soon(self._begin, number, request)
         try:
             if self._loop.closed:
                 raise BackendUnavailable("this transport is closed")
@@ -80,15 +80,15 @@ class Client:
         except CancelledError as exc:
             raise BackendUnavailable("this transport was closed") from exc
         finally:
-            self._loop.soon(self._requests.pop, number, None)
+            self._loop.call_soon(self._requests.pop, number, None)
 
-    def listen(self, topic: str) -> None:
+    def subscribe(self, topic: str) -> None:
         """Have hints for *topic* heard."""
-        self._loop.soon(self._listen, topic)
+        self._loop.call_soon(self._listen, topic)
 
-    def unlisten(self, topic: str) -> None:
+    def unsubscribe(self, topic: str) -> None:
         """Have them heard no more."""
-        self._loop.soon(self._unlisten, topic)
+        self._loop.call_soon(self._unlisten, topic)
 
     def close(self) -> None:
         """End the connection; whoever waits for an answer is told at once."""
@@ -118,7 +118,7 @@ class Client:
         if topic not in self._topics:
             self._topics.add(topic)
             if self._link is not None:
-                self._link.listen([topic])
+                self._link.subscribe([topic])
             self._need()
         elif self._link is not None:
             self._heard(Message(topic=topic, method="listening"))
@@ -126,7 +126,7 @@ class Client:
     def _unlisten(self, topic: str) -> None:
         self._topics.discard(topic)
         if self._link is not None:
-            self._link.unlisten(topic)
+            self._link.unsubscribe(topic)
 
     def _need(self) -> None:
         self._wanted.set()
@@ -194,7 +194,7 @@ class Client:
             return self._missed(address, str(exc) or type(exc).__name__)
         LOG.info("connected to %s", address)
         self._link = link
-        link.listen(self._topics)
+        link.subscribe(self._topics)
         for request in tuple(self._requests.values()):
             self._send(link, request)
         try:
@@ -268,7 +268,7 @@ async def _handshake(link: ClientConnection) -> None:
     try:
         await link.ready
     except BaseException:
-        link.end("the handshake failed", at_once=True)
+        link.close("the handshake failed", at_once=True)
         raise
 
 

@@ -41,20 +41,20 @@ class ClientConnection(FramedConnection):
         """Done when requests can be sent; fails when they never can."""
         self.gone.add_done_callback(self._give_up)
 
-    def listen(self, topics: Iterable[str]) -> None:
+    def subscribe(self, topics: Iterable[str]) -> None:
         """Have hints of these *topics* sent here; each is confirmed by a hint."""
         named = sorted(topics)
         for start in range(0, len(named), 100):
             self.send(encode({"kind": "listen", "topics": named[start : start + 100]}))
 
-    def unlisten(self, topic: str) -> None:
+    def unsubscribe(self, topic: str) -> None:
         """Have hints of *topic* sent here no more."""
         self.send(encode({"kind": "unlisten", "topics": [topic]}))
 
-    def complain(self, reason: str) -> None:
+    def log_refusal(self, reason: str) -> None:
         """The reason reaches whoever waits for the connection."""
 
-    def take(self, frame: Frame) -> None:
+    def handle_frame(self, frame: Frame) -> None:
         if not self.ready.done():
             self._shake_hands(frame)
         elif frame.kind == "answer":
@@ -78,7 +78,7 @@ class ClientConnection(FramedConnection):
             self.admit()
             self.ready.set_result(None)
         elif frame.kind == "refused":
-            self.end(f"it refused this client: {frame.text('text')[:200]}", at_once=True)
+            self.close(f"it refused this client: {frame.text('text')[:200]}", at_once=True)
         else:
             raise Malformed(f"{frame.kind[:40]!r} before a handshake")
 

@@ -46,14 +46,14 @@ class FramedConnection(asyncio.Protocol):
         )
 
     @abstractmethod
-    def take(self, frame: Frame) -> None:
+    def handle_frame(self, frame: Frame) -> None:
         """A frame has arrived.
 
         :raises Malformed: it is none that may arrive now.
         """
 
     @abstractmethod
-    def complain(self, reason: str) -> None:
+    def log_refusal(self, reason: str) -> None:
         """Say why the peer is refused."""
 
     @property
@@ -62,7 +62,7 @@ class FramedConnection(asyncio.Protocol):
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     @property
-    def clogged(self) -> bool:
+    def is_write_paused(self) -> bool:
         """Whether the peer does not read what it is sent."""
         return self._stalled is not None
 
@@ -78,7 +78,7 @@ class FramedConnection(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
-    def hold(self, held: bool) -> None:
+    def set_reading_paused(self, held: bool) -> None:
         """Take no frames for the time being, or go on."""
         if held == self._held or self._transport is None:
             return
@@ -93,10 +93,10 @@ class FramedConnection(asyncio.Protocol):
     def refuse(self, reason: str) -> None:
         """End the connection because of what the peer did."""
         if not self._why:
-            self.complain(reason)
-        self.end(reason, at_once=True)
+            self.log_refusal(reason)
+        self.close(reason, at_once=True)
 
-    def end(self, reason: str, *, at_once: bool = False) -> None:
+    def close(self, reason: str, *, at_once: bool = False) -> None:
         """End the connection; what was sent may still arrive, unless *at_once*."""
         self._why = self._why or reason
         if self._transport is not None:
@@ -148,7 +148,7 @@ class FramedConnection(asyncio.Protocol):
                 if frame is None:
                     break
                 begun = True
-                self.take(frame)
+                self.handle_frame(frame)
         except Malformed as exc:
             self.refuse(str(exc))
         self._watch_halfway(begun=begun)
@@ -170,9 +170,9 @@ class FramedConnection(asyncio.Protocol):
 async def drain(wires: tuple[FramedConnection, ...], seconds: float) -> None:
     """End connections, those that do not end within *seconds* by force."""
     for wire in wires:
-        wire.end("this side was closed")
+        wire.close("this side was closed")
     if wires:
         await asyncio.wait([wire.gone for wire in wires], timeout=seconds)
     for wire in wires:
         with suppress(OSError):
-            wire.end("", at_once=True)
+            wire.close("", at_once=True)

@@ -31,7 +31,7 @@ class LoopThread:
         """Whether nothing is done here any more."""
         return self._closed
 
-    def soon(self, callback: Callable[..., object], *arguments: Any) -> None:
+    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
         """Call *callback* in the loop's thread; not at all when the loop has ended."""
         with self._lock:
             if not self._closed:

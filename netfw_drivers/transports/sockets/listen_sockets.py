@@ -35,7 +35,7 @@ class ListenSocket:
         self.socket.close()
 
 
-class UnixListening(ListenSocket):
+class UnixListenSocket(ListenSocket):
     """A socket in the file system, which is removed when it is closed by who made it.
 
     A lock beside it, held as long as it is open, tells a living server from what one left behind.
@@ -61,7 +61,7 @@ class UnixListening(ListenSocket):
         super().close()
 
 
-def open_listening(address: Address, settings: Settings) -> ListenSocket:
+def open_listen_socket(address: Address, settings: Settings) -> ListenSocket:
     """Listen at *address*.
 
     :raises Conflict: somebody else listens there.
@@ -73,7 +73,7 @@ def open_listening(address: Address, settings: Settings) -> ListenSocket:
         if isinstance(address, UnixAddress):
             mode = 0o755 if settings.socket_mode & 0o007 else 0o751
             Path(address.path).parent.mkdir(mode=mode, parents=True, exist_ok=True)
-            return UnixListening(address, settings.socket_mode)
+            return UnixListenSocket(address, settings.socket_mode)
         return ListenSocket(_bind_tcp(address), str(address), tls=address.tls)
     except OSError as exc:
         if exc.errno == errno.EADDRINUSE:
@@ -182,7 +182,7 @@ class _Lock:
             return False
 
 
-def open_all(settings: Settings) -> list[ListenSocket]:
+def open_listen_sockets(settings: Settings) -> list[ListenSocket]:
     """Listen at every address, or at none.
 
     :raises Conflict: somebody else listens at one.
@@ -191,7 +191,7 @@ def open_all(settings: Settings) -> list[ListenSocket]:
     opened: list[ListenSocket] = []
     try:
         for address in settings.listen:
-            opened += [open_listening(address, settings)]
+            opened += [open_listen_socket(address, settings)]
     except BaseException:
         for each in opened:
             each.close()

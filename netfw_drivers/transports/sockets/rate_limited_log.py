@@ -20,7 +20,7 @@ class RateLimitedLog:
         self._left, self._last = float(_AT_ONCE), time.monotonic()
         self._unsaid = 0
 
-    def say(self, line: str) -> None:
+    def warning(self, line: str) -> None:
         """Log *line*, or count it."""
         now = time.monotonic()
         self._left = min(_AT_ONCE, self._left + (now - self._last) * _PER_SECOND)

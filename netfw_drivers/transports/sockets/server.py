@@ -18,7 +18,7 @@ from netfw.errors import BackendBroken, BackendUnavailable
 from netfw_drivers.transports.sockets.authentication import (
     AccessDenied,
     PeerAuthenticator,
-    peer_of,
+    describe_peer,
     server_context,
 )
 from netfw_drivers.transports.sockets.connection import drain
@@ -51,9 +51,9 @@ class Server:
         sockets: Sequence[ListenSocket],
     ) -> None:
         self._settings, self._loop, self._desk, self._workers = settings, loop, desk, workers
-        self.door = PeerAuthenticator(settings)
+        self.authenticator = PeerAuthenticator(settings)
         if settings.token_file:
-            self.door.tokens()
+            self.authenticator.tokens()
         self._tls = server_context(settings.tls) if any(each.tls for each in sockets) else None
         self._complaints = RateLimitedLog(LOG)
         self._connected = 0
@@ -72,7 +72,7 @@ class Server:
             scheduled = bool(self._unpublished)
             self._unpublished[message.topic] = message
         if not scheduled:
-            self._loop.soon(self._pass_on)
+            self._loop.call_soon(self._pass_on)
 
     def close(self) -> None:
         """Let nobody in any more, and end all connections once their answers are sent."""
@@ -80,34 +80,34 @@ class Server:
 
     # What guests report, in the loop's thread.
 
-    def complain(self, peer: str, reason: str) -> None:
-        self._complaints.say(f"refused {peer}: {reason}")
+    def log_refusal(self, peer: str, reason: str) -> None:
+        self._complaints.warning(f"refused {peer}: {reason}")
 
     def request(self, call: Call) -> None:
         def work() -> None:
             answer = None
             if time.monotonic() < call.deadline:
                 answer = _within(call, self._answer(call))
-            self._loop.soon(_deliver, call.guest, answer)
+            self._loop.call_soon(_deliver, call.connection, answer)
 
         if not self._workers.submit(work):
             busy = BackendUnavailable("the server has more requests than it can answer: wait")
-            call.guest.answer(_error(call, busy))
+            call.connection.answer(_error(call, busy))
 
-    def joined(self, guest: ServerConnection, topic: str) -> None:
+    def subscribed(self, guest: ServerConnection, topic: str) -> None:
         self._topics.setdefault(topic, set()).add(guest)
 
-    def left(self, guest: ServerConnection, topic: str) -> None:
+    def unsubscribed(self, guest: ServerConnection, topic: str) -> None:
         listening = self._topics.get(topic, set())
         listening.discard(guest)
         if not listening:
             self._topics.pop(topic, None)
 
-    def gone(self, guest: ServerConnection) -> None:
+    def disconnected(self, guest: ServerConnection) -> None:
         self._connected -= 1
         self._guests.discard(guest)
         for topic in guest.topics:
-            self.left(guest, topic)
+            self.unsubscribed(guest, topic)
 
     def _answer(self, call: Call) -> bytes:
         try:
@@ -129,7 +129,7 @@ class Server:
                 LOG.error("a hint for %s cannot be sent: %s", topic[:100], exc)
                 continue
             for guest in tuple(self._topics.get(topic, ())):
-                guest.hint(topic, data)
+                guest.notify(topic, data)
 
     async def _begin(self, sockets: Sequence[ListenSocket]) -> None:
         for each in sockets:
@@ -140,9 +140,9 @@ class Server:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for guest in self._guests:
-            guest.dismiss()
+            guest.stop_requests()
         deadline = time.monotonic() + _FAREWELL
-        while time.monotonic() < deadline and any(guest.waits for guest in self._guests):
+        while time.monotonic() < deadline and any(guest.has_unanswered for guest in self._guests):
             await asyncio.sleep(0.01)
         await drain(tuple(self._guests), _FAREWELL)
 
@@ -157,14 +157,14 @@ class Server:
             try:
                 connection, _ = await loop.sock_accept(listening.socket)
             except OSError as exc:  # no descriptors left, or the peer has gone already
-                self._complaints.say(f"cannot accept at {listening.name}: {exc}")
+                self._complaints.warning(f"cannot accept at {listening.name}: {exc}")
                 await asyncio.sleep(0.1)
                 continue
-            peer = peer_of(connection)
+            peer = describe_peer(connection)
             try:
                 guest = self._admit(listening, connection, peer)
             except AccessDenied as exc:
-                self.complain(peer, str(exc))
+                self.log_refusal(peer, str(exc))
                 _turn_away(connection, listening, str(exc))
             else:
                 self._task(self._greet(guest, listening, connection))
@@ -174,7 +174,7 @@ class Server:
     ) -> ServerConnection:
         if self._connected >= self._settings.connections:
             raise AccessDenied(f"{self._settings.connections} clients are connected already")
-        caller = self.door.local_caller(connection) if listening.is_unix else None
+        caller = self.authenticator.unix_caller(connection) if listening.is_unix else None
         guest = ServerConnection(self, self._settings, peer, caller)
         self._connected += 1
         return guest
@@ -198,7 +198,7 @@ class Server:
             raise
         else:
             self._guests.add(guest)
-            guest.greet(transport.get_extra_info("ssl_object"))
+            guest.start_handshake(transport.get_extra_info("ssl_object"))
 
 
 def _turn_away(connection: socket.socket, listening: ListenSocket, reason: str) -> None:

@@ -31,7 +31,7 @@ _TOPICS = 1000
 class Call:
     """A request and where its answer goes."""
 
-    guest: ServerConnection
+    connection: ServerConnection
     number: int
     message: Message
     caller: Caller
@@ -44,21 +44,21 @@ class Call:
 class ConnectionOwner(Protocol):
     """What the server does about its guests."""
 
-    door: PeerAuthenticator
+    authenticator: PeerAuthenticator
 
-    def complain(self, peer: str, reason: str) -> None:
+    def log_refusal(self, peer: str, reason: str) -> None:
         """Somebody is refused."""
 
     def request(self, call: Call) -> None:
         """Have a request answered, by :meth:`ServerConnection.answer`."""
 
-    def joined(self, guest: ServerConnection, topic: str) -> None:
+    def subscribed(self, guest: ServerConnection, topic: str) -> None:
         """A guest listens to a topic."""
 
-    def left(self, guest: ServerConnection, topic: str) -> None:
+    def unsubscribed(self, guest: ServerConnection, topic: str) -> None:
         """A guest listens no more."""
 
-    def gone(self, guest: ServerConnection) -> None:
+    def disconnected(self, guest: ServerConnection) -> None:
         """A guest's connection is no more."""
 
 
@@ -77,9 +77,9 @@ class ServerConnection(FramedConnection):
         self._dismissed = False
         self._hints: dict[str, bytes] = {}
         self.topics: set[str] = set()
-        self.gone.add_done_callback(lambda _: front.gone(self))
+        self.gone.add_done_callback(lambda _: front.disconnected(self))
 
-    def greet(self, secured: ssl.SSLObject | None) -> None:
+    def start_handshake(self, secured: ssl.SSLObject | None) -> None:
         """Begin the conversation, once TLS is done where it is spoken."""
         try:
             if secured is not None and self.settings.tls.authorities:
@@ -94,9 +94,9 @@ class ServerConnection(FramedConnection):
         else:
             self.send(encode({"kind": "prove", "protocol": PROTOCOL, "nonce": self._nonce}))
 
-    def hint(self, topic: str, data: bytes) -> None:
+    def notify(self, topic: str, data: bytes) -> None:
         """Pass a hint on; while the client reads nothing, the last one of each topic is kept."""
-        if self.clogged:
+        if self.is_write_paused:
             self._hints[topic] = data
         else:
             self.send(data)
@@ -110,19 +110,19 @@ class ServerConnection(FramedConnection):
         self._regulate()
 
     @property
-    def waits(self) -> bool:
+    def has_unanswered(self) -> bool:
         """Whether it has asked for something that it was not told yet."""
         return self._unanswered > 0
 
-    def dismiss(self) -> None:
+    def stop_requests(self) -> None:
         """Take no more requests; those that were taken are answered."""
         self._dismissed = True
         self._regulate()
 
-    def complain(self, reason: str) -> None:
-        self._front.complain(self._peer, reason)
+    def log_refusal(self, reason: str) -> None:
+        self._front.log_refusal(self._peer, reason)
 
-    def take(self, frame: Frame) -> None:
+    def handle_frame(self, frame: Frame) -> None:
         if not self._admitted or self._caller is None:
             self._check(frame)
         elif frame.kind == "call":
@@ -132,7 +132,7 @@ class ServerConnection(FramedConnection):
         elif frame.kind == "unlisten":
             for topic in self.topics & set(frame.texts("topics")):
                 self.topics.discard(topic)
-                self._front.left(self, topic)
+                self._front.unsubscribed(self, topic)
         else:
             raise Malformed(f"{frame.kind[:40]!r} is nothing that a client says")
 
@@ -145,7 +145,7 @@ class ServerConnection(FramedConnection):
         hints, self._hints = self._hints, {}
         for topic, data in hints.items():
             if topic in self.topics:
-                self.hint(topic, data)
+                self.notify(topic, data)
         self._regulate()
 
     def _check(self, frame: Frame) -> None:
@@ -154,7 +154,7 @@ class ServerConnection(FramedConnection):
             raise Malformed(f"{frame.kind[:40]!r} before it is known who speaks")
         host, nonce, given = frame.text("host"), frame.text("nonce"), frame.text("proof")
         try:
-            known = self._front.door.tokens().get(host)
+            known = self._front.authenticator.tokens().get(host)
         except ConfigError as exc:
             self.refuse(str(exc))
             return
@@ -177,7 +177,7 @@ class ServerConnection(FramedConnection):
 
     def _call(self, frame: Frame, caller: Caller) -> None:
         call = Call(
-            guest=self,
+            connection=self,
             number=frame.number,
             message=frame.message(),
             caller=caller,
@@ -193,11 +193,13 @@ class ServerConnection(FramedConnection):
             raise Malformed(f"it listens to more than {_TOPICS} topics")
         for topic in topics:
             self.topics.add(topic)
-            self._front.joined(self, topic)
+            self._front.subscribed(self, topic)
         self.send(encode({"kind": "listening", "topics": list(topics)}))
 
     def _regulate(self) -> None:
-        self.hold(self._dismissed or self._unanswered >= _UNANSWERED or self.clogged)
+        self.set_reading_paused(
+            self._dismissed or self._unanswered >= _UNANSWERED or self.is_write_paused
+        )
 
 
 def _agree(certified: Caller | None, token: Caller) -> Caller | None:

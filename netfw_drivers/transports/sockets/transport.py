@@ -14,12 +14,20 @@ from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.support.error_codec import decode_error, encode_error
 from netfw.drivers.support.rpc_dispatch import CoalescingSubscriber, HandlerRegistry
 from netfw.drivers.support.thread_pool import BoundedThreadPool
-from netfw.drivers.transport import Caller, Handler, Listener, Message, Shared, Stop, Transport
+from netfw.drivers.transport import (
+    Caller,
+    Handler,
+    Listener,
+    Message,
+    SharedAddress,
+    Stop,
+    Transport,
+)
 from netfw.errors import BackendUnavailable, ConfigError, InvalidInput
 from netfw_drivers.transports.sockets.authentication import client_context
 from netfw_drivers.transports.sockets.client import Client
 from netfw_drivers.transports.sockets.event_loop_thread import LoopThread
-from netfw_drivers.transports.sockets.listen_sockets import ListenSocket, open_all
+from netfw_drivers.transports.sockets.listen_sockets import ListenSocket, open_listen_sockets
 from netfw_drivers.transports.sockets.options import OPTIONS, Settings, settings_from
 from netfw_drivers.transports.sockets.server import Server
 from netfw_drivers.transports.sockets.tokens import read_tokens
@@ -94,12 +102,12 @@ class SocketTransport(Transport):
 
         return stop
 
-    def share(self) -> Shared:
+    def share_address(self) -> SharedAddress:
         with self._lock:
             if self._sockets is None:
-                self._sockets = open_all(self._settings)
+                self._sockets = open_listen_sockets(self._settings)
             numbers = tuple(each.socket.fileno() for each in self._sockets)
-        return Shared(
+        return SharedAddress(
             options={"listen": ",".join(f"fd:{number}" for number in numbers)},
             descriptors=numbers,
         )
@@ -119,7 +127,7 @@ class SocketTransport(Transport):
         if within:
             ear.offer(Message(topic=topic, method="listening"))
         else:
-            self._client.listen(topic)
+            self._client.subscribe(topic)
 
         def stop() -> None:
             with self._lock:
@@ -127,7 +135,7 @@ class SocketTransport(Transport):
                 if left:
                     self._ears[topic] = left
                 elif self._ears.pop(topic, None):
-                    self._client.unlisten(topic)
+                    self._client.unsubscribe(topic)
             ear.activity.end()
 
         return stop
@@ -151,7 +159,7 @@ class SocketTransport(Transport):
         if self._server is not None:
             return
         sockets = self._sockets
-        opened = open_all(self._settings) if sockets is None else sockets
+        opened = open_listen_sockets(self._settings) if sockets is None else sockets
         try:
             self._server = Server(self._settings, self._loop, self._desk, self._workers, opened)
         except BaseException:
@@ -161,7 +169,7 @@ class SocketTransport(Transport):
             raise
         self._sockets = opened
         for topic, ears in self._ears.items():  # what is here need not be connected to
-            self._client.unlisten(topic)
+            self._client.unsubscribe(topic)
             for ear in ears:
                 ear.offer(Message(topic=topic, method="listening"))
 

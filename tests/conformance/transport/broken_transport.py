@@ -331,9 +331,9 @@ class CanNotShare(BrokenTransport):
 
     refused_by = frozenset({SHARED})
 
-    def share(self) -> object:  # type: ignore[override]
+    def share_address(self) -> object:  # type: ignore[override]
         with self._lock:
-            shared = super().share()
+            shared = super().share_address()
             self._shut()
         return shared
 

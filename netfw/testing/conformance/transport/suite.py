@@ -43,11 +43,11 @@ class TransportConformance(TransportCalls, TransportHints):
     def test_an_address_is_shared_only_by_those_who_share_it(self) -> None:
         with self.stage() as stage:
             first = stage.server()
-            shared = first.share()
+            shared = first.share_address()
             if shared.options or shared.descriptors:
                 for other in (stage.server(), stage.server()):
                     with pytest.raises(Conflict):
-                        other.share()
+                        other.share_address()
                     with pytest.raises(Conflict):
                         other.serve(SERVER, echo)
             servers = [stage.server(shared) for _ in range(2)]

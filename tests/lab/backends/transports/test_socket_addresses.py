@@ -140,7 +140,7 @@ def test_a_place_where_nobody_can_listen_is_said(transport):
 
 def test_processes_share_an_address_that_one_of_them_took(here, transport, start):
     parent = transport(listen=f"unix:{here}/s")
-    shared = parent.share()
+    shared = parent.share_address()
     workers = [start(shared.options["listen"], shared.descriptors) for _ in range(2)]
     pids = {str(each.process.pid).encode() for each in workers}
     clients = [transport(connect=f"unix:{here}/s") for _ in range(12)]
