@@ -24,7 +24,7 @@ from netfw_drivers.dnsmasq.config.host_lease_files import (
 )
 from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, Observed, Reload
 from netfw_drivers.dnsmasq.plan.plan import plan_dhcp
-from netfw_drivers.dnsmasq.plan.reload import MANY
+from netfw_drivers.dnsmasq.plan.reload import BULK
 from netfw_drivers.dnsmasq.plan.steps import (
     DropPort,
     ForgetLeases,
@@ -318,7 +318,7 @@ def test_a_port_moves_from_network_to_network() -> None:
 def test_very_many_changes_are_read_at_a_start_and_not_before() -> None:
     """dnsmasq answers nobody while it reads file by file, and its queue of them is bounded."""
     net = make_network(a_subnet(cidr="10.0.0.0/16", gateway=None))
-    few, many = ([net.tenant(10 + at) for at in range(count)] for count in (20, MANY + 1))
+    few, many = ([net.tenant(10 + at) for at in range(count)] for count in (20, BULK + 1))
     assert set(stages(planned(found_network(net), *few))) == {PutPort}
     found = stages(planned(found_network(net), *many))
     assert found[:3] == [MarkReload, StopServer, PutPort]
