@@ -199,8 +199,8 @@ class SaysNothing(BrokenTransport):
     })  # fmt: skip
 
     def _heard(self, message: Message) -> None:
-        if message.method != "listening":
-            super()._heard(message)
+        if message.method != "subscribed":
+            super()._handle_notification(message)
 
 
 class ForgetsListeners(BrokenTransport):
@@ -212,7 +212,7 @@ class ForgetsListeners(BrokenTransport):
         told: list[Message] = []
 
         def once(message: Message) -> None:
-            if message.method == "listening":
+            if message.method == "subscribed":
                 told.append(message)
             if len(told) < 2:
                 listener(message)

@@ -253,4 +253,4 @@ def test_within_one_process_nothing_needs_to_listen():
         stop()
     finally:
         transport.close()
-    assert [each.method for each in heard] == ["listening"]
+    assert [each.method for each in heard] == ["subscribed"]
