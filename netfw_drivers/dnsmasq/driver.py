@@ -97,7 +97,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         self._executor = DnsmasqExecutor(self._cache, self._processes, settings)
         self._lock = threading.Lock()
         self._directory_lock = DirectoryLock(
-            settings.confs, "dhcp_confs", begin=self._reset, tell=self._notify
+            settings.confs, "dhcp_confs", on_acquired=self._reset, publish=self._notify
         )
         self._supervisor: Supervisor | None = None
         self._watched: set[NetworkId] = set()

@@ -65,7 +65,10 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         self._configured = settings
         self._lock = threading.Lock()
         self._directory_lock = DirectoryLock(
-            settings.directory, "metadata_proxy_confs", begin=self._reset, tell=self._notify
+            settings.directory,
+            "metadata_proxy_confs",
+            on_acquired=self._reset,
+            publish=self._notify,
         )
         self._current_supervisor: Supervisor | None = None
         self._sinks: tuple[Sink, ...] = ()
@@ -95,15 +98,15 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
 
     def observe(self, scope: Update[MetadataKey, MetadataProxy] | None) -> Observed:
         if scope is None:
-            keys, listen_addresses = self._all_keys(), netns.names()
+            keys, names = self._all_keys(), netns.names()
         else:
             keys = frozenset(scope) | (self._all_keys() if scope.complete else frozenset())
-            listen_addresses = frozenset(proxy.netns for proxy in scope.put.values())
-        namespaces = {name: _observe_namespace(name) for name in listen_addresses}
+            names = frozenset(proxy.netns for proxy in scope.put.values())
+        observed = {name: _observe_namespace(name) for name in names}
         return Observed(
             settings=self._settings() if scope is None or scope.put else self._configured,
             found={key: self._find(key) for key in keys},
-            namespaces={name: ground for name, ground in namespaces.items() if ground is not None},
+            namespaces={name: each for name, each in observed.items() if each is not None},
         )
 
     def plan(self, update: Update[MetadataKey, MetadataProxy], observed: Observed) -> Plan:
