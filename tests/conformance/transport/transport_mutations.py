@@ -28,7 +28,7 @@ def resend_after_broken_connection(transport, original, message, timeout):
     try:
         return original(message, timeout)
     except BackendUnavailable as exc:
-        if "carried out" not in str(exc):
+        if "may have been executed" not in str(exc):
             raise
     return original(message, timeout)
 
@@ -103,8 +103,8 @@ def keep_last_listener_only(transport, original, topic, listener):
 def ignore_topics(transport, _, message):
     """Deliver messages to the listeners of all topics."""
     for subscribers in tuple(transport._subscribers.values()):
-        for ear in subscribers:
-            ear.offer(message)
+        for subscriber in subscribers:
+            subscriber.offer(message)
 
 
 @ignore_topics.also("publish")
@@ -233,7 +233,7 @@ def serve_topic_twice(transport, original, topic, handler):
         return lambda: None
 
 
-@MUTATIONS.override("share", breaks_raise(Transport, "share", Conflict))
+@MUTATIONS.override("share_address", breaks_raise(Transport, "share_address", Conflict))
 def close_shared_address(transport, original):
     """Close the address after it was shared."""
     with transport._lock:

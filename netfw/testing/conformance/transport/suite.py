@@ -39,7 +39,7 @@ class TransportConformance(TransportCalls, TransportHints):
             stage.settle(client)
             stage.settle(client, "another")
 
-    @proves_raise(Transport, "share", Conflict)
+    @proves_raise(Transport, "share_address", Conflict)
     def test_an_address_is_shared_only_by_those_who_share_it(self) -> None:
         with self.stage() as stage:
             first = stage.server()
