@@ -95,14 +95,14 @@ class TestHaproxyMetadataDriver(MetadataDriverConformance):
     def make_namespace(self, name: str) -> None:
         self.rooms.open(name)
 
-    def doors(self, proxy: MetadataProxy) -> Collection[IpAddress]:
+    def listen_addresses(self, proxy: MetadataProxy) -> Collection[IpAddress]:
         return lab.listen_points(proxy)
 
-    def source(self, proxy: MetadataProxy, door: IpAddress) -> IpAddress:
-        return lab.GUEST[door.version]
+    def source(self, proxy: MetadataProxy, address: IpAddress) -> IpAddress:
+        return lab.GUEST[address.version]
 
-    def ask(self, proxy: MetadataProxy, door: IpAddress, request: bytes) -> bytes:
-        return self.rooms.open(proxy.netns).ask(door, proxy.port, request)
+    def ask(self, proxy: MetadataProxy, address: IpAddress, request: bytes) -> bytes:
+        return self.rooms.open(proxy.netns).ask(address, proxy.port, request)
 
     def arrivals(self) -> Collection[Arrival]:
         return self.agent.take()

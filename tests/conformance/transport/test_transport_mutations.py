@@ -41,14 +41,14 @@ class TcpConformance(ShortWaits, LocalTcpTransports):
 class StrangersWithToken(TcpConformance):
     """Gives unauthorized clients the token."""
 
-    def strangers(self) -> Iterable[Transport]:
+    def unauthorized_clients(self) -> Iterable[Transport]:
         return [self.make_client()]
 
 
 class UnloggedStrangers(TcpConformance):
     """Refuses unauthorized clients without a log line."""
 
-    def complaints(self) -> str:
+    def log_text(self) -> str:
         return ""
 
 

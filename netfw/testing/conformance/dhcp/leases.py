@@ -53,9 +53,9 @@ class DhcpLeasesConformance(DhcpSuite):
         net = make_network(a_subnet(host_routes=(_route(a_subnet(), "10.0.0.1"),)))
         tenant = net.tenant(hostname="other")
         self.bring(driver, net, tenant)
-        guest, lease = self.leased(tenant)
-        guest.leave()
-        other = guest.boot()
+        client, lease = self.leased(tenant)
+        client.leave()
+        other = client.boot()
         assert other is not None
         assert evolve(other, options={}) == evolve(lease, options={})
 
@@ -67,11 +67,11 @@ class DhcpLeasesConformance(DhcpSuite):
         net = make_network()
         tenant = net.tenant()
         self.bring(driver, net, tenant)
-        guest, before = self.leased(tenant)
+        client, before = self.leased(tenant)
         for name in (b"\xff\0\0\0\1\0\3\0\1", b"\0firmware"):
-            assert guest.lease(said={CLIENT_ID: name}) == before
-        guest.leave()
-        assert guest.lease() == before
+            assert client.lease(said={CLIENT_ID: name}) == before
+        client.leave()
+        assert client.lease() == before
 
     @proves(DhcpDriver, 1)
     def test_every_port_gets_its_own_address_and_strangers_get_none(
@@ -80,8 +80,8 @@ class DhcpLeasesConformance(DhcpSuite):
         net = make_network()
         tenants = [net.tenant(place) for place in (20, 30, 40)]
         self.bring(driver, net, *tenants)
-        stranger = net.tenant(50)
-        self.assert_nothing_for(stranger)
+        unknown = net.tenant(50)
+        self.assert_nothing_for(unknown)
         for tenant in tenants:
             assert self.leased(tenant)[1].ip == tenant.ip
 
@@ -196,12 +196,12 @@ class DhcpLeasesConformance(DhcpSuite):
         self.bring(driver, net, special, plain)
         ntp = IPv4Address("192.0.2.7").packed
         asked = (BOOT_FILE, TFTP, NTP, PRIVATE)
-        got = self.guest(special).lease(asked)
+        got = self.client(special).lease(asked)
         assert got is not None
         assert {n: got.options.get(n) for n in asked} == {
             BOOT_FILE: b"own.img", TFTP: b"192.0.2.9", NTP: ntp, PRIVATE: b"for-one",
         }  # fmt: skip
-        got = self.guest(plain).lease(asked)
+        got = self.client(plain).lease(asked)
         assert got is not None
         assert {n: got.options.get(n) for n in asked} == {
             BOOT_FILE: b"common.img", TFTP: None, NTP: ntp, PRIVATE: b"for-all",
@@ -271,11 +271,11 @@ class DhcpLeasesConformance(DhcpSuite):
         )
         tenant = net.tenant(options=own)
         self.bring(driver, net, tenant)
-        guest = self.guest(tenant)
-        first = guest.lease()
+        client = self.client(tenant)
+        first = client.lease()
         assert first is not None
         assert first.options.get(BOOT_FILE) == b"loader.bin"
-        then = guest.lease(said={IPXE: b"\1"})
+        then = client.lease(said={IPXE: b"\1"})
         assert then is not None
         assert then.options.get(BOOT_FILE) == b"http://boot/script"
 
@@ -324,7 +324,7 @@ class DhcpLeasesConformance(DhcpSuite):
         )
         special, plain = net.tenant(20, on=(0, 1), options=options), net.tenant(30, on=(1, 0))
         self.bring(driver, net, special, plain)
-        lease = self.guest(special).lease((BOOT_FILE,))
+        lease = self.client(special).lease((BOOT_FILE,))
         assert lease is not None
         assert (lease.ip, lease.options.get(BOOT_FILE)) == (special.ip, b"own.img")
         assert lease.dns == net.subnets[1].dns_nameservers
@@ -338,13 +338,13 @@ class DhcpLeasesConformance(DhcpSuite):
         two = one.served_from(3)
         tenant = one.tenant()
         self.bring(first, one, tenant)
-        guest, lease = self.leased(tenant)
+        client, lease = self.leased(tenant)
         self.bring(second, two, tenant)
-        self.renewed(guest)
-        guest.leave()
+        self.renewed(client)
+        client.leave()
         assert self.leased(tenant)[1].ip == tenant.ip
         self.drop(first, one, tenant)
-        guest.leave()
+        client.leave()
         _, other = self.leased(tenant)
         assert other.server == address_on(two.subnets[0], two.value)
         assert evolve(other, server=lease.server) == lease
@@ -359,12 +359,12 @@ class DhcpLeasesConformance(DhcpSuite):
         two = one.served_from(3)
         tenant = one.tenant()
         self.bring(first, one, tenant)
-        guest = self.guest(tenant)
-        before = guest.boot()
+        client = self.client(tenant)
+        before = client.boot()
         assert before is not None
         self.drop(first, one, tenant)
         self.bring(second, two, tenant)
-        after = guest.boot()
+        after = client.boot()
         assert after is not None
         assert after.ip == before.ip == tenant.ip
 

@@ -32,10 +32,10 @@ from netfw.model.wire import CODECS
 from netfw.testing.conformance.common.call_counter import count_calls
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.required_hooks import RequiresHooks
-from netfw.testing.conformance.server import mechanism_samples as scene
+from netfw.testing.conformance.server import mechanism_samples as samples
 from netfw.testing.fakes.attribute_store import MemoryAttributeStore
 
-NETWORK, SUBNET, PORT = scene.NETWORK, scene.SUBNET, scene.PORT
+NETWORK, SUBNET, PORT = samples.NETWORK, samples.SUBNET, samples.PORT
 """Resources for examples; the port has an address in the subnet, and both are of the network."""
 CONTRACTS = (ExtensionDriver,)
 EXTENDED = frozenset({Kind.NETWORK, Kind.SUBNET, Kind.PORT})

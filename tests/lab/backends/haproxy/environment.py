@@ -32,7 +32,7 @@ class HaproxyPlace:
         self.agent_comes()
 
     @property
-    def door(self) -> Path:
+    def address(self) -> Path:
         return self.directory / "agent"
 
     def agent_comes(self) -> None:
@@ -58,11 +58,11 @@ class HaproxyPlace:
     def pids(self) -> set[int]:
         return set(processes(f"haproxy.*{self.directory}"))
 
-    def ask(self, request: bytes = HONEST, door=METADATA) -> bytes:
-        return self.room.ask(door, self.proxy.port, request)
+    def ask(self, request: bytes = HONEST, address=METADATA) -> bytes:
+        return self.room.ask(address, self.proxy.port, request)
 
     def ask_link_local(self) -> bytes:
-        return self.ask(door=LINK_LOCAL)
+        return self.ask(address=LINK_LOCAL)
 
     def close(self) -> None:
         for driver, _ in self._drivers:
