@@ -15,7 +15,7 @@ from netfw.testing.conformance.dhcp.lab_environment import DhcpLabEnvironment
 from netfw.testing.conformance.dhcp.suite import DhcpDriverConformance
 
 
-class TinyGround(DhcpLabEnvironment):
+class TinyEnvironment(DhcpLabEnvironment):
     def make_dhcp(self, host: HostResources, directory: Path) -> TinyDhcpDriver:
         return TinyDhcpDriver.from_conf({"directory": str(directory), "lease": 600}, host)
 
@@ -23,8 +23,8 @@ class TinyGround(DhcpLabEnvironment):
 class TestTinyDhcpDriver(DhcpDriverConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_environment(cls) -> Iterator[TinyGround]:
-        with TinyGround() as environment:
+    def shared_environment(cls) -> Iterator[TinyEnvironment]:
+        with TinyEnvironment() as environment:
             yield environment
 
     def test_a_network_whose_device_was_taken_away_is_called_for(self, driver: DhcpDriver) -> None:

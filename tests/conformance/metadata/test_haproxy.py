@@ -89,8 +89,8 @@ class TestHaproxyMetadataDriver(MetadataDriverConformance):
         super().test_two_driver_objects_work_on_one_host_at_once(self.make_beside)
 
     @pytest.mark.spec("MD-10")
-    def test_a_guest_cannot_say_who_it_is(self, driver: MetadataDriver) -> None:
-        super().test_a_guest_cannot_say_who_it_is(driver)
+    def test_a_client_cannot_set_its_identity(self, driver: MetadataDriver) -> None:
+        super().test_a_client_cannot_set_its_identity(driver)
 
     def make_namespace(self, name: str) -> None:
         self.rooms.open(name)

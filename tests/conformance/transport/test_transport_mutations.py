@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
 ]
 
-STRANGERS = "test_strangers_are_refused_and_it_is_said_why"
+STRANGERS = "test_unauthorized_clients_are_refused_with_a_logged_reason"
 
 
 class ShortWaits:

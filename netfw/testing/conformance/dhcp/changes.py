@@ -26,7 +26,7 @@ class DhcpChangesConformance(DhcpSuite):
     """What is changed is in force when ``converge`` has returned, and interrupts nobody."""
 
     @proves(DhcpDriver, 1)
-    def test_a_changed_network_is_told_at_the_next_renewal(self, driver: DhcpDriver) -> None:
+    def test_a_changed_network_is_sent_with_the_next_renewal(self, driver: DhcpDriver) -> None:
         net = make_network()
         tenant = net.tenant()
         self.bring(driver, net, tenant)
@@ -66,7 +66,7 @@ class DhcpChangesConformance(DhcpSuite):
         self.assert_nothing_for(other)
 
     @proves(DhcpDriver, 1)
-    def test_changed_options_of_a_port_are_told_at_the_next_renewal(
+    def test_changed_options_of_a_port_are_sent_with_the_next_renewal(
         self, driver: DhcpDriver
     ) -> None:
         net = make_network(options=(DhcpOption(name=str(PRIVATE), value="for-all"),))
@@ -153,7 +153,7 @@ class DhcpChangesConformance(DhcpSuite):
         assert client.lease() == before
 
     @proves(DhcpDriver, 2)
-    def test_ports_come_and_go_and_interrupt_nobody(self, driver: DhcpDriver) -> None:
+    def test_ports_come_and_go_without_interrupting_others(self, driver: DhcpDriver) -> None:
         net = make_network()
         resident = net.tenant(20)
         self.bring(driver, net, resident)

@@ -89,7 +89,7 @@ class DhcpInjectionConformance(DhcpSuite):
         assert self.leased(mended)[1].ip == mended.ip
 
     @proves(DhcpDriver, 8)
-    def test_a_port_that_becomes_hostile_is_as_it_was_or_gone(self, driver: DhcpDriver) -> None:
+    def test_a_port_that_becomes_invalid_is_as_it_was_or_gone(self, driver: DhcpDriver) -> None:
         net = make_network()
         tenant = net.tenant(20, hostname="decent")
         self.bring(driver, net, tenant)

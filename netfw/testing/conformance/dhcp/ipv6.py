@@ -40,7 +40,7 @@ class DhcpIpv6Conformance(DhcpSuite):
             assert lease.search == ("example.org",)
 
     @proves(DhcpDriver, 1, 9)
-    def test_a_stranger_gets_no_ipv6_address(self, driver: DhcpDriver) -> None:
+    def test_an_unknown_client_gets_no_ipv6_address(self, driver: DhcpDriver) -> None:
         self.require(driver, Capability.DHCPV6)
         net = make_network(a_subnet6(Ipv6Mode.STATEFUL))
         tenant, unknown = net.tenant(20), net.tenant(30)
@@ -49,7 +49,7 @@ class DhcpIpv6Conformance(DhcpSuite):
         assert self.leased6(tenant).addresses == (tenant.ip6,)
 
     @proves(DhcpDriver, 1, 9)
-    def test_with_stateless_dhcpv6_a_port_makes_its_address_and_is_told_the_rest(
+    def test_with_stateless_dhcpv6_a_port_makes_its_address_and_receives_the_rest(
         self, driver: DhcpDriver
     ) -> None:
         self.require(driver, Capability.DHCPV6)
@@ -80,7 +80,7 @@ class DhcpIpv6Conformance(DhcpSuite):
         assert tenant.ip6 in self.client(tenant).made_addresses(tenant.ip6)
 
     @proves(DhcpDriver, 1, 9)
-    def test_where_somebody_else_announces_we_do_not(self, driver: DhcpDriver) -> None:
+    def test_an_external_router_is_the_only_one_to_advertise(self, driver: DhcpDriver) -> None:
         """Without ``ipv6_ra_mode`` an external router does."""
         self.require(driver, Capability.DHCPV6)
         net = make_network(a_subnet6(Ipv6Mode.STATEFUL, ipv6_ra_mode=None))
@@ -91,7 +91,7 @@ class DhcpIpv6Conformance(DhcpSuite):
 
     @proves(DhcpDriver, 1, 9)
     @pytest.mark.parametrize("mode", [Ipv6Mode.STATEFUL, Ipv6Mode.STATELESS])
-    def test_ipv6_options_are_told_and_those_of_the_port_win(
+    def test_ipv6_options_are_sent_and_those_of_the_port_win(
         self, driver: DhcpDriver, mode: Ipv6Mode
     ) -> None:
         self.require(driver, Capability.DHCPV6)

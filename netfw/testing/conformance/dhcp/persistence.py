@@ -24,7 +24,7 @@ class DhcpConstancyConformance(DhcpSuite):
     """No restart of anything costs a client its address."""
 
     @proves(DhcpDriver, 4)
-    def test_a_new_driver_interrupts_nobody(self, make_driver: MakeDriver) -> None:
+    def test_a_new_driver_interrupts_no_client(self, make_driver: MakeDriver) -> None:
         first = make_driver()
         net = make_network()
         tenant = net.tenant()
@@ -76,7 +76,7 @@ class DhcpConstancyConformance(DhcpSuite):
         assert again.ip == other.ip
 
     @proves(DhcpDriver, 4, 5)
-    def test_a_server_that_dies_is_told_and_comes_back(self, driver: DhcpDriver) -> None:
+    def test_a_server_that_dies_is_reported_and_restarted(self, driver: DhcpDriver) -> None:
         self.require(driver, Capability.WATCH)
         deaths = Deaths(driver)
         net = make_network()
@@ -131,7 +131,7 @@ class DhcpConstancyConformance(DhcpSuite):
         self.assert_device(net, net.subnets[0].gateway)
 
     @proves(DhcpDriver, 6)
-    def test_the_device_has_exactly_the_addresses_and_routes_that_are_asked_for(
+    def test_the_device_has_exactly_the_desired_addresses_and_routes(
         self, driver: DhcpDriver
     ) -> None:
         net = make_network(a_subnet(), a_subnet(gateway=None))
@@ -165,7 +165,7 @@ class DhcpConstancyConformance(DhcpSuite):
         self.assert_device(within, within.subnets[0].gateway)
 
     @proves(DhcpDriver, 6)
-    def test_the_device_is_where_the_driver_says(self, driver: DhcpDriver) -> None:
+    def test_the_device_is_at_the_reported_location(self, driver: DhcpDriver) -> None:
         net = make_network()
         place = driver.location(net.id, net.value.server)
         self.bring(driver, net)

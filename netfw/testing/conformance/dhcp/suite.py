@@ -126,7 +126,7 @@ class DhcpDriverConformance(
         return lambda key, value: spoil(key.network, value)
 
     @proves_raise(HostDriver, "present", BackendUnavailable)
-    def test_held_says_that_nobody_answers(self, driver: Driver) -> None:
+    def test_present_raises_when_the_backend_is_unreachable(self, driver: Driver) -> None:
         """Or it knows what it holds without anybody's answer."""
         things = self.examples(1)
         driver.converge(Update(put=things))
@@ -138,7 +138,7 @@ class DhcpDriverConformance(
         assert held == frozenset(things)
 
     @proves_raise(Reconciler, "observe", BackendUnavailable)
-    def test_observe_says_that_nobody_answers(self, driver: Driver) -> None:
+    def test_observe_raises_when_the_backend_is_unreachable(self, driver: Driver) -> None:
         """Or it sees what there is without anybody's answer; `apply` then meets the outage."""
         reconciler = self.reconciler(driver)
         with self.outage():

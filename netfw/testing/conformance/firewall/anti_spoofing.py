@@ -81,7 +81,9 @@ class FirewallSourcesConformance(FirewallSuite):
             self.assert_blocked(one, outside, evolve(sent, source_mac=_OTHER_MAC))
 
     @proves(FirewallDriver, 2)
-    def test_who_sends_as_another_takes_nothing_away_from_him(self, driver: FirewallDriver) -> None:
+    def test_a_spoofed_sender_takes_nothing_away_from_the_real_one(
+        self, driver: FirewallDriver
+    ) -> None:
         """No switch on the way learns from what is dropped."""
         self.require(driver, Capability.FILTERING)
         self.require(driver, Capability.SPOOF_GUARD)
@@ -235,7 +237,7 @@ class FirewallSourcesConformance(FirewallSuite):
         self.assert_blocked(one, outside, direct)
 
     @proves(FirewallDriver, 1)
-    def test_what_an_instance_says_to_be_found_needs_no_rule(self, driver: FirewallDriver) -> None:
+    def test_what_an_instance_sends_to_be_found_needs_no_rule(self, driver: FirewallDriver) -> None:
         one, outside = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **trusted(outside), **nothing(id)})
@@ -253,7 +255,7 @@ class FirewallSourcesConformance(FirewallSuite):
         self.assert_passes(one, outside, one.arp(outside))
 
     @proves(FirewallDriver, 1)
-    def test_what_an_instance_must_hear_needs_no_rule(self, driver: FirewallDriver) -> None:
+    def test_what_an_instance_must_receive_needs_no_rule(self, driver: FirewallDriver) -> None:
         one, outside = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **trusted(outside), **nothing(id)})

@@ -177,7 +177,7 @@ class FirewallUpdatesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 5)
     @proves(Reconciler, 5)
-    def test_at_every_checkpoint_the_law_of_updates_holds(self, driver: FirewallDriver) -> None:
+    def test_atomicity_of_updates_holds_at_every_checkpoint(self, driver: FirewallDriver) -> None:
         """Nothing passes that both policies deny, and nothing is dropped that both allow."""
         reconciler = self.reconciler(driver)
         states, ports = self.states()
@@ -336,7 +336,7 @@ class FirewallUpdatesConformance(FirewallSuite):
     @proves_raise(HostDriver, "present", BackendUnavailable)
     @proves_raise(Reconciler, "observe", BackendUnavailable)
     @proves_raise(Reconciler, "apply", BackendUnavailable)
-    def test_it_is_said_that_nobody_answers(self, driver: FirewallDriver) -> None:
+    def test_an_unreachable_backend_is_reported(self, driver: FirewallDriver) -> None:
         states, ports = self.states()
         self.apply(driver, states[1])
         outage = self.environment.outage()

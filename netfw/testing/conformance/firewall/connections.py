@@ -172,7 +172,7 @@ class FirewallConnectionsConformance(FirewallSuite):
         self.assert_cut(*talks)
 
     @proves(FirewallDriver, 4)
-    def test_what_concerns_others_disturbs_nobody(self, driver: FirewallDriver) -> None:
+    def test_changes_of_other_ports_disturb_no_connection(self, driver: FirewallDriver) -> None:
         one, two, other, outside = self.make_ports(4)
         id, unrelated, friends = a_group(), a_group(), a_group()
         state = {**port(one, id), **port(two, id), **trusted(outside), **everything(id)}
@@ -248,7 +248,9 @@ class FirewallConnectionsConformance(FirewallSuite):
         self.assert_cut(*talks)
 
     @proves(FirewallDriver, 4)
-    def test_what_was_taken_away_while_nobody_was_there_ends(self, make_driver: MakeDriver) -> None:
+    def test_connections_revoked_without_a_driver_end_with_the_next(
+        self, make_driver: MakeDriver
+    ) -> None:
         """The next driver is told less than the former one."""
         driver = make_driver()
         one, outside = self.make_ports(2)

@@ -189,16 +189,14 @@ class FirewallInjectionConformance(InjectionSuite):
     """Refused by name, and nowhere else to be seen."""
 
     @proves(FirewallDriver, 9)
-    def test_hostile_ports_are_refused_by_name(self, driver: FirewallDriver) -> None:
+    def test_invalid_ports_are_refused_by_name(self, driver: FirewallDriver) -> None:
         one, outside = self.make_ports(2)
         self.refuses(driver, invalid_ports(one, self.may_speak(driver, one, outside).good))
         self.assert_passes(one, outside, one.udp(outside, 9))
         self.assert_blocked(outside, one, outside.udp(one, 9))
 
     @proves(FirewallDriver, 9)
-    def test_hostile_devices_and_networks_are_nowhere_to_be_seen(
-        self, driver: FirewallDriver
-    ) -> None:
+    def test_invalid_devices_and_networks_leave_no_trace(self, driver: FirewallDriver) -> None:
         one, outside = self.make_ports(2)
         sender = self.may_speak(driver, one, outside)
         for value in invalid_locations(sender.good):
@@ -215,14 +213,14 @@ class FirewallInjectionConformance(InjectionSuite):
         self.assert_blocked(outside, one, outside.udp(one, 9))
 
     @proves(FirewallDriver, 9)
-    def test_hostile_groups_are_refused_by_name(self, driver: FirewallDriver) -> None:
+    def test_invalid_groups_are_refused_by_name(self, driver: FirewallDriver) -> None:
         one, outside = self.make_ports(2)
         self.refuses(driver, invalid_groups(self.may_speak(driver, one, outside).group))
         self.assert_passes(one, outside, one.udp(outside, 9))
         self.assert_blocked(outside, one, outside.udp(one, 9))
 
     @proves(FirewallDriver, 9)
-    def test_hostile_members_are_refused_by_name(self, driver: FirewallDriver) -> None:
+    def test_invalid_members_are_refused_by_name(self, driver: FirewallDriver) -> None:
         one, outside = self.make_ports(2)
         id, friends = a_group(), a_group()
         allow = group(id, rule(id, IN, version=6, remote=friends))

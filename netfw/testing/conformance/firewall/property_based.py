@@ -88,7 +88,9 @@ class FirewallPropertyConformance(InjectionSuite):
                 raise first[0]
 
     @proves(FirewallDriver, 1, 2, 3, 4)
-    def test_every_packet_has_the_fate_that_the_law_says(self, driver: FirewallDriver) -> None:
+    def test_every_packet_passes_or_not_as_the_reference_model(
+        self, driver: FirewallDriver
+    ) -> None:
         ports = self.make_ports(4)
         able = driver.describe().capabilities
         states = policies(
@@ -158,7 +160,7 @@ class FirewallPropertyConformance(InjectionSuite):
         assert arrived is expected, frame
 
     @proves(FirewallDriver, 9)
-    def test_whatever_is_nasty_is_refused_by_name(self, driver: FirewallDriver) -> None:
+    def test_invalid_values_are_refused_by_name(self, driver: FirewallDriver) -> None:
         one, outside = self.make_ports(2)
         sender = self.may_speak(driver, one, outside)
         id, good = sender.group, sender.good

@@ -61,7 +61,7 @@ class FirewallRulesConformance(FirewallSuite):
         self.assert_blocked(one, outside, *of_all_kinds(one, outside))
 
     @proves(FirewallDriver, 1)
-    def test_a_group_that_nobody_put_allows_nothing(self, driver: FirewallDriver) -> None:
+    def test_a_group_without_rules_yet_allows_nothing(self, driver: FirewallDriver) -> None:
         one, outside = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **trusted(outside)})
@@ -161,7 +161,7 @@ class FirewallRulesConformance(FirewallSuite):
                 check(outside, one, *sent)
 
     @proves(FirewallDriver, 1)
-    def test_a_range_is_about_the_port_that_is_asked_for(self, driver: FirewallDriver) -> None:
+    def test_a_range_matches_the_destination_port(self, driver: FirewallDriver) -> None:
         one, outside = self.make_ports(2)
         id = a_group()
         allow = group(id, rule(id, IN, UDP, (80, 80)), rule(id, OUT, UDP, (80, 80)))
@@ -367,7 +367,7 @@ class FirewallRulesConformance(FirewallSuite):
             self.assert_passes(outside, one, error)
 
     @proves(FirewallDriver, 1)
-    def test_fragments_share_the_fate_of_the_whole(self, driver: FirewallDriver) -> None:
+    def test_fragments_pass_or_not_as_the_whole(self, driver: FirewallDriver) -> None:
         one, outside = self.make_ports(2)
         id = a_group()
         rules = [rule(id, way, UDP, (9, 9), version=v) for way in (IN, OUT) for v in FAMILIES]

@@ -142,7 +142,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         return things
 
     @proves(MetadataDriver, 1)
-    def test_a_request_reaches_the_agent_with_who_asks(self, driver: MetadataDriver) -> None:
+    def test_a_request_reaches_the_agent_with_its_source(self, driver: MetadataDriver) -> None:
         for key, proxy in self.put(driver, 2).items():
             assert self.listen_addresses(proxy)
             for address in self.listen_addresses(proxy):
@@ -154,15 +154,17 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
                 assert not list(header_mismatches(arrival, key, self.source(proxy, address)))
 
     @proves(MetadataDriver, 1)
-    def test_a_guest_cannot_say_who_it_is(self, driver: MetadataDriver) -> None:
+    def test_a_client_cannot_set_its_identity(self, driver: MetadataDriver) -> None:
         self.try_all(driver, SPELT)
 
     @proves(MetadataDriver, 1)
-    def test_a_guest_cannot_say_who_it_is_by_odd_requests(self, driver: MetadataDriver) -> None:
+    def test_a_client_cannot_set_its_identity_by_malformed_requests(
+        self, driver: MetadataDriver
+    ) -> None:
         self.try_all(driver, SHAPED)
 
     @proves(MetadataDriver, 1)
-    def test_a_guest_cannot_hide_a_request_in_another(self, driver: MetadataDriver) -> None:
+    def test_a_client_cannot_hide_a_request_in_another(self, driver: MetadataDriver) -> None:
         self.try_all(driver, SMUGGLED)
 
     def try_all(self, driver: MetadataDriver, tricks: Mapping[str, bytes]) -> None:
@@ -214,7 +216,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
 
     @proves(MetadataDriver, 3)
     @pytest.mark.parametrize("adopted", [False, True])
-    def test_one_that_dies_is_started_again_and_it_is_said(
+    def test_a_proxy_that_dies_is_restarted_and_reported(
         self, make_driver: Callable[[], MetadataDriver], adopted: bool
     ) -> None:
         driver = make_driver()
@@ -269,7 +271,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
             assert not self.excess(key, proxy)
             assert self.ask(proxy, next(iter(self.listen_addresses(proxy))), HONEST), "and it works"
 
-    def test_of_two_that_want_one_place_one_has_it(self, driver: MetadataDriver) -> None:
+    def test_of_two_proxies_at_one_address_one_gets_it(self, driver: MetadataDriver) -> None:
         (one, first), (two, _) = self.examples(2).items()
         outcome = driver.converge(Update(put={one: first, two: first}))
         assert [type(error) for error in outcome.failed.values()] == [Conflict], outcome
@@ -277,7 +279,9 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         self.assert_held(driver, outcome.done)
         self.assert_so(dict.fromkeys(outcome.done, first))
 
-    def test_a_place_changes_hands_in_one_update(self, driver: MetadataDriver) -> None:
+    def test_an_address_moves_from_proxy_to_proxy_in_one_update(
+        self, driver: MetadataDriver
+    ) -> None:
         (one, first), (two, second) = self.put(driver, 2).items()
         swapped = {one: second, two: first}
         self.assert_done(driver.converge(Update(put=swapped)))
@@ -286,7 +290,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         self.assert_so({two: second})
         self.assert_held(driver, {two})
 
-    def test_different_proxies_can_be_asked_for_at_once(self, driver: MetadataDriver) -> None:
+    def test_different_proxies_can_be_converged_at_once(self, driver: MetadataDriver) -> None:
         things = self.examples(6)
         outcomes: list[Outcome[MetadataKey]] = []
         together = threading.Barrier(len(things))

@@ -127,7 +127,7 @@ class ExtensionDriverConformance(RequiresHooks):
             assert names <= self.stored(driver, example.kind), example
 
     @proves(ExtensionDriver, 2)
-    def test_a_resource_is_shaped_by_what_was_asked_for_and_by_defaults(self) -> None:
+    def test_model_fields_follow_the_request_and_defaults(self) -> None:
         driver = self.make_driver()
         for example in self.examples():
             shaped = driver.apply_fields(example.change(), example.asked)
@@ -196,7 +196,7 @@ class ExtensionDriverConformance(RequiresHooks):
             assert store.reads <= 1, f"{store.reads} readings for {len(refs)} resources"
 
     @proves(ExtensionDriver, 4)
-    def test_only_what_was_asked_about_is_shown_and_only_what_is_declared(self) -> None:
+    def test_only_requested_resources_and_declared_attributes_are_returned(self) -> None:
         driver = self.make_driver()
         for example, store, refs in self.lists(driver):
             some = tuple(each.id for each in refs[::2])

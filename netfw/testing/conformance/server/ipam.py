@@ -131,7 +131,7 @@ class IpamDriverConformance(RequiresHooks):
 
     @proves(IpamDriver, 1)
     @proves_raise(IpamDriver, "allocate", Conflict)
-    def test_when_no_address_is_left_it_says_where(self) -> None:
+    def test_exhaustion_names_the_subnets(self) -> None:
         driver, stores = self.ready()
         for subnet in (samples.SMALL, samples.V6):
             for _ in range(3):
@@ -143,7 +143,7 @@ class IpamDriverConformance(RequiresHooks):
             assert self.taken(stores, subnet) == full
 
     @proves(IpamDriver, 1)
-    def test_who_names_an_address_or_derives_it_gets_that_one(self) -> None:
+    def test_a_requested_or_derived_address_is_allocated(self) -> None:
         for request, address in samples.POSSIBLE:
             driver, stores = self.ready()
             fixed = self.get(driver, stores, request)
@@ -152,7 +152,7 @@ class IpamDriverConformance(RequiresHooks):
 
     @proves(IpamDriver, 1)
     @proves_raise(IpamDriver, "allocate", Conflict)
-    def test_an_address_that_is_taken_is_a_conflict(self) -> None:
+    def test_an_allocated_address_is_a_conflict(self) -> None:
         driver, stores = self.ready()
         for request, address in samples.POSSIBLE:
             self.get(driver, stores, request)
@@ -163,7 +163,7 @@ class IpamDriverConformance(RequiresHooks):
             assert self.taken(stores, place(request)) == before
 
     @proves(IpamDriver, 1)
-    def test_an_address_that_somebody_chose_is_not_given_to_others(self) -> None:
+    def test_a_requested_address_is_not_allocated_to_others(self) -> None:
         driver, stores = self.ready()
         chosen = self.get(driver, stores, samples.this(samples.SMALL, "192.0.2.2"))
         given = {self.get(driver, stores, AnyAddress(subnets=(samples.SMALL,))) for _ in range(2)}
@@ -263,7 +263,7 @@ class IpamDriverConformance(RequiresHooks):
         assert efforts[-1] < efforts[1] + MANY / 2, f"from {efforts[1]} calls to {efforts[-1]}"
 
     @proves(IpamDriver, 3)
-    def test_a_released_address_can_be_had_again(self) -> None:
+    def test_a_released_address_can_be_allocated_again(self) -> None:
         driver, stores = self.ready()
         for request, _ in samples.POSSIBLE:
             before = self.taken(stores, place(request))
@@ -283,7 +283,7 @@ class IpamDriverConformance(RequiresHooks):
 
     @proves(IpamDriver, 4)
     @proves_raise(IpamDriver, "validate_subnet", RequestError)
-    def test_a_subnet_that_nobody_can_serve_is_refused(self) -> None:
+    def test_a_subnet_that_cannot_be_served_is_refused(self) -> None:
         stores = self.make_stores()
         driver = self.make_driver()
         for what, subnet in samples.UNFIT.items():

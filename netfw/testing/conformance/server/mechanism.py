@@ -176,7 +176,7 @@ class MechanismDriverConformance(RequiresHooks):
                 assert at.dump_state() == straight.dump_state(), third
 
     @proves(MechanismDriver, 3)
-    def test_a_delivery_of_which_nobody_knows_that_it_happened_does_not_matter(self) -> None:
+    def test_an_unrecorded_delivery_is_repeated_without_harm(self) -> None:
         """The process died before it could write down that it had delivered."""
         for count in range(len(samples.HISTORIES)):
             others, (first, _, third) = samples.HISTORIES[:count], samples.HISTORIES[count]
@@ -213,7 +213,7 @@ class MechanismDriverConformance(RequiresHooks):
 
     @proves(MechanismDriver, 4)
     @proves_raise(MechanismDriver, "deliver", BackendUnavailable)
-    def test_a_backend_that_does_not_answer_is_said_and_served_later(self) -> None:
+    def test_an_unreachable_backend_is_reported_and_served_later(self) -> None:
         with self.setting() as at, self.setting() as straight:
             driver, other = at.make(), straight.make()
             for change in self.changes():
@@ -225,7 +225,7 @@ class MechanismDriverConformance(RequiresHooks):
 
     @proves(MechanismDriver, 4)
     @proves_raise(MechanismDriver, "deliver", NetfwError)
-    def test_what_the_backend_refuses_for_good_is_said(self) -> None:
+    def test_a_permanent_refusal_of_the_backend_is_reported(self) -> None:
         change = self.undeliverable()
         if change is None:
             pytest.skip("the backend takes every change")
@@ -246,7 +246,7 @@ class MechanismDriverConformance(RequiresHooks):
                 assert at.dump_state() == straight.dump_state(), change
 
     @proves(MechanismDriver, 6)
-    def test_who_carries_something_to_a_backend_is_one_that_delivers(self) -> None:
+    def test_a_driver_with_a_backend_declares_that_it_delivers(self) -> None:
         with self.setting() as at:
             driver, before = at.make(), at.dump_state()
             for first, *_ in samples.HISTORIES:

@@ -73,7 +73,7 @@ class NotifierConformance(RequiresHooks):
         return [*self.relevant_changes(), *told, *gone]
 
     @proves(Notifier, 1)
-    def test_what_concerns_the_party_is_said_quickly_and_without_it(self) -> None:
+    def test_relevance_is_decided_quickly_and_without_the_receiver(self) -> None:
         with self.setting() as at:
             notifier = at.make()
             wanted = [notifier.concerns(change) for change in self.all_changes()]
@@ -93,7 +93,7 @@ class NotifierConformance(RequiresHooks):
             ]
 
     @proves(Notifier, 3)
-    def test_what_is_told_twice_is_the_same_twice(self) -> None:
+    def test_a_repeated_notification_is_the_same(self) -> None:
         with self.setting() as at:
             at.make().notify(self.relevant_changes())
             once = list(at.received())
@@ -102,7 +102,7 @@ class NotifierConformance(RequiresHooks):
 
     @proves(Notifier, 4, 5)
     @proves_raise(Notifier, "notify", BackendUnavailable)
-    def test_a_party_that_does_not_answer_is_said_in_time_and_told_later(self) -> None:
+    def test_an_unreachable_receiver_is_reported_in_time_and_notified_later(self) -> None:
         with self.setting() as at:
             notifier = at.make()
             with at.outage():
@@ -116,7 +116,7 @@ class NotifierConformance(RequiresHooks):
 
     @proves(Notifier, 4)
     @proves_raise(Notifier, "notify", NetfwError)
-    def test_what_the_party_refuses_for_good_is_said(self) -> None:
+    def test_a_permanent_refusal_of_the_receiver_is_reported(self) -> None:
         with self.setting() as at:
             notifier = at.make()
             with at.refusal(), pytest.raises(NetfwError) as refusal:

@@ -101,7 +101,7 @@ class TypeDriverConformance(RequiresHooks):
             driver.validate(request)
 
     @proves(TypeDriver, 2)
-    def test_what_was_asked_for_is_what_is_taken(self) -> None:
+    def test_the_requested_segment_is_the_one_allocated(self) -> None:
         driver = self.make_driver()
         stores = self.make_stores(driver)
         for request in self.requests():
@@ -161,7 +161,7 @@ class TypeDriverConformance(RequiresHooks):
                 driver.reserve(request, store)
 
     @proves(TypeDriver, 4)
-    def test_what_is_released_can_be_had_again(self) -> None:
+    def test_a_released_segment_can_be_reserved_again(self) -> None:
         driver = self.make_driver()
         stores = self.make_stores(driver)
         one, other = self.requests()

@@ -75,7 +75,7 @@ class StateSourceConformance:
         return {key for key in refs(resources) if key.kind not in self.absent}
 
     @proves(StateSource, 1)
-    def test_a_snapshot_is_everything_that_concerns_the_interest_and_nothing_else(self) -> None:
+    def test_a_snapshot_is_exactly_what_the_subscription_covers(self) -> None:
         expected = {
             samples.L2_HERE: self.refs((*samples.WITH_WEB_HERE, samples.AGENT_THERE)),
             samples.POPULATED_HERE: self.refs(
@@ -94,7 +94,7 @@ class StateSourceConformance:
             assert [page.put for page in at.source.snapshot(samples.L3_HERE)] == [()]
 
     @proves(StateSource, 1)
-    def test_a_router_brings_its_legs_networks_and_floating_ips(self) -> None:
+    def test_a_router_brings_its_interfaces_networks_and_floating_ips(self) -> None:
         with self.setting(WIDE) as at:
             at.backend.commit((*samples.BACKGROUND, samples.ROUTER_PORT, samples.ROUTER_ASSIGNMENT))
             assert Follower(at.source, samples.L3_HERE).catch_up().keys() == self.refs(
@@ -359,7 +359,7 @@ class StateSourceConformance:
     @proves_raise(StateSource, "changes", BackendUnavailable)
     @proves_raise(StateSource, "report", BackendUnavailable)
     @proves_raise(StateSource, "request", BackendUnavailable)
-    def test_a_source_out_of_reach_says_so(self) -> None:
+    def test_an_unreachable_source_raises(self) -> None:
         with self.setting(WIDE) as at:
             if at.cut is None:
                 pytest.skip("this source is never out of reach")

@@ -64,7 +64,7 @@ class TransportCalls(TransportHooks):
                 )  # fmt: skip
 
     @proves(Transport, 1, 6)
-    def test_everybody_gets_the_answer_to_his_own_request(self) -> None:
+    def test_each_call_gets_its_own_answer(self) -> None:
         with self.make_environment() as environment:
             clients = [environment.pair(), environment.client()]
 
@@ -85,7 +85,7 @@ class TransportCalls(TransportHooks):
 
     @proves(Transport, 1)
     @proves_raise(Transport, "call", BackendUnavailable)
-    def test_a_call_that_nobody_answers_ends_with_its_time_out(self) -> None:
+    def test_an_unanswered_call_ends_with_its_time_out(self) -> None:
         with self.make_environment() as environment:
             client = environment.client()
             for _ in range(2):
@@ -96,7 +96,7 @@ class TransportCalls(TransportHooks):
 
     @proves(Transport, 1)
     @proves_raise(Transport, "call", BackendUnavailable)
-    def test_a_topic_that_nobody_serves_is_not_answered(self) -> None:
+    def test_a_topic_without_a_server_is_not_answered(self) -> None:
         with self.make_environment() as environment:
             client = environment.pair()
             call = BackgroundCall(lambda: client.call(request("it", topic="nobody"), self.SHORT))
@@ -128,7 +128,7 @@ class TransportCalls(TransportHooks):
             assert sorted(each.body for each in seen) == early, "sent twice, or too late"
 
     @proves(Transport, 1)
-    def test_a_late_answer_is_nobody_elses(self) -> None:
+    def test_a_late_answer_reaches_no_other_call(self) -> None:
         with self.make_environment() as environment:
             gate = environment.gatekeeper()
             client = environment.pair(gate)
@@ -221,7 +221,7 @@ class TransportCalls(TransportHooks):
             assert client.call(request("small"), self.PATIENCE).method == "small"
 
     @proves(Transport, 5)
-    def test_strangers_are_refused_and_it_is_said_why(self) -> None:
+    def test_unauthorized_clients_are_refused_with_a_logged_reason(self) -> None:
         seen: list[str] = []
 
         def handler(message: Message, caller: Caller) -> Message:
@@ -241,7 +241,7 @@ class TransportCalls(TransportHooks):
             assert "spy" not in seen, "the request of a stranger was read"
 
     @proves(Transport, 6)
-    def test_a_slow_handler_holds_up_nobody(self) -> None:
+    def test_a_slow_handler_delays_no_other_call(self) -> None:
         with self.make_environment() as environment:
             gate = environment.gatekeeper()
             client = environment.pair(gate)
@@ -256,7 +256,7 @@ class TransportCalls(TransportHooks):
             assert all(call.ends(self.PATIENCE) and call.error is None for call in slow)
 
     @proves(Transport, 6)
-    def test_when_there_are_too_many_requests_everybody_is_told_in_time(self) -> None:
+    def test_excess_requests_are_answered_in_time(self) -> None:
         with self.make_environment() as environment:
             gate = environment.gatekeeper()
             client = environment.pair(gate)

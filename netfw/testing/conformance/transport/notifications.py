@@ -26,7 +26,7 @@ class TransportHints(TransportHooks):
     """One test and more per promise about ``publish`` and ``subscribe``."""
 
     @proves(Transport, 3)
-    def test_a_hint_reaches_everybody_who_listens_and_nobody_else(self) -> None:
+    def test_a_hint_reaches_exactly_the_listeners_of_its_topic(self) -> None:
         with self.make_environment() as environment:
             server = environment.server()
             server.serve(SERVER, echo)
@@ -48,7 +48,7 @@ class TransportHints(TransportHooks):
             assert {message.topic for message in listeners[3].received} == {"weather"}
 
     @proves(Transport, 4)
-    def test_who_subscribes_is_told_when_he_can_be_reached(self) -> None:
+    def test_a_subscriber_is_notified_when_its_subscription_is_active(self) -> None:
         """Whoever was told, and asks after that, misses nothing."""
         with self.make_environment() as environment:
             server, client, listener = (
@@ -68,7 +68,7 @@ class TransportHints(TransportHooks):
                 client.subscribe("news", listener)
 
     @proves(Transport, 3)
-    def test_publishing_waits_for_nobody(self) -> None:
+    def test_publishing_waits_for_no_listener(self) -> None:
         with self.make_environment() as environment:
             server = environment.server()
             server.serve(SERVER, echo)
@@ -95,7 +95,7 @@ class TransportHints(TransportHooks):
                 gate.set()
 
     @proves(Transport, 3)
-    def test_publishing_fails_because_of_nobody(self) -> None:
+    def test_publishing_never_fails_because_of_a_listener(self) -> None:
         with self.make_environment() as environment:
             server, client, listener = (
                 environment.server(),
@@ -162,7 +162,7 @@ class TransportHints(TransportHooks):
                 )
 
     @proves(Transport, 4)
-    def test_nobody_needs_to_be_there_when_a_client_is_made(self) -> None:
+    def test_a_client_can_be_created_without_a_server(self) -> None:
         with self.make_environment() as environment:
             client, listener = environment.client(), RecordingListener()
             with self.outage():
@@ -175,7 +175,7 @@ class TransportHints(TransportHooks):
             assert environment.hint_arrives(server, listener, "news")
             environment.settle(client)
 
-    def test_nothing_is_heard_after_the_end_of_a_subscription(self) -> None:
+    def test_nothing_is_received_after_the_end_of_a_subscription(self) -> None:
         with self.make_environment() as environment:
             server, client = environment.server(), environment.client()
             server.serve(SERVER, echo)

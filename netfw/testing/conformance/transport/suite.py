@@ -40,7 +40,7 @@ class TransportConformance(TransportCalls, TransportHints):
             environment.settle(client, "another")
 
     @proves_raise(Transport, "share", Conflict)
-    def test_an_address_is_shared_only_by_those_who_share_it(self) -> None:
+    def test_an_address_is_shared_only_with_its_own_workers(self) -> None:
         with self.make_environment() as environment:
             first = environment.server()
             shared = first.share()
@@ -107,7 +107,7 @@ class TransportConformance(TransportCalls, TransportHints):
             assert client.call(request("stop"), self.PATIENCE).method == "stop"
 
     @proves(Transport, 7)
-    def test_who_waits_for_an_answer_is_told_when_his_transport_is_closed(self) -> None:
+    def test_closing_a_transport_fails_its_waiting_calls(self) -> None:
         with self.make_environment() as environment:
             gate = environment.gatekeeper()
             client = environment.pair(gate)
