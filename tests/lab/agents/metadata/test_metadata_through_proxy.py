@@ -105,7 +105,7 @@ def check_arrivals(way: Way, source: str) -> None:
 
 @pytest.mark.spec("MD-01", "MD-05", "MD-06", "MD-10")
 @pytest.mark.parametrize(
-    ("door", "source"), [(METADATA, CLIENT), (METADATA6, GUEST6)], ids=["IPv4", "IPv6"]
+    ("address", "source"), [(METADATA, CLIENT), (METADATA6, GUEST6)], ids=["IPv4", "IPv6"]
 )
 def test_an_instance_gets_its_own_metadata(way: Way, address: object, source: str) -> None:
     answer = way.room.ask(address, 80, request(line=b"GET /openstack?x=1 HTTP/1.1"))  # type: ignore[arg-type]

@@ -96,14 +96,14 @@ def test_an_agent_that_does_not_answer_in_time_is_not_waited_for(place: HaproxyP
     put(place, metadata_proxy_answer_timeout=1)
     place.agent_goes()
     with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(place.door))
-        place.door.chmod(0o666)
+        silent.bind(str(place.socket_path))
+        place.socket_path.chmod(0o666)
         silent.listen()
         with place.room.connect(METADATA, 80) as client:
             client.sendall(request())
             client.settimeout(10)
             assert status(client.recv(1000)) == b"504"
-    place.door.unlink()
+    place.socket_path.unlink()
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def found_network(
         shelf.add_tombstone(tomb.port, read_host(rendered.host))
     found = FoundNetwork(
         shelf=shelf,
-        wait_for=net.value,
+        told=net.value,
         ports={port.port: port.value for port in ports},
         station=_station(net),
         process=recipe.program.digest() if runs else None,
