@@ -136,7 +136,11 @@ def _service() -> Iterator[int]:
 @contextmanager
 def _agent(folder: Path, port: int) -> Iterator[tuple[int, Path]]:
     """The agent's pid, and its socket."""
-    address, topology, conf = folder / "metadata.sock", folder / "topology.yaml", folder / "agent.conf"
+    address, topology, conf = (
+        folder / "metadata.sock",
+        folder / "topology.yaml",
+        folder / "agent.conf",
+    )
     topology.write_text(TOPOLOGY)
     conf.write_text(
         ini(

@@ -99,7 +99,7 @@ class TestHaproxyMetadataDriver(MetadataDriverConformance):
         return lab.listen_points(proxy)
 
     def source(self, proxy: MetadataProxy, address: IpAddress) -> IpAddress:
-        return lab.GUEST[address.version]
+        return lab.CLIENT[address.version]
 
     def ask(self, proxy: MetadataProxy, address: IpAddress, request: bytes) -> bytes:
         return self.rooms.open(proxy.netns).ask(address, proxy.port, request)
