@@ -141,11 +141,12 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         except BackendUnavailable:
             self._recollected = False  # nobody knows what was done
             raise
+        gone, dropped = tuple(plan.draft.state.gone()), plan.dropped
         plan.draft.state.commit()
         self._revision += 1
         self._drifts.settle(parts_of([*plan.flows.holds, *plan.flows.gone]))
-        self._zones.note(plan.zones, plan.draft.state.gone())
-        for key in plan.dropped:
+        self._zones.note(plan.zones, gone)
+        for key in dropped:
             self._numbers.forget(key)
         for stage in plan.stages:
             checkpoint(stage)

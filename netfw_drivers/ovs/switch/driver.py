@@ -40,14 +40,13 @@ from netfw_drivers.ovs.switch.bridge_mirrors import BridgeMirrors, Connect
 from netfw_drivers.ovs.switch.executor import Executor
 from netfw_drivers.ovs.switch.options import OPTIONS, settings_from
 from netfw_drivers.ovs.switch.plan.bridges import speaks_openflow14
-from netfw_drivers.ovs.switch.plan.broadcast_members import Members
 from netfw_drivers.ovs.switch.plan.flow_groups import BASE, SWITCH
 from netfw_drivers.ovs.switch.plan.observed import Observed
 from netfw_drivers.ovs.switch.plan.plan import OURS, SwitchUpdate, outline
 from netfw_drivers.ovs.switch.plan.recovery import entries_held, held, recover_state
 from netfw_drivers.ovs.switch.plan.settings import Settings
 from netfw_drivers.ovs.switch.plan.stages import SwitchPlan, plan_switch
-from netfw_drivers.ovs.switch.plan.state import SwitchState
+from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
 from netfw_drivers.ovs.switch.port_tracker import PortTracker
 from netfw_drivers.ovs.switch.veth_links import HostLinks, shared_links
 

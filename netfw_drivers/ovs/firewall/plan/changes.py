@@ -43,7 +43,7 @@ from netfw_drivers.ovs.firewall.plan.state import (
     MeaningOwner,
     PolicyOwner,
     State,
-    StateDraft,
+    StateOverlay,
     plane_of,
 )
 
@@ -67,7 +67,7 @@ class FirewallChanges:
     """Takes one change after the other; then says which flows there are to be."""
 
     def __init__(self, state: State) -> None:
-        self.state = StateDraft(state)
+        self.state = StateOverlay(state)
         self._touched: dict[FlowOwner, set[FirewallKey]] = defaultdict(set)
         self._addresses: dict[ClauseMatch, Address | None] = {}
         self._members: set[Member] = set()

@@ -33,10 +33,9 @@ from netfw_drivers.ovs.common.local_vlans import Domain
 from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun
 from netfw_drivers.ovs.pipeline.br_int import Chunk, PlannedPort
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
-from netfw_drivers.ovs.switch.plan.broadcast_members import MembersOverlay
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges
 from netfw_drivers.ovs.switch.plan.settings import Settings, tunnel_name
-from netfw_drivers.ovs.switch.plan.state import SwitchStateOverlay
+from netfw_drivers.ovs.switch.plan.state import MembersOverlay, SwitchStateOverlay
 
 SWITCH = "switch"
 BASE = "base"

@@ -19,8 +19,7 @@ from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, NET_UUID, Vlans
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import FILTERED_PORT, GUARDED_PORT
-from netfw_drivers.ovs.switch.plan.broadcast_members import Members
-from netfw_drivers.ovs.switch.plan.state import SwitchState
+from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
 
 TUNNEL_MARK = "netfw-tunnel"
 ENDPOINT_MARK = "netfw-endpoint"

@@ -24,7 +24,6 @@ from netfw.plan import Update
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
 from netfw_drivers.ovs.pipeline.tables import SPACE_MASK, SWITCH_SPACE
 from netfw_drivers.ovs.switch.plan.bridges import plan_bridges
-from netfw_drivers.ovs.switch.plan.broadcast_members import MembersOverlay
 from netfw_drivers.ovs.switch.plan.flow_groups import ADDED, FlowGroupBuilder, Groups, owner_of
 from netfw_drivers.ovs.switch.plan.flow_requests import BridgeFlowPlan, FlowRequest
 from netfw_drivers.ovs.switch.plan.observed import EXTENSION_MARK, Observed
@@ -32,7 +31,7 @@ from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, row
 from netfw_drivers.ovs.switch.plan.ports import Ports
 from netfw_drivers.ovs.switch.plan.recovery import held
 from netfw_drivers.ovs.switch.plan.settings import Settings
-from netfw_drivers.ovs.switch.plan.state import SwitchStateOverlay, carried_by
+from netfw_drivers.ovs.switch.plan.state import MembersOverlay, SwitchStateOverlay, carried_by
 from netfw_drivers.ovs.switch.plan.tunnels import drop_tunnels, plan_listeners, plan_tunnels
 from netfw_drivers.ovs.switch.plan.validation import refusals
 from netfw_drivers.ovs.switch.plan.vlan_assignment import VlanAssignment
