@@ -28,8 +28,7 @@ from netfw_drivers.ovs.switch.plan.flow_groups import ADDED, FlowGroupBuilder, G
 from netfw_drivers.ovs.switch.plan.flow_requests import BridgeFlowPlan, FlowRequest
 from netfw_drivers.ovs.switch.plan.observed import EXTENSION_MARK, Observed
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, row
-from netfw_drivers.ovs.switch.plan.ports import Ports
-from netfw_drivers.ovs.switch.plan.recovery import held
+from netfw_drivers.ovs.switch.plan.ports import Ports, held
 from netfw_drivers.ovs.switch.plan.settings import Settings
 from netfw_drivers.ovs.switch.plan.state import MembersOverlay, SwitchStateOverlay, carried_by
 from netfw_drivers.ovs.switch.plan.tunnels import drop_tunnels, plan_listeners, plan_tunnels
