@@ -224,15 +224,15 @@ def chunk_flows(
     )
 
 
-def network_flows(vlan: int, provider: Provider, cable: int) -> Iterator[of.Flow]:
-    """What takes a physical network's packets in by *cable*, under the local *vlan*."""
+def network_flows(vlan: int, provider: Provider, link_port: int) -> Iterator[of.Flow]:
+    """What takes a physical network's packets in by *link_port*, under the local *vlan*."""
     known = of.load(NETWORK, vlan), of.goto(RATE_PACKETS)
     if provider.network_type is NetworkType.VLAN:
         assert provider.segmentation_id is not None
-        theirs = of.in_port(cable) & of.vlan(provider.segmentation_id)
+        theirs = of.in_port(link_port) & of.vlan(provider.segmentation_id)
         yield LOCAL_SWITCHING.flow(theirs, of.PopVlan(), *known, priority=3, cookie=COOKIE)
     else:
-        theirs = of.in_port(cable) & of.untagged()
+        theirs = of.in_port(link_port) & of.untagged()
         yield LOCAL_SWITCHING.flow(theirs, *known, priority=3, cookie=COOKIE)
 
 

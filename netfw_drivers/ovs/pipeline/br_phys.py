@@ -9,13 +9,13 @@ from netfw.model.segment import NetworkType, Provider
 from netfw_drivers.ovs.pipeline.tables import COOKIE, PHYSICAL, PHYSICAL_INPUT
 
 
-def base_flows(cable: int) -> Iterator[of.Flow]:
-    """What comes from ``br-int`` by *cable* and has no name here is dropped; the rest is normal."""
+def base_flows(link_port: int) -> Iterator[of.Flow]:
+    """What comes from ``br-int`` by *link_port* and has no name here is dropped; the rest is normal."""
     yield from PHYSICAL.miss_flows(COOKIE)
-    yield PHYSICAL_INPUT.flow(of.in_port(cable), of.drop(), priority=2, cookie=COOKIE)
+    yield PHYSICAL_INPUT.flow(of.in_port(link_port), of.drop(), priority=2, cookie=COOKIE)
 
 
-def network_flows(vlan: int, provider: Provider, cable: int) -> Iterator[of.Flow]:
+def network_flows(vlan: int, provider: Provider, link_port: int) -> Iterator[of.Flow]:
     """What gives the packets of a local *vlan* the name that the physical network knows."""
     if provider.network_type is NetworkType.VLAN:
         assert provider.segmentation_id is not None
@@ -23,5 +23,5 @@ def network_flows(vlan: int, provider: Provider, cable: int) -> Iterator[of.Flow
     else:
         rename = of.PopVlan()
     yield PHYSICAL_INPUT.flow(
-        of.in_port(cable) & of.vlan(vlan), rename, of.normal(), priority=4, cookie=COOKIE
+        of.in_port(link_port) & of.vlan(vlan), rename, of.normal(), priority=4, cookie=COOKIE
     )

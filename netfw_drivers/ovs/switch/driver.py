@@ -64,7 +64,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
     """Ports of ``br-int``, tunnels on ``br-tun``, and bridges that lead to physical networks.
 
     ``br-int`` and ``br-tun`` are the driver's own: it makes them, and takes no flow of its cookie
-    there for anybody else's.  Physical bridges must exist; there it adds a cable and its flows.
+    there for anybody else's.  Physical bridges must exist; there it adds a link and its flows.
     All other bridges are only watched.  Whoever changes something holds all its bridges, and
     others wait until he is closed: see `switch_tenure`.
     """

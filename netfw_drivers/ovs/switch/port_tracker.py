@@ -39,8 +39,8 @@ class PortTracker:
 
     def __init__(self, settings: Settings, tell: Callable[[Event], None]) -> None:
         self._settings, self._tell = settings, tell
-        self._cables = {
-            end.name: cable.veth_mtu for cable in settings.cables() for end, _ in cable.ends
+        self._link_ends = {
+            end.name: link.veth_mtu for link in settings.bridge_links() for end, _ in link.ends
         }
         self._lock = threading.Lock()
         self._ports: dict[PortId, tuple[Port, ...]] = {}
@@ -98,7 +98,7 @@ class PortTracker:
         if first:
             return
         if None in keys:
-            self._tell(FeedLost("somebody changed the bridges or the cables between them"))
+            self._tell(FeedLost("somebody changed the bridges or the links between them"))
         elif keys:
             self._tell(KeysChanged("the switch changed", keys))
 
@@ -128,24 +128,24 @@ class PortTracker:
             yield from self._keys(port)
 
     def _is_sound(self, port: Port) -> bool:
-        """Whether a port is a cable's end, of veths that are up and as large as they should be."""
-        mtu, found = self._cables.get(port.name), port.interface
+        """Whether a port is a link's end, of veths that are up and as large as they should be."""
+        mtu, found = self._link_ends.get(port.name), port.interface
         return mtu is not None and (found.link_state, found.mtu) == ("up", mtu)
 
     def _numbered(self, before: Port, now: Fingerprint) -> bool:
-        """Whether a cable or tunnel only got its number; who made it looks at that himself."""
+        """Whether a link or tunnel only got its number; who made it looks at that himself."""
         if not self._is_made(before) or ofport_of(before) is not None:
             return False
         bridge, kind, _, options = self._fingerprint(before)
         return (bridge, kind, options) == (now[0], now[1], now[-1])
 
     def _is_made(self, port: Port) -> bool:
-        return port.name in self._cables or endpoint_of(port) is not None
+        return port.name in self._link_ends or endpoint_of(port) is not None
 
     def _keys(self, port: Port) -> Iterator[SwitchKey | None]:
         """Whom a change of *port* concerns; ``None``: everybody."""
         port_id, endpoint = port_id_of(port), endpoint_of(port)
-        if port.name in self._cables:
+        if port.name in self._link_ends:
             yield None
         elif port_id is not None:
             yield PortKey(port_id)

@@ -1,4 +1,4 @@
-"""Devices of the host that cables are made of: read and changed.  No policy."""
+"""Devices of the host that links are made of: read and changed.  No policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netfw.plan import Stage
 class HostLinks:
     """The devices of one namespace, which must be the switch's: that of whoever first needs them.
 
-    Nothing is opened before a device is there or to be made: most hosts have no such cables.
+    Nothing is opened before a device is there or to be made: most hosts have no such links.
     """
 
     def __init__(self) -> None:

@@ -46,9 +46,12 @@ def plan_bridges(
         bridge = draft.snapshot.bridges.get(name)
         if bridge is not None:
             _mend_bridge(draft, settings, bridge)
-    for cable in settings.cables():
-        if cable.far.bridge in draft.snapshot.bridges or cable.far.bridge in settings.made:
-            plan_bridge_link(draft, cable, links)
+    for bridge_link in settings.bridge_links():
+        if (
+            bridge_link.far.bridge in draft.snapshot.bridges
+            or bridge_link.far.bridge in settings.made
+        ):
+            plan_bridge_link(draft, bridge_link, links)
 
 
 def speaks_openflow14(bridge: Bridge | None, settings: Settings) -> bool:
@@ -103,19 +106,21 @@ def _mend_bridge(draft: OvsdbChanges, settings: Settings, bridge: Bridge) -> Non
         draft.prepare.append(row(change))
 
 
-def plan_bridge_link(draft: OvsdbChanges, cable: BridgeLink, links: Links) -> None:
+def plan_bridge_link(draft: OvsdbChanges, bridge_link: BridgeLink, links: Links) -> None:
     """Make both ends; where somebody else has the name of one, nothing is joined."""
-    for end, other in cable.ends:
+    for end, other in bridge_link.ends:
         port = draft.snapshot.ports.get(end.name)
-        why = _foreign_port(cable, end, port) or _foreign_link(cable, end, other, port, links)
+        why = _foreign_port(bridge_link, end, port) or _foreign_link(
+            bridge_link, end, other, port, links
+        )
         if why:
-            draft.foreign.update((cable.near.name, cable.far.name))
-            draft.blocked[cable.far.bridge] = why
+            draft.foreign.update((bridge_link.near.name, bridge_link.far.name))
+            draft.blocked[bridge_link.far.bridge] = why
             return
-    if cable.veth_mtu is None:
-        _plan_patch(draft, cable, links)
+    if bridge_link.veth_mtu is None:
+        _plan_patch(draft, bridge_link, links)
     else:
-        _plan_veth(draft, cable, cable.veth_mtu, links)
+        _plan_veth(draft, bridge_link, bridge_link.veth_mtu, links)
 
 
 def is_device(port: Port) -> bool:
@@ -123,24 +128,24 @@ def is_device(port: Port) -> bool:
     return port.interface.type in DEVICE_TYPES
 
 
-def _foreign_port(cable: BridgeLink, end: LinkEnd, port: Port | None) -> str:
+def _foreign_port(bridge_link: BridgeLink, end: LinkEnd, port: Port | None) -> str:
     if port is None:
         return ""
-    fits = port.interface.type == PATCH or (cable.is_physical and is_device(port))
+    fits = port.interface.type == PATCH or (bridge_link.is_physical and is_device(port))
     if fits and port.bridge == end.bridge:
         return ""
     return (
-        f"{end.name} on {port.bridge} is no end of a cable of {end.bridge}: remove it "
+        f"{end.name} on {port.bridge} is no end of a bridge_link of {end.bridge}: remove it "
         f"(ovs-vsctl del-port {port.bridge} {end.name}), or give it another name"
     )
 
 
 def _foreign_link(
-    cable: BridgeLink, end: LinkEnd, other: LinkEnd, port: Port | None, links: Links
+    bridge_link: BridgeLink, end: LinkEnd, other: LinkEnd, port: Port | None, links: Links
 ) -> str:
-    """Patch ports have no devices, and care for none; those of a cable of veths have to go."""
-    matters = cable.is_veth or (port is not None and is_device(port))
-    if not matters or end.name not in links or _is_pair(cable, links):
+    """Patch ports have no devices, and care for none; those of a bridge_link of veths have to go."""
+    matters = bridge_link.is_veth or (port is not None and is_device(port))
+    if not matters or end.name not in links or _is_pair(bridge_link, links):
         return ""
     return (
         f"device {end.name} is not one end of a veth pair with {other.name}: remove it "
@@ -148,8 +153,8 @@ def _foreign_link(
     )
 
 
-def _is_pair(cable: BridgeLink, links: Links) -> bool:
-    near, far = links.get(cable.near.name), links.get(cable.far.name)
+def _is_pair(bridge_link: BridgeLink, links: Links) -> bool:
+    near, far = links.get(bridge_link.near.name), links.get(bridge_link.far.name)
     return (
         near is not None
         and far is not None
@@ -158,10 +163,10 @@ def _is_pair(cable: BridgeLink, links: Links) -> bool:
     )
 
 
-def _plan_patch(draft: OvsdbChanges, cable: BridgeLink, links: Links) -> None:
-    if _is_pair(cable, links):
-        draft.links.append(link(DelLink(cable.near.name)))
-    for end, other in cable.ends:
+def _plan_patch(draft: OvsdbChanges, bridge_link: BridgeLink, links: Links) -> None:
+    if _is_pair(bridge_link, links):
+        draft.links.append(link(DelLink(bridge_link.near.name)))
+    for end, other in bridge_link.ends:
         port = draft.snapshot.ports.get(end.name)
         kept = port if port is not None and not is_device(port) else None
         if kept is None:
@@ -173,12 +178,12 @@ def _plan_patch(draft: OvsdbChanges, cable: BridgeLink, links: Links) -> None:
             draft.admit.append(row(join))
 
 
-def _plan_veth(draft: OvsdbChanges, cable: BridgeLink, mtu: int, links: Links) -> None:
-    whole = _is_pair(cable, links)
+def _plan_veth(draft: OvsdbChanges, bridge_link: BridgeLink, mtu: int, links: Links) -> None:
+    whole = _is_pair(bridge_link, links)
     if not whole:
-        draft.links.append(link(AddVeth(name=cable.near.name, peer=cable.far.name)))
-    stale = [end for end, _ in cable.ends if not (whole and _is_plugged(draft, end))]
-    for end, _ in cable.ends:
+        draft.links.append(link(AddVeth(name=bridge_link.near.name, peer=bridge_link.far.name)))
+    stale = [end for end, _ in bridge_link.ends if not (whole and _is_plugged(draft, end))]
+    for end, _ in bridge_link.ends:
         found = links.get(end.name)
         if stale and found is not None and found.up:
             draft.links.append(link(SetUp(end.name, up=False)))
@@ -211,7 +216,7 @@ def _plug(draft: OvsdbChanges, end: LinkEnd, kind: str) -> None:
         bridge=end.bridge,
         name=end.name,
         type=kind,
-        ofport_request=draft.request_cable(end.bridge, end.name),
+        ofport_request=draft.request_link_end(end.bridge, end.name),
         options={"peer": NOT_JOINED} if kind == PATCH else {},
     )
     draft.prepare.append(row(port))

@@ -82,8 +82,8 @@ class FlowGroupBuilder:
         """What is there before any port."""
         settings, groups = self._settings, self.groups
         groups.put.update({name: {} for name in settings.made})
-        cable = settings.tunnel_cable
-        inward = self._draft.number(cable.near.name) if settings.has_tunnels else None
+        link = settings.tunnel_link
+        inward = self._draft.number(link.near.name) if settings.has_tunnels else None
         groups.set(
             settings.integration,
             owner_of(BASE),
@@ -98,12 +98,12 @@ class FlowGroupBuilder:
                 (grant, addition),
                 partial(br_int.extension_flows, grant, addition),
             )
-        outward = self._draft.number(cable.far.name) if settings.has_tunnels else None
+        outward = self._draft.number(link.far.name) if settings.has_tunnels else None
         if outward is not None:
             make = partial(br_tun.base_flows, outward, responder=settings.responder)
             groups.set(settings.tunnel, owner_of(BASE), (outward, settings.responder), make)
         for bridge in settings.mappings.values():
-            number = self._draft.number(settings.physical_cable(bridge).far.name)
+            number = self._draft.number(settings.physical_link(bridge).far.name)
             if number is not None:
                 groups.set(bridge, owner_of(BASE), number, partial(br_phys.base_flows, number))
 
@@ -159,10 +159,10 @@ class FlowGroupBuilder:
             if segment.id == domain.segment:
                 kind, physical = segment.provider.network_type, segment.provider.physical_network
                 if kind.is_tunnel:
-                    return self._draft.number(self._settings.tunnel_cable.near.name)
+                    return self._draft.number(self._settings.tunnel_link.near.name)
                 if physical is not None:
-                    cable = self._settings.physical_cable(self._settings.mappings[physical])
-                    return self._draft.number(cable.near.name)
+                    link = self._settings.physical_link(self._settings.mappings[physical])
+                    return self._draft.number(link.near.name)
         return None
 
     def network(self, key: NetworkKey) -> None:
@@ -280,8 +280,8 @@ class FlowGroupBuilder:
     def _physical(self, segment: Segment, vlan: int) -> Iterator[tuple[str, object, Flows]]:
         provider = segment.provider
         bridge = self._settings.mappings[provider.physical_network or ""]
-        cable = self._settings.physical_cable(bridge)
-        near, far = self._draft.number(cable.near.name), self._draft.number(cable.far.name)
+        link = self._settings.physical_link(bridge)
+        near, far = self._draft.number(link.near.name), self._draft.number(link.far.name)
         if near is None or far is None:
             return
         inward = partial(br_int.network_flows, vlan, provider, near)

@@ -52,7 +52,7 @@ class Observed:
     recovered: bool = False
     """The state includes what an earlier run has left on the machine."""
     links: Mapping[str, Link] = field(factory=dict)
-    """Devices of the host that have the names of cables."""
+    """Devices of the host that have the names of links."""
     flows: Mapping[str, FlowPlanner] = field(factory=dict)
     """Flows of the bridges that can be read; another bridge has none, or loses those it has."""
     flush: frozenset[str] = frozenset()

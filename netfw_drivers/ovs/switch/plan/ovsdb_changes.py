@@ -2,12 +2,12 @@
 
 The stages of a plan, each safe to die after; of many rows, a stage becomes several:
 
-0. *links*: the devices of cables are made, or removed; *unplugging*: ends of cables that have to
+0. *links*: the devices of links are made, or removed; *unplugging*: ends of links that have to
    be made anew are removed
-1. *prepare*: bridges, cables that are not joined yet, local VLANs, tunnels, records of ports; what
+1. *prepare*: bridges, links that are not joined yet, local VLANs, tunnels, records of ports; what
    is to be dead, or changes its network, is parked here
 2. flows, one bundle for each bridge
-3. *raising*: the devices of cables are set up; *admit*: cables are joined, ports get their tags
+3. *raising*: the devices of links are set up; *admit*: links are joined, ports get their tags
 4. *release*: local VLANs that no flow uses any more
 5. tunnels that no flow uses any more are removed, a few at a time
 """
@@ -28,7 +28,7 @@ from netfw_drivers.ovs.common.ofport import ofport_of
 
 OVSDB = "ovsdb"
 LINKS = "links"
-_CABLES, _TUNNELS = 0x7F00, 0x4000
+_LINK_ENDS, _TUNNELS = 0x7F00, 0x4000
 """Where the numbers begin that the driver asks the switch for, so that flows can be planned."""
 CHANGE_AT_ONCE = 250
 """How many rows change in one step: while the switch takes them in, it forwards nothing."""
@@ -51,9 +51,9 @@ class OvsdbChanges:
     requested: dict[str, int] = field(factory=dict)
     """Numbers of ports that this plan adds."""
     blocked: dict[str, str] = field(factory=dict)
-    """Bridges that no cable leads to, and what to do about it."""
+    """Bridges that no link leads to, and what to do about it."""
     foreign: set[str] = field(factory=set)
-    """Ports of others that have the names of cables."""
+    """Ports of others that have the names of links."""
     _taken: dict[str, set[int]] = field(factory=dict)
 
     def before(self) -> Iterator[Stage]:
@@ -76,12 +76,12 @@ class OvsdbChanges:
             return self.requested[name]
         return None if port is None or name in self.foreign else ofport_of(port)
 
-    def request_cable(self, bridge: str, name: str) -> int:
+    def request_link_end(self, bridge: str, name: str) -> int:
         """For one that is made anew, the number that it has: its flows stay as they are."""
         port = self.snapshot.ports.get(name)
         number = ofport_of(port) if port is not None else None
         if number is None:
-            return self._request(bridge, name, _CABLES)
+            return self._request(bridge, name, _LINK_ENDS)
         self.requested[name] = number
         return number
 

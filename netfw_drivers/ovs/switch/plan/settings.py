@@ -23,7 +23,7 @@ USERSPACE = "netdev"
 
 @frozen
 class LinkEnd:
-    """One end of a cable."""
+    """One end of a link."""
 
     bridge: str
     name: str
@@ -66,7 +66,7 @@ class Settings:
     csum: bool = False
     vxlan_port: int = VXLAN_PORT
     use_veth: bool = False
-    """Whether cables to physical bridges are veths."""
+    """Whether links to physical bridges are veths."""
     veth_mtu: int = VETH_MTU
 
     @property
@@ -83,23 +83,23 @@ class Settings:
         """All bridges that the driver puts flows on."""
         return (*self.made, *self.mappings.values())
 
-    def cables(self) -> Iterator[BridgeLink]:
-        """Every cable there is to be."""
+    def bridge_links(self) -> Iterator[BridgeLink]:
+        """Every link there is to be."""
         if self.has_tunnels:
-            yield self.tunnel_cable
-        yield from map(self.physical_cable, self.mappings.values())
+            yield self.tunnel_link
+        yield from map(self.physical_link, self.mappings.values())
 
     @property
     def physical_ends(self) -> tuple[str, ...]:
         """The names of ends that devices can have."""
-        cables = map(self.physical_cable, self.mappings.values())
-        return tuple(end.name for cable in cables for end in (cable.near, cable.far))
+        links = map(self.physical_link, self.mappings.values())
+        return tuple(end.name for link in links for end in (link.near, link.far))
 
     @property
-    def tunnel_cable(self) -> BridgeLink:
+    def tunnel_link(self) -> BridgeLink:
         return BridgeLink(LinkEnd(self.integration, "patch-tun"), LinkEnd(self.tunnel, "patch-int"))
 
-    def physical_cable(self, bridge: str) -> BridgeLink:
+    def physical_link(self, bridge: str) -> BridgeLink:
         return BridgeLink(
             LinkEnd(self.integration, _end_name("int-", bridge)),
             LinkEnd(bridge, _end_name("phy-", bridge)),
