@@ -10,13 +10,16 @@ from netfw_drivers.ovs.pipeline.tables import COOKIE, PHYSICAL, PHYSICAL_INPUT
 
 
 def base_flows(link_port: int) -> Iterator[of.Flow]:
-    """What comes from ``br-int`` by *link_port* and has no name here is dropped; the rest is normal."""
+    """Yield the flows that forward normally, and drop packets of unknown VLANs from *link_port*.
+
+    *link_port* leads to ``br-int``.
+    """
     yield from PHYSICAL.miss_flows(COOKIE)
     yield PHYSICAL_INPUT.flow(of.in_port(link_port), of.drop(), priority=2, cookie=COOKIE)
 
 
 def network_flows(vlan: int, provider: Provider, link_port: int) -> Iterator[of.Flow]:
-    """What gives the packets of a local *vlan* the name that the physical network knows."""
+    """Yield the flow that replaces a local *vlan* by the tag of the physical network."""
     if provider.network_type is NetworkType.VLAN:
         assert provider.segmentation_id is not None
         rename: of.Action = of.set_vlan(provider.segmentation_id)

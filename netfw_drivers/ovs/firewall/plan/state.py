@@ -1,4 +1,4 @@
-"""What the firewall in the switch holds: who has which number, and who names whom.  Pure."""
+"""State of the firewall in the switch: numbers, ports, groups, rules and members.  Pure."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from netfw_drivers.ovs.firewall.plan.id_allocator import IdAllocator, IdAllocato
 from netfw_drivers.ovs.firewall.plan.matches import Address, ClauseMatch, RuleStage, plane_for
 
 ALONE = RuleStage.INGRESS
-"""Where members are kept that nobody refers to."""
+"""Where the members of a group are matched that no rule refers to."""
 
 
 @frozen
 class PolicyOwner:
-    """Whose flows: a policy's."""
+    """Owner of the flows of a policy."""
 
     number: int
 
 
 @frozen
 class MeaningOwner:
-    """Whose flows: a conjunction's."""
+    """Owner of the flows of a conjunction."""
 
     number: int
 
@@ -61,7 +61,7 @@ class State:
     members: MultiMap[Remote, Address] = field(factory=MultiMap)
 
     def present(self) -> Iterator[FirewallKey]:
-        """What is held."""
+        """Yield the keys that are present."""
         yield from self.ports
         for meaning in self.meanings.number:
             if isinstance(meaning, GroupPresent):
@@ -70,7 +70,7 @@ class State:
             yield Member(remote, address.prefix, address.mac)
 
     def note_meaning(self, meaning: ConjunctionUse, number: int) -> None:
-        """Take over what a note of an earlier run says."""
+        """Record the note of an earlier run."""
         self.meanings.give(meaning, number)
         if isinstance(meaning, Permit):
             self.permits.add(meaning.group, number)
@@ -78,7 +78,7 @@ class State:
                 self.referrers.add(meaning.remote, number)
 
     def note_policy(self, groups: Groups, number: int) -> None:
-        """Take over what a note of an earlier run says."""
+        """Record the note of an earlier run."""
         self.policies.give(groups, number)
         for group in groups:
             self.group_policies.add(group, number)
@@ -132,7 +132,7 @@ class StateOverlay:
     def clauses(
         self, spot: ClauseMatch, address: Address | None
     ) -> tuple[tuple[int, int, int], ...]:
-        """Number, clause and how many there are, for everyone who wants something of *spot*."""
+        """Return number, clause and count of clauses of each conjunction that uses *spot*."""
         found = set()
         for number in self.rules.lefts(spot):
             count = self._count(number)
@@ -146,7 +146,7 @@ class StateOverlay:
         return tuple(sorted(found))
 
     def planes(self, remote: Remote) -> Mapping[RuleStage, list[int]]:
-        """Where members of *remote* are looked for, and by which conjunctions."""
+        """Return the conjunctions that match members of *remote*, by rule stage."""
         found: dict[RuleStage, list[int]] = {}
         for number in self.referrers.rights(remote):
             meaning = self.meanings.thing(number)
@@ -157,7 +157,7 @@ class StateOverlay:
     def permits_of(
         self, groups: Groups
     ) -> tuple[tuple[RuleStage, tuple[tuple[int, int], ...]], ...]:
-        """The conjunctions of *groups*, with their numbers of clauses, by where they are asked."""
+        """Return the conjunctions of *groups*, with their numbers of clauses, by rule stage."""
         found: dict[RuleStage, list[tuple[int, int]]] = {}
         for group in groups:
             for number in self.permits.rights(group):

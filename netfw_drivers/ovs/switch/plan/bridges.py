@@ -35,17 +35,17 @@ Links = Mapping[str, Link]
 def plan_bridges(
     draft: OvsdbChanges, settings: Settings, records: Mapping[str, str], links: Links
 ) -> None:
-    """Make the ground; *records* are what a new ``br-int`` is to say of itself."""
+    """Plan bridges and links; a new ``br-int`` gets *records* as its ``external_ids``."""
     for name in settings.made:
         bridge = draft.snapshot.bridges.get(name)
         if bridge is None:
             _add_bridge(draft, settings, name, records if name == settings.integration else {})
         else:
-            _mend_bridge(draft, settings, bridge)
+            _repair_bridge(draft, settings, bridge)
     for name in settings.mappings.values():
         bridge = draft.snapshot.bridges.get(name)
         if bridge is not None:
-            _mend_bridge(draft, settings, bridge)
+            _repair_bridge(draft, settings, bridge)
     for bridge_link in settings.bridge_links():
         if (
             bridge_link.far.bridge in draft.snapshot.bridges
@@ -55,9 +55,9 @@ def plan_bridges(
 
 
 def speaks_openflow14(bridge: Bridge | None, settings: Settings) -> bool:
-    """Whether flows of *bridge* can be read and stay: it is there, and speaks our OpenFlow.
+    """Return whether flows of *bridge* can be read and stay: it exists and speaks OpenFlow 1.4.
 
-    One of another datapath type loses its flows when it gets the right one; it may not even work.
+    A bridge of another datapath type loses its flows when it gets the right one, and may not work.
     """
     return (
         bridge is not None
@@ -67,7 +67,7 @@ def speaks_openflow14(bridge: Bridge | None, settings: Settings) -> bool:
 
 
 def unreachable_hint(bridge: Bridge) -> str:
-    """Why a bridge that is in the database may not answer, and what to do; else nothing."""
+    """Return why a bridge of the database may not answer, and what to do; else an empty text."""
     if _datapath_type(bridge) != "system":
         return ""
     return (
@@ -93,7 +93,7 @@ def _add_bridge(
     draft.prepare.append(row(bridge))
 
 
-def _mend_bridge(draft: OvsdbChanges, settings: Settings, bridge: Bridge) -> None:
+def _repair_bridge(draft: OvsdbChanges, settings: Settings, bridge: Bridge) -> None:
     values: dict[str, Value] = {}
     if bridge.fail_mode != SECURE:
         values["fail_mode"] = SECURE
@@ -107,7 +107,7 @@ def _mend_bridge(draft: OvsdbChanges, settings: Settings, bridge: Bridge) -> Non
 
 
 def plan_bridge_link(draft: OvsdbChanges, bridge_link: BridgeLink, links: Links) -> None:
-    """Make both ends; where somebody else has the name of one, nothing is joined."""
+    """Plan both ends; where another port or device has the name of one, nothing is joined."""
     for end, other in bridge_link.ends:
         port = draft.snapshot.ports.get(end.name)
         why = _foreign_port(bridge_link, end, port) or _foreign_link(
@@ -124,7 +124,7 @@ def plan_bridge_link(draft: OvsdbChanges, bridge_link: BridgeLink, links: Links)
 
 
 def is_device(port: Port) -> bool:
-    """Whether the switch looks for a device of the system, and makes none."""
+    """Return whether the port uses a device of the system, and the switch makes none."""
     return port.interface.type in DEVICE_TYPES
 
 
@@ -135,7 +135,7 @@ def _foreign_port(bridge_link: BridgeLink, end: LinkEnd, port: Port | None) -> s
     if fits and port.bridge == end.bridge:
         return ""
     return (
-        f"{end.name} on {port.bridge} is no end of a bridge_link of {end.bridge}: remove it "
+        f"{end.name} on {port.bridge} is not an end of the link of {end.bridge}: remove it "
         f"(ovs-vsctl del-port {port.bridge} {end.name}), or give it another name"
     )
 
@@ -143,7 +143,7 @@ def _foreign_port(bridge_link: BridgeLink, end: LinkEnd, port: Port | None) -> s
 def _foreign_link(
     bridge_link: BridgeLink, end: LinkEnd, other: LinkEnd, port: Port | None, links: Links
 ) -> str:
-    """Patch ports have no devices, and care for none; those of a bridge_link of veths have to go."""
+    """Return why a device is in the way; patch ports need none, unless the port uses it."""
     matters = bridge_link.is_veth or (port is not None and is_device(port))
     if not matters or end.name not in links or _is_pair(bridge_link, links):
         return ""
@@ -201,7 +201,7 @@ def _is_plugged(draft: OvsdbChanges, end: LinkEnd) -> bool:
 
 
 def _raise(draft: OvsdbChanges, end: LinkEnd) -> None:
-    """The host itself has no business on it: it must not take what passes for its own."""
+    """Set up a veth end without IPv6: the host must not accept the packets that pass."""
     draft.raising += [
         link(SetSysctl(device_parameter("ipv6", end.name, "disable_ipv6"), "1")),
         link(SetUp(end.name)),
@@ -209,7 +209,7 @@ def _raise(draft: OvsdbChanges, end: LinkEnd) -> None:
 
 
 def _plug(draft: OvsdbChanges, end: LinkEnd, kind: str) -> None:
-    """Make the port of an end; a port removed and added in one step would keep what it is."""
+    """Plan the port of an end; one that is removed and added in one step would keep its type."""
     if end.name in draft.snapshot.ports:
         draft.unplugging.append(row(RemovePort(name=end.name)))
     port = AddPort(

@@ -1,7 +1,4 @@
-"""Ports of this host: what the database says of them, what they wait for, what an earlier run left.
-
-Pure.
-"""
+"""Ports of this host: their rows, what they wait for, and the state an earlier run left.  Pure."""
 
 from __future__ import annotations
 
@@ -64,12 +61,12 @@ from netfw_drivers.ovs.switch.plan.settings import Settings
 from netfw_drivers.ovs.switch.plan.state import SwitchStateOverlay
 
 Row = tuple[Mapping[str, str | None], int]
-"""What the database says of a port: its record, and its VLAN."""
+"""The record of a port in ``other_config``, and its VLAN."""
 _DEAD: Row = (no_record(), DEAD_VLAN)
 
 
 class Ports:
-    """Plans ports one by one; ``wired`` are those that get flows."""
+    """Plans ports one by one; ``wired`` has those that get flows."""
 
     def __init__(
         self,
@@ -133,12 +130,12 @@ class Ports:
         self._prepare(key, port, port_record(segment, vlan), vlan)
 
     def _is_live(self, port: Port, segment: Segment, vlan: int, number: int) -> bool:
-        """Whether it takes part in this very network now."""
+        """Return whether a port takes part in this very network now."""
         same = not differing(port.other_config, port_record(segment, vlan))
         return same and self._observed.admitted(number)
 
     def _as_it_is(self, wiring: Wiring, number: int) -> Wiring:
-        """On hold it is neither cut off nor let off by filters or guards: others come first."""
+        """Return *wiring* with the filter and guard of a port on hold as the machine has them."""
         if wiring.admission is Admission.LIVE:
             return wiring
         guard = wiring.guard if self._observed.guarded(number) else None
@@ -149,15 +146,15 @@ class Ports:
             self._prepare(key, port, no_record(), DEAD_VLAN)
 
     def _wait(self, key: PortKey, port: Port, why: str, row: Row = _DEAD) -> None:
-        """It stays dead as long as it waits."""
+        """Record what a port waits for; it stays dead until then."""
         self._draft.waiting[key] = why
         self._prepare(key, port, *row)
 
     def _wait_for_number(self, key: PortKey, port: Port, wiring: Wiring, row: Row) -> None:
-        """Without a number it has no flows, and nothing passes; its row can be written already.
+        """Let a port wait for its number; without one it has no flows, and nothing passes.
 
-        Not that of one that is held back: by its record, and the flows of whoever had the number
-        that it gets, it would seem to be live.
+        The row of a live port is written already.  That of a port on hold is not: by its record,
+        and by flows of the port that had its number before, it would seem to be live.
         """
         why = port.interface.error or "the switch has not numbered its device yet"
         self._wait(key, port, why, row if wiring.admission is Admission.LIVE else _DEAD)
@@ -171,8 +168,8 @@ class Ports:
             self._draft.prepare.append(_change(key, port, values, keys))
 
 
-def leftovers(observed: Observed) -> set[PortKey]:
-    """The ports that have a record of being wired, or of being dead."""
+def recorded_ports(observed: Observed) -> set[PortKey]:
+    """Return the ports that have a record of being wired, or of being dead."""
     return {
         PortKey(port_id)
         for port_id, ports in observed.plugged.items()
@@ -181,12 +178,12 @@ def leftovers(observed: Observed) -> set[PortKey]:
 
 
 def _is_open(wiring: Wiring) -> bool:
-    """Whether other MAC addresses than its own are behind it."""
+    """Return whether other MAC addresses than its own are behind a port."""
     return wiring.open or any(source.mac != wiring.mac for source in wiring.guard or ())
 
 
 def _segment(wiring: Wiring, network: LocalNetwork) -> Segment | InvalidInput:
-    """The segment that a port is on."""
+    """Return the segment of a port, or why it has none."""
     if wiring.segment is None and len(network.segments) == 1:
         return network.segments[0]
     for segment in network.segments:
@@ -209,9 +206,9 @@ def _change(
     return row(change, [key])
 
 
-def held(observed: Observed, settings: Settings) -> set[SwitchKey]:
-    """What the rows of the database say that the driver has."""
-    found: set[SwitchKey] = set(leftovers(observed))
+def recorded_keys(observed: Observed, settings: Settings) -> set[SwitchKey]:
+    """Return the keys that the rows of the database record."""
+    found: set[SwitchKey] = set(recorded_ports(observed))
     found |= {NetworkKey(network) for network in observed.vlans.networks}
     for port in observed.snapshot.ports.values():
         endpoint = endpoint_of(port) if port.bridge == settings.tunnel else None
@@ -224,10 +221,10 @@ def held(observed: Observed, settings: Settings) -> set[SwitchKey]:
     return found
 
 
-def entries_held(
+def recover_entries(
     flows: Collection[tuple[Key, State]], observed: Observed
 ) -> dict[SwitchKey, SwitchValue]:
-    """The entries of population, by the *flows* that forward, flood and answer."""
+    """Return the population entries, read from the *flows* that forward, flood and answer."""
     networks = {vlan: domain.network for domain, vlan in observed.vlans.numbers.items()}
     peers, meshed = _peers(observed)
     found: dict[SwitchKey, SwitchValue] = {}
@@ -252,7 +249,7 @@ def entries_held(
 def _answered(
     flows: Iterable[tuple[Key, State]], networks: Mapping[int, NetworkId]
 ) -> dict[SwitchKey, set[IpAddress]]:
-    """The addresses that are answered for, by whose they are."""
+    """Return the addresses that are answered for, by entry."""
     found: dict[SwitchKey, set[IpAddress]] = defaultdict(set)
     for key, state in flows:
         match, mac = decode_match(key[3:]), written_eth_src(state)
@@ -270,7 +267,7 @@ def _answered(
 def recover_state(
     flows: Collection[tuple[Key, State]], observed: Observed, settings: Settings
 ) -> dict[SwitchKey, SwitchValue]:
-    """What an earlier run was told, as far as the machine says it."""
+    """Return the state of an earlier run, as far as the machine records it."""
     found: dict[SwitchKey, SwitchValue] = {}
     for network in observed.vlans.networks:
         segments = tuple(observed.vlans.segments[domain] for domain in observed.vlans.of(network))
@@ -285,11 +282,11 @@ def recover_state(
             wiring = _wiring(port, observed)
             if wiring is not None:
                 found[PortKey(port_id)] = wiring
-    return {**found, **entries_held(flows, observed)}
+    return {**found, **recover_entries(flows, observed)}
 
 
 def _wiring(port: Port, observed: Observed) -> Wiring | None:
-    """What a port was wired as, or that it was dead: it stays as it is."""
+    """Return the wiring of a port that stays as it is: on hold, or dead."""
     tag, mac = port.other_config.get("tag", ""), port.interface.external_ids.get(ATTACHED_MAC, "")
     if not tag and is_recorded(port):
         return _dead(port, mac)
@@ -316,7 +313,7 @@ def _dead(port: Port, mac: str) -> Wiring | None:
 
 
 def _peers(observed: Observed) -> tuple[dict[int, Endpoint], set[Endpoint]]:
-    """The far ends of tunnels by the tunnels' numbers, and those that all networks flood to."""
+    """Return the far ends by tunnel number, and those that all networks flood to."""
     peers: dict[int, Endpoint] = {}
     meshed: set[Endpoint] = set()
     for port in observed.snapshot.ports.values():

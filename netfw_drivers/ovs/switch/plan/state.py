@@ -88,7 +88,7 @@ class SwitchStateOverlay(SwitchState):
         return {*self.users(used), *self._base.users(used)}
 
     def rivals(self, key: ForwardingKey) -> set[SwitchKey]:
-        """The entries that have an address in common with *key*, before or after this update."""
+        """Return the entries that share an address with *key*, before or after this update."""
         values = self._base.values.get(key), self.values.get(key)
         entries = [value for value in values if isinstance(value, Forwarding)]
         addresses = {address for entry in entries for address in entry.addresses}
@@ -99,7 +99,7 @@ class SwitchStateOverlay(SwitchState):
         }
 
     def is_answered_for(self, key: ForwardingKey, address: IpAddress) -> bool:
-        """Whether *address* is said to be at *key*: of several that have it, the lowest MAC."""
+        """Return whether *address* is answered for with *key*; of several, the lowest MAC is."""
         users = self.users(address_on(key.network, address))
         rivals = [other.mac for other in users if isinstance(other, ForwardingKey)]
         return key.mac == min(rivals, key=str, default=None)
@@ -111,12 +111,12 @@ class SwitchStateOverlay(SwitchState):
         yield from (key for key in self.affected(network) if isinstance(key, PortKey))
 
     def floods(self, network: NetworkId) -> Iterator[Endpoint]:
-        """Where broadcast of *network* goes, by population."""
+        """Yield the endpoints that population floods broadcast of *network* to."""
         users = self.users(network)
         yield from (key.endpoint for key in users if isinstance(key, FloodKey))
 
     def mesh(self, kind: NetworkType) -> Iterator[Endpoint]:
-        """Where broadcast of every network of this *kind* goes."""
+        """Yield the endpoints that broadcast of every network of this *kind* goes to."""
         for key in self.users(mesh_of(kind)):
             if isinstance(key, Endpoint):
                 yield key
@@ -196,17 +196,17 @@ class MembersOverlay(Members):
 
 
 def mesh_of(kind: NetworkType) -> object:
-    """What to ask for the tunnels that every network of a type floods into."""
+    """Return the `users` key of the tunnels that every network of a type floods into."""
     return "mesh", kind
 
 
 def carried_by(kind: NetworkType) -> object:
-    """What to ask for the networks that are carried by a type of tunnel."""
+    """Return the `users` key of the networks that a type of tunnel carries."""
     return "carried by", kind
 
 
 def address_on(network: NetworkId, address: IpAddress) -> object:
-    """What to ask for the entries of a network that have an address."""
+    """Return the `users` key of the entries of a network that have an address."""
     return network, address
 
 
