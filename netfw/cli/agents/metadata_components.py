@@ -75,8 +75,8 @@ class MetadataAgentComponents:
                 InstanceCache(self.source.request, _keeping(conf)),
                 _policy(conf),
                 share=max(1, settings.workers // 2),
-                probe=self._liveness.word,
-                alive=self._liveness.note,
+                probe=self._liveness.token,
+                alive=self._liveness.write,
             )
             stack.callback(self._forget_service)
             door = UnixListener(
@@ -121,7 +121,7 @@ class MetadataAgentComponents:
             return
         former, self._relay.policy = self._relay.policy, policy
         former.upstream.close()
-        self._relay.directory.keeping = _keeping(self._conf)
+        self._relay.directory.policy = _keeping(self._conf)
         self.agent.settings = _settings(self._conf)
         LOG.info("the metadata service is %s", _service(self._conf))
 

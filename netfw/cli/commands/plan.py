@@ -80,8 +80,9 @@ def _dhcp_plans(files: Sequence[str]) -> dict[str, Plan]:
     from netfw.cli.agents.dhcp import PROGRAM, DhcpAgentComponents, dhcp_groups
 
     with DhcpAgentComponents(_conf(PROGRAM, files, dhcp_groups(files))) as parts:
-        parts.agent.apply_delta(Replica(parts.source, parts.agent.interest).pull())
-        return plans_in_turn(parts.agent.everything())
+        agent = parts.agent
+        agent.apply_delta(Replica(parts.source, agent.subscription, agent.resources).pull())
+        return plans_in_turn(agent.everything())
 
 
 PLANNERS: Final[Mapping[str, Callable[[Sequence[str]], dict[str, Plan]]]] = {
@@ -107,8 +108,8 @@ def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
     """
     from netfw.agents.common.replica import Replica
 
-    replica = Replica(source, agent.interest)
-    agent.begin()
+    replica = Replica(source, agent.subscription, agent.resources)
+    agent.start()
     agent.rescan()
     agent.apply_delta(replica.pull())
     switch, *others = agent.everything()

@@ -322,7 +322,7 @@ def test_faults_of_the_topology_and_ports_that_nobody_filters_are_in_the_status(
     host.instance(9)
     host.start_ready()
     host.wait(lambda status: "of 1 port are not" in str(status["warnings"]))
-    assert host.status()["warnings"]["strays"].endswith(": tap9")
+    assert host.status()["warnings"]["unbound_devices"].endswith(": tap9")
     cloud.topology.path.write_text("{ nonsense")
     host.wait(lambda status: "topology.json" in status["errors"].get("the source", ""))
     assert host.status()["ready"]
