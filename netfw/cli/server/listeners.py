@@ -19,8 +19,9 @@ from netfw.errors import ConfigError
 from netfw.http.server import HttpServer
 from netfw.server.api import resource_registry
 from netfw.server.api.app import make_app
-from netfw.server.api.config import bounds, http_settings, tls_files
+from netfw.server.api.config import http_settings, request_limits, tls_files
 from netfw.server.api.error_responses import worded
+from netfw.server.api.events import find_subscribers
 from netfw.server.api.identity import factory as identity
 from netfw.server.api.policy import enforcement as policy
 from netfw.server.api.policy.target import lookup_in
@@ -106,7 +107,8 @@ class ApiBundle:
             parts.plugins,
             policy=self._policy,
             identity=self._identity,
-            bounds=bounds(conf),
+            limits=request_limits(conf),
+            subscribers=find_subscribers([parts.plugin, *parts.services]),
         )
 
     def look(self) -> None:
