@@ -98,9 +98,9 @@ class ApiBundle:
         declared = resource_registry.build(parts.plugins, extending=extending, api=parts.extensions)
         more = [rule for extension in parts.extensions for rule in extension.policies()]
         lookup = lookup_in(parts.plugins)
-        self._policy = policy.configured(conf, declared.resources, lookup, more)
-        self._identity = identity.configured(conf, self._policy.is_admin)
-        identity.refuse_unserved(conf, [name for name in sockets if not _is_unix(sockets[name])])
+        self._policy = policy.make_policy(conf, declared.resources, lookup, more)
+        self._identity = identity.make_methods(conf, self._policy.is_admin)
+        identity.validate_listeners(conf, [name for name in sockets if not _is_unix(sockets[name])])
         self.collections = [each.collection for each in declared.resources]
         self.app = make_app(
             declared,
@@ -114,7 +114,7 @@ class ApiBundle:
     def look(self) -> None:
         """Read rules and tokens again if their files changed; what is wrong is logged."""
         for each in (self._policy, self._identity):
-            each.look()
+            each.reload_if_changed()
 
     def reload(self) -> None:
         """Read rules and tokens again; what cannot be used stays as it was."""
