@@ -31,7 +31,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.allocation.host_macs import HostMacs
+from netfw.server.db.allocation.pools import HostMacs
 from netfw.server.db.database import Transaction
 from netfw.state.agent_requests import DHCP_OWNER, RESERVED_DHCP_DEVICE, dhcp_device_id
 from netfw.state.dependencies import ROUTER_OWNERS

@@ -25,7 +25,7 @@ from netfw.model.subnet import Subnet
 from netfw.server.binding.algorithm import bind
 from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.agents.by_host import AgentWithAge, agents_on
+from netfw.server.db.agents.heartbeats import AgentWithAge, agents_on
 from netfw.state.dependencies import DISTRIBUTED_OWNER
 
 

@@ -16,15 +16,12 @@ from netfw.errors import BackendUnavailable, ConfigError, Conflict
 from netfw.server.db.agents.assignments import Assignments
 from netfw.server.db.agents.heartbeats import Heartbeats
 from netfw.server.db.agents.status_reports import Statuses
-from netfw.server.db.allocation.addresses import Addresses
 from netfw.server.db.allocation.free_ranges import Ranges
+from netfw.server.db.allocation.pools import Addresses, SegmentIdStore
 from netfw.server.db.allocation.quotas import Quotas
-from netfw.server.db.allocation.segments import SegmentIdStore
-from netfw.server.db.engine.engines import Limits, reading_engine, writing_engine
+from netfw.server.db.engine.engines import Limits, database_url, reading_engine, writing_engine
 from netfw.server.db.engine.errors import FAILURES, ErrorKind, RetryTransaction, translated, trouble
-from netfw.server.db.engine.url import database_url
-from netfw.server.db.journal.head_poller import JournalHeadPoller
-from netfw.server.db.journal.journal import Journal, JournalReader
+from netfw.server.db.journal.journal import Journal, JournalHeadPoller, JournalReader
 from netfw.server.db.outbox import Outbox
 from netfw.server.db.resources.default_security_groups import DefaultGroups
 from netfw.server.db.resources.rows import Resources, Rows

@@ -5,9 +5,7 @@ from __future__ import annotations
 from oslo_config.cfg import ConfigOpts
 
 from netfw.server.db.database import Database
-from netfw.server.db.engine.engines import Limits
-from netfw.server.db.engine.sqlite_file import make_file
-from netfw.server.db.engine.url import default_url
+from netfw.server.db.engine.engines import Limits, default_url, make_file
 from netfw.server.db.journal.journal import Retention
 
 

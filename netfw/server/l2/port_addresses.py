@@ -30,7 +30,7 @@ from netfw.model.address import IpAddress, Mac, as_address, eui64
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
-from netfw.server.db.allocation.addresses import Addresses
+from netfw.server.db.allocation.pools import Addresses
 
 ROUTER_OWNERS = ("network:router_", "network:ha_router_", "network:floatingip_agent_gateway")
 TRUSTED = "network:"

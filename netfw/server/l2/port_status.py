@@ -24,7 +24,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.server.agents.agents import DHCP_AGENT
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.agents.by_host import agents_on
+from netfw.server.db.agents.heartbeats import agents_on
 from netfw.server.db.resources.rows import Row
 from netfw.server.l2.port_validation import is_trusted
 from netfw.state.dependencies import DISTRIBUTED_OWNER, Assignment

@@ -10,8 +10,7 @@ import pytest
 from netfw.cli.commands import db
 from netfw.errors import ConfigError
 from netfw.http.listen_sockets import listen_unix, removal
-from netfw.server.db.engine.sqlite_file import make_file
-from netfw.server.db.engine.url import default_url
+from netfw.server.db.engine.engines import default_url, make_file
 
 
 def test_an_sqlite_file_is_made_for_its_owner_and_his_group(tmp_path: Path) -> None:

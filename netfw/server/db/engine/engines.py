@@ -1,17 +1,92 @@
-"""Connections: for writing, and for reading one moment of the database without a lock.
+"""Engines: database URLs, the SQLite file, and connections for writing and for reading.
 
 SQLite: one writer at a time, which takes the lock when it begins; readers see the last commit.
-PostgreSQL and MariaDB: writers see what others committed before each statement, and lock the rows
-they decide by; readers see one moment.
+PostgreSQL and MariaDB: a writer sees what others committed before each statement, and locks the
+rows that it decides by; a reader sees one snapshot.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
 
 from attrs import frozen
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+
+from netfw.errors import ConfigError
+
+DRIVERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "sqlite": "sqlite+pysqlite",
+        "postgresql": "postgresql+psycopg",
+        "mariadb": "mariadb+pymysql",
+        "mysql": "mariadb+pymysql",
+    }
+)
+_FORMS = "sqlite:///PATH, postgresql://USER:PASSWORD@HOST/NAME or mariadb://..."
+
+
+def database_url(text: str) -> URL:
+    """The place that *text* names, with the driver that netfw speaks to it by.
+
+    :raises ConfigError: it names none that netfw can use.  A password is never repeated.
+    """
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise ConfigError(f"[database] connection: cannot be read; write {_FORMS}") from None
+    backend = url.get_backend_name()
+    if backend not in DRIVERS:
+        raise ConfigError(f"[database] connection: {backend} is not known; write {_FORMS}")
+    if backend == "sqlite" and url.database in (None, "", ":memory:"):
+        raise ConfigError(
+            "[database] connection: SQLite needs a file (sqlite:////var/lib/netfw/netfw.db, with "
+            "four slashes): a database in memory is another one for every connection"
+        )
+    if backend != "sqlite" and not url.database:
+        raise ConfigError("[database] connection: names no database: end it with /NAME")
+    return url.set(drivername=DRIVERS[backend])
+
+
+def default_url(state_path: str) -> URL:
+    """The file that is used when the configuration names nothing."""
+    return URL.create(DRIVERS["sqlite"], database=f"{state_path}/netfw.db")
+
+
+DIRECTORY_MODE, FILE_MODE = 0o751, 0o640
+"""Others may pass: dnsmasq, which is nobody, has its files below the same state_path."""
+
+
+def make_file(url: URL, named_by: str) -> None:
+    """Make the file that *url* names, and its directory, where they are missing.
+
+    What is there keeps its permissions.  SQLite's own further files get those of the first.
+
+    :raises ConfigError: this user cannot have it there; *named_by* is the option to change.
+    """
+    path = Path(url.database or "")
+    if "uri" in url.query:
+        return  # a name with options, which SQLite alone understands
+    try:
+        path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
+    except OSError as exc:
+        where = f"{exc.filename}: " if exc.filename not in (None, path, str(path)) else ""
+        raise ConfigError(
+            f"the database cannot be {path}: {where}{exc.strerror}; change {named_by}, or "
+            "whose the directory is"
+        ) from exc
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"the database cannot be {path}: SQLite needs to write to its directory, and user "
+            f"{os.geteuid()} may not; change {named_by}, or whose the directory is"
+        )
+
 
 _PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cache_size = -4000")
 

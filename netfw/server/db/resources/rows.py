@@ -36,8 +36,15 @@ from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.journal.journal import Journal
 from netfw.server.db.journal.topics import NOTHING, TopicLinks, topic_links
 from netfw.server.db.resources.query_builder import conditions, selection, sort_columns, visible
-from netfw.server.db.resources.row_mapping import columns, related, unique
-from netfw.server.db.schema.resource_tables import STORED, TAGS, TableMapping, stored
+from netfw.server.db.schema.resource_tables import (
+    STORED,
+    TAGS,
+    TableMapping,
+    columns,
+    related,
+    stored,
+    unique,
+)
 
 R = TypeVar("R", bound=Resource)
 

@@ -20,8 +20,7 @@ from netfw.model.ids import SubnetId
 from netfw.model.segment import NetworkType, Provider
 from netfw.model.subnet import Subnet
 from netfw.server.db import Database, Limits, Transaction
-from netfw.server.db.allocation.addresses import Addresses
-from netfw.server.db.allocation.segments import SegmentIdStore
+from netfw.server.db.allocation.pools import Addresses, SegmentIdStore
 from netfw.server.db.engine.errors import FAILURES, ErrorKind, RetryTransaction, trouble
 from netfw.server.db.schema.tables import FREE, OFFERS, POOLS
 from netfw.testing.conformance.server.ipam import IpamDriverConformance
