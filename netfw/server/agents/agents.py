@@ -35,7 +35,7 @@ def agents(moment: Moment, settings: Settings, **filters: str) -> tuple[Agent, .
     found = [cast(Agent, row.resource()) for row in moment.resources.find(Kind.AGENT, query)]
     if not found:
         return ()
-    pulses = moment.heartbeats.pulses([agent.id for agent in found] if filters else None)
+    pulses = moment.heartbeats.latest([agent.id for agent in found] if filters else None)
     return tuple(_with_pulse(agent, pulses.get(agent.id), settings) for agent in found)
 
 
@@ -73,7 +73,7 @@ class AgentHandler(StoredResourceHandler[Agent]):
         if service is not None:
             for each in AssignmentRows(unit.tx.connection).at(service, before.host):
                 unit.tx.assignments.remove(each)
-        unit.tx.heartbeats.forget(before.id)
+        unit.tx.heartbeats.delete(before.id)
         unit.delete(before)
 
     def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
@@ -97,7 +97,7 @@ class AgentHandler(StoredResourceHandler[Agent]):
         """*filters*, with the ids of those that are alive, or dead, instead of ``alive``."""
         rest = {name: values for name, values in filters.items() if name != "alive"}
         wanted = {_flag(value) for value in filters["alive"]}
-        pulses = moment.heartbeats.pulses()
+        pulses = moment.heartbeats.latest()
         ids = {str(id) for id, pulse in pulses.items() if _alive(pulse, self._settings) in wanted}
         if "id" in rest:
             ids &= set(map(str, rest["id"]))
@@ -105,7 +105,7 @@ class AgentHandler(StoredResourceHandler[Agent]):
 
     @staticmethod
     def _pulses(moment: Moment, ids: Sequence[UUID]) -> Mapping[UUID, AgentHeartbeat]:
-        return moment.heartbeats.pulses(ids if len(ids) < MANY else None)
+        return moment.heartbeats.latest(ids if len(ids) < MANY else None)
 
 
 MANY: Final = 100

@@ -62,15 +62,15 @@ class HeartbeatHandler:
 
     def _as_before(self, tx: Transaction, heartbeat: Heartbeat, said: str) -> bool:
         """Note that it lives, if that is all there is to say."""
-        return not heartbeat.start and tx.heartbeats.as_before(
+        return not heartbeat.start and tx.heartbeats.refresh(
             heartbeat.agent.id,
-            said=said,
+            state_digest=said,
             counts=heartbeat.counts,
             within=self.backbone.settings.agent_down_time,
         )
 
     def _is_news(self, pulse: AgentHeartbeat | None, heartbeat: Heartbeat, said: str) -> bool:
-        return heartbeat.start or pulse is None or pulse.said != said or self._silent(pulse)
+        return heartbeat.start or pulse is None or pulse.state_digest != said or self._silent(pulse)
 
     def _silent(self, pulse: AgentHeartbeat) -> bool:
         return pulse.silence > self.backbone.settings.agent_down_time
@@ -78,10 +78,10 @@ class HeartbeatHandler:
     def _learn(self, unit: UnitOfWork, heartbeat: Heartbeat, said: str) -> bool:
         """Store what is new of an agent, and tell whoever waits for such; whether it was dead."""
         known = _known(unit, heartbeat.agent)
-        pulse = None if known is None else unit.tx.heartbeats.pulses([known.id]).get(known.id)
+        pulse = None if known is None else unit.tx.heartbeats.latest([known.id]).get(known.id)
         agent = _stored(unit, known, heartbeat)
-        unit.tx.heartbeats.heard(
-            agent.id, said=said, counts=heartbeat.counts, start=heartbeat.start
+        unit.tx.heartbeats.record(
+            agent.id, state_digest=said, counts=heartbeat.counts, start=heartbeat.start
         )
         if not self._is_news(pulse, heartbeat, said):
             return False

@@ -134,7 +134,7 @@ class AgentRpcHandlers:
             mac = macs.of(request.host)
             if mac is None:
                 mac = _any_mac(self.backbone.settings.dvr_base_mac)
-                macs.give(request.host, mac)
+                macs.assign(request.host, mac)
             return mac
 
         return self.backbone.database.transaction(give)

@@ -15,15 +15,21 @@ from sqlalchemy import Connection, Engine
 from netfw.errors import BackendUnavailable, ConfigError, Conflict
 from netfw.server.db.agents.assignments import Assignments
 from netfw.server.db.agents.heartbeats import Heartbeats
-from netfw.server.db.agents.status_reports import Statuses
+from netfw.server.db.agents.status_reports import StatusReports
 from netfw.server.db.allocation.free_ranges import Ranges
 from netfw.server.db.allocation.pools import Addresses, SegmentIdStore
 from netfw.server.db.allocation.quotas import Quotas
 from netfw.server.db.engine.engines import Limits, database_url, reading_engine, writing_engine
-from netfw.server.db.engine.errors import FAILURES, ErrorKind, RetryTransaction, translated, trouble
+from netfw.server.db.engine.errors import (
+    FAILURES,
+    ErrorKind,
+    RetryTransaction,
+    classify_error,
+    translate_error,
+)
 from netfw.server.db.journal.journal import Journal, JournalHeadPoller, JournalReader
 from netfw.server.db.outbox import Outbox
-from netfw.server.db.resources.default_security_groups import DefaultGroups
+from netfw.server.db.resources.default_security_groups import DefaultSecurityGroups
 from netfw.server.db.resources.rows import Resources, Rows
 from netfw.server.db.subscriptions.subscriptions import Subscriptions
 from netfw.server.db.subscriptions.topic_contents import Topics
@@ -47,7 +53,7 @@ class ReadSnapshot:
     journal: JournalReader
     topics: Topics
     quotas: Quotas
-    default_groups: DefaultGroups
+    default_groups: DefaultSecurityGroups
     heartbeats: Heartbeats
 
     @classmethod
@@ -59,7 +65,7 @@ class ReadSnapshot:
             journal,
             Topics(connection, rows),
             Quotas(connection),
-            DefaultGroups(connection),
+            DefaultSecurityGroups(connection),
             Heartbeats(connection),
         )
 
@@ -71,13 +77,13 @@ class Transaction:
     connection: Connection = field(repr=False)
     resources: Resources
     assignments: Assignments
-    interests: Subscriptions
+    subscriptions: Subscriptions
     addresses: Addresses
     allocations: SegmentIdStore
     quotas: Quotas
-    default_groups: DefaultGroups
+    default_groups: DefaultSecurityGroups
     heartbeats: Heartbeats
-    statuses: Statuses
+    statuses: StatusReports
     outbox: Outbox
     journal: Journal
 
@@ -93,9 +99,9 @@ class Transaction:
             Addresses(ranges),
             SegmentIdStore(ranges),
             Quotas(connection),
-            DefaultGroups(connection),
+            DefaultSecurityGroups(connection),
             Heartbeats(connection),
-            Statuses(connection),
+            StatusReports(connection),
             Outbox(connection),
             journal,
         )
@@ -107,11 +113,11 @@ class Transaction:
         is worked out behind the number: of two transactions of which one has a host follow a
         group and the other changes what the group leads to, the later one must see the earlier.
         """
-        if not (self.journal.noted or self.interests.pending or self.outbox.noted):
+        if not (self.journal.noted or self.subscriptions.pending or self.outbox.noted):
             return False
         seq = self.journal.write()
-        self.interests.settle()
-        self.interests.write(seq)
+        self.subscriptions.resolve()
+        self.subscriptions.write(seq)
         self.outbox.write(seq)
         return True
 
@@ -180,7 +186,7 @@ class Database:
 
         return self._repeated(once)
 
-    def pulse(self) -> JournalHeadPoller:
+    def head_poller(self) -> JournalHeadPoller:
         """For whoever wants to know again and again what the newest commit is."""
         return JournalHeadPoller(self._reading)
 
@@ -204,7 +210,7 @@ class Database:
             try:
                 connection.commit()
             except FAILURES as exc:
-                if trouble(exc) is ErrorKind.AWAY:
+                if classify_error(exc) is ErrorKind.AWAY:
                     text = "the database went away during a commit, which is perhaps done"
                     raise BackendUnavailable(text) from exc
                 raise
@@ -221,12 +227,12 @@ class Database:
                 if attempt == self._attempts:
                     raise Conflict(f"others were faster {attempt} times: {exc}") from exc
             except FAILURES as exc:
-                found = trouble(exc)
+                found = classify_error(exc)
                 unanswered += found is ErrorKind.AWAY
                 late = time.monotonic() - began > self._patience
                 last = attempt == self._attempts or unanswered == ATTEMPTS_WITHOUT_ANSWER
                 if late or last or found not in (ErrorKind.AGAIN, ErrorKind.AWAY):
-                    raise translated(exc) from exc
+                    raise translate_error(exc) from exc
                 LOG.debug("transaction is tried again: %s", found.value)
             time.sleep(_pause(attempt))
         raise AssertionError("a database is tried at least once")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from oslo_config.cfg import ConfigOpts
 
 from netfw.server.db.database import Database
-from netfw.server.db.engine.engines import Limits, default_url, make_file
+from netfw.server.db.engine.engines import Limits, create_sqlite_file, default_url
 from netfw.server.db.journal.journal import Retention
 
 
-def configured(conf: ConfigOpts) -> Database:
+def make_database(conf: ConfigOpts) -> Database:
     """The database of the group ``database``; nothing is connected yet, but an SQLite file is made.
 
     :raises ConfigError: what is named there cannot be used.
@@ -20,10 +20,10 @@ def configured(conf: ConfigOpts) -> Database:
     database = Database(url, limits, attempts=options.attempts)
     if database.is_file:
         option = "[database] connection" if options.connection else "[DEFAULT] state_path"
-        make_file(database.writing.url, option)
+        create_sqlite_file(database.writing.url, option)
     return database
 
 
-def retention(conf: ConfigOpts) -> Retention:
+def journal_retention(conf: ConfigOpts) -> Retention:
     """How much of the past the journal keeps."""
     return Retention(commits=conf.database.journal_commits, age=conf.database.journal_age)

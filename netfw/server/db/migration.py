@@ -15,8 +15,8 @@ from sqlalchemy import Connection, inspect
 
 from netfw.errors import BackendBroken, InvalidInput
 from netfw.server.db.database import Database
-from netfw.server.db.engine.errors import FAILURES, translated
-from netfw.server.db.schema.tables import HEAD
+from netfw.server.db.engine.errors import FAILURES, translate_error
+from netfw.server.db.schema.tables import JOURNAL_HEAD
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NEWEST, NOTHING = "head", "base"
 VERSION_TABLE = "netfw_version"
-TABLES = HEAD.metadata
+TABLES = JOURNAL_HEAD.metadata
 MIGRATIONS = Path(__file__).with_name("migrations")
 
 PATIENCE = 600
@@ -112,7 +112,7 @@ def _connection(database: Database) -> Iterator[Connection]:
         with database.writing.connect() as connection:
             yield connection
     except FAILURES as exc:
-        raise translated(exc) from exc
+        raise translate_error(exc) from exc
 
 
 @contextmanager

@@ -43,11 +43,11 @@ class Lane:
 
 
 @frozen(kw_only=True)
-class Entry:
+class OutboxEntry:
     """One change that a driver is to be told of."""
 
     seq: int
-    place: int
+    position: int
     change: Change
     tried: bool
     """Somebody began to deliver it, and perhaps did."""
@@ -57,7 +57,7 @@ class Entry:
     @property
     def number(self) -> tuple[int, int]:
         """Its place in the order of commits."""
-        return self.seq, self.place
+        return self.seq, self.position
 
 
 @frozen(kw_only=True)
@@ -71,7 +71,7 @@ class Backlog:
 
 
 @frozen(kw_only=True)
-class Fault:
+class OutboxFailure:
     """What was refused for good, or a lane that is tried again later."""
 
     lane: Lane
@@ -90,7 +90,7 @@ class OutboxRows:
     def ready(self, drivers: Collection[str], limit: int) -> tuple[Lane, ...]:
         """Lanes with something to deliver, on which nobody works and that are not paused."""
         same = (OUTBOX.c.driver == OUTBOX_LANES.c.driver) & (OUTBOX.c.lane == OUTBOX_LANES.c.lane)
-        free = (OUTBOX_LANES.c.until <= Now()) & (OUTBOX_LANES.c.again <= Now())
+        free = (OUTBOX_LANES.c.until <= Now()) & (OUTBOX_LANES.c.retry_at <= Now())
         rows = (
             select(OUTBOX.c.driver, OUTBOX.c.lane)
             .outerjoin(OUTBOX_LANES, same)
@@ -107,17 +107,17 @@ class OutboxRows:
             Lane(driver=driver, name=name) for driver, name in self._connection.execute(rows)
         )
 
-    def waiting(self, lane: Lane, limit: int) -> tuple[Entry, ...]:
+    def waiting(self, lane: Lane, limit: int) -> tuple[OutboxEntry, ...]:
         """The oldest entries of a lane that wait for no person, in order."""
         rows = select(OUTBOX).where(*_of(lane), OUTBOX.c.error.is_(None))
-        ordered = rows.order_by(OUTBOX.c.seq, OUTBOX.c.place).limit(limit)
+        ordered = rows.order_by(OUTBOX.c.seq, OUTBOX.c.position).limit(limit)
         return tuple(map(_entry, self._connection.execute(ordered)))
 
-    def refused(self, lane: Lane, ids: Collection[UUID]) -> tuple[Entry, ...]:
+    def refused(self, lane: Lane, ids: Collection[UUID]) -> tuple[OutboxEntry, ...]:
         """The entries of resources that were refused for good, in order."""
         wanted = OUTBOX.c.resource_id.in_(sorted(map(str, ids)))
         rows = select(OUTBOX).where(*_of(lane), OUTBOX.c.error.is_not(None), wanted)
-        ordered = rows.order_by(OUTBOX.c.seq, OUTBOX.c.place)
+        ordered = rows.order_by(OUTBOX.c.seq, OUTBOX.c.position)
         return tuple(map(_entry, self._connection.execute(ordered)))
 
     def undelivered(self, drivers: Collection[str], ids: Collection[UUID]) -> frozenset[UUID]:
@@ -147,16 +147,18 @@ class OutboxRows:
             for driver, count, failed, age in self._connection.execute(rows)
         }
 
-    def faults(self, limit: int = 1000) -> tuple[Fault, ...]:
+    def failures(self, limit: int = 1000) -> tuple[OutboxFailure, ...]:
         """What was refused for good, and the lanes whose last attempts failed."""
         refused = (
-            select(OUTBOX).where(OUTBOX.c.error.is_not(None)).order_by(OUTBOX.c.seq, OUTBOX.c.place)
+            select(OUTBOX)
+            .where(OUTBOX.c.error.is_not(None))
+            .order_by(OUTBOX.c.seq, OUTBOX.c.position)
         )
         paused = select(OUTBOX_LANES).where(OUTBOX_LANES.c.error != "")
         return (
             *(_fault(row) for row in self._connection.execute(refused.limit(limit))),
             *(
-                Fault(
+                OutboxFailure(
                     lane=Lane(driver=row.driver, name=row.lane),
                     ref=None,
                     revision=0,
@@ -192,8 +194,8 @@ class Outbox(OutboxRows):
     def write(self, seq: int) -> None:
         """Write it down as of commit *seq*."""
         rows = [
-            _row(seq, place, lane, change)
-            for place, (lane, change) in enumerate(self._noted.values())
+            _row(seq, position, lane, change)
+            for position, (lane, change) in enumerate(self._noted.values())
         ]
         self._noted.clear()
         if rows:
@@ -209,7 +211,7 @@ class Outbox(OutboxRows):
         row = self._connection.execute(
             select(OUTBOX_LANES, Now().label("now")).where(*_same(lane)).with_for_update()
         ).first()
-        if row is not None and max(row.again, row.until) > row.now:
+        if row is not None and max(row.retry_at, row.until) > row.now:
             return None
         if row is None:
             self._open(lane)
@@ -218,10 +220,10 @@ class Outbox(OutboxRows):
         self._set(lane, owner=owner, until=until, attempts=attempt)
         return attempt
 
-    def mark_tried(self, entries: Iterable[Entry]) -> None:
+    def mark_tried(self, entries: Iterable[OutboxEntry]) -> None:
         """Note that somebody begins to deliver *entries*."""
         for part in _parts([each.number for each in entries if not each.tried]):
-            these = tuple_(OUTBOX.c.seq, OUTBOX.c.place).in_(part)
+            these = tuple_(OUTBOX.c.seq, OUTBOX.c.position).in_(part)
             self._connection.execute(update(OUTBOX).where(these).values(tried=True))
 
     def renew(self, owner: str, lease: float) -> None:
@@ -236,62 +238,62 @@ class Outbox(OutboxRows):
             delete(OUTBOX_LANES).where(*_same(lane), OUTBOX_LANES.c.owner == owner)
         )
 
-    def let_go(self, owner: str) -> None:
+    def release_all(self, owner: str) -> None:
         """Have all that *owner* works on be anybody's."""
         mine = OUTBOX_LANES.c.owner == owner
         self._connection.execute(update(OUTBOX_LANES).where(mine).values(until=0))
 
     def pause(self, lane: Lane, owner: str, seconds: float, error: str) -> None:
         """Have nobody try the lane for a while."""
-        again = Now() + int(seconds * 1000)
+        retry_at = Now() + int(seconds * 1000)
         mine = OUTBOX_LANES.c.owner == owner
         self._connection.execute(
             update(OUTBOX_LANES)
             .where(*_same(lane), mine)
-            .values(until=0, again=again, error=error[:LONGEST_ERROR])
+            .values(until=0, retry_at=retry_at, error=error[:LONGEST_ERROR])
         )
 
-    def progressed(self, lane: Lane, owner: str) -> None:
+    def reset_attempts(self, lane: Lane, owner: str) -> None:
         """Have the next failure be the first one again."""
         mine = OUTBOX_LANES.c.owner == owner
         self._connection.execute(
             update(OUTBOX_LANES).where(*_same(lane), mine).values(attempts=1, error="")
         )
 
-    def done(self, entries: Iterable[Entry]) -> None:
+    def delete(self, entries: Iterable[OutboxEntry]) -> None:
         """Forget what is delivered."""
         for part in _parts([each.number for each in entries]):
-            these = tuple_(OUTBOX.c.seq, OUTBOX.c.place).in_(part)
+            these = tuple_(OUTBOX.c.seq, OUTBOX.c.position).in_(part)
             self._connection.execute(delete(OUTBOX).where(these))
 
-    def fail(self, entries: Iterable[Entry], error: str) -> None:
+    def fail(self, entries: Iterable[OutboxEntry], error: str) -> None:
         """Keep what was refused for good, for a person."""
         for part in _parts([each.number for each in entries]):
-            these = tuple_(OUTBOX.c.seq, OUTBOX.c.place).in_(part)
+            these = tuple_(OUTBOX.c.seq, OUTBOX.c.position).in_(part)
             said = error[:LONGEST_ERROR] or "refused"
             self._connection.execute(update(OUTBOX).where(these).values(error=said))
 
     def retry(self, driver: str | None = None) -> int:
         """Try again what was refused, and what is paused, of one driver or of all; how much."""
         refused: list[ColumnElement[bool]] = [OUTBOX.c.error.is_not(None)]
-        paused: list[ColumnElement[bool]] = [OUTBOX_LANES.c.again > 0]
+        paused: list[ColumnElement[bool]] = [OUTBOX_LANES.c.retry_at > 0]
         if driver is not None:
             refused.append(OUTBOX.c.driver == driver)
             paused.append(OUTBOX_LANES.c.driver == driver)
         count = self._connection.execute(update(OUTBOX).where(*refused).values(error=None)).rowcount
-        values = {"again": 0, "attempts": 0, "error": ""}
+        values = {"retry_at": 0, "attempts": 0, "error": ""}
         return (
             count
             + self._connection.execute(update(OUTBOX_LANES).where(*paused).values(values)).rowcount
         )
 
-    def forget(self, driver: str) -> int:
+    def delete_driver(self, driver: str) -> int:
         """Forget all that waits of a driver that is no longer used; how much."""
         self._connection.execute(delete(OUTBOX_LANES).where(OUTBOX_LANES.c.driver == driver))
         return self._connection.execute(delete(OUTBOX).where(OUTBOX.c.driver == driver)).rowcount
 
     def _open(self, lane: Lane) -> None:
-        row = {"owner": "", "until": 0, "attempts": 0, "again": 0, "error": ""}
+        row = {"owner": "", "until": 0, "attempts": 0, "retry_at": 0, "error": ""}
         try:
             self._connection.execute(
                 insert(OUTBOX_LANES).values(driver=lane.driver, lane=lane.name, **row)
@@ -311,7 +313,7 @@ def _same(lane: Lane) -> tuple[ColumnElement[bool], ...]:
     return OUTBOX_LANES.c.driver == lane.driver, OUTBOX_LANES.c.lane == lane.name
 
 
-def _row(seq: int, place: int, lane: Lane, change: Change) -> dict[str, Any]:
+def _row(seq: int, position: int, lane: Lane, change: Change) -> dict[str, Any]:
     context = {
         "network": None if change.network is None else render(change.network),
         "segments": [render(segment) for segment in change.segments],
@@ -319,7 +321,7 @@ def _row(seq: int, place: int, lane: Lane, change: Change) -> dict[str, Any]:
     }
     return {
         "seq": seq,
-        "place": place,
+        "position": position,
         "driver": lane.driver,
         "lane": lane.name,
         "kind": change.ref.kind.value,
@@ -337,7 +339,7 @@ def _text(resource: Resource | None) -> str | None:
     return None if resource is None else json.dumps(render(resource), separators=(",", ":"))
 
 
-def _entry(row: Any) -> Entry:
+def _entry(row: Any) -> OutboxEntry:
     kind, context = Kind(row.kind), json.loads(row.context)
     network = context["network"]
     segments = tuple(cast(Segment, parse(Kind.SEGMENT, each)) for each in context["segments"])
@@ -348,13 +350,13 @@ def _entry(row: Any) -> Entry:
         segments=segments,
         request_id=context["request_id"],
     )
-    return Entry(
-        seq=row.seq, place=row.place, change=change, tried=bool(row.tried), error=row.error
+    return OutboxEntry(
+        seq=row.seq, position=row.position, change=change, tried=bool(row.tried), error=row.error
     )
 
 
-def _fault(row: Any) -> Fault:
-    return Fault(
+def _fault(row: Any) -> OutboxFailure:
+    return OutboxFailure(
         lane=Lane(driver=row.driver, name=row.lane),
         ref=Ref(Kind(row.kind), UUID(row.resource_id)),
         revision=row.revision,

@@ -69,13 +69,13 @@ class PortStatuses:
 
     def hear(self, unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
         """Keep what counts, and set the statuses that follow."""
-        rows = unit.tx.statuses.locked(Kind.PORT, (report.ref.id for report in reports))
+        rows = unit.tx.statuses.get_for_update(Kind.PORT, (report.ref.id for report in reports))
         counted = _counting(unit, rows, reports)
         if not counted:
             return
         refs = {report.ref for report in counted}
         known = unit.tx.statuses.of(refs)
-        unit.tx.statuses.keep(counted, known)
+        unit.tx.statuses.record(counted, known)
         self._settle(unit, {ref.id: rows[ref.id] for ref in refs}, _together(known, counted))
 
     def reconsider(self, unit: UnitOfWork, ports: Iterable[PortId]) -> int:
@@ -83,7 +83,7 @@ class PortStatuses:
 
         Returns how many changed.
         """
-        rows = unit.tx.statuses.locked(Kind.PORT, ports)
+        rows = unit.tx.statuses.get_for_update(Kind.PORT, ports)
         return self._settle(unit, rows, unit.tx.statuses.of(row.ref for row in rows.values()))
 
     def _settle(self, unit: UnitOfWork, rows: Mapping[UUID, Row], known: Known) -> int:

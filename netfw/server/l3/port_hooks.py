@@ -54,7 +54,7 @@ def _watch_target(unit: UnitOfWork, before: Port, after: Port | None) -> None:
     for floating in floating_ips(unit, port_id=before.id):
         if floating.fixed_address not in left:
             unit.update(floating, disassociated(floating))
-            unit.tx.statuses.forget([ref(floating)])
+            unit.tx.statuses.delete([ref(floating)])
 
 
 def disassociated(floating: FloatingIp) -> FloatingIp:

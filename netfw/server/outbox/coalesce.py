@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 
 from netfw.drivers.change import Change
 from netfw.model.resource import Ref
-from netfw.server.db.outbox import Entry
+from netfw.server.db.outbox import OutboxEntry
 
 
 @frozen(kw_only=True)
@@ -16,25 +16,25 @@ class MergedChange:
     """One resource, and the entries that telling of it settles."""
 
     ref: Ref
-    entries: tuple[Entry, ...]
+    entries: tuple[OutboxEntry, ...]
     change: Change | None
     """From what was last delivered to what is newest; ``None``: there is nothing to tell."""
 
 
-def works(entries: Sequence[Entry]) -> tuple[MergedChange, ...]:
+def works(entries: Sequence[OutboxEntry]) -> tuple[MergedChange, ...]:
     """What is to be delivered of *entries* of one lane, which are in order, and in which order.
 
     A resource is told of once, as it is newest: where it first changed, or, if it is gone, where
     it went, so that what is made comes after what it needs, and what goes after what needed it.
     """
-    by_ref: dict[Ref, list[Entry]] = {}
+    by_ref: dict[Ref, list[OutboxEntry]] = {}
     for entry in entries:
         by_ref.setdefault(entry.change.ref, []).append(entry)
     found = [_work(ref, tuple(some)) for ref, some in by_ref.items()]
     return tuple(sorted(found, key=_position))
 
 
-def _work(ref: Ref, entries: tuple[Entry, ...]) -> MergedChange:
+def _work(ref: Ref, entries: tuple[OutboxEntry, ...]) -> MergedChange:
     first, last = entries[0].change, entries[-1].change
     before = first.before
     if before is None and last.after is None:

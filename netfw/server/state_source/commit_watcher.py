@@ -46,7 +46,7 @@ class CommitWatch:
         """*debounce*: seconds for which commits are gathered after some were told."""
         self._database, self._retention = database, retention or Retention()
         self._poll, self._debounce, self._tidy = poll, debounce, tidy
-        self._pulse = database.pulse()
+        self._pulse = database.head_poller()
         self._wakeup = threading.Event()
         self._telling = threading.RLock()
         self._listeners: dict[object, Told] = {}
@@ -149,7 +149,7 @@ class CommitWatch:
         return True
 
     def _forget(self, transaction: Transaction) -> int:
-        return transaction.journal.forget(self._retention)
+        return transaction.journal.prune(self._retention)
 
 
 def _news(view: ReadSnapshot, seen: Cursor | None) -> tuple[Cursor, frozenset[str] | None]:

@@ -19,21 +19,21 @@ from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.resources.rows import AT_ONCE, Row
-from netfw.server.db.schema.resource_tables import PORTS, stored
-from netfw.server.db.schema.tables import REPORTS
+from netfw.server.db.schema.resource_tables import PORTS, table_mapping
+from netfw.server.db.schema.tables import STATUS_REPORTS
 
 REASON_LENGTH = 1000
 
 _SAME: Final = (
-    REPORTS.c.resource_id == bindparam("of_resource"),
-    REPORTS.c.service == bindparam("of_service"),
-    REPORTS.c.host == bindparam("of_host"),
+    STATUS_REPORTS.c.resource_id == bindparam("of_resource"),
+    STATUS_REPORTS.c.service == bindparam("of_service"),
+    STATUS_REPORTS.c.host == bindparam("of_host"),
 )
-OF_RESOURCES: Final = select(REPORTS).where(
-    REPORTS.c.resource_id.in_(bindparam("ids", expanding=True))
+OF_RESOURCES: Final = select(STATUS_REPORTS).where(
+    STATUS_REPORTS.c.resource_id.in_(bindparam("ids", expanding=True))
 )
 UPDATE_REPORT: Final = (
-    update(REPORTS)
+    update(STATUS_REPORTS)
     .where(*_SAME)
     .values(
         revision=bindparam("new_revision"),
@@ -41,21 +41,23 @@ UPDATE_REPORT: Final = (
         reason=bindparam("new_reason"),
     )
 )
-INSERT_REPORT: Final = insert(REPORTS)
-DELETE_REPORTS: Final = delete(REPORTS).where(
-    REPORTS.c.resource_id.in_(bindparam("ids", expanding=True))
+INSERT_REPORT: Final = insert(STATUS_REPORTS)
+DELETE_REPORTS: Final = delete(STATUS_REPORTS).where(
+    STATUS_REPORTS.c.resource_id.in_(bindparam("ids", expanding=True))
 )
-DELETE_SERVICE_REPORTS: Final = DELETE_REPORTS.where(REPORTS.c.service == bindparam("of_service"))
+DELETE_SERVICE_REPORTS: Final = DELETE_REPORTS.where(
+    STATUS_REPORTS.c.service == bindparam("of_service")
+)
 
 WIRED: Final = (
     select(PORTS.c.network_id, PORTS.c.id)
     .distinct()
-    .join(REPORTS, REPORTS.c.resource_id == PORTS.c.id)
+    .join(STATUS_REPORTS, STATUS_REPORTS.c.resource_id == PORTS.c.id)
     .where(
         PORTS.c.network_id.in_(bindparam("ids", expanding=True)),
         PORTS.c.status != Status.ACTIVE.value,
-        REPORTS.c.service == Service.L2.value,
-        REPORTS.c.status == Status.ACTIVE.value,
+        STATUS_REPORTS.c.service == Service.L2.value,
+        STATUS_REPORTS.c.status == Status.ACTIVE.value,
     )
 )
 
@@ -71,15 +73,15 @@ def waiting_ports(
     return found
 
 
-class Statuses:
+class StatusReports:
     """Reports and statuses, in one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def locked(self, kind: Kind, ids: Iterable[UUID]) -> dict[UUID, Row]:
+    def get_for_update(self, kind: Kind, ids: Iterable[UUID]) -> dict[UUID, Row]:
         """Those of *ids* that exist, locked, so that their statuses can be set."""
-        table = stored(kind).table
+        table = table_mapping(kind).table
         rows = select(table.c.id, table.c.body, table.c.extra).order_by(table.c.id)
         found: dict[UUID, Row] = {}
         for part in _parts(sorted(map(str, set(ids)))):
@@ -98,7 +100,9 @@ class Statuses:
                 found[report.ref] = (*found.get(report.ref, ()), report)
         return found
 
-    def keep(self, new: Sequence[StatusReport], known: Mapping[Ref, Sequence[StatusReport]]) -> int:
+    def record(
+        self, new: Sequence[StatusReport], known: Mapping[Ref, Sequence[StatusReport]]
+    ) -> int:
         """Keep reports instead of earlier ones of the same hosts, of which *known* is all.
 
         What says nothing new is not written.  Returns how many were.
@@ -120,7 +124,7 @@ class Statuses:
                 raise RetryTransaction("another transaction heard of the same") from exc
         return len(again) + len(first)
 
-    def forget(self, refs: Iterable[Ref], service: Service | None = None) -> None:
+    def delete(self, refs: Iterable[Ref], service: Service | None = None) -> None:
         """Forget what was said of resources that are gone, or are somewhere else now."""
         for part in _parts(sorted({str(each.id) for each in refs})):
             if service is None:
@@ -135,7 +139,7 @@ class Statuses:
         if not statuses:
             return
         kind = next(iter(rows.values())).kind
-        table = stored(kind).table
+        table = table_mapping(kind).table
         change = (
             update(table)
             .where(table.c.id == bindparam("of_id"))

@@ -13,21 +13,23 @@ from typing import Any, Final
 from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from netfw.server.db.allocation.intervals import Free, Interval, divided, joined, without
+from netfw.server.db.allocation.intervals import Free, Interval, divide, join_adjacent, subtract
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.schema.columns import NUMBER_LENGTH
-from netfw.server.db.schema.tables import FREE, OFFERS, POOLS
+from netfw.server.db.schema.tables import FREE_RANGES, OFFERS, POOLS
 
 POOL: Final[BindParameter[str]] = bindparam("of_pool")
 NUMBER: Final[BindParameter[str]] = bindparam("number")
-_RANGES = select(FREE.c.first, FREE.c.last, FREE.c.offered).where(FREE.c.pool == POOL)
-_ANY = _RANGES.where(FREE.c.offered.is_(True)).order_by(FREE.c.first).limit(1)
-_BELOW = _RANGES.where(FREE.c.first <= NUMBER).order_by(FREE.c.first.desc()).limit(1)
+_RANGES = select(FREE_RANGES.c.first, FREE_RANGES.c.last, FREE_RANGES.c.offered).where(
+    FREE_RANGES.c.pool == POOL
+)
+_ANY = _RANGES.where(FREE_RANGES.c.offered.is_(True)).order_by(FREE_RANGES.c.first).limit(1)
+_BELOW = _RANGES.where(FREE_RANGES.c.first <= NUMBER).order_by(FREE_RANGES.c.first.desc()).limit(1)
 _EXACT = (
-    FREE.c.pool == POOL,
-    FREE.c.first == bindparam("at_first"),
-    FREE.c.last == bindparam("at_last"),
+    FREE_RANGES.c.pool == POOL,
+    FREE_RANGES.c.first == bindparam("at_first"),
+    FREE_RANGES.c.last == bindparam("at_last"),
 )
 SELECT_FREE_SKIP_LOCKED: Final = Prepared(_ANY.with_for_update(skip_locked=True))
 SELECT_FREE_FOR_UPDATE: Final = Prepared(_ANY.with_for_update())
@@ -35,10 +37,10 @@ SELECT_FREE: Final = Prepared(_ANY)
 SELECT_ALL_FREE_FOR_UPDATE: Final = _RANGES.with_for_update()
 SELECT_FREE_AT_OR_BELOW: Final = Prepared(_BELOW)
 SELECT_FREE_STARTING_AT_FOR_UPDATE: Final = Prepared(
-    _RANGES.where(FREE.c.first == NUMBER).with_for_update()
+    _RANGES.where(FREE_RANGES.c.first == NUMBER).with_for_update()
 )
 SELECT_FREE_ENDING_AT_FOR_UPDATE: Final = Prepared(
-    _RANGES.where(FREE.c.last == NUMBER).with_for_update()
+    _RANGES.where(FREE_RANGES.c.last == NUMBER).with_for_update()
 )
 _BOUNDS = select(POOLS.c.lowest, POOLS.c.highest).where(POOLS.c.pool == POOL)
 BOUNDS: Final = Prepared(_BOUNDS)
@@ -48,9 +50,11 @@ ALL_OFFERS: Final = (
 )
 OFFER: Final = Prepared(ALL_OFFERS.where(OFFERS.c.first <= NUMBER, OFFERS.c.last >= NUMBER))
 REPLACE: Final = Prepared(
-    update(FREE).where(*_EXACT).values(first=bindparam("new_first"), last=bindparam("new_last"))
+    update(FREE_RANGES)
+    .where(*_EXACT)
+    .values(first=bindparam("new_first"), last=bindparam("new_last"))
 )
-REMOVE: Final = Prepared(delete(FREE).where(*_EXACT))
+REMOVE: Final = Prepared(delete(FREE_RANGES).where(*_EXACT))
 """Statements are made once: making one takes longer than SQLite takes to run it."""
 
 
@@ -71,7 +75,7 @@ class Ranges:
         What is taken stays taken, within *offers* or not.  Numbers outside of *whole* are gone.
         Returns whether that is a change.
         """
-        wanted = tuple(joined(offers))
+        wanted = tuple(join_adjacent(offers))
         known = self._one(BOUNDS_HELD, of_pool=pool)
         if known is None:
             self._create(pool, whole)
@@ -83,12 +87,12 @@ class Ranges:
             free = [each.span for each in self._all(pool)]
             free += _outside(whole, former)
             self._forget(pool, former, whole)
-        self._write(pool, divided(_within(free, whole), wanted), wanted)
+        self._write(pool, divide(_within(free, whole), wanted), wanted)
         return True
 
     def drop(self, pool: str) -> None:
         """Forget *pool*; a second time is harmless."""
-        for table in (FREE, OFFERS, POOLS):
+        for table in (FREE_RANGES, OFFERS, POOLS):
             self._connection.execute(delete(table).where(table.c.pool == pool))
 
     def pools(self, prefix: str) -> tuple[str, ...]:
@@ -111,7 +115,7 @@ class Ranges:
             )
             if locked is None or _free(locked) != found:
                 continue  # somebody took of it meanwhile: look again
-            self._replace(pool, found, without(found, number))
+            self._replace(pool, found, subtract(found, number))
             return True
 
     def acquire_any(self, pool: str, count: int = 1) -> tuple[int, ...]:
@@ -158,7 +162,7 @@ class Ranges:
         self._guarded(insert(POOLS).values(row))
 
     def _forget(self, pool: str, former: Interval, whole: Interval) -> None:
-        self._connection.execute(delete(FREE).where(FREE.c.pool == pool))
+        self._connection.execute(delete(FREE_RANGES).where(FREE_RANGES.c.pool == pool))
         self._connection.execute(delete(OFFERS).where(OFFERS.c.pool == pool))
         if former != whole:
             bounds = {"lowest": key(whole.first), "highest": key(whole.last)}
@@ -229,7 +233,7 @@ class Ranges:
                 }
                 for free in new
             ]
-            self._guarded(insert(FREE), rows)
+            self._guarded(insert(FREE_RANGES), rows)
 
     def _guarded(self, statement: Any, rows: Any = None) -> None:
         try:

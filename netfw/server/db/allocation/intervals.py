@@ -29,20 +29,20 @@ class Free:
     offered: bool
 
 
-def without(free: Free, number: int) -> tuple[Free, ...]:
+def subtract(free: Free, number: int) -> tuple[Free, ...]:
     """What is left of *free* when *number* is taken: none, one or two parts."""
     first, last = free.span.first, free.span.last
     parts = (Interval(first, number - 1), Interval(number + 1, last))
     return tuple(Free(part, free.offered) for part in parts if part.first <= part.last)
 
 
-def divided(spans: Iterable[Interval], offers: Iterable[Interval]) -> tuple[Free, ...]:
+def divide(spans: Iterable[Interval], offers: Iterable[Interval]) -> tuple[Free, ...]:
     """*spans*, cut where *offers* begin and end; parts that touch and are alike are one."""
-    ordered = tuple(joined(offers))
-    return tuple(part for span in joined(spans) for part in _cut(span, ordered))
+    ordered = tuple(join_adjacent(offers))
+    return tuple(part for span in join_adjacent(spans) for part in _cut(span, ordered))
 
 
-def joined(spans: Iterable[Interval]) -> Iterator[Interval]:
+def join_adjacent(spans: Iterable[Interval]) -> Iterator[Interval]:
     """The same numbers in as few spans as there can be, in order."""
     current: Interval | None = None
     for span in sorted(spans, key=lambda each: each.first):

@@ -135,7 +135,7 @@ class HostMacs:
         found = self._connection.execute(rows).scalar()
         return None if found is None else Mac(found)
 
-    def give(self, host: str, mac: Mac) -> None:
+    def assign(self, host: str, mac: Mac) -> None:
         """Have *host* have *mac*.
 
         When another host has it, or the host got one meanwhile, the transaction is tried again

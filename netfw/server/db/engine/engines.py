@@ -62,7 +62,7 @@ DIRECTORY_MODE, FILE_MODE = 0o751, 0o640
 """Others may pass: dnsmasq, which is nobody, has its files below the same state_path."""
 
 
-def make_file(url: URL, named_by: str) -> None:
+def create_sqlite_file(url: URL, named_by: str) -> None:
     """Make the file that *url* names, and its directory, where they are missing.
 
     What is there keeps its permissions.  SQLite's own further files get those of the first.

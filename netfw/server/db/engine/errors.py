@@ -45,7 +45,7 @@ FAILURES: Final = (DBAPIError, DisconnectionError, PoolTimeout, sqlite3.Error)
 """What the database does; all else that SQLAlchemy raises is a fault of ours."""
 
 
-def trouble(error: Failure) -> ErrorKind:
+def classify_error(error: Failure) -> ErrorKind:
     """What *error* means."""
     if isinstance(error, PoolTimeout | DisconnectionError):
         return ErrorKind.AWAY
@@ -62,13 +62,13 @@ def trouble(error: Failure) -> ErrorKind:
     return ErrorKind.BROKEN
 
 
-def translated(error: Failure) -> BackendError:
+def translate_error(error: Failure) -> BackendError:
     """*error* as netfw's callers know errors; without values, which may be secret."""
     original = error.orig if isinstance(error, DBAPIError) else error
     if _code(original) in _MISSING or "no such table" in str(original):
         return BackendBroken("the database lacks a table: run `netfw-db upgrade`, then start again")
     reason = _first_line(original)
-    if trouble(error) in (ErrorKind.AWAY, ErrorKind.AGAIN):
+    if classify_error(error) in (ErrorKind.AWAY, ErrorKind.AGAIN):
         return BackendUnavailable(f"the database does not answer: {reason}")
     return BackendBroken(f"the database refused: {reason}")
 

@@ -34,17 +34,17 @@ from netfw.drivers.state_source import Cursor
 from netfw.errors import BackendBroken, BackendUnavailable, CursorLost
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.engine.prepared import Prepared
-from netfw.server.db.schema.tables import HEAD, INTERESTS, JOURNAL
+from netfw.server.db.schema.tables import JOURNAL, JOURNAL_HEAD, SUBSCRIPTIONS
 
 MISSING = "the database has no journal: run `netfw-db upgrade`, then start again"
 DELETE_AT_ONCE = 5_000
 
-_NEXT = update(HEAD).values(seq=HEAD.c.seq + 1)
+_NEXT = update(JOURNAL_HEAD).values(seq=JOURNAL_HEAD.c.seq + 1)
 NEXT: Final = Prepared(_NEXT)
-NEXT_TOLD: Final = Prepared(_NEXT.returning(HEAD.c.seq))
-NUMBER: Final = Prepared(select(HEAD.c.seq))
+NEXT_TOLD: Final = Prepared(_NEXT.returning(JOURNAL_HEAD.c.seq))
+NUMBER: Final = Prepared(select(JOURNAL_HEAD.c.seq))
 ENTRIES: Final = Prepared.insert(JOURNAL)
-THE_HEAD: Final = Prepared(select(HEAD.c.epoch, HEAD.c.seq, HEAD.c.oldest))
+THE_HEAD: Final = Prepared(select(JOURNAL_HEAD.c.epoch, JOURNAL_HEAD.c.seq, JOURNAL_HEAD.c.oldest))
 
 AFTER: Final = bindparam("after", type_=BigInteger())
 UNTIL: Final = bindparam("until", type_=BigInteger())
@@ -58,13 +58,15 @@ READERS: Final = bindparam("readers", expanding=True, type_=String())
 OF_READERS: Final = IN_ORDER.where(
     or_(
         JOURNAL.c.topic.in_(READERS),
-        JOURNAL.c.topic.in_(select(INTERESTS.c.topic).where(INTERESTS.c.reader.in_(READERS))),
+        JOURNAL.c.topic.in_(
+            select(SUBSCRIPTIONS.c.topic).where(SUBSCRIPTIONS.c.reader.in_(READERS))
+        ),
     )
 )
 CONCERNED: Final = Prepared(
-    select(INTERESTS.c.reader)
-    .join(JOURNAL, JOURNAL.c.topic == INTERESTS.c.topic)
-    .where(*BETWEEN, or_(INTERESTS.c.ended.is_(None), INTERESTS.c.ended > AFTER))
+    select(SUBSCRIPTIONS.c.reader)
+    .join(JOURNAL, JOURNAL.c.topic == SUBSCRIPTIONS.c.topic)
+    .where(*BETWEEN, or_(SUBSCRIPTIONS.c.ended.is_(None), SUBSCRIPTIONS.c.ended > AFTER))
     .union(select(JOURNAL.c.topic).where(*BETWEEN, JOURNAL.c.topic.contains("@")))
 )
 ALL: Final = 2**31 - 1
@@ -72,7 +74,7 @@ LAST: Final = 2**62
 
 
 @frozen(kw_only=True)
-class Entry:
+class JournalEntry:
     """A resource that changed under a topic."""
 
     seq: int
@@ -81,7 +83,7 @@ class Entry:
 
 
 @frozen(kw_only=True)
-class Head:
+class JournalHead:
     """Where the journal ends, and where it begins."""
 
     epoch: str
@@ -121,7 +123,7 @@ class JournalReader:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def head(self) -> Head:
+    def head(self) -> JournalHead:
         """Where it ends now; one statement, since it is asked for again and again.
 
         :raises BackendBroken: there is no journal.
@@ -129,13 +131,13 @@ class JournalReader:
         row = THE_HEAD.first(self._connection, {})
         if row is None:
             raise BackendBroken(MISSING)
-        return Head(epoch=row.epoch, seq=row.seq, oldest=row.oldest)
+        return JournalHead(epoch=row.epoch, seq=row.seq, oldest=row.oldest)
 
     def cursor(self) -> Cursor:
         """Now."""
         return self.head().cursor
 
-    def since(self, cursor: Cursor, topics: Sequence[str], limit: int) -> tuple[Entry, ...]:
+    def since(self, cursor: Cursor, topics: Sequence[str], limit: int) -> tuple[JournalEntry, ...]:
         """The oldest entries after *cursor* under *topics*, in order, about *limit* of them.
 
         Those of one commit are not parted: there are more than *limit* where a commit has more.
@@ -148,7 +150,7 @@ class JournalReader:
 
     def concerning(
         self, seq: int, readers: Sequence[str], limit: int
-    ) -> tuple[tuple[Entry, ...], bool]:
+    ) -> tuple[tuple[JournalEntry, ...], bool]:
         """The same after commit *seq*, under all topics that *readers* follow, or followed lately;
         and whether there are more."""
         values = {"readers": list(readers), "after": seq}
@@ -168,7 +170,7 @@ class JournalReader:
 
     def _entries(
         self, rows: Select[Any], values: dict[str, Any], limit: int
-    ) -> tuple[tuple[Entry, ...], bool]:
+    ) -> tuple[tuple[JournalEntry, ...], bool]:
         found = self._execute(rows, values | {"until": LAST, "most": limit + 1})
         if len(found) <= limit:
             return found, False
@@ -177,7 +179,7 @@ class JournalReader:
             return tuple(entry for entry in found if entry.seq < last), True
         return self._execute(rows, values | {"until": last, "most": ALL}), True
 
-    def _execute(self, rows: Select[Any], values: dict[str, Any]) -> tuple[Entry, ...]:
+    def _execute(self, rows: Select[Any], values: dict[str, Any]) -> tuple[JournalEntry, ...]:
         return tuple(_entry(row) for row in self._connection.execute(rows, values))
 
 
@@ -215,14 +217,16 @@ class Journal(JournalReader):
             ENTRIES.count_many(self._connection, rows)
         return seq
 
-    def begin_epoch(self) -> None:
+    def start_epoch(self) -> None:
         """Begin anew: no cursor from before is valid.  For a database that was restored."""
         self._connection.execute(delete(JOURNAL))
         self._connection.execute(
-            update(HEAD).values(epoch=uuid4().hex, seq=HEAD.c.seq + 1, oldest=HEAD.c.seq + 1)
+            update(JOURNAL_HEAD).values(
+                epoch=uuid4().hex, seq=JOURNAL_HEAD.c.seq + 1, oldest=JOURNAL_HEAD.c.seq + 1
+            )
         )
 
-    def forget(self, retention: Retention) -> int:
+    def prune(self, retention: Retention) -> int:
         """Forget the oldest commits beyond *retention*, some thousands of entries at most.
 
         Returns how many entries went; call again while there are any.
@@ -251,12 +255,12 @@ class Journal(JournalReader):
         )
         until = self._connection.execute(step).scalar()
         keep = keep if until is None else until
-        forward = update(HEAD).where(HEAD.c.oldest < keep).values(oldest=keep)
+        forward = update(JOURNAL_HEAD).where(JOURNAL_HEAD.c.oldest < keep).values(oldest=keep)
         if not self._connection.execute(forward).rowcount:
             return 0  # another process forgot more, meanwhile
         gone = self._connection.execute(delete(JOURNAL).where(JOURNAL.c.seq <= keep)).rowcount
-        ended = INTERESTS.c.ended.is_not(None), INTERESTS.c.ended <= keep
-        self._connection.execute(delete(INTERESTS).where(*ended))
+        ended = SUBSCRIPTIONS.c.ended.is_not(None), SUBSCRIPTIONS.c.ended <= keep
+        self._connection.execute(delete(SUBSCRIPTIONS).where(*ended))
         return gone
 
     def _next(self) -> int:
@@ -270,8 +274,10 @@ class Journal(JournalReader):
         return int(found.seq)
 
 
-def _entry(row: Row[Any]) -> Entry:
-    return Entry(seq=row.seq, topic=row.topic, ref=Ref(Kind(row.kind), UUID(row.resource_id)))
+def _entry(row: Row[Any]) -> JournalEntry:
+    return JournalEntry(
+        seq=row.seq, topic=row.topic, ref=Ref(Kind(row.kind), UUID(row.resource_id))
+    )
 
 
 NEWEST: Final = "SELECT epoch, seq FROM journal_head"

@@ -55,7 +55,7 @@ class TopicLinks(NamedTuple):
 
     topics: frozenset[str]
     """Under which a change of it is noted."""
-    ways: frozenset[TopicEdge]
+    edges: frozenset[TopicEdge]
 
 
 NOTHING: Final = TopicLinks(frozenset(), frozenset())

@@ -11,16 +11,16 @@ from sqlalchemy.exc import IntegrityError
 from netfw.model.ids import SecurityGroupId
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
-from netfw.server.db.schema.tables import DEFAULT_GROUPS
+from netfw.server.db.schema.tables import DEFAULT_SECURITY_GROUPS
 
 OF_PROJECT: Final = Prepared(
-    select(DEFAULT_GROUPS.c.security_group_id).where(
-        DEFAULT_GROUPS.c.project_id == bindparam("of_project")
+    select(DEFAULT_SECURITY_GROUPS.c.security_group_id).where(
+        DEFAULT_SECURITY_GROUPS.c.project_id == bindparam("of_project")
     )
 )
 
 
-class DefaultGroups:
+class DefaultSecurityGroups:
     """One group per project, however many ask for it at once."""
 
     def __init__(self, connection: Connection) -> None:
@@ -38,6 +38,6 @@ class DefaultGroups:
         """
         row = {"project_id": project, "security_group_id": str(group)}
         try:
-            self._connection.execute(insert(DEFAULT_GROUPS).values(row))
+            self._connection.execute(insert(DEFAULT_SECURITY_GROUPS).values(row))
         except IntegrityError as exc:
             raise RetryTransaction(f"project {project!r} has a default group already") from exc

@@ -31,7 +31,7 @@ from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.subnet import Subnet
 from netfw.model.wire import parse, render
-from netfw.server.db.engine.errors import Duplicate, ErrorKind, RetryTransaction, trouble
+from netfw.server.db.engine.errors import Duplicate, ErrorKind, RetryTransaction, classify_error
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.journal.journal import Journal
 from netfw.server.db.journal.topics import NOTHING, TopicLinks, topic_links
@@ -40,10 +40,10 @@ from netfw.server.db.schema.resource_tables import (
     STORED,
     TAGS,
     TableMapping,
-    columns,
-    related,
-    stored,
-    unique,
+    related_rows,
+    row_values,
+    table_mapping,
+    unique_key_text,
 )
 
 R = TypeVar("R", bound=Resource)
@@ -79,7 +79,7 @@ def _network(body: str, subnets: frozenset[SubnetId]) -> Network:
 @cache
 def _one(kind: Kind, *, seen: bool, lock: bool) -> Prepared:
     """The statement for one resource, made once: making it takes longer than running it."""
-    table = stored(kind).table
+    table = table_mapping(kind).table
     rows = select(table.c.body, table.c.extra).where(table.c.id == bindparam("of_id"))
     if seen:
         rows = rows.where(visible(kind, bindparam("seen_by")))
@@ -88,7 +88,7 @@ def _one(kind: Kind, *, seen: bool, lock: bool) -> Prepared:
 
 @cache
 def _texts(kind: Kind) -> Select[tuple[str, str]]:
-    table = stored(kind).table
+    table = table_mapping(kind).table
     return select(table.c.id, table.c.body).where(table.c.id.in_(bindparam("ids", expanding=True)))
 
 
@@ -143,7 +143,7 @@ class Rows:
 
     def count(self, kind: Kind, query: Query, *, project: str | None = None) -> int:
         """How many *query* asks for, on all pages."""
-        rows = select(func.count()).select_from(stored(kind).table)
+        rows = select(func.count()).select_from(table_mapping(kind).table)
         rows = rows.where(*conditions(kind, query.filters))
         if project is not None:
             rows = rows.where(visible(kind, project))
@@ -197,7 +197,7 @@ class Rows:
             wanted.setdefault(each.kind, []).append(str(each.id))
         found: list[Row] = []
         for kind, ids in wanted.items():
-            table = stored(kind).table
+            table = table_mapping(kind).table
             rows = select(table.c.body, table.c.extra)
             some: list[Row] = []
             for part in _parts(ids):
@@ -222,7 +222,7 @@ class Rows:
         return found
 
     def _marker(self, kind: Kind, query: Query, project: str | None) -> Mapping[str, Any]:
-        table = stored(kind).table
+        table = table_mapping(kind).table
         row = select(*sort_columns(kind, query)).where(table.c.id == str(query.marker))
         if project is not None:
             row = row.where(visible(kind, project))
@@ -267,14 +267,14 @@ class Resources(Rows):
         numbered = tuple(each if each.revision else evolve(each, revision=1) for each in new)
         if not numbered:
             return ()
-        how = stored(ref(numbered[0]).kind)
+        how = table_mapping(ref(numbered[0]).kind)
         bodies = [_body(each) for each in numbered]
         rows = [
-            columns(how, body, (extras or {}).get(each.id, extra or {}))
+            row_values(how, body, (extras or {}).get(each.id, extra or {}))
             for each, body in zip(numbered, bodies, strict=True)
         ]
         self._insert(how.table, rows, how)
-        for table, some in related(how, bodies).items():
+        for table, some in related_rows(how, bodies).items():
             self._insert(table, some, how)
         for each, body in zip(numbered, bodies, strict=True):
             target = ref(each)
@@ -292,10 +292,10 @@ class Resources(Rows):
 
         :raises Conflict: the address, MAC or the like exists; or it refers to what is gone.
         """
-        how = stored(ref(after).kind)
+        how = table_mapping(ref(after).kind)
         changed: R = evolve(after, revision=before.revision + 1)
         old, new = _body(before), _body(changed)
-        values = columns(how, new, extra or {})
+        values = row_values(how, new, extra or {})
         if extra is None:
             del values["extra"]
         change = update(how.table).where(_as_read(how, old)).values(values)
@@ -314,7 +314,7 @@ class Resources(Rows):
         :raises Conflict: something refers to it.
         """
         target = ref(before)
-        how = stored(target.kind)
+        how = table_mapping(target.kind)
         table = how.table
         gone = delete(table).where(
             table.c.id == str(target.id), table.c.revision_number == before.revision
@@ -332,7 +332,7 @@ class Resources(Rows):
         self._noticed(was, NOTHING)
 
     def _relate(self, how: TableMapping, old: Json, new: Json) -> None:
-        before, after = related(how, [old]), related(how, [new])
+        before, after = related_rows(how, [old]), related_rows(how, [new])
         for table in (*(relation.table for relation in how.relations), TAGS):
             former, wanted = before.get(table, []), after.get(table, [])
             for row in former:
@@ -349,8 +349,8 @@ class Resources(Rows):
         try:
             return run()
         except IntegrityError as exc:
-            if trouble(exc) is ErrorKind.DUPLICATE:
-                what = f"a {how.kind} with the same {unique(how)} exists"
+            if classify_error(exc) is ErrorKind.DUPLICATE:
+                what = f"a {how.kind} with the same {unique_key_text(how)} exists"
                 raise Duplicate(what) from exc
             what = f"the {how.kind} refers to something that does not exist, or not any more"
             raise Conflict(what) from exc

@@ -331,7 +331,7 @@ STORED: Final[Mapping[Kind, TableMapping]] = MappingProxyType(
 )
 
 
-def stored(kind: Kind) -> TableMapping:
+def table_mapping(kind: Kind) -> TableMapping:
     """How *kind* is stored.
 
     :raises NotSupported: it is not.
@@ -348,7 +348,7 @@ Json = Mapping[str, Any]
 @cache
 def _fields(kind: Kind) -> tuple[tuple[str, ColumnMapping], ...]:
     """The columns of a kind that say its attributes."""
-    return tuple((each.column, each) for each in (*COMMON, *stored(kind).fields))
+    return tuple((each.column, each) for each in (*COMMON, *table_mapping(kind).fields))
 
 
 @cache
@@ -356,7 +356,7 @@ def _names(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in table.columns)
 
 
-def columns(how: TableMapping, body: Json, extra: Json) -> dict[str, Any]:
+def row_values(how: TableMapping, body: Json, extra: Json) -> dict[str, Any]:
     """The row of the resource *body*, with what extension drivers added."""
     values = {name: each.value(body) for name, each in _fields(how.kind)}
     text = orjson.dumps(body).decode()
@@ -368,7 +368,7 @@ def _extra(content: Json) -> str:
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False) if content else "{}"
 
 
-def related(how: TableMapping, bodies: Iterable[Json]) -> dict[Table, list[dict[str, Any]]]:
+def related_rows(how: TableMapping, bodies: Iterable[Json]) -> dict[Table, list[dict[str, Any]]]:
     """The rows in other tables that *bodies* say."""
     found: dict[Table, list[dict[str, Any]]] = {}
     for body in bodies:
@@ -382,7 +382,7 @@ def related(how: TableMapping, bodies: Iterable[Json]) -> dict[Table, list[dict[
     return found
 
 
-def unique(how: TableMapping) -> str:
+def unique_key_text(how: TableMapping) -> str:
     """By what a resource is the only one of its kind, in words."""
     uniques = {
         Kind.PORT: "id, MAC address or fixed IP",

@@ -20,23 +20,26 @@ from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.journal.topics import TopicEdge, TopicLinks, is_root, source, topic_links
 from netfw.server.db.resources.rows import AT_ONCE, Rows
-from netfw.server.db.schema.tables import INTERESTS
+from netfw.server.db.schema.tables import SUBSCRIPTIONS
 from netfw.state.dependencies import DISTRIBUTED_OWNER, ResourceRole, Role
 
 Key = tuple[str, str]
 """A reader and a topic."""
 
 SELECT_SUBSCRIPTIONS_FOR_UPDATE: Final = Prepared(
-    select(INTERESTS)
+    select(SUBSCRIPTIONS)
     .where(
-        INTERESTS.c.reader.in_(bindparam("readers", expanding=True)),
-        INTERESTS.c.topic.in_(bindparam("topics", expanding=True)),
+        SUBSCRIPTIONS.c.reader.in_(bindparam("readers", expanding=True)),
+        SUBSCRIPTIONS.c.topic.in_(bindparam("topics", expanding=True)),
     )
     .with_for_update()
 )
 UPDATE_SUBSCRIPTION: Final = Prepared(
-    update(INTERESTS)
-    .where(INTERESTS.c.reader == bindparam("of_reader"), INTERESTS.c.topic == bindparam("of_topic"))
+    update(SUBSCRIPTIONS)
+    .where(
+        SUBSCRIPTIONS.c.reader == bindparam("of_reader"),
+        SUBSCRIPTIONS.c.topic == bindparam("of_topic"),
+    )
     .values(uses=bindparam("new_uses"), since=bindparam("new_since"), ended=bindparam("new_ended"))
 )
 
@@ -63,10 +66,10 @@ class Subscriptions:
 
     def change(self, before: TopicLinks, after: TopicLinks) -> None:
         """Have whoever is concerned follow what *after* leads to, instead of *before*."""
-        _move(after.ways - before.ways, self._removed, self._added)
-        _move(before.ways - after.ways, self._added, self._removed)
+        _move(after.edges - before.edges, self._removed, self._added)
+        _move(before.edges - after.edges, self._added, self._removed)
 
-    def settle(self) -> None:
+    def resolve(self) -> None:
         """Work out who follows what from now on.
 
         The rows of resources are written already, and no other transaction does the same until
@@ -110,7 +113,7 @@ class Subscriptions:
             UPDATE_SUBSCRIPTION.count_many(self._connection, counted)
         if new:
             try:
-                self._connection.execute(insert(INTERESTS), new)
+                self._connection.execute(insert(SUBSCRIPTIONS), new)
             except IntegrityError as exc:
                 raise RetryTransaction("another transaction has a reader follow the same") from exc
 
@@ -134,7 +137,7 @@ class Subscriptions:
         """The ways that lead on from *node*, as what is stored now says them."""
         found = source(node)
         items = self._contributors(found) if isinstance(found, ResourceRole) else ()
-        return {way for item in items for way in _from(node, topic_links(item).ways)}
+        return {way for item in items for way in _from(node, topic_links(item).edges)}
 
     def _contributors(self, node: ResourceRole) -> Iterator[Resource]:
         id, find = node.ref.id, self._find
@@ -160,7 +163,7 @@ class Subscriptions:
     def _readers(self, name: str) -> tuple[str, ...]:
         if is_root(name):
             return (name,)
-        rows = select(INTERESTS).where(INTERESTS.c.topic == name)
+        rows = select(SUBSCRIPTIONS).where(SUBSCRIPTIONS.c.topic == name)
         for row in self._connection.execute(rows.with_for_update()):
             self._keep(row)
         return tuple(
@@ -182,8 +185,10 @@ class Subscriptions:
 
     def _get(self, key: Key) -> RefCount:
         if key not in self._held:
-            same = INTERESTS.c.reader == key[0], INTERESTS.c.topic == key[1]
-            row = self._connection.execute(select(INTERESTS).where(*same).with_for_update()).first()
+            same = SUBSCRIPTIONS.c.reader == key[0], SUBSCRIPTIONS.c.topic == key[1]
+            row = self._connection.execute(
+                select(SUBSCRIPTIONS).where(*same).with_for_update()
+            ).first()
             if row is None:
                 self._held[key] = RefCount(0, 0, None, False, 0)
             else:

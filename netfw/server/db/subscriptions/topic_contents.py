@@ -17,7 +17,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.server.db.journal.topics import source
 from netfw.server.db.resources.rows import AT_ONCE, Row, Rows
 from netfw.server.db.schema.resource_tables import PORT_ADDRESSES, PORT_GROUPS, STORED
-from netfw.server.db.schema.tables import INTERESTS
+from netfw.server.db.schema.tables import SUBSCRIPTIONS
 from netfw.state.dependencies import (
     DISTRIBUTED_OWNER,
     EVERYWHERE,
@@ -105,9 +105,9 @@ HERE: Final = ColumnLookup(Kind.PORT, "binding_host_id")
 
 
 FOLLOWED: Final = (
-    select(INTERESTS.c.topic, INTERESTS.c.since, INTERESTS.c.ended)
-    .where(INTERESTS.c.reader.in_(bindparam("readers", expanding=True)))
-    .order_by(INTERESTS.c.topic)
+    select(SUBSCRIPTIONS.c.topic, SUBSCRIPTIONS.c.since, SUBSCRIPTIONS.c.ended)
+    .where(SUBSCRIPTIONS.c.reader.in_(bindparam("readers", expanding=True)))
+    .order_by(SUBSCRIPTIONS.c.topic)
 )
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, Program
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from netfw.errors import BackendBroken, BackendUnavailable
-from netfw.server.db.engine.errors import ErrorKind, translated, trouble
+from netfw.server.db.engine.errors import ErrorKind, classify_error, translate_error
 
 
 def sqlite(code: int, text: str) -> sqlite3.OperationalError:
@@ -81,18 +81,18 @@ ERRORS = {
 
 @pytest.mark.parametrize(("error", "meaning"), ERRORS.values(), ids=ERRORS.keys())
 def test_an_error_is_known_by_its_code(error: DBAPIError, meaning: ErrorKind) -> None:
-    assert trouble(error) is meaning
+    assert classify_error(error) is meaning
 
 
 def test_what_a_caller_gets_says_what_to_do_and_no_values() -> None:
     away, _ = ERRORS["MariaDB lost"]
-    assert isinstance(translated(away), BackendUnavailable)
-    assert "secret" not in str(translated(away))
+    assert isinstance(translate_error(away), BackendUnavailable)
+    assert "secret" not in str(translate_error(away))
     broken, _ = ERRORS["PostgreSQL syntax"]
-    assert isinstance(translated(broken), BackendBroken)
+    assert isinstance(translate_error(broken), BackendBroken)
     for original in (
         sqlite3.OperationalError("no such table: ports"),
         psycopg.errors.UndefinedTable(),
         pymysql.ProgrammingError(1146, "Table 'x.ports' doesn't exist"),
     ):
-        assert "netfw-db upgrade" in str(translated(wrapped(original)))
+        assert "netfw-db upgrade" in str(translate_error(wrapped(original)))
