@@ -1,4 +1,4 @@
-"""Database: transactions that are tried again, and moments that are read without a lock."""
+"""Database: transactions with retries, and read snapshots without locks."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ T = TypeVar("T")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
 LONGEST_QUEUE = 1.0
-"""Seconds that a transaction waits for its turn among those of this process."""
+"""Seconds that a transaction waits for a free writer of this process."""
 ATTEMPTS_WITHOUT_ANSWER = 2
-"""A connection that was kept may be dead although the database lives: once more, on a new one."""
+"""A pooled connection may be stale although the database is up: retry once, on a new one."""
 
 
 @frozen
 class ReadSnapshot:
-    """One moment of the database."""
+    """One snapshot of the database."""
 
     connection: Connection = field(repr=False)
     resources: Rows
@@ -72,7 +72,7 @@ class ReadSnapshot:
 
 @frozen
 class Transaction:
-    """All that one transaction can do; it must not outlive it."""
+    """The operations of one transaction; not to be used after its end."""
 
     connection: Connection = field(repr=False)
     resources: Resources
@@ -107,11 +107,11 @@ class Transaction:
         )
 
     def prepare_commit(self) -> bool:
-        """What comes last: the number of the commit, for which others wait from now on.
+        """Number the commit; other transactions that write wait for it from here on.
 
-        Says whether it has one: whether anything changed that the journal tells.  Who follows what
-        is worked out behind the number: of two transactions of which one has a host follow a
-        group and the other changes what the group leads to, the later one must see the earlier.
+        Return whether there is a number: whether anything changed that the journal records.
+        Subscriptions are resolved after the number is taken: if one transaction subscribes a host
+        to a group and another changes what depends on the group, the later must see the earlier.
         """
         if not (self.journal.noted or self.subscriptions.pending or self.outbox.noted):
             return False
@@ -123,9 +123,9 @@ class Transaction:
 
 
 class Database:
-    """One database, for all threads of a process.  Connects when it is first used.
+    """One database, for all threads of a process.  Connects on first use.
 
-    :raises ConfigError: the URL names none that can be used, or its driver is not installed.
+    :raises ConfigError: the URL is not usable, or its driver is not installed.
     """
 
     def __init__(self, url: str, limits: Limits | None = None, *, attempts: int = 20) -> None:
@@ -137,45 +137,46 @@ class Database:
             raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
         self._attempts, self._patience = attempts, limits.lock_timeout * 2
         self._writers = threading.BoundedSemaphore(limits.writers)
-        self._rung: tuple[Callable[[], None], ...] = ()
+        self._on_commit: tuple[Callable[[], None], ...] = ()
 
     def __str__(self) -> str:
         return self._writing.url.render_as_string(hide_password=True)
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a file that this process alone answers for, and no server."""
+        """Whether the database is an SQLite file instead of a server."""
         return self._writing.dialect.name == "sqlite"
 
     @property
     def writing(self) -> Engine:
-        """For migrations, and for whoever counts statements."""
+        """The engine of transactions that write."""
         return self._writing
 
     @property
     def reading(self) -> Engine:
-        """The engine of those who only read."""
+        """The engine of read snapshots."""
         return self._reading
 
     def transaction(self, work: Callable[[Transaction], T]) -> T:
-        """Do *work* and commit it, or nothing of it.
+        """Run *work* in a transaction and commit it.
 
-        *work* is done again when the database refused it because of another transaction: it
-        decides by what it reads within, and has no effect elsewhere.
+        *work* is run again after a conflict with another transaction: it decides by what it reads
+        within the transaction, and has no effect elsewhere.
 
-        :raises Conflict: others were faster again and again, or *work* says so.
-        :raises BackendUnavailable: the database does not answer; where that was at the end, it is
-            perhaps done.  Or too many wait for it already; nothing was done.
+        :raises Conflict: every attempt conflicted with another transaction, or *work* raised it.
+        :raises BackendUnavailable: the database does not answer; during the commit, the
+            transaction may have been committed.  Or too many transactions wait already, and
+            nothing was done.
         """
         if not self._writers.acquire(timeout=LONGEST_QUEUE):
             raise BackendUnavailable("too many transactions wait for the database; try again soon")
         try:
-            return self._repeated(lambda: self._once(work))
+            return self._retry(lambda: self._commit(work))
         finally:
             self._writers.release()
 
     def read(self, work: Callable[[ReadSnapshot], T]) -> T:
-        """Do *work*, which sees one moment and waits for nobody.
+        """Run *work* on one snapshot, without waiting for locks.
 
         :raises BackendUnavailable: the database does not answer.
         """
@@ -184,61 +185,63 @@ class Database:
             with self._reading.connect() as connection:
                 return work(ReadSnapshot.on(connection))
 
-        return self._repeated(once)
+        return self._retry(once)
 
     def head_poller(self) -> JournalHeadPoller:
-        """For whoever wants to know again and again what the newest commit is."""
+        """Return a poller of the newest commit, with a connection of its own."""
         return JournalHeadPoller(self._reading)
 
-    def on_commit(self, bell: Callable[[], None]) -> None:
-        """Call *bell* after each commit of this process that the journal tells, in its thread.
+    def on_commit(self, callback: Callable[[], None]) -> None:
+        """Call *callback* after each commit of this process with a journal entry, in its thread.
 
-        It only leaves a note: it neither waits nor raises.
+        The callback neither blocks nor raises.
         """
-        self._rung = (*self._rung, bell)
+        self._on_commit = (*self._on_commit, callback)
 
     def close(self) -> None:
-        """Give up all connections; what is not committed is undone."""
+        """Close all connections; uncommitted transactions are rolled back."""
         self._writing.dispose()
         self._reading.dispose()
 
-    def _once(self, work: Callable[[Transaction], T]) -> T:
+    def _commit(self, work: Callable[[Transaction], T]) -> T:
         with self._writing.connect() as connection:
             transaction = Transaction.on(connection)
             result = work(transaction)
-            told = transaction.prepare_commit()
+            journaled = transaction.prepare_commit()
             try:
                 connection.commit()
             except FAILURES as exc:
-                if classify_error(exc) is ErrorKind.AWAY:
+                if classify_error(exc) is ErrorKind.UNAVAILABLE:
                     text = "the database went away during a commit, which is perhaps done"
                     raise BackendUnavailable(text) from exc
                 raise
-        for bell in self._rung if told else ():
-            bell()
+        for callback in self._on_commit if journaled else ():
+            callback()
         return result
 
-    def _repeated(self, once: Callable[[], T]) -> T:
+    def _retry(self, once: Callable[[], T]) -> T:
         unanswered, began = 0, time.monotonic()
         for attempt in range(1, self._attempts + 1):
             try:
                 return once()
             except RetryTransaction as exc:
                 if attempt == self._attempts:
-                    raise Conflict(f"others were faster {attempt} times: {exc}") from exc
+                    raise Conflict(
+                        f"gave up after {attempt} conflicts with other transactions: {exc}"
+                    ) from exc
             except FAILURES as exc:
-                found = classify_error(exc)
-                unanswered += found is ErrorKind.AWAY
+                kind = classify_error(exc)
+                unanswered += kind is ErrorKind.UNAVAILABLE
                 late = time.monotonic() - began > self._patience
                 last = attempt == self._attempts or unanswered == ATTEMPTS_WITHOUT_ANSWER
-                if late or last or found not in (ErrorKind.AGAIN, ErrorKind.AWAY):
+                if late or last or kind not in (ErrorKind.RETRY, ErrorKind.UNAVAILABLE):
                     raise translate_error(exc) from exc
-                LOG.debug("transaction is tried again: %s", found.value)
+                LOG.debug("transaction: retrying: %s", kind.value)
             time.sleep(_pause(attempt))
-        raise AssertionError("a database is tried at least once")
+        raise AssertionError("a transaction is tried at least once")
 
 
 def _pause(attempt: int) -> float:
-    """Longer each time, and not the same for all who got into each other's way."""
+    """Return an exponential back-off with jitter."""
     longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt)
     return random.uniform(longest / 4, longest)

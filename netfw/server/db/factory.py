@@ -1,4 +1,4 @@
-"""The database that the configuration names."""
+"""Build the database from the configuration."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from netfw.server.db.journal.journal import Retention
 
 
 def make_database(conf: ConfigOpts) -> Database:
-    """The database of the group ``database``; nothing is connected yet, but an SQLite file is made.
+    """Build the database of ``[database]`` without connecting; an SQLite file is created.
 
-    :raises ConfigError: what is named there cannot be used.
+    :raises ConfigError: the options are not usable.
     """
     options = conf.database
     url = options.connection or default_url(conf.state_path).render_as_string(hide_password=False)
@@ -25,5 +25,5 @@ def make_database(conf: ConfigOpts) -> Database:
 
 
 def journal_retention(conf: ConfigOpts) -> Retention:
-    """How much of the past the journal keeps."""
+    """Return the retention of the journal."""
     return Retention(commits=conf.database.journal_commits, age=conf.database.journal_age)

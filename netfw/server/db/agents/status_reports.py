@@ -1,6 +1,6 @@
-"""What hosts reported of resources, and the statuses that follow.
+"""Status reports of hosts on resources, and the statuses of the resources.
 
-A status is no change of a resource: it keeps its revision, and no journal tells of it.
+A status is no change of a resource: its revision stays, and the journal has no entry.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ WIRED: Final = (
 def waiting_ports(
     connection: Connection, networks: Iterable[UUID]
 ) -> Mapping[UUID, frozenset[UUID]]:
-    """The ports that are wired and yet not ACTIVE, by network; one without any is not in it."""
+    """Return the ports that are wired and not ACTIVE, by networks that have any."""
     found: dict[UUID, frozenset[UUID]] = {}
     for part in _parts(sorted(map(str, set(networks)))):
         for network, port in connection.execute(WIRED, {"ids": part}):
@@ -74,13 +74,13 @@ def waiting_ports(
 
 
 class StatusReports:
-    """Reports and statuses, in one transaction."""
+    """Status reports and statuses, in one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def get_for_update(self, kind: Kind, ids: Iterable[UUID]) -> dict[UUID, Row]:
-        """Those of *ids* that exist, locked, so that their statuses can be set."""
+        """Return those of *ids* that exist, locked, so that their statuses can be set."""
         table = table_mapping(kind).table
         rows = select(table.c.id, table.c.body, table.c.extra).order_by(table.c.id)
         found: dict[UUID, Row] = {}
@@ -92,7 +92,7 @@ class StatusReports:
         return found
 
     def of(self, refs: Iterable[Ref]) -> dict[Ref, tuple[StatusReport, ...]]:
-        """What was last reported of *refs*, by each service of each host."""
+        """Return the last reports on *refs*, of each service of each host."""
         found: dict[Ref, tuple[StatusReport, ...]] = {}
         for part in _parts(sorted({str(each.id) for each in refs})):
             for row in self._connection.execute(OF_RESOURCES, {"ids": part}):
@@ -103,29 +103,29 @@ class StatusReports:
     def record(
         self, new: Sequence[StatusReport], known: Mapping[Ref, Sequence[StatusReport]]
     ) -> int:
-        """Keep reports instead of earlier ones of the same hosts, of which *known* is all.
+        """Upsert reports; skip those equal to *known*, which has all earlier ones.
 
-        What says nothing new is not written.  Returns how many were.
+        Return the number of rows written.
         """
-        held = {_key(each): each for some in known.values() for each in some}
-        newest = {_key(each): each for each in new}
-        again = [
+        stored = {_key(report): report for reports in known.values() for report in reports}
+        newest = {_key(report): report for report in new}
+        updates = [
             _values("new_", report) | _where(report)
             for key, report in newest.items()
-            if key in held and not _equal(held[key], report)
+            if key in stored and not _equal(stored[key], report)
         ]
-        first = [_row(report) for key, report in newest.items() if key not in held]
-        if again:
-            self._connection.execute(UPDATE_REPORT, again)
-        if first:
+        inserts = [_row(report) for key, report in newest.items() if key not in stored]
+        if updates:
+            self._connection.execute(UPDATE_REPORT, updates)
+        if inserts:
             try:
-                self._connection.execute(INSERT_REPORT, first)
+                self._connection.execute(INSERT_REPORT, inserts)
             except IntegrityError as exc:
-                raise RetryTransaction("another transaction heard of the same") from exc
-        return len(again) + len(first)
+                raise RetryTransaction("another transaction recorded the same report") from exc
+        return len(updates) + len(inserts)
 
     def delete(self, refs: Iterable[Ref], service: Service | None = None) -> None:
-        """Forget what was said of resources that are gone, or are somewhere else now."""
+        """Delete the reports on resources that were deleted or moved to another host."""
         for part in _parts(sorted({str(each.id) for each in refs})):
             if service is None:
                 self._connection.execute(DELETE_REPORTS, {"ids": part})
@@ -135,7 +135,7 @@ class StatusReports:
                 )
 
     def set(self, rows: Mapping[UUID, Row], statuses: Mapping[UUID, Status]) -> None:
-        """Write new statuses of resources of one kind, which this transaction locked as *rows*."""
+        """Update statuses of resources of one kind, which this transaction locked as *rows*."""
         if not statuses:
             return
         kind = next(iter(rows.values())).kind
@@ -161,7 +161,7 @@ def _key(report: StatusReport) -> tuple[Ref, Service, str]:
 
 
 def _equal(one: StatusReport, two: StatusReport) -> bool:
-    """Whether they say the same, of whatever revision."""
+    """Return whether status and reason are equal, whatever the revisions are."""
     return one.status is two.status and one.reason == two.reason[:REASON_LENGTH]
 
 

@@ -1,8 +1,8 @@
-"""Pools of numbers, as rows of what is free.
+"""Id pools, stored as rows of free ranges.
 
-However large or full a pool is, taking and giving back touch one range and its neighbours.  A row
-is locked before anything is decided by it, so of two transactions one gets a number and the other
-waits, and gets another one.
+However large or full a pool is, an allocation or release touches one range and its neighbours.  A
+row is locked before a decision by it: of two transactions one gets an id, and the other waits and
+gets another one.
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ REPLACE: Final = Prepared(
     .values(first=bindparam("new_first"), last=bindparam("new_last"))
 )
 REMOVE: Final = Prepared(delete(FREE_RANGES).where(*_EXACT))
-"""Statements are made once: making one takes longer than SQLite takes to run it."""
+"""Statements are compiled once: that takes longer than SQLite takes to execute one."""
 
 
 def key(number: int) -> str:
-    """*number* as text that sorts as numbers do."""
+    """Return *number* as text that sorts numerically."""
     return f"{number:0{NUMBER_LENGTH}x}"
 
 
 class Ranges:
-    """Numbers of pools, in one transaction."""
+    """Id pools, in one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def define(self, pool: str, whole: Interval, offers: Iterable[Interval]) -> bool:
-        """Have *pool* be of the numbers *whole*, of which *offers* are for anybody.
+        """Define *pool*: ids in *whole* exist, ids in *offers* may be allocated automatically.
 
-        What is taken stays taken, within *offers* or not.  Numbers outside of *whole* are gone.
-        Returns whether that is a change.
+        Allocated ids stay allocated, within *offers* or not.  Ids outside of *whole* no longer
+        exist.  Return whether that is a change.
         """
         wanted = tuple(join_adjacent(offers))
         known = self._one(BOUNDS_HELD, of_pool=pool)
@@ -91,21 +91,21 @@ class Ranges:
         return True
 
     def drop(self, pool: str) -> None:
-        """Forget *pool*; a second time is harmless."""
+        """Delete *pool*.  Idempotent."""
         for table in (FREE_RANGES, OFFERS, POOLS):
             self._connection.execute(delete(table).where(table.c.pool == pool))
 
     def pools(self, prefix: str) -> tuple[str, ...]:
-        """The pools whose names begin with *prefix*."""
+        """Return the pools whose names begin with *prefix*."""
         rows = select(POOLS.c.pool).where(POOLS.c.pool.startswith(prefix, autoescape=True))
         return tuple(self._connection.execute(rows.order_by(POOLS.c.pool)).scalars())
 
     def known(self, pool: str) -> bool:
-        """Whether *pool* was defined."""
+        """Return whether *pool* is defined."""
         return self._one(BOUNDS, of_pool=pool) is not None
 
     def acquire(self, pool: str, number: int) -> bool:
-        """Take *number*; false when it is taken, or there is no such pool."""
+        """Allocate *number*; return false if it is allocated, or the pool does not exist."""
         while True:
             found = self._holding(pool, number)
             if found is None:
@@ -114,12 +114,12 @@ class Ranges:
                 SELECT_FREE_STARTING_AT_FOR_UPDATE, of_pool=pool, number=key(found.span.first)
             )
             if locked is None or _free(locked) != found:
-                continue  # somebody took of it meanwhile: look again
+                continue  # another transaction changed the range: retry
             self._replace(pool, found, subtract(found, number))
             return True
 
     def acquire_any(self, pool: str, count: int = 1) -> tuple[int, ...]:
-        """Take *count* numbers that are offered; fewer when there are no more."""
+        """Allocate *count* offered ids; fewer if no more are free."""
         taken: list[int] = []
         while len(taken) < count:
             free = self._lowest(pool)
@@ -134,7 +134,7 @@ class Ranges:
         return tuple(taken)
 
     def release(self, pool: str, number: int) -> None:
-        """Free *number*.  What is free already stays so, and what no pool has is ignored."""
+        """Release *number*.  Idempotent; an id outside of the pool is ignored."""
         whole = self._one(BOUNDS, of_pool=pool)
         if whole is None or not whole.lowest <= key(number) <= whole.highest:
             return
@@ -179,24 +179,24 @@ class Ranges:
         return tuple(Interval(int(row.first, 16), int(row.last, 16)) for row in rows)
 
     def _all(self, pool: str) -> list[Free]:
-        """Everything that is free, so that it can be written anew; nobody takes of it meanwhile."""
+        """Return all free ranges, locked, so that they can be rewritten."""
         return [
             _free(row)
             for row in self._connection.execute(SELECT_ALL_FREE_FOR_UPDATE, {"of_pool": pool})
         ]
 
     def _lowest(self, pool: str) -> Free | None:
-        """A range that is offered, and ours until the end of the transaction."""
+        """Return an offered range, locked until the end of the transaction."""
         row = self._one(SELECT_FREE_SKIP_LOCKED, of_pool=pool)
         while row is None:
-            # All are in others' hands: they may leave something, or undo what they did.
+            # All are locked by other transactions, which may leave a part or roll back.
             row = self._one(SELECT_FREE_FOR_UPDATE, of_pool=pool)
             if row is None and self._one(SELECT_FREE, of_pool=pool) is None:
                 return None
         return _free(row)
 
     def _holding(self, pool: str, number: int) -> Free | None:
-        """The range that *number* is in, as it is now; not locked."""
+        """Return the free range that has *number*, without locking it."""
         row = self._one(SELECT_FREE_AT_OR_BELOW, of_pool=pool, number=key(number))
         return _free(row) if row is not None and row.last >= key(number) else None
 
@@ -258,7 +258,7 @@ def _free(row: Any) -> Free:
 
 
 def _outside(whole: Interval, former: Interval) -> tuple[Interval, ...]:
-    """Numbers of *whole* that the pool did not have before."""
+    """Return the ids of *whole* that the pool did not have before."""
     parts = (
         Interval(whole.first, min(whole.last, former.first - 1)),
         Interval(max(whole.first, former.last + 1), whole.last),

@@ -22,15 +22,15 @@ ALL_ADDRESSES: Final = Interval(0, 2**128 - 1)
 
 
 class Addresses:
-    """An ``AddressStore`` whose pools are free ranges."""
+    """An ``AddressStore`` over free ranges, in the transaction of the caller."""
 
     def __init__(self, ranges: Ranges) -> None:
         self._ranges = ranges
 
     def define(self, subnet: Subnet) -> bool:
-        """Make or change the pools of *subnet*; what is taken stays so.
+        """Define the pools of *subnet*; allocated addresses stay allocated.
 
-        To be called when a subnet is made and when its pools change.  Returns whether they do.
+        To be called when a subnet is created and when its pools change.  Return whether they did.
         """
         block = subnet.cidr
         whole = Interval(int(block.network_address), int(block.broadcast_address))
@@ -38,13 +38,14 @@ class Addresses:
         return self._ranges.define(_pool(subnet.id), whole, pools)
 
     def drop(self, subnet: SubnetId) -> None:
-        """Forget everything about *subnet*."""
+        """Delete the pools of *subnet*."""
         self._ranges.drop(_pool(subnet))
 
     def acquire(self, subnet: SubnetId, address: IpAddress) -> bool:
-        """Take *address*, inside or outside the pools; false when it is taken or not of the block.
+        """Allocate *address*, inside or outside the pools.
 
-        Of a subnet that nobody defined, any address can be.
+        Return false if it is allocated already or outside of the CIDR.  A subnet without
+        definition accepts any address.
         """
         pool = _pool(subnet)
         if self._ranges.acquire(pool, int(address)):
@@ -55,12 +56,12 @@ class Addresses:
         return self._ranges.acquire(pool, int(address))
 
     def acquire_any(self, subnet: Subnet) -> IpAddress | None:
-        """Take the lowest free address of the pools that nobody else is about to take."""
+        """Allocate the lowest free address of the pools that no other transaction has locked."""
         taken = self.take_some(subnet, 1)
         return taken[0] if taken else None
 
     def take_some(self, subnet: Subnet, count: int) -> tuple[IpAddress, ...]:
-        """Take *count* addresses of the pools; fewer when no more are left."""
+        """Allocate *count* addresses of the pools; fewer if no more are free."""
         pool = _pool(subnet.id)
         numbers = self._ranges.acquire_any(pool, count)
         if not numbers and self.define(subnet):
@@ -68,7 +69,7 @@ class Addresses:
         return tuple(_address(subnet.cidr, number) for number in numbers)
 
     def release(self, subnet: SubnetId, address: IpAddress) -> None:
-        """Free *address*.  What is free already stays so."""
+        """Release *address*.  Idempotent."""
         self._ranges.release(_pool(subnet), int(address))
 
 
@@ -84,23 +85,23 @@ ALL_SEGMENT_IDS: Final = Interval(0, 2**32 - 1)
 
 
 class SegmentIdStore:
-    """An ``AllocationStore`` whose pools are free ranges."""
+    """An ``AllocationStore`` over free ranges, in the transaction of the caller."""
 
     def __init__(self, ranges: Ranges) -> None:
         self._ranges = ranges
 
     def define(self, type: NetworkType, ranges: Iterable[Range]) -> None:
-        """Have the pools of *type* offer *ranges*, and no others.  What is taken stays so."""
+        """Let the pools of *type* offer *ranges* only.  Allocated ids stay allocated."""
         offers: dict[str, list[Interval]] = {
             name: [] for name in self._ranges.pools(f"segment/{type}/")
         }
         for each in ranges:
             offers.setdefault(_name(each.pool), []).append(Interval(each.first, each.last))
-        for name in sorted(offers):  # all processes lock them in one order
+        for name in sorted(offers):  # all processes lock pools in one order
             self._ranges.define(name, ALL_SEGMENT_IDS, offers[name])
 
     def acquire(self, pool: Pool, number: int) -> bool:
-        """Take *number*, inside or outside any range; false when it is taken."""
+        """Allocate *number*, inside or outside the ranges; return false if it is allocated."""
         name = _name(pool)
         if self._ranges.acquire(name, number):
             return True
@@ -110,12 +111,12 @@ class SegmentIdStore:
         return self._ranges.acquire(name, number)
 
     def acquire_any(self, pool: Pool) -> int | None:
-        """Take any free number of the pool's ranges; ``None`` when there is none."""
+        """Allocate a free id of the pool's ranges; return ``None`` if none is free."""
         taken = self._ranges.acquire_any(_name(pool))
         return taken[0] if taken else None
 
     def release(self, pool: Pool, number: int) -> None:
-        """Free *number*.  What is free already stays so."""
+        """Release *number*.  Idempotent."""
         self._ranges.release(_name(pool), number)
 
 
@@ -124,22 +125,22 @@ def _name(pool: Pool) -> str:
 
 
 class HostMacs:
-    """Which host has which; no two have the same."""
+    """The MAC address of each host for routed traffic; no two hosts have the same."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def of(self, host: str) -> Mac | None:
-        """That of *host*; ``None``: it has none yet."""
+        """Return the MAC address of *host*, or ``None``."""
         rows = select(HOST_MACS.c.mac).where(HOST_MACS.c.host == host)
         found = self._connection.execute(rows).scalar()
         return None if found is None else Mac(found)
 
     def assign(self, host: str, mac: Mac) -> None:
-        """Have *host* have *mac*.
+        """Assign *mac* to *host*.
 
-        When another host has it, or the host got one meanwhile, the transaction is tried again
-        from its beginning: choose by chance.
+        If another host has it, or the host got one meanwhile, the transaction is retried from its
+        start: choose a random one.
         """
         try:
             self._connection.execute(insert(HOST_MACS).values(host=host, mac=str(mac)))

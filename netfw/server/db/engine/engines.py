@@ -32,9 +32,9 @@ _FORMS = "sqlite:///PATH, postgresql://USER:PASSWORD@HOST/NAME or mariadb://..."
 
 
 def database_url(text: str) -> URL:
-    """The place that *text* names, with the driver that netfw speaks to it by.
+    """Parse the URL *text*, and set the driver that netfw uses.
 
-    :raises ConfigError: it names none that netfw can use.  A password is never repeated.
+    :raises ConfigError: the URL is not usable.  The message never has a password.
     """
     try:
         url = make_url(text)
@@ -54,24 +54,24 @@ def database_url(text: str) -> URL:
 
 
 def default_url(state_path: str) -> URL:
-    """The file that is used when the configuration names nothing."""
+    """Return the URL of the default SQLite file."""
     return URL.create(DRIVERS["sqlite"], database=f"{state_path}/netfw.db")
 
 
 DIRECTORY_MODE, FILE_MODE = 0o751, 0o640
-"""Others may pass: dnsmasq, which is nobody, has its files below the same state_path."""
+"""The directory is traversable: dnsmasq runs as ``nobody`` and reads files below state_path."""
 
 
 def create_sqlite_file(url: URL, named_by: str) -> None:
-    """Make the file that *url* names, and its directory, where they are missing.
+    """Create the SQLite file of *url* with mode 0640, and its directory, if they are missing.
 
-    What is there keeps its permissions.  SQLite's own further files get those of the first.
+    An existing file keeps its mode.  SQLite gives its further files the mode of the first.
 
-    :raises ConfigError: this user cannot have it there; *named_by* is the option to change.
+    :raises ConfigError: this user cannot create or write it; names the option *named_by*.
     """
     path = Path(url.database or "")
     if "uri" in url.query:
-        return  # a name with options, which SQLite alone understands
+        return  # a URI with options, which only SQLite parses
     try:
         path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
@@ -93,20 +93,20 @@ _PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "ca
 
 @frozen(kw_only=True)
 class Limits:
-    """How much of the database one process uses, and how patiently."""
+    """Limits of one process on connections, lock time and concurrent writers."""
 
     connections: int = 10
     lock_timeout: float = 10.0
     writers: int = 12
-    """Transactions at a time, those that wait for others included; fewer than threads that serve
-    requests, so that reading and probes get on while the database takes nothing."""
+    """Concurrent transactions, waiting ones included; fewer than the threads that serve requests,
+    so that reads and probes are served while writes block."""
 
 
 def writing_engine(url: URL, limits: Limits) -> Engine:
-    """Connections for transactions that write.
+    """Return the engine of transactions that write.
 
-    One process has one of them on SQLite: its threads then queue in order, instead of asking for
-    the lock again and again.
+    On SQLite a process has one such connection: its threads queue in order, instead of polling for
+    the lock.
     """
     if url.get_backend_name() == "sqlite":
         return _sqlite(url, limits, "BEGIN IMMEDIATE", connections=1)
@@ -114,7 +114,7 @@ def writing_engine(url: URL, limits: Limits) -> Engine:
 
 
 def reading_engine(url: URL, limits: Limits) -> Engine:
-    """Connections for transactions that see one moment and lock nothing."""
+    """Return the engine of read snapshots, which take no locks."""
     if url.get_backend_name() == "sqlite":
         return _sqlite(url, limits, "BEGIN", connections=limits.connections)
     return _server(url, limits, "REPEATABLE READ")
@@ -130,7 +130,7 @@ def _sqlite(url: URL, limits: Limits, begin: str, *, connections: int) -> Engine
     )
 
     def prepare(connection: sqlite3.Connection, _: object) -> None:
-        connection.isolation_level = None  # the driver begins nothing of its own
+        connection.isolation_level = None  # the driver starts no transactions itself
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").close()
 

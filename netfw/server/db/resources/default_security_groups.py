@@ -1,4 +1,4 @@
-"""The security group that a project's ports are in when nobody names one."""
+"""Default security groups of projects."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ OF_PROJECT: Final = Prepared(
 
 
 class DefaultSecurityGroups:
-    """One group per project, however many ask for it at once."""
+    """One default security group per project, also under concurrency."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def of(self, project: str) -> SecurityGroupId | None:
-        """The project's group, if it has one yet."""
-        found = OF_PROJECT.first(self._connection, {"of_project": project})
-        return None if found is None else SecurityGroupId(UUID(found.security_group_id))
+        """Return the project's group, or ``None``."""
+        row = OF_PROJECT.first(self._connection, {"of_project": project})
+        return None if row is None else SecurityGroupId(UUID(row.security_group_id))
 
     def set(self, project: str, group: SecurityGroupId) -> None:
-        """Have *group*, which this transaction stored, be it; it is so until the group is deleted.
+        """Make *group*, which this transaction stored, the default until it is deleted.
 
-        When another transaction was first, this one is done again and finds that one's.
+        If another transaction was first, this one is retried and finds the other's group.
         """
         row = {"project_id": project, "security_group_id": str(group)}
         try:

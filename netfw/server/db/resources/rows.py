@@ -1,4 +1,4 @@
-"""Resources as rows: documents in the form of the API, with columns for what is looked for."""
+"""Resource rows: documents in the form of the API, with columns for filters."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ from netfw.server.db.schema.resource_tables import (
 R = TypeVar("R", bound=Resource)
 
 Json = Mapping[str, Any]
-Noticed = Callable[[TopicLinks, TopicLinks], None]
-"""Told of every change, with what was said before and what is after."""
+OnChange = Callable[[TopicLinks, TopicLinks], None]
+"""Called with the topics and edges before and after each change."""
 AT_ONCE = 500
-"""So many ids in one statement: SQLite and others bound the number of values."""
+"""Ids in one statement: databases limit the number of values."""
 OF_NETWORK: Final = {
     kind: Prepared(
         select(STORED[kind].table.c.body)
@@ -61,24 +61,24 @@ OF_NETWORK: Final = {
     )
     for kind in (Kind.SUBNET, Kind.SEGMENT)
 }
-REMEMBERED = 2048
-"""So many values of rows are remembered, by their text: each port looks at its network."""
+CACHED = 2048
+"""Parsed rows in the cache, by their text: each port reads its network."""
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=CACHED)
 def value(kind: Kind, body: str) -> Resource:
-    """The value that the *body* of a row says."""
+    """Parse the *body* of a row."""
     return parse(kind, orjson.loads(body))
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=CACHED)
 def _network(body: str, subnets: frozenset[SubnetId]) -> Network:
     return evolve(cast(Network, value(Kind.NETWORK, body)), subnet_ids=subnets)
 
 
 @cache
 def _one(kind: Kind, *, seen: bool, lock: bool) -> Prepared:
-    """The statement for one resource, made once: making it takes longer than running it."""
+    """Return the statement for one resource; compiling it takes longer than executing it."""
     table = table_mapping(kind).table
     rows = select(table.c.body, table.c.extra).where(table.c.id == bindparam("of_id"))
     if seen:
@@ -99,7 +99,7 @@ def _new(table: Table) -> Prepared:
 
 @frozen(kw_only=True)
 class Row:
-    """A stored resource, in the form of the API; a value of the model only for who needs one."""
+    """A stored resource in the form of the API, parsed into the model on demand."""
 
     kind: Kind
     body: Json
@@ -112,25 +112,25 @@ class Row:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What the API shows."""
+        """The resource as the API shows it."""
         return {**self.body, **self.extra}
 
     def resource(self) -> Resource:
-        """The value that the row says."""
+        """Parse the row into a resource of the model."""
         return parse(self.kind, self.body)
 
 
 class Rows:
-    """Reading resources, in a number of statements that does not grow with what is found."""
+    """Reads resources, in a number of statements independent of the number of rows."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def find(self, kind: Kind, query: Query, *, project: str | None = None) -> tuple[Row, ...]:
-        """The resources that *query* asks for, as far as *project* sees them; ``None`` sees all.
+        """Return the resources of *query* that *project* can see; ``None`` sees all.
 
-        :raises InvalidInput: naming each filter or order that cannot be.
-        :raises NotFound: there is no resource of the marker's id that *project* sees.
+        :raises InvalidInput: names each wrong filter or sort key.
+        :raises NotFound: *project* sees no resource with the marker's id.
         """
         marker = None if query.marker is None else self._marker(kind, query, project)
         rows = selection(kind, query, marker)
@@ -139,10 +139,10 @@ class Rows:
         found = [_row(kind, row) for row in self._connection.execute(rows)]
         if query.backwards:
             found.reverse()
-        return self._completed(kind, found)
+        return self._with_subnets(kind, found)
 
     def count(self, kind: Kind, query: Query, *, project: str | None = None) -> int:
-        """How many *query* asks for, on all pages."""
+        """Return the number of resources of *query*, on all pages."""
         rows = select(func.count()).select_from(table_mapping(kind).table)
         rows = rows.where(*conditions(kind, query.filters))
         if project is not None:
@@ -157,14 +157,14 @@ class Rows:
         project: str | None = None,
         lock: bool = False,
     ) -> Row:
-        """The resource of that id.
+        """Return the resource of that id.
 
-        Locked, nobody else changes it until the transaction ends; it is for who will.
+        *lock* locks it until the transaction ends, for a caller that changes it.
 
-        :raises NotFound: there is none, or *project* does not see it.
+        :raises NotFound: it does not exist, or *project* cannot see it.
         """
         found = self._get(kind, id, project, lock)
-        return self._completed(kind, [_row(kind, found)])[0]
+        return self._with_subnets(kind, [_row(kind, found)])[0]
 
     def _get(self, kind: Kind, id: UUID, project: str | None, lock: bool) -> Any:
         values = {"of_id": str(id)} | ({} if project is None else {"seen_by": project})
@@ -177,21 +177,21 @@ class Rows:
     def network(
         self, id: UUID, *, project: str | None = None, lock: bool = False
     ) -> tuple[Network, Sequence[Subnet]]:
-        """A network and its subnets, as values; locked, nobody else changes the network.
+        """Return a network and its subnets, parsed; *lock* locks the network.
 
-        :raises NotFound: there is none, or *project* does not see it.
+        :raises NotFound: it does not exist, or *project* cannot see it.
         """
         found = self._get(Kind.NETWORK, id, project, lock)
         subnets = cast("tuple[Subnet, ...]", self.of_network(Kind.SUBNET, id))
         return _network(found.body, frozenset(each.id for each in subnets)), subnets
 
     def of_network(self, kind: Kind, network: UUID) -> tuple[Resource, ...]:
-        """All subnets or segments of a network, in the order of their ids, as values."""
+        """Return all subnets or segments of a network, parsed, in the order of their ids."""
         found = OF_NETWORK[kind].all(self._connection, {"of_network": str(network)})
         return tuple(value(kind, row.body) for row in found)
 
     def present(self, refs: Iterable[Ref]) -> tuple[Row, ...]:
-        """Those of *refs* that exist: one statement for each kind, and for some hundreds."""
+        """Return those of *refs* that exist, by one statement per kind and some hundreds of ids."""
         wanted: dict[Kind, list[str]] = {}
         for each in refs:
             wanted.setdefault(each.kind, []).append(str(each.id))
@@ -203,13 +203,13 @@ class Rows:
             for part in _parts(ids):
                 chosen = self._connection.execute(rows.where(table.c.id.in_(part)))
                 some += [_row(kind, row) for row in chosen]
-            found += self._completed(kind, some)
+            found += self._with_subnets(kind, some)
         return tuple(found)
 
     def texts(self, refs: Iterable[Ref]) -> dict[Ref, str]:
-        """Those of *refs* that exist, as JSON and just as they are stored: nothing is read of it.
+        """Return those of *refs* that exist as the stored JSON text, without parsing it.
 
-        Networks do not list their subnets there, which are rows of their own.
+        The text of a network has no subnets, which are rows of their own.
         """
         wanted: dict[Kind, list[str]] = {}
         for each in refs:
@@ -231,8 +231,8 @@ class Rows:
             raise NotFound(f"there is no {kind} {query.marker} to go on from")
         return dict(found._mapping)
 
-    def _completed(self, kind: Kind, rows: Sequence[Row]) -> tuple[Row, ...]:
-        """Networks list their subnets, which are rows of their own."""
+    def _with_subnets(self, kind: Kind, rows: Sequence[Row]) -> tuple[Row, ...]:
+        """Add to networks the ids of their subnets, which are rows of their own."""
         if kind is not Kind.NETWORK or not rows:
             return tuple(rows)
         subnets = STORED[Kind.SUBNET].table
@@ -247,13 +247,13 @@ class Rows:
 
 
 class Resources(Rows):
-    """Writing too.  Each change is noted in the journal under the topics of before and after."""
+    """Writes resources too; the journal records each change under its topics before and after."""
 
-    def __init__(self, connection: Connection, journal: Journal, noticed: Noticed) -> None:
+    def __init__(self, connection: Connection, journal: Journal, on_change: OnChange) -> None:
         super().__init__(connection)
-        self._journal, self._noticed = journal, noticed
+        self._journal, self._on_change = journal, on_change
         self.written: dict[Ref, Json] = {}
-        """What this transaction wrote of each, as it is stored; networks say no subnets there."""
+        """The bodies that this transaction wrote, as stored: networks without subnets."""
 
     def insert(
         self, *new: R, extra: Json | None = None, extras: Mapping[UUID, Json] | None = None
@@ -281,7 +281,7 @@ class Resources(Rows):
             self.written[target] = body
             now = topic_links(each)
             self._journal.note(target, now.topics)
-            self._noticed(NOTHING, now)
+            self._on_change(NOTHING, now)
         return numbered
 
     def update(self, before: Resource, after: R, extra: Json | None = None) -> R:
@@ -305,7 +305,7 @@ class Resources(Rows):
         self.written[ref(after)] = new
         was, now = topic_links(before), topic_links(changed)
         self._journal.note(ref(after), was.topics | now.topics)
-        self._noticed(was, now)
+        self._on_change(was, now)
         return changed
 
     def delete(self, before: Resource) -> None:
@@ -329,7 +329,7 @@ class Resources(Rows):
             self._connection.execute(delete(TAGS).where(TAGS.c.resource_id == str(target.id)))
         was = topic_links(before)
         self._journal.note(target, was.topics)
-        self._noticed(was, NOTHING)
+        self._on_change(was, NOTHING)
 
     def _relate(self, how: TableMapping, old: Json, new: Json) -> None:
         before, after = related_rows(how, [old]), related_rows(how, [new])

@@ -57,7 +57,7 @@ class Books:
         except RetryTransaction as exc:
             raise Conflict(str(exc)) from exc
         except FAILURES as exc:
-            if classify_error(exc) not in (ErrorKind.AGAIN, ErrorKind.AWAY):
+            if classify_error(exc) not in (ErrorKind.RETRY, ErrorKind.UNAVAILABLE):
                 raise
             raise Conflict(str(exc)) from exc
         finally:

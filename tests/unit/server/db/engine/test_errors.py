@@ -25,14 +25,14 @@ def wrapped(original: Exception, kind: type[DBAPIError] = OperationalError) -> D
 
 
 ERRORS = {
-    "SQLite busy": (wrapped(sqlite(sqlite3.SQLITE_BUSY, "locked")), ErrorKind.AGAIN),
+    "SQLite busy": (wrapped(sqlite(sqlite3.SQLITE_BUSY, "locked")), ErrorKind.RETRY),
     "SQLite busy, old snapshot": (
         wrapped(sqlite(sqlite3.SQLITE_BUSY_SNAPSHOT, "x")),
-        ErrorKind.AGAIN,
+        ErrorKind.RETRY,
     ),
-    "SQLite busy, while connecting": (sqlite(sqlite3.SQLITE_BUSY, "locked"), ErrorKind.AGAIN),
-    "SQLite no such file": (wrapped(sqlite(sqlite3.SQLITE_CANTOPEN, "x")), ErrorKind.AWAY),
-    "SQLite disk full": (wrapped(sqlite(sqlite3.SQLITE_FULL, "x")), ErrorKind.AWAY),
+    "SQLite busy, while connecting": (sqlite(sqlite3.SQLITE_BUSY, "locked"), ErrorKind.RETRY),
+    "SQLite no such file": (wrapped(sqlite(sqlite3.SQLITE_CANTOPEN, "x")), ErrorKind.UNAVAILABLE),
+    "SQLite disk full": (wrapped(sqlite(sqlite3.SQLITE_FULL, "x")), ErrorKind.UNAVAILABLE),
     "SQLite unique": (
         wrapped(sqlite3.IntegrityError("UNIQUE constraint failed: a.b"), IntegrityError),
         ErrorKind.DUPLICATE,
@@ -41,12 +41,15 @@ ERRORS = {
         wrapped(sqlite3.IntegrityError("FOREIGN KEY constraint failed"), IntegrityError),
         ErrorKind.REFERENCE,
     ),
-    "PostgreSQL deadlock": (wrapped(psycopg.errors.DeadlockDetected()), ErrorKind.AGAIN),
-    "PostgreSQL serialization": (wrapped(psycopg.errors.SerializationFailure()), ErrorKind.AGAIN),
-    "PostgreSQL lock timeout": (wrapped(psycopg.errors.LockNotAvailable()), ErrorKind.AGAIN),
-    "PostgreSQL shutting down": (wrapped(psycopg.errors.AdminShutdown()), ErrorKind.AWAY),
-    "PostgreSQL too many": (wrapped(psycopg.errors.TooManyConnections()), ErrorKind.AWAY),
-    "PostgreSQL refuses to connect": (wrapped(psycopg.OperationalError("refused")), ErrorKind.AWAY),
+    "PostgreSQL deadlock": (wrapped(psycopg.errors.DeadlockDetected()), ErrorKind.RETRY),
+    "PostgreSQL serialization": (wrapped(psycopg.errors.SerializationFailure()), ErrorKind.RETRY),
+    "PostgreSQL lock timeout": (wrapped(psycopg.errors.LockNotAvailable()), ErrorKind.RETRY),
+    "PostgreSQL shutting down": (wrapped(psycopg.errors.AdminShutdown()), ErrorKind.UNAVAILABLE),
+    "PostgreSQL too many": (wrapped(psycopg.errors.TooManyConnections()), ErrorKind.UNAVAILABLE),
+    "PostgreSQL refuses to connect": (
+        wrapped(psycopg.OperationalError("refused")),
+        ErrorKind.UNAVAILABLE,
+    ),
     "PostgreSQL unique": (
         wrapped(psycopg.errors.UniqueViolation(), IntegrityError),
         ErrorKind.DUPLICATE,
@@ -59,10 +62,13 @@ ERRORS = {
         wrapped(psycopg.errors.SyntaxError(), ProgrammingError),
         ErrorKind.BROKEN,
     ),
-    "MariaDB deadlock": (wrapped(pymysql.OperationalError(1213, "x")), ErrorKind.AGAIN),
-    "MariaDB lock timeout": (wrapped(pymysql.OperationalError(1205, "x")), ErrorKind.AGAIN),
-    "MariaDB lost": (wrapped(pymysql.OperationalError(2013, "x")), ErrorKind.AWAY),
-    "MariaDB refuses to connect": (wrapped(pymysql.OperationalError(2003, "x")), ErrorKind.AWAY),
+    "MariaDB deadlock": (wrapped(pymysql.OperationalError(1213, "x")), ErrorKind.RETRY),
+    "MariaDB lock timeout": (wrapped(pymysql.OperationalError(1205, "x")), ErrorKind.RETRY),
+    "MariaDB lost": (wrapped(pymysql.OperationalError(2013, "x")), ErrorKind.UNAVAILABLE),
+    "MariaDB refuses to connect": (
+        wrapped(pymysql.OperationalError(2003, "x")),
+        ErrorKind.UNAVAILABLE,
+    ),
     "MariaDB unique": (
         wrapped(pymysql.IntegrityError(1062, "x"), IntegrityError),
         ErrorKind.DUPLICATE,
@@ -75,7 +81,7 @@ ERRORS = {
         wrapped(pymysql.ProgrammingError(1064, "x"), ProgrammingError),
         ErrorKind.BROKEN,
     ),
-    "no connection is free": (PoolTimeout(), ErrorKind.AWAY),
+    "no connection is free": (PoolTimeout(), ErrorKind.UNAVAILABLE),
 }
 
 
