@@ -1,21 +1,19 @@
-"""Keeper: what one resource of the API means; and the keepers of resources that have rows.
+"""ResourceHandler: the semantics of one API resource; StoredResourceHandler, for those with rows.
 
-A keeper works inside the transaction of a :class:`~netfw.server.core.unit_of_work.UnitOfWork`, so
-keepers call
-each other and all of it is one change.
+A handler works inside the transaction of a :class:`~netfw.server.core.unit_of_work.UnitOfWork`:
+handlers call each other, and all of it is one change.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from uuid import UUID
 
 from netfw.drivers.query import Body, Query, RequestContext
-from netfw.errors import NotFound, NotSupported, Outdated
+from netfw.errors import InvalidInput, NotFound, NotSupported, Outdated, TagNotFound
 from netfw.model.resource import Kind, Resource
-from netfw.server.core.tags import TAG_ACTIONS, retagged
 from netfw.server.db.database import ReadSnapshot, Transaction
 from netfw.server.db.resources.rows import Row
 
@@ -25,61 +23,61 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Resource)
 
 Moment = ReadSnapshot | Transaction
-"""Where rows are read: one moment of the database, or the transaction of a request."""
+"""Reader of rows: a snapshot of the database, or the transaction of a request."""
 Act = Callable[["UnitOfWork", R, Body], Body]
-"""A member action on a resource that was found and locked."""
+"""Member action on a resource that was read and locked."""
 
 
 class ResourceHandler(ABC):
-    """Keeps one resource of the API; has no state of its own but its collaborators."""
+    """Handler of one API resource; it has no state besides its collaborators."""
 
     name: ClassVar[str]
-    """Of the resource, in the API: ``network``."""
+    """Name of the resource in the API: ``network``."""
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
-        """Make resources, as :class:`~netfw.drivers.resource_plugin.ResourcePlugin` promises."""
+        """Create resources, as :class:`~netfw.drivers.resource_plugin.ResourcePlugin` promises."""
         raise NotSupported(f"a {self.name} cannot be created")
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
-        """Change what *body* names."""
+        """Change the attributes that *body* names."""
         raise NotSupported(f"a {self.name} cannot be changed")
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
-        """Delete one."""
+        """Delete the resource of *id*."""
         raise NotSupported(f"a {self.name} cannot be deleted")
 
     @abstractmethod
     def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
-        """What *query* asks for and *requester* may see."""
+        """Return the resources that match *query* and are visible to *requester*."""
 
     @abstractmethod
     def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
-        """One of them.
+        """Return the resource of *id*.
 
-        :raises NotFound: there is none, or none that the requester may see.
+        :raises NotFound: it does not exist, or is invisible to the requester.
         """
 
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
-        """Carry out a member action."""
+        """Execute a member action."""
         raise NotSupported(f"a {self.name} has no action {action!r}")
 
 
 class StoredResourceHandler(ResourceHandler, Generic[R]):
-    """Keeps a kind that has rows: finding, visibility, revisions, tags and quotas, once for all."""
+    """Handler of a kind that has rows; implements visibility, revisions, tags and quotas."""
 
     kind: ClassVar[Kind]
     quota: ClassVar[str | None]
-    """The name under which it is counted; ``None``: not counted."""
+    """Name of the quota that counts it; ``None``: it is not counted."""
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
         made = self.do_create(unit, bodies)
         if self.quota is not None:
             unit.count(self.quota, made)
-        return self.shown_all(unit, made)
+        return self.render_all(unit, made)
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
         before = self.get_for_update(unit, id, revision)
-        return self.shown_all(unit, (self.do_update(unit, before, body),))[0]
+        return self.render_all(unit, (self.do_update(unit, before, body),))[0]
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
         before = self.get_for_update(unit, id, revision)
@@ -103,38 +101,38 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
             return super().act(unit, id, action, body)
         return act(unit, self.get_for_update(unit, id), body)
 
-    # What the keeper of a kind says.
+    # Implemented by the handler of a kind.
 
     @abstractmethod
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[R, ...]:
-        """Work out and insert the resources that *bodies* say."""
+        """Build and insert the resources that *bodies* describe."""
 
     @abstractmethod
     def do_update(self, unit: UnitOfWork, before: R, body: Body) -> R:
-        """Work out and store *before* as *body* changes it."""
+        """Build and store *before* as *body* changes it."""
 
     @abstractmethod
     def do_delete(self, unit: UnitOfWork, before: R) -> None:
         """Delete *before* with what belongs to it.
 
-        :raises Conflict: it is in use; the text says by what.
+        :raises Conflict: it is in use; the text names the user.
         """
 
     def actions(self) -> Mapping[str, Act[Any]]:
-        """Its member actions, by name."""
+        """Return the member actions by name."""
         return {}
 
     def decorate(
         self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
-        """Add what follows from other rows: a number of statements that does not grow."""
+        """Add attributes that follow from other rows, in a constant number of statements."""
 
-    # What all of them share.
+    # Shared by all of them.
 
     def identity(self, id: str) -> UUID:
-        """*id* as a UUID.
+        """Return *id* as a UUID.
 
-        :raises NotFound: it is none, so nothing has it.
+        :raises NotFound: it is not a UUID, so no resource has it.
         """
         try:
             return UUID(id)
@@ -142,9 +140,9 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
             raise NotFound(f"there is no {self.name} {id[:80]!r}") from None
 
     def get_for_update(self, unit: UnitOfWork, id: str, revision: int | None = None) -> R:
-        """The resource of that id, locked until the transaction ends.
+        """Return the resource of *id*, locked until the transaction ends.
 
-        :raises Outdated: it has another revision than *revision*.
+        :raises Outdated: its revision differs from *revision*.
         """
         row = unit.tx.resources.get(
             self.kind, self.identity(id), project=unit.requester.sees, lock=True
@@ -155,15 +153,15 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
         unit.extras[row.ref] = dict(row.extra)
         return cast(R, row.resource())
 
-    def shown_all(self, unit: UnitOfWork, resources: Sequence[R]) -> tuple[Body, ...]:
-        """*resources*, which this transaction stored, as the API shows them."""
+    def render_all(self, unit: UnitOfWork, resources: Sequence[R]) -> tuple[Body, ...]:
+        """Return *resources*, which this transaction stored, as API bodies."""
         bodies = [{**unit.body_of(each), **unit.extra_of(each)} for each in resources]
         self.decorate(unit.tx, unit.requester, bodies)
         return tuple(bodies)
 
     def _tag(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         before: Any = self.get_for_update(unit, id)
-        after = unit.evolved(before, tags=retagged(action, before.tags, body))
+        after = unit.evolved(before, tags=apply_tag_action(action, before.tags, body))
         return {"tags": sorted(unit.update(before, after).tags)}
 
     def _decorated(
@@ -172,3 +170,85 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
         bodies = [row.shown for row in rows]
         self.decorate(moment, requester, bodies)
         return tuple(bodies)
+
+
+MOST_TAGS = 50
+Tags = frozenset[str]
+
+
+def _without(had: Tags, named: Tags) -> Tags:
+    if missing := named - had:
+        raise TagNotFound(f"there is no tag {sorted(missing)[0]!r} on it")
+    return had - named
+
+
+TAG_ACTIONS: Mapping[str, Callable[[Tags, Tags], Tags]] = {
+    "replace_tags": lambda had, named: named,
+    "add_tags": lambda had, named: had | named,
+    "remove_tags": _without,
+}
+"""Tag actions of every stored resource; the body names the tags in ``tags``."""
+
+
+def apply_tag_action(action: str, had: Collection[str], body: Body) -> Tags:
+    """Return the tags after *action*.
+
+    :raises TagNotFound: a tag to be removed is missing.
+    :raises InvalidInput: there would be too many tags.
+    """
+    named = frozenset(cast(list[str], body["tags"]))
+    tags = TAG_ACTIONS[action](frozenset(had), named)
+    if len(tags) > MOST_TAGS:
+        raise InvalidInput({"tags": f"{len(tags)}, more than the {MOST_TAGS} that a resource has"})
+    return tags
+
+
+TAG_FILTERS: Mapping[str, Callable[[Tags, Tags], bool]] = {
+    "tags": lambda has, named: named <= has,
+    "tags-any": lambda has, named: bool(named & has),
+    "not-tags": lambda has, named: not named <= has,
+    "not-tags-any": lambda has, named: not named & has,
+}
+"""Predicates on the tags of a resource, by the name of the filter."""
+
+
+def matches_tags(name: str, has: Collection[str], values: Collection[Any]) -> bool:
+    """Return whether the tags *has* match the filter *name*; each value may name several tags."""
+    named = frozenset(tag for value in values for tag in str(value).split(","))
+    return TAG_FILTERS[name](frozenset(has), named)
+
+
+def apply_query(bodies: Iterable[Body], query: Query, identity: str = "id") -> tuple[Body, ...]:
+    """Filter, sort and page *bodies* in memory by *query*.
+
+    :raises NotFound: no body has the id of the marker.
+    """
+    found = [body for body in bodies if _passes(body, query.filters)]
+    for name, up in reversed((*query.sort, (identity, True))):
+        found.sort(key=lambda body, by=name: _key(body.get(by)), reverse=not up)  # type: ignore[misc]
+    if query.marker is not None:
+        ids = [body.get(identity) for body in found]
+        if str(query.marker) not in ids:
+            raise NotFound(f"there is no {query.marker} to go on from")
+        at = ids.index(str(query.marker))
+        found = found[:at] if query.backwards else found[at + 1 :]
+    if query.limit is None:
+        return tuple(found)
+    return tuple(found[-query.limit :] if query.backwards else found[: query.limit])
+
+
+def _passes(body: Body, filters: Mapping[str, Iterable[Any]]) -> bool:
+    return all(
+        any(_text(body.get(name)) == _text(value) for value in values)
+        for name, values in filters.items()
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _key(value: object) -> tuple[bool, bool, Any]:
+    """Return a sort key: null first, then numbers, then text."""
+    number = isinstance(value, int)
+    return value is not None, not number, value if number else str(value)

@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from typing import Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from attrs import field, frozen
 from sqlalchemy import Connection, Engine
@@ -23,6 +23,7 @@ from netfw.server.db.engine.engines import Limits, database_url, reading_engine,
 from netfw.server.db.engine.errors import (
     FAILURES,
     ErrorKind,
+    Failure,
     RetryTransaction,
     classify_error,
     translate_error,
@@ -35,7 +36,11 @@ from netfw.server.db.subscriptions.subscriptions import Subscriptions
 from netfw.server.db.subscriptions.topic_contents import Topics
 
 LOG = logging.getLogger(__name__)
+P = ParamSpec("P")
 T = TypeVar("T")
+
+RETRIED = (RetryTransaction, *FAILURES)
+"""Exceptions after which a transaction may run again."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
 LONGEST_QUEUE = 1.0
@@ -90,12 +95,12 @@ class Transaction:
     @classmethod
     def on(cls, connection: Connection) -> Self:
         journal, ranges = Journal(connection), Ranges(connection)
-        interests = Subscriptions(connection, Rows(connection))
+        subscriptions = Subscriptions(connection, Rows(connection))
         return cls(
             connection,
-            Resources(connection, journal, interests.change),
-            Assignments(connection, journal, interests.change),
-            interests,
+            Resources(connection, journal, subscriptions.change),
+            Assignments(connection, journal, subscriptions.change),
+            subscriptions,
             Addresses(ranges),
             SegmentIdStore(ranges),
             Quotas(connection),
@@ -158,34 +163,48 @@ class Database:
         return self._reading
 
     def transaction(self, work: Callable[[Transaction], T]) -> T:
-        """Run *work* in a transaction and commit it.
+        """Run *work* in a transaction and commit it, or roll back.
 
-        *work* is run again after a conflict with another transaction: it decides by what it reads
-        within the transaction, and has no effect elsewhere.
+        *work* runs again when the database refused it because of another transaction: it decides
+        by what it reads inside, and has no effect elsewhere.
 
-        :raises Conflict: every attempt conflicted with another transaction, or *work* raised it.
-        :raises BackendUnavailable: the database does not answer; during the commit, the
-            transaction may have been committed.  Or too many transactions wait already, and
-            nothing was done.
+        :raises Conflict: conflicts with other transactions lasted, or *work* raises it.
+        :raises BackendUnavailable: the database does not answer; when that was during the commit,
+            the commit is perhaps done.  Or too many transactions wait already; nothing was done.
         """
         if not self._writers.acquire(timeout=LONGEST_QUEUE):
             raise BackendUnavailable("too many transactions wait for the database; try again soon")
         try:
-            return self._retry(lambda: self._commit(work))
+            retries = _Retries(self._attempts, self._patience)
+            while True:
+                try:
+                    with self._writing.connect() as connection:
+                        transaction = Transaction.on(connection)
+                        result = work(transaction)
+                        announced = _commit(connection, transaction)
+                    break
+                except RETRIED as exc:
+                    retries.pause(exc)
         finally:
             self._writers.release()
+        for callback in self._on_commit if announced else ():
+            callback()
+        return result
 
-    def read(self, work: Callable[[ReadSnapshot], T]) -> T:
-        """Run *work* on one snapshot, without waiting for locks.
+    def read(
+        self, work: Callable[Concatenate[ReadSnapshot, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run *work* on one snapshot of the database, without waiting for a lock.
 
         :raises BackendUnavailable: the database does not answer.
         """
-
-        def once() -> T:
-            with self._reading.connect() as connection:
-                return work(ReadSnapshot.on(connection))
-
-        return self._retry(once)
+        retries = _Retries(self._attempts, self._patience)
+        while True:
+            try:
+                with self._reading.connect() as connection:
+                    return work(ReadSnapshot.on(connection), *args, **kwargs)
+            except RETRIED as exc:
+                retries.pause(exc)
 
     def head_poller(self) -> JournalHeadPoller:
         """Return a poller of the newest commit, with a connection of its own."""
@@ -203,45 +222,50 @@ class Database:
         self._writing.dispose()
         self._reading.dispose()
 
-    def _commit(self, work: Callable[[Transaction], T]) -> T:
-        with self._writing.connect() as connection:
-            transaction = Transaction.on(connection)
-            result = work(transaction)
-            journaled = transaction.prepare_commit()
-            try:
-                connection.commit()
-            except FAILURES as exc:
-                if classify_error(exc) is ErrorKind.UNAVAILABLE:
-                    text = "the database went away during a commit, which is perhaps done"
-                    raise BackendUnavailable(text) from exc
-                raise
-        for callback in self._on_commit if journaled else ():
-            callback()
-        return result
 
-    def _retry(self, once: Callable[[], T]) -> T:
-        unanswered, began = 0, time.monotonic()
-        for attempt in range(1, self._attempts + 1):
-            try:
-                return once()
-            except RetryTransaction as exc:
-                if attempt == self._attempts:
-                    raise Conflict(
-                        f"gave up after {attempt} conflicts with other transactions: {exc}"
-                    ) from exc
-            except FAILURES as exc:
-                kind = classify_error(exc)
-                unanswered += kind is ErrorKind.UNAVAILABLE
-                late = time.monotonic() - began > self._patience
-                last = attempt == self._attempts or unanswered == ATTEMPTS_WITHOUT_ANSWER
-                if late or last or kind not in (ErrorKind.RETRY, ErrorKind.UNAVAILABLE):
-                    raise translate_error(exc) from exc
-                LOG.debug("transaction: retrying: %s", kind.value)
-            time.sleep(_pause(attempt))
-        raise AssertionError("a transaction is tried at least once")
+class _Retries:
+    """The attempts at one transaction: how many there were, and since when."""
+
+    def __init__(self, attempts: int, patience: float) -> None:
+        self._attempts, self._patience = attempts, patience
+        self._attempt, self._unanswered, self._began = 0, 0, time.monotonic()
+
+    def pause(self, exc: RetryTransaction | Failure) -> None:
+        """Wait before the next attempt, longer each time.
+
+        :raises Conflict: conflicts with other transactions lasted too long.
+        :raises NetfwError: *exc*, translated, when another attempt would not help.
+        """
+        self._attempt += 1
+        last = self._attempt == self._attempts
+        if isinstance(exc, RetryTransaction):
+            if last:
+                raise Conflict(
+                    f"gave up after {self._attempt} conflicts with other transactions: {exc}"
+                ) from exc
+        else:
+            kind = classify_error(exc)
+            self._unanswered += kind is ErrorKind.UNAVAILABLE
+            late = time.monotonic() - self._began > self._patience
+            last = last or self._unanswered == ATTEMPTS_WITHOUT_ANSWER
+            if late or last or kind not in (ErrorKind.RETRY, ErrorKind.UNAVAILABLE):
+                raise translate_error(exc) from exc
+            LOG.debug("transaction: retrying: %s", kind.value)
+        longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._attempt)
+        time.sleep(random.uniform(longest / 4, longest))
 
 
-def _pause(attempt: int) -> float:
-    """Return an exponential back-off with jitter."""
-    longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt)
-    return random.uniform(longest / 4, longest)
+def _commit(connection: Connection, transaction: Transaction) -> bool:
+    """Commit *transaction*; return whether the journal announces it.
+
+    :raises BackendUnavailable: the database went away meanwhile.
+    """
+    announced = transaction.prepare_commit()
+    try:
+        connection.commit()
+    except FAILURES as exc:
+        if classify_error(exc) is ErrorKind.UNAVAILABLE:
+            text = "the database went away during a commit, which is perhaps done"
+            raise BackendUnavailable(text) from exc
+        raise
+    return announced

@@ -1,49 +1,48 @@
-"""What holds for ports: addresses they may send from, options, filters, owners.  Pure."""
+"""Validation of ports: address pairs, DHCP options, port security, owners and security groups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
+from uuid import UUID
 
 from attrs import evolve
 
+from netfw.drivers.query import Body, Query
 from netfw.drivers.support.dhcp_options import check_option
-from netfw.errors import Conflict, Forbidden, InvalidInput
+from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
 from netfw.model.address import Mac
 from netfw.model.binding import VifType
+from netfw.model.device_owner import DeviceOwner, is_l3_reserved
 from netfw.model.dhcp_option import DhcpOption
+from netfw.model.ids import SecurityGroupId
 from netfw.model.port import AddressPair, Port
+from netfw.model.resource import Kind
 from netfw.model.wire.codec import Faulty, Listed
 from netfw.model.wire.common import DHCP_OPTION
 from netfw.model.wire.ports import ADDRESS_PAIR
-from netfw.server.l2.port_addresses import ROUTER_OWNERS, TRUSTED
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.security_groups.groups import default_group
 
 _PAIRS: Final = Listed(ADDRESS_PAIR)
 _OPTIONS: Final = Listed(DHCP_OPTION)
 
 ROUTER = "router"
 FLOATING_IP = "floatingip"
-SERVED: Final[Mapping[str, str]] = {
-    "network:router_interface": ROUTER,
-    "network:router_interface_distributed": ROUTER,
-    "network:ha_router_replicated_interface": ROUTER,
-    "network:router_ha_interface": ROUTER,
-    "network:router_gateway": ROUTER,
-    "network:router_centralized_snat": ROUTER,
-    "network:floatingip": FLOATING_IP,
+MANAGED_BY: Final[Mapping[str, str]] = {
+    DeviceOwner.ROUTER_INTERFACE: ROUTER,
+    DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED: ROUTER,
+    DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE: ROUTER,
+    DeviceOwner.ROUTER_HA_INTERFACE: ROUTER,
+    DeviceOwner.ROUTER_GATEWAY: ROUTER,
+    DeviceOwner.ROUTER_CENTRALIZED_SNAT: ROUTER,
+    DeviceOwner.FLOATING_IP: FLOATING_IP,
 }
-"""Owners whose ports come and go with something else, and what that is."""
-RESERVED: Final = (*ROUTER_OWNERS, "network:floatingip")
-"""How owners begin by which routers and floating IPs, and the agents that have them, know ports."""
-
-
-def is_trusted(owner: str) -> bool:
-    """Whether a port of *owner* is the network's own."""
-    return owner.startswith(TRUSTED)
+"""Owners whose ports come and go with another resource, and the kind of that resource."""
 
 
 def is_bound(port: Port) -> bool:
-    """Whether a host has it, or may have."""
+    """Return whether *port* is bound to a host."""
     unbound = (VifType.UNBOUND.value, VifType.BINDING_FAILED.value)
     return bool(port.binding.host) and port.binding.vif_type not in unbound
 
@@ -51,9 +50,9 @@ def is_bound(port: Port) -> bool:
 def address_pairs(
     asked: Sequence[Mapping[str, Any]], port: Port, most: int
 ) -> tuple[AddressPair, ...]:
-    """The pairs that a request names; one without a MAC is for the port's.
+    """Return the requested pairs; a pair without a MAC gets that of the port.
 
-    :raises InvalidInput: they are too many, or one cannot be.
+    :raises InvalidInput: there are too many, or one is invalid.
     """
     if len(asked) > most:
         raise InvalidInput({"allowed_address_pairs": f"{len(asked)} are more than {most}"})
@@ -76,34 +75,34 @@ def address_pairs(
 
 
 def with_new_mac(pairs: Iterable[AddressPair], old: Mac, new: Mac) -> tuple[AddressPair, ...]:
-    """*pairs* of a port whose MAC became *new*: those for its own MAC go with it."""
+    """Return *pairs* after the port's MAC changed to *new*: pairs with the old MAC follow."""
     return tuple(evolve(pair, mac=new) if pair.mac == old else pair for pair in pairs)
 
 
 def dhcp_options(
     asked: Sequence[Mapping[str, Any]], present: Sequence[DhcpOption] = ()
 ) -> tuple[DhcpOption, ...]:
-    """The options of a port after a request: those that it names are set, or gone where it says
-    null; others stay.
+    """Return the options of a port after a request: named options are set, or removed where the
+    value is null; others stay.
 
-    :raises InvalidInput: one cannot be.
+    :raises InvalidInput: one is invalid.
     """
     kept = {(option.name, option.ip_version): option for option in present}
-    said = [entry for entry in asked if entry.get("opt_value") is not None]
+    given = [entry for entry in asked if entry.get("opt_value") is not None]
     for entry in asked:
         if entry.get("opt_value") is None:
             version = int(entry.get("ip_version") or 4)
             kept.pop((str(entry.get("opt_name")), version), None)
-    new = tuple(_parsed(_OPTIONS, "extra_dhcp_opts", said))
+    new = tuple(_parsed(_OPTIONS, "extra_dhcp_opts", given))
     check_dhcp_options(new)
     kept |= {(option.name, option.ip_version): option for option in new}
     return tuple(kept.values())
 
 
 def check_dhcp_options(options: Iterable[DhcpOption]) -> None:
-    """Refuse options that nobody could tell a client.
+    """Validate that options can be sent to a client.
 
-    :raises InvalidInput: naming each.
+    :raises InvalidInput: naming each invalid one.
     """
     faults: dict[str, str] = {}
     for at, option in enumerate(options):
@@ -117,10 +116,10 @@ def check_dhcp_options(options: Iterable[DhcpOption]) -> None:
 
 
 def check_security(before: Port | None, port: Port, groups: bool, pairs: bool) -> None:
-    """Accept the filters of *port*, which is to have groups or pairs, or not.
+    """Validate port security: groups and address pairs require ``port_security_enabled``.
 
-    :raises InvalidInput: groups are asked for where nothing filters.
-    :raises Conflict: the port has groups or pairs, and they must go first.
+    :raises InvalidInput: groups are requested while port security is off.
+    :raises Conflict: the port has groups or pairs, which must be removed first.
     """
     if port.port_security:
         return
@@ -141,23 +140,22 @@ def check_security(before: Port | None, port: Port, groups: bool, pairs: bool) -
 
 
 def check_owner(before: Port | None, owner: str, device: str) -> None:
-    """Accept what somebody who is no administrator says of who has a port.
+    """Validate the device of a port as set by a requester who is no administrator.
 
-    A router belongs to whoever made it, and it is he who connects it: a port that only says that
-    it is of a router would connect anybody's.
+    Only the owner of a router may connect it: a port that merely names a router would connect any.
 
     :raises Forbidden: the port would be one of a router or a floating IP.
-    :raises Conflict: it is one, and would be somebody else's.
+    :raises Conflict: it is one, and would get another device.
     """
     had = ("", "") if before is None else (before.device_owner, before.device_id)
-    if before is not None and before.device_owner in SERVED:
+    if before is not None and before.device_owner in MANAGED_BY:
         for name, old, new in zip(("device_owner", "device_id"), had, (owner, device), strict=True):
             if new != old:
                 raise Conflict(
                     f"{name} of port {before.id} cannot be changed: it is {had[0]} of "
-                    f"{SERVED[had[0]]} {had[1]}"
+                    f"{MANAGED_BY[had[0]]} {had[1]}"
                 )
-    elif owner.startswith(RESERVED) and (owner, device) != had:
+    elif is_l3_reserved(owner) and (owner, device) != had:
         raise Forbidden(
             f"only administrators make ports of {owner}; connect a router by its "
             "add_router_interface or external_gateway_info, and make a floating IP as such"
@@ -165,9 +163,9 @@ def check_owner(before: Port | None, owner: str, device: str) -> None:
 
 
 def check_mac_change(before: Port, mac: Mac) -> None:
-    """Accept that a port gets another MAC.
+    """Validate a change of the MAC.
 
-    :raises Conflict: somebody uses it with the one it has.
+    :raises Conflict: the port is bound with its present MAC.
     """
     if is_bound(before):
         raise Conflict(
@@ -184,3 +182,42 @@ def _parsed(codec: Listed[Any], place: str, asked: Sequence[Mapping[str, Any]]) 
         raise InvalidInput({f"{place}{path}": text for path, text in exc.faults.items()}) from exc
     except ValueError as exc:
         raise InvalidInput({place: str(exc)}) from exc
+
+
+class Groups:
+    """The security groups named by the bodies of one request, and the defaults of those without.
+
+    :raises NotFound: one does not exist, or is invisible to the requester.
+    """
+
+    def __init__(self, unit: UnitOfWork, bodies: Iterable[Body]) -> None:
+        self._unit = unit
+        self._defaults: dict[str, frozenset[SecurityGroupId]] = {}
+        wanted = {each for body in bodies for each in _named(body) or ()}
+        if not wanted:
+            return
+        query = Query(filters={"id": tuple(sorted(map(str, wanted)))})
+        found = unit.tx.resources.find(Kind.SECURITY_GROUP, query, project=unit.requester.sees)
+        missing = wanted - {SecurityGroupId(row.ref.id) for row in found}
+        if missing:
+            raise NotFound(f"there is no security_group {min(missing)}")
+
+    def of(self, body: Body) -> frozenset[SecurityGroupId] | None:
+        """Return the groups that *body* names; ``None``: it names none."""
+        return _named(body)
+
+    def default(self, project: str) -> frozenset[SecurityGroupId]:
+        """Return the groups of a project's ports that name none."""
+        if project not in self._defaults:
+            self._defaults[project] = frozenset({default_group(self._unit, project)})
+        return self._defaults[project]
+
+
+def _named(body: Body) -> frozenset[SecurityGroupId] | None:
+    named = cast("Sequence[str] | None", body.get("security_groups"))
+    if named is None:
+        return None
+    try:
+        return frozenset(SecurityGroupId(UUID(str(each))) for each in named)
+    except ValueError as exc:
+        raise InvalidInput({"security_groups": str(exc)}) from exc

@@ -24,7 +24,7 @@ class AuditPlugin(DocumentsPlugin):
     """A service plugin without resources that records API events."""
 
     def __init__(self, plugin: HandlerPlugin) -> None:
-        super().__init__(plugin.backbone, [])
+        super().__init__(plugin.context, [])
         self.events: list[ApiEvent] = []
 
     def handle_api_event(self, event: ApiEvent) -> None:

@@ -4,37 +4,14 @@ from __future__ import annotations
 
 import grp
 import ipaddress
-import os
 import pwd
 from collections.abc import Callable, Iterable
 
-from attrs import frozen
-
 from netfw.errors import ConfigError
+from netfw.linux.sockets.peer_credentials import PeerCredentials
 from netfw.server.api.identity.headers import Environ
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-
-@frozen
-class PeerCredentials:
-    """A process of this machine, identified by its unix socket."""
-
-    pid: int
-    uid: int
-    gid: int
-
-    def groups(self) -> frozenset[int]:
-        """Return the group of the process and the groups of its user.
-
-        The latter come from the user database: the groups of the process itself could only be read
-        by its pid, which may have been reused.
-        """
-        try:
-            name = pwd.getpwuid(self.uid).pw_name
-        except KeyError:
-            return frozenset({self.gid})
-        return frozenset({self.gid, *os.getgrouplist(name, self.gid)})
 
 
 def peer(environ: Environ) -> PeerCredentials | Address | None:
