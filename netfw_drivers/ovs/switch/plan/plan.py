@@ -59,7 +59,7 @@ class PlanOutline:
     remove_unowned: bool
     """Flows with our cookie that no key wants are removed."""
     unknown_flows: bool
-    """Unwanted flows stay: they cannot be told from the flows of keys that are kept."""
+    """Unwanted flows stay: they cannot be distinguished from the flows of keys that are kept."""
     orphans: frozenset[str]
     """Extensions that are dropped without a record of their flows."""
     flows: Mapping[str, BridgeFlowPlan] = field(factory=dict)
@@ -193,7 +193,7 @@ class _Planner:
         return frozenset(drop)
 
     def _knows_kept(self) -> bool:
-        """Return whether the flows of kept keys are known and can be told from garbage."""
+        """Return whether the flows of kept keys are known and can be distinguished from garbage."""
         unknown = self._keep - self._observed.state.values.keys()
         return not unknown & self._recorded
 
