@@ -6,7 +6,7 @@ another thread or after a crash, gives an equal answer and makes nothing twice.
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from attrs import field, frozen
 
@@ -79,7 +79,9 @@ class EnabledServices(Request[frozenset[str]]):
 
 @frozen(kw_only=True)
 class SetPrefix(Request[None]):
-    """A provider delegated *prefix* to a subnet, or took it back."""
+    """Record that a provider delegated *prefix* to a subnet, or withdrew it."""
+
+    DRAFT: ClassVar[bool] = True
 
     subnet: SubnetId
     prefix: IpNetwork | None = field(validator=no_scope)

@@ -21,6 +21,7 @@ class SwitchContribution:
     owner: str
     flows: tuple[Flow, ...] = ()
     qos: tuple[QosRule, ...] = ()
+    """Draft: may change without notice.  No switch driver accepts it yet."""
 
 
 class RuleTable(enum.StrEnum):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
 from netfw.drivers.agent_requests import Request
-from netfw.drivers.reports import Report
+from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.resource_plugin import ResourcePlugin
 
 R = TypeVar("R")
@@ -32,10 +32,10 @@ class CorePlugin(ResourcePlugin):
     VERSION: ClassVar[int] = 1
 
     @abstractmethod
-    def handle_reports(self, reports: Sequence[Report]) -> bool | None:
-        """Take what agents report of resources that it stores.  Raises nothing of its own.
+    def handle_reports(self, reports: Sequence[Report]) -> ReportResult:
+        """Record the reports of agents on the resources that it stores.  Raises no own errors.
 
-        Returns ``True`` where one was believed dead until now: it is told to compare everything.
+        Return a result with ``resync`` if one of the agents was considered dead until now.
         """
 
     @abstractmethod

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 from attrs import field, frozen
 
 from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.model.address import IpNetwork, Mac, no_scope
 from netfw.model.ids import NetworkId, SecurityGroupId
@@ -59,8 +61,27 @@ class Member:
         return f"{self.prefix} in {self.group}" + (f" as {self.mac}" if self.mac else "")
 
 
+FirewallEntry = tuple[PortKey, FilteredPort] | tuple[GroupKey, Rules] | tuple[Member, Member]
+"""A key and a value that belongs to it."""
 FirewallKey = PortKey | GroupKey | Member
 FirewallValue = FilteredPort | Rules | Member
+
+
+class FirewallCapability(Capability):
+    """Capabilities of firewall drivers."""
+
+    FILTERING = "filtering"
+    """The driver filters; a driver without this capability lets everything pass."""
+    SPOOF_GUARD = "spoof-guard"
+    """The firewall checks MAC, ARP and neighbour advertisements; the switch need not."""
+    IN_SWITCH = "in-switch"
+    """The firewall filters inside the switch; no packet bypasses it there."""
+    ADDRESS_GROUPS = "address-groups"
+    """Rules can refer to address groups."""
+    HYBRID_PLUG = "hybrid-plug"
+    """Each instance must be plugged through a Linux bridge of its own."""
+    STATELESS_GROUPS = "stateless-groups"
+    """Security groups can be stateless: they keep no connection state."""
 
 
 class FirewallDriver(HostDriver[FirewallKey, FirewallValue]):
@@ -72,13 +93,13 @@ class FirewallDriver(HostDriver[FirewallKey, FirewallValue]):
     is its own value.  A group nobody put allows nothing; a remote group without members matches
     nobody.  ``held`` has every key that was put: trusted ports, groups without rules and members
     that nobody refers to as well.  A driver that filters nothing does not declare
-    ``Capability.FILTERING``.  Promises beyond those of :class:`HostDriver`:
+    ``FirewallCapability.FILTERING``.  Promises beyond those of :class:`HostDriver`:
 
     1. A port that is filtered lets nothing in or out that no rule of its groups allows, replies
        to what was allowed excepted.  DHCP and neighbour discovery work without a rule; a port can
        be neither DHCP server nor router.
     2. It sends only as its ``sources``, in ARP and neighbour advertisements too
-       (``Capability.SPOOF_GUARD``).
+       (``FirewallCapability.SPOOF_GUARD``).
     3. A rule that refers to a group follows its members: a new one may talk at once, one that is
        dropped is cut off at once.
     4. What only a dropped rule, member or group allowed ends, established connections included;
@@ -94,3 +115,8 @@ class FirewallDriver(HostDriver[FirewallKey, FirewallValue]):
 
     GROUP: ClassVar[str] = "netfw.firewall_drivers"
     VERSION: ClassVar[int] = 1
+    CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (HostCapability, FirewallCapability)
+
+    @abstractmethod
+    def describe(self) -> DriverInfo[HostCapability | FirewallCapability]:
+        """Return the name of the driver and its capabilities.  Touches nothing."""

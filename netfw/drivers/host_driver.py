@@ -6,12 +6,21 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
-from netfw.drivers.base import Driver
+from netfw.drivers.base import Capability, Driver
 from netfw.drivers.events import Sink
 from netfw.plan import Outcome, Update
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+
+class HostCapability(Capability):
+    """Capabilities of host drivers of every contract."""
+
+    PLAN = "plan"
+    """The driver is a :class:`~netfw.drivers.reconciler.Reconciler`: dry run and drift repair."""
+    WATCH = "watch"
+    """The driver announces changes of the machine by itself."""
 
 
 class HostDriver(Driver, Generic[K, V]):
@@ -55,5 +64,5 @@ class HostDriver(Driver, Generic[K, V]):
     def watch(self, sink: Sink) -> None:
         """Announce changes of the machine to *sink*, from any thread, until closed.
 
-        The default announces nothing; override it with ``Capability.WATCH``.
+        The default announces nothing; override it with ``HostCapability.WATCH``.
         """

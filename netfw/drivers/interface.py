@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.model.address import NO_MAC, Mac
 from netfw.model.device_names import check_device_name, check_namespace_name, device_name
 from netfw.model.ids import PortId
@@ -50,6 +51,17 @@ class Device:
     """The switch's number for it, where the switch has numbers and has given one."""
 
 
+class InterfaceCapability(Capability):
+    """Capabilities of interface drivers."""
+
+    NAMESPACES = "namespaces"
+    """Devices can appear in a named network namespace."""
+    MTU_CHANGE = "mtu-change"
+    """The MTU of a plugged device can change in place."""
+    GATEWAY_ADDRESSES = "gateway-addresses"
+    """The driver serves a fabric that routes: services use the addresses of the gateways."""
+
+
 class InterfaceDriver(HostDriver[PortId, Attachment]):
     """Connects ports to the dataplane of this host.
 
@@ -63,12 +75,17 @@ class InterfaceDriver(HostDriver[PortId, Attachment]):
     3. A device name that somebody else has is a ``Conflict`` for that port, and is left alone; a
        name may move from one port to another in one update.
     4. A missing namespace is a ``NotFound`` for that port; to a driver that does not declare
-       ``Capability.NAMESPACES`` every namespace is ``NotSupported``.
+       ``InterfaceCapability.NAMESPACES`` every namespace is ``NotSupported``.
     5. ``devices`` reports what the host has; what appears there is what ``held`` returns.
     """
 
     GROUP: ClassVar[str] = "netfw.interface_drivers"
     VERSION: ClassVar[int] = 1
+    CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (HostCapability, InterfaceCapability)
+
+    @abstractmethod
+    def describe(self) -> DriverInfo[HostCapability | InterfaceCapability]:
+        """Return the name of the driver and its capabilities.  Touches nothing."""
 
     @abstractmethod
     def devices(self) -> Mapping[PortId, Device]:

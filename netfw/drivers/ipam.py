@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 
 from attrs import field, frozen
 
-from netfw.drivers.base import Driver
+from netfw.drivers.base import Capability, Driver, DriverInfo
 from netfw.model.address import IpAddress, Mac, no_scope
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
@@ -58,12 +58,19 @@ class AddressStore(Protocol):
         """Free *address*.  What is free already stays so."""
 
 
+class IpamCapability(Capability):
+    """Capabilities of IPAM drivers."""
+
+    EXTERNAL = "external"
+    """The driver stores addresses outside the database: it is called outside the transaction."""
+
+
 class IpamDriver(Driver):
     """Hands out addresses.
 
     All methods are called in the transaction of an API request, by its thread, several at once: no
     waiting, and again when it is retried.  What they raise rolls the request back.  A driver that
-    keeps its books elsewhere declares ``Capability.EXTERNAL``: it is then called before the
+    keeps its books elsewhere declares ``IpamCapability.EXTERNAL``: it is then called before the
     transaction, and ``release`` is called for what a rolled-back request had got.  Promises:
 
     1. ``allocate`` gives one address that fits the request, and nobody else has it until it is
@@ -77,6 +84,11 @@ class IpamDriver(Driver):
 
     GROUP: ClassVar[str] = "netfw.ipam_drivers"
     VERSION: ClassVar[int] = 1
+    CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (IpamCapability,)
+
+    @abstractmethod
+    def describe(self) -> DriverInfo[IpamCapability]:
+        """Return the name of the driver and its capabilities.  Touches nothing."""
 
     @abstractmethod
     def validate_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:

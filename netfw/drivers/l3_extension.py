@@ -38,3 +38,4 @@ class L3Extension(AgentExtension[RouterId, ExtendedRouter, RouterContribution]):
 
     GROUP: ClassVar[str] = "netfw.l3_extensions"
     VERSION: ClassVar[int] = 1
+    DRAFT: ClassVar[bool] = True

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
-from netfw.drivers.base import Driver
+from netfw.drivers.base import Capability, Driver, DriverInfo
 from netfw.drivers.change import Change
 from netfw.model.agent import Agent
 from netfw.model.binding import VifDetails
@@ -64,6 +64,13 @@ class Refused:
 Binding = Bound | Partial | Refused
 
 
+class MechanismCapability(Capability):
+    """Capabilities of mechanism drivers."""
+
+    DELIVERS = "delivers"
+    """The driver writes changes to a backend: ``deliver`` is called from the outbox."""
+
+
 class MechanismDriver(Driver):
     """Carries networks, subnets and ports to a backend, and decides how ports are bound.
 
@@ -82,12 +89,17 @@ class MechanismDriver(Driver):
        keeps the work in the outbox: it is tried again with growing pauses and can be seen; a
        permanent error waits for a person.  A port that depends on it is not ACTIVE meanwhile.
     5. It keeps no memory that a second server process would need.
-    6. A driver that has no ``deliver`` of its own has nothing to deliver, and costs nothing: its
-       changes never enter the outbox.
+    6. ``deliver`` is called only of a driver that declares ``MechanismCapability.DELIVERS``; for
+       any other, no change enters the outbox.
     """
 
     GROUP: ClassVar[str] = "netfw.mechanism_drivers"
     VERSION: ClassVar[int] = 1
+    CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (MechanismCapability,)
+
+    @abstractmethod
+    def describe(self) -> DriverInfo[MechanismCapability]:
+        """Return the name of the driver and its capabilities.  Touches nothing."""
 
     def validate(self, change: Change) -> None:
         """Accept *change*, or refuse it before it is committed.
@@ -101,11 +113,6 @@ class MechanismDriver(Driver):
 
         An exception counts as a refusal with its text; the next driver is asked.
         """
-
-    @property
-    def delivers(self) -> bool:
-        """Whether there is anything to deliver: the driver has a ``deliver`` of its own."""
-        return type(self).deliver is not MechanismDriver.deliver
 
     def deliver(self, change: Change) -> None:
         """Make the backend agree with ``change.after``; ``None``: with its absence.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 from attrs import field, frozen
 
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.model.address import IpAddress, no_scope
 from netfw.model.device_names import check_device_name, check_namespace_name
@@ -73,3 +75,8 @@ class MetadataDriver(HostDriver[MetadataKey, MetadataProxy]):
 
     GROUP: ClassVar[str] = "netfw.metadata_drivers"
     VERSION: ClassVar[int] = 1
+    CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (HostCapability,)
+
+    @abstractmethod
+    def describe(self) -> DriverInfo[HostCapability]:
+        """Return the name of the driver and its capabilities.  Touches nothing."""

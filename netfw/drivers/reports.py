@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from attrs import field, frozen
 
@@ -34,7 +35,9 @@ class StatusReport:
 
 @frozen(kw_only=True)
 class RoleReport:
-    """Which of several equal routers the one on this host is."""
+    """The HA role of a router on this host."""
+
+    DRAFT: ClassVar[bool] = True
 
     ref: Ref
     revision: int
@@ -56,3 +59,11 @@ class Heartbeat:
 
 
 Report = StatusReport | RoleReport | Heartbeat
+
+
+@frozen
+class ReportResult:
+    """The answer of a state source to the reports of an agent."""
+
+    resync: bool = False
+    """The source had considered the agent dead: the agent compares everything again."""

@@ -5,10 +5,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.router_values import RouterState, RouterStatus
 from netfw.model.ids import RouterId
+
+
+class RouterCapability(Capability):
+    """Capabilities of router drivers."""
+
+    HA = "ha"
+    """A router can be on several hosts, one of which is active."""
+    DISTRIBUTED = "distributed"
+    """Routers can be distributed."""
 
 
 class RouterDriver(HostDriver[RouterId, RouterState]):
@@ -38,6 +48,12 @@ class RouterDriver(HostDriver[RouterId, RouterState]):
 
     GROUP: ClassVar[str] = "netfw.router_drivers"
     VERSION: ClassVar[int] = 1
+    DRAFT: ClassVar[bool] = True
+    CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (HostCapability, RouterCapability)
+
+    @abstractmethod
+    def describe(self) -> DriverInfo[HostCapability | RouterCapability]:
+        """Return the name of the driver and its capabilities.  Touches nothing."""
 
     @abstractmethod
     def status(self, router: RouterId) -> RouterStatus:

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from netfw.drivers.agent_requests import Request
 from netfw.drivers.base import Driver
-from netfw.drivers.reports import Report
+from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.subscription import Subscription
 from netfw.model.resource import Ref, Resource
 
@@ -97,13 +97,13 @@ class StateSource(Driver):
         """
 
     @abstractmethod
-    def report(self, reports: Sequence[Report]) -> bool | None:
-        """Tell what became of resources, in order, as one message.
+    def report(self, reports: Sequence[Report]) -> ReportResult:
+        """Report the state of resources, in order, as one message.
 
-        Returns ``True`` to an agent that was silent for so long that the source took it for dead:
-        it is to compare everything.
+        Return a result with ``resync`` to an agent that was silent for so long that the source
+        considered it dead.
 
-        :raises BackendUnavailable: it was perhaps not heard; say it again later.
+        :raises BackendUnavailable: the source may have missed the reports; send them again later.
         """
 
     @abstractmethod

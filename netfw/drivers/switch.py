@@ -6,10 +6,26 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.switch_values import SwitchDevice, SwitchFacts, SwitchKey, SwitchValue
 from netfw.model.ids import PortId
+
+
+class SwitchCapability(Capability):
+    """Capabilities of switch drivers."""
+
+    TUNNELS = "tunnels"
+    """The switch connects hosts by tunnels."""
+    POPULATION = "population"
+    """The switch takes forwarding entries instead of learning them."""
+    FLOWS = "flows"
+    """Extensions can add OpenFlow flows."""
+    IN_SWITCH = "in-switch"
+    """A firewall can filter inside the switch; no packet bypasses it."""
+    DISTRIBUTED = "distributed"
+    """Draft: may change without notice.  The switch does its part of distributed routers."""
 
 
 class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
@@ -41,6 +57,11 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
 
     GROUP: ClassVar[str] = "netfw.switch_drivers"
     VERSION: ClassVar[int] = 1
+    CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (HostCapability, SwitchCapability)
+
+    @abstractmethod
+    def describe(self) -> DriverInfo[HostCapability | SwitchCapability]:
+        """Return the name of the driver and its capabilities.  Touches nothing."""
 
     @abstractmethod
     def devices(self) -> Mapping[PortId, SwitchDevice]:

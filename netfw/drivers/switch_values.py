@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from typing import ClassVar
 
 from attrs import field, frozen
 
@@ -41,7 +42,9 @@ class Admission(enum.Enum):
 
 @frozen
 class Subport:
-    """The port is a VLAN inside another port's device."""
+    """The parent port and the VLAN of a port that is a VLAN inside another port's device."""
+
+    DRAFT: ClassVar[bool] = True
 
     parent: PortId
     vlan: int
@@ -61,7 +64,7 @@ class Wiring:
     """The only sources it may use; ``None``: not guarded here."""
     filtered: bool = False
     """Packets from it and to it pass only as the firewall in the switch lets them: without one
-    nothing passes (``Capability.IN_SWITCH``)."""
+    nothing passes (``FirewallCapability.IN_SWITCH``)."""
     open: bool = False
     """Other MAC addresses than its own may be behind it (no port security, allowed pairs): what
     is for an address that nobody knows goes there too."""
@@ -73,6 +76,8 @@ class Wiring:
 @frozen
 class RouterInterface:
     """The interface of a distributed router, the same on every host."""
+
+    DRAFT: ClassVar[bool] = True
 
     mac: Mac = field(converter=Mac)
     gateway: IpInterface = field(validator=no_scope)
@@ -149,6 +154,8 @@ class Forwarding:
 class HostMac:
     """The MAC address that routed traffic of a host carries between hosts."""
 
+    DRAFT: ClassVar[bool] = True
+
     mac: Mac = field(converter=Mac)
     own: bool = False
 
@@ -182,5 +189,15 @@ class SwitchFacts:
     """What the switch itself can do, in the switch's own words."""
 
 
+SwitchEntry = (
+    tuple[PortKey, Wiring]
+    | tuple[NetworkKey, LocalNetwork]
+    | tuple[Endpoint, Tunnel]
+    | tuple[FloodKey, Flood]
+    | tuple[ForwardingKey, Forwarding]
+    | tuple[HostKey, HostMac]
+    | tuple[ExtensionKey, SwitchContribution]
+)
+"""A key and a value that belongs to it."""
 SwitchKey = PortKey | NetworkKey | Endpoint | FloodKey | ForwardingKey | HostKey | ExtensionKey
 SwitchValue = Wiring | LocalNetwork | Tunnel | Flood | Forwarding | HostMac | SwitchContribution

@@ -16,8 +16,8 @@ from netfw.drivers.agent_requests import (
     Request,
     ResolveDevices,
 )
-from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.reports import Heartbeat, Report, StatusReport
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.reports import Heartbeat, Report, ReportResult, StatusReport
 from netfw.drivers.router_values import HaRole
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Service, Subscription
@@ -62,7 +62,7 @@ class MemorySource(StateSource):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("memory")
 
     # What the embedding program does.
@@ -155,13 +155,14 @@ class MemorySource(StateSource):
         with self._lock:
             return self._store.changes(roots(interest), since, self._page)
 
-    def report(self, reports: Sequence[Report]) -> None:
+    def report(self, reports: Sequence[Report]) -> ReportResult:
         with self._lock:
             news = self._book.hear(reports)
             listeners = tuple(self._listeners.values())
         for report in news:
             for listener in listeners:
                 listener(report)
+        return ReportResult()
 
     def request(self, request: Request[R]) -> R:
         with self._lock:

@@ -9,7 +9,7 @@ from attrs import evolve
 from oslo_config import cfg
 
 from netfw.drivers.attribute import Attribute, AttributeType, Value
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.query import Body
@@ -53,7 +53,7 @@ class DnsDriver(ExtensionDriver):
             raise ConfigError(f"dns_domain: {exc}") from exc
         return cls(options["dns_domain"])
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("dns")
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, cast
 from attrs import evolve
 
 from netfw.drivers.attribute import Attribute, AttributeType
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.query import Body
@@ -31,7 +31,7 @@ class PortSecurityDriver(ExtensionDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("port_security")
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from attrs import evolve
 
 from netfw.drivers.attribute import Attribute, AttributeType
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.query import Body
@@ -34,7 +34,7 @@ class QosDriver(ExtensionDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("qos")
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:

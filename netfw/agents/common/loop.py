@@ -270,7 +270,7 @@ class Loop(Generic[K]):
 
     def _heartbeat(self) -> None:
         self._published = None  # so that the status is as young as the agent's last breath
-        if self._source.report((self._work.heartbeat(start=not self._started),)) is True:
+        if self._source.report((self._work.heartbeat(start=not self._started),)).resync:
             LOG.warning("the source took this agent for dead")
             self._inbox.resync()
         self._started = True

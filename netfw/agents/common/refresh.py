@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from netfw.drivers.base import Capability
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler
 
 
@@ -14,5 +13,5 @@ def refresh(driver: HostDriver[Any, Any]) -> None:
 
     :raises BackendUnavailable: the machine does not answer.
     """
-    if Capability.PLAN in driver.describe().capabilities:
+    if HostCapability.PLAN in driver.describe().capabilities:
         cast(Reconciler[Any, Any, Any], driver).observe(None)

@@ -15,7 +15,15 @@ from netfw.agents.common.refresh import refresh
 from netfw.agents.dhcp.jobs import Job, NetworkSpec, RemoveNetwork
 from netfw.agents.dhcp.metadata_proxy import ProxySpec
 from netfw.drivers.agent_requests import ReleaseDhcpPort
-from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpNetwork, DhcpPort, DhcpValue, ServerPort
+from netfw.drivers.dhcp import (
+    DhcpDriver,
+    DhcpEntry,
+    DhcpKey,
+    DhcpNetwork,
+    DhcpPort,
+    DhcpValue,
+    ServerPort,
+)
 from netfw.drivers.events import Sink
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
@@ -103,7 +111,7 @@ class JobExecutor:
         self, wishes: Mapping[NetworkId, NetworkSpec], ports: Mapping[PortId, DhcpPort]
     ) -> Iterator[DriverUpdate]:
         """All that is wanted of each driver, as far as it can be said without asking."""
-        put: dict[DhcpKey, DhcpValue] = {}
+        entries: list[DhcpEntry] = []
         proxies: dict[MetadataKey, MetadataProxy] = {}
         homes: dict[MetadataKey, NetworkKey] = {}
         refused: dict[DhcpKey, NetfwError] = {}
@@ -111,12 +119,13 @@ class JobExecutor:
             if wish.own is None:
                 refused[NetworkKey(id)] = NotFound("the agent asks for a port to serve it from")
                 continue
-            put[NetworkKey(id)] = wish.value(wish.own)
+            entries.append((NetworkKey(id), wish.value(wish.own)))
             place = self._driver.location(id, wish.own)
             if wish.proxying is not None and wish.proxying.key is not None and place is not None:
                 proxies[wish.proxying.key] = wish.proxying.proxy(place)
                 homes[wish.proxying.key] = NetworkKey(id)
-        put |= {PortKey(id): port for id, port in ports.items()}
+        entries += [(PortKey(id), port) for id, port in ports.items()]
+        put: dict[DhcpKey, DhcpValue] = dict(entries)
         update = Update(put=put, complete=True, keep=frozenset(refused))
         yield DriverUpdate("dhcp", self._driver, update, refused)
         if self._metadata is not None:
@@ -217,10 +226,11 @@ class JobExecutor:
         drop: Set[NetworkKey] = frozenset(),
         network: DhcpNetwork | None = None,
     ) -> Outcome[DhcpKey]:
-        put: dict[DhcpKey, DhcpValue] = {}
+        entries: list[DhcpEntry] = []
         if network is not None:
-            put[NetworkKey(order.network)] = network
-        put |= {key: port for key, port in order.put.items()}  # noqa: C416 - wider keys
+            entries.append((NetworkKey(order.network), network))
+        entries += order.put.items()
+        put: dict[DhcpKey, DhcpValue] = dict(entries)
         return converge_isolated(self._driver, Update(put=put, drop=order.drop | drop))
 
 

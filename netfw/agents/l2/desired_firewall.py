@@ -10,7 +10,14 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from netfw.agents.l2.port_wiring import host_prefix, is_trusted, sources
-from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
+from netfw.drivers.firewall import (
+    FilteredPort,
+    FirewallEntry,
+    FirewallKey,
+    FirewallValue,
+    Member,
+    Rules,
+)
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.drivers.switch_values import SwitchDevice
 from netfw.model.address import IpNetwork, Mac
@@ -65,7 +72,10 @@ class DesiredFirewall:
         key = PortKey(id)
         former = self._values.get(key)
         value = None if port is None or device is None else filtered(port, device)
-        self._set(key, value)
+        if value is None:
+            self._drop(key)
+        else:
+            self._put((key, value))
         before = former.groups if isinstance(former, FilteredPort) else frozenset()
         after = frozenset() if value is None else value.groups
         for group in before - after:
@@ -86,12 +96,13 @@ class DesiredFirewall:
 
     def _redo_group(self, id: SecurityGroupId) -> None:
         group = self._resources.get(Ref(Kind.SECURITY_GROUP, id))
-        value, refers = None, frozenset[Remote]()
+        refers = frozenset[Remote]()
         if id in self._users and isinstance(group, SecurityGroup):
             rules = frozenset(self._rules.get(id, {}).values())
-            value = Rules(rules, group.stateful)
+            self._put((GroupKey(id), Rules(rules, group.stateful)))
             refers = frozenset(remote for rule in rules for remote in _remotes(rule))
-        self._set(GroupKey(id), value)
+        else:
+            self._drop(GroupKey(id))
         former = self._refers.pop(id, frozenset())
         if refers:
             self._refers[id] = refers
@@ -115,16 +126,20 @@ class DesiredFirewall:
 
     def _redo_member(self, member: Member) -> None:
         wanted = member.group in self._referrers and member in self._members.get(member.group, {})
-        self._set(member, member if wanted else None)
-
-    def _set(self, key: FirewallKey, value: FirewallValue | None) -> None:
-        if self._values.get(key) == value:
-            return
-        self._changed.add(key)
-        if value is None:
-            del self._values[key]
+        if wanted:
+            self._put((member, member))
         else:
+            self._drop(member)
+
+    def _put(self, entry: FirewallEntry) -> None:
+        key, value = entry
+        if self._values.get(key) != value:
             self._values[key] = value
+            self._changed.add(key)
+
+    def _drop(self, key: FirewallKey) -> None:
+        if self._values.pop(key, None) is not None:
+            self._changed.add(key)
 
 
 def filtered(port: Port, device: SwitchDevice) -> FilteredPort:

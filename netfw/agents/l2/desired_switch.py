@@ -20,6 +20,7 @@ from netfw.drivers.switch_values import (
     Admission,
     LocalNetwork,
     SwitchDevice,
+    SwitchEntry,
     SwitchKey,
     SwitchValue,
 )
@@ -53,7 +54,7 @@ class DesiredSwitch:
         self._touched: set[PortId] = set()
         self._strays: set[PortId] = set()
         self._distrusted: set[PortId] = set()
-        self._peers = OverlayPeers(view, self._set)
+        self._peers = OverlayPeers(view, self._put, self._drop)
 
     @property
     def values(self) -> Mapping[SwitchKey, SwitchValue]:
@@ -172,9 +173,11 @@ class DesiredSwitch:
     def _redo_port(self, id: PortId) -> None:
         self._touched.add(id)
         former, verdict = self._verdicts.pop(id, None), self._decide(id)
-        if verdict is not None:
+        if verdict is None:
+            self._drop(PortKey(id))
+        else:
             self._verdicts[id] = verdict
-        self._set(PortKey(id), None if verdict is None else verdict.wiring)
+            self._put((PortKey(id), verdict.wiring))
         device = self.device(id)
         stray = verdict is None and device is not None and not device.ancillary
         (self._strays.add if stray else self._strays.discard)(id)
@@ -222,22 +225,23 @@ class DesiredSwitch:
     def _redo_network(self, id: NetworkId) -> None:
         network = self._book.network(id)
         if network is None or id not in self._wired:
-            self._set(NetworkKey(id), None)
+            self._drop(NetworkKey(id))
             self._peers.network(id, None)
             return
         segments = self._book.reachable(id)
-        self._set(NetworkKey(id), LocalNetwork(segments=segments, mtu=network.mtu))
+        self._put((NetworkKey(id), LocalNetwork(segments=segments, mtu=network.mtu)))
         types = (segment.provider.network_type for segment in segments)
         self._peers.network(id, next((type for type in types if type.is_tunnel), None))
 
-    def _set(self, key: SwitchKey, value: SwitchValue | None) -> None:
-        if self._values.get(key) == value:
-            return
-        self._changed.add(key)
-        if value is None:
-            del self._values[key]
-        else:
+    def _put(self, entry: SwitchEntry) -> None:
+        key, value = entry
+        if self._values.get(key) != value:
             self._values[key] = value
+            self._changed.add(key)
+
+    def _drop(self, key: SwitchKey) -> None:
+        if self._values.pop(key, None) is not None:
+            self._changed.add(key)
 
 
 def _network(verdict: WiringDecision | None) -> NetworkId | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from attrs import evolve, field, frozen
 
 from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.firewall import FirewallKey, FirewallValue, Member, Rules
+from netfw.drivers.firewall import FirewallCapability, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.keys import AddressGroupKey
 from netfw.errors import NetfwError, NotSupported
 
@@ -24,7 +24,9 @@ class SupportedPolicy:
 
 
 def restrict_to_capabilities(
-    keys: Iterable[FirewallKey], wanted: Mapping[FirewallKey, FirewallValue], firewall: DriverInfo
+    keys: Iterable[FirewallKey],
+    wanted: Mapping[FirewallKey, FirewallValue],
+    firewall: DriverInfo[Capability],
 ) -> SupportedPolicy:
     """What *firewall* can have of *keys*, by the capabilities that it declares."""
     values: dict[FirewallKey, FirewallValue] = {}
@@ -39,17 +41,23 @@ def restrict_to_capabilities(
     return SupportedPolicy(values, refused)
 
 
-def _possible(value: FirewallValue, firewall: DriverInfo) -> tuple[FirewallValue | None, str]:
+def _possible(
+    value: FirewallValue, firewall: DriverInfo[Capability]
+) -> tuple[FirewallValue | None, str]:
     """What is left of *value*, and why not all of it."""
     can = firewall.capabilities
-    if Capability.FILTERING not in can:
+    if FirewallCapability.FILTERING not in can:
         return value, ""  # it enforces nothing, and says so
-    if isinstance(value, Rules) and not value.stateful and Capability.STATELESS_GROUPS not in can:
+    if (
+        isinstance(value, Rules)
+        and not value.stateful
+        and FirewallCapability.STATELESS_GROUPS not in can
+    ):
         return None, (
             "has no stateless groups, so this one allows nothing: make it stateful, or choose "
             "another firewall_driver"
         )
-    if Capability.ADDRESS_GROUPS in can:
+    if FirewallCapability.ADDRESS_GROUPS in can:
         return value, ""
     if isinstance(value, Member) and isinstance(value.group, AddressGroupKey):
         return None, ""

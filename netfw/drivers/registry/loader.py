@@ -7,6 +7,7 @@ with its distribution and the reason, early, and the others go on.
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import pkgutil
 import sys
@@ -45,6 +46,8 @@ def all_contracts() -> list[type[Driver]]:
 if TYPE_CHECKING:
     from oslo_config.cfg import Opt
 
+LOG = logging.getLogger(__name__)
+
 D = TypeVar("D", bound=Driver)
 Points: TypeAlias = Mapping[tuple[str, str], Sequence[EntryPoint]]
 """By group and name."""
@@ -76,6 +79,10 @@ def load(kind: Contract[D], name: str) -> type[D]:
         said = ", ".join(f"{origin} ({point.value})" for origin, point in claims)
         raise DriverInvalid(f"{group}: {name!r} is claimed by {said}; uninstall all but one")
     origin, point = claims[0]
+    if cast(type[D], kind).DRAFT:
+        LOG.warning(
+            "%s: %r is a driver of a draft contract: it may change without notice", group, name
+        )
     return check(kind, name, _import(point, origin), origin)
 
 
@@ -88,7 +95,7 @@ def create(kind: Contract[D], name: str, options: Mapping[str, Any], host: HostR
     driver = load(kind, name)
     checked = check_options(name, driver, options)
     try:
-        return driver.from_conf(checked, host)
+        made = driver.from_conf(checked, host)
     except ConfigError as exc:
         if type(exc) is not ConfigError or str(exc).startswith("["):
             raise
@@ -99,6 +106,12 @@ def create(kind: Contract[D], name: str, options: Mapping[str, Any], host: HostR
         raise DriverInvalid(
             f"{_group(kind)}: {name!r} cannot be made: {type(exc).__name__}: {exc}"
         ) from exc
+    try:
+        check_capabilities(kind, name, made)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 def installed(kind: Contract[Driver]) -> list[str]:
@@ -160,6 +173,26 @@ def check(contract: Contract[D], name: str, found: object, origin: str = "this p
     if not _are_options(driver.OPTIONS):
         refuse(f"its OPTIONS are {driver.OPTIONS!r}, not a tuple of oslo.config options")
     return driver
+
+
+def check_capabilities(contract: Contract[D], name: str, driver: D) -> None:
+    """Refuse a driver that declares a capability which its contract does not have.
+
+    :raises DriverInvalid: names the capability, and those of the contract.
+    """
+    kind = cast(type[D], contract)
+    known = [capability for types in kind.CAPABILITY_TYPES for capability in types]
+    try:
+        declared = driver.describe().capabilities
+    except Exception as exc:
+        raise DriverInvalid(
+            f"{kind.GROUP}: {name!r} cannot describe itself: {type(exc).__name__}: {exc}"
+        ) from exc
+    if foreign := sorted(str(capability) for capability in declared if capability not in known):
+        raise DriverInvalid(
+            f"{kind.GROUP}: {name!r} cannot be used: it declares {', '.join(foreign)}, and the "
+            f"capabilities of {kind.__name__} are {', '.join(known) or 'none'}"
+        )
 
 
 def check_options(name: str, driver: type[Driver], options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,8 +13,9 @@ from uuid import UUID
 from attrs import evolve
 
 from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.firewall import FilteredPort, Member, Rules
+from netfw.drivers.firewall import FilteredPort, FirewallEntry, Member, Rules
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
+from netfw.drivers.support.entry_validation import entry_error
 from netfw.errors import InvalidInput
 from netfw.model.address import Mac, unscoped
 from netfw.model.device_names import check_device_name
@@ -22,7 +23,6 @@ from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
 
 Fault = tuple[str, str]
 """Where, and what is wrong there."""
-_KINDS = {PortKey: FilteredPort, GroupKey: Rules, Member: Member}
 
 
 def validation_error(key: object, value: object) -> InvalidInput | None:
@@ -50,8 +50,8 @@ def _key_faults(key: object) -> Iterator[Fault]:
 
 
 def _faults(key: object, value: object) -> Iterator[Fault]:
-    if not isinstance(value, _KINDS.get(type(key), ())):
-        yield "value", f"{type(value).__name__} is no value for {type(key).__name__}"
+    if (mismatch := entry_error(FirewallEntry, key, value)) is not None:
+        yield from mismatch.problems.items()
     elif isinstance(value, FilteredPort):
         yield from _port_faults(value)
     elif isinstance(value, Rules):

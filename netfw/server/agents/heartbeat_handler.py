@@ -12,7 +12,7 @@ from uuid import uuid4
 from attrs import evolve, frozen
 
 from netfw.drivers.query import Query
-from netfw.drivers.reports import Heartbeat, Report
+from netfw.drivers.reports import Heartbeat, Report, ReportResult
 from netfw.errors import Conflict
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
@@ -40,13 +40,13 @@ class HeartbeatHandler:
 
     backbone: ServerContext
 
-    def __call__(self, reports: Sequence[Report]) -> bool:
-        """Take the heartbeats among *reports*; whether one is of an agent that was believed dead.
+    def __call__(self, reports: Sequence[Report]) -> ReportResult:
+        """Record the heartbeats among *reports*; ``resync`` if an agent was considered dead.
 
-        An agent that has just begun needs not be told that.
+        An agent that has just started compares everything anyway.
         """
         revived = [self._hear(report) for report in reports if isinstance(report, Heartbeat)]
-        return any(revived)
+        return ReportResult(resync=any(revived))
 
     def _hear(self, heartbeat: Heartbeat, attempts: int = ATTEMPTS) -> bool:
         said = _digest(heartbeat)

@@ -12,7 +12,7 @@ from netfw.drivers.base import HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.query import RequestContext
-from netfw.drivers.reports import Report
+from netfw.drivers.reports import Report, ReportResult
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.agent import Agent
 from netfw.model.resource import Ref
@@ -54,7 +54,7 @@ class ServerContext:
     """In the order in which they are told."""
     reassigned: list[Callable[[UnitOfWork, Ref], None]] = field(factory=list)
     """Told, in the transaction, of a network or router that other agents serve than before."""
-    hearing: list[Callable[[Sequence[Report]], bool | None]] = field(factory=list)
+    hearing: list[Callable[[Sequence[Report]], ReportResult]] = field(factory=list)
     """Told of what agents report, beside the core plugin itself; each takes what it knows."""
     starting: list[Callable[[], None]] = field(factory=list)
     """What has to be in the database before the first request."""

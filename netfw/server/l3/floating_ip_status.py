@@ -8,7 +8,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from netfw.drivers.reports import Report, StatusReport
+from netfw.drivers.reports import Report, ReportResult, StatusReport
 from netfw.drivers.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
@@ -28,7 +28,7 @@ class FloatingIpStatuses:
 
     backbone: ServerContext
 
-    def __call__(self, reports: Sequence[Report]) -> None:
+    def __call__(self, reports: Sequence[Report]) -> ReportResult:
         """Take the reports of floating IPs among *reports*."""
         mine = [
             report
@@ -39,6 +39,7 @@ class FloatingIpStatuses:
         ]
         if mine:
             self.backbone.run(SERVER, lambda unit: _hear(unit, mine))
+        return ReportResult()
 
 
 def _hear(unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:

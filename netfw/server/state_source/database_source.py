@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 from attrs import evolve
 
 from netfw.drivers.agent_requests import Request
-from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.reports import Report
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Subscription
 from netfw.errors import ConfigError
@@ -25,7 +25,7 @@ from netfw.state.rpc.protocols import EncodedDelta, Tell, position
 
 R = TypeVar("R")
 
-Heard = Callable[[Sequence[Report]], bool | None]
+Heard = Callable[[Sequence[Report]], ReportResult]
 Answer = Callable[[Request[Any]], Any]
 
 
@@ -59,7 +59,7 @@ class DatabaseSource(StateSource):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         raise ConfigError("this source is part of the server; agents use the source `server`")
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("database")
 
     def snapshot(self, interest: Subscription) -> Iterator[Delta]:
@@ -90,7 +90,7 @@ class DatabaseSource(StateSource):
         names = sorted(readers(interest))
         return self._database.read(lambda view: deltas.changes(view, names, since, self._page))
 
-    def report(self, reports: Sequence[Report]) -> bool | None:
+    def report(self, reports: Sequence[Report]) -> ReportResult:
         return self._heard(reports)
 
     def request(self, request: Request[R]) -> R:

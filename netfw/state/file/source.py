@@ -13,8 +13,8 @@ from attrs import asdict
 from oslo_config.cfg import FloatOpt, StrOpt
 
 from netfw.drivers.agent_requests import EnsureDhcpPort, ReleaseDhcpPort, Request
-from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.reports import Heartbeat, Report, StatusReport
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.reports import Heartbeat, Report, ReportResult, StatusReport
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, ConfigError, NotFound, NotSupported
@@ -104,7 +104,7 @@ class FileSource(StateSource):
             settle=options["settle"],
         )
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("file")
 
     def problems(self) -> tuple[str, ...]:
@@ -156,12 +156,13 @@ class FileSource(StateSource):
         self._catch_up(interest)
         return self._memory.changes(interest, since)
 
-    def report(self, reports: Sequence[Report]) -> None:
-        self._memory.report(reports)
+    def report(self, reports: Sequence[Report]) -> ReportResult:
+        result = self._memory.report(reports)
         if not self._watching:
             self.flush()
         elif self._unwritten:
             raise BackendUnavailable(self._unwritten)
+        return result
 
     def request(self, request: Request[R]) -> R:
         self._load_first()

@@ -10,8 +10,8 @@ from oslo_config.cfg import FloatOpt
 
 from netfw import request_id
 from netfw.drivers.agent_requests import Request
-from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.reports import Report
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Subscription
 from netfw.drivers.transport import Message, Transport
@@ -54,7 +54,7 @@ class RemoteSource(StateSource):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(host.driver(Transport), timeout=options["timeout"])
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("server")
 
     def snapshot(self, interest: Subscription) -> Iterator[Delta]:
@@ -67,12 +67,12 @@ class RemoteSource(StateSource):
         asked = {"interest": INTEREST.render(interest), "since": CURSOR.render(since)}
         return joined(part.delta for part in self._parts("changes", asked))
 
-    def report(self, reports: Sequence[Report]) -> bool:
+    def report(self, reports: Sequence[Report]) -> ReportResult:
         revived = False
         for at in range(0, len(reports), REPORTS_AT_ONCE):
             some = [REPORT.render(each) for each in reports[at : at + REPORTS_AT_ONCE]]
             revived |= self._call("report", {"reports": some}).get(REVIVED) is True
-        return revived
+        return ReportResult(resync=revived)
 
     def request(self, request: Request[R]) -> R:
         how = dialogue_of(request)

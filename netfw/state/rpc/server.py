@@ -122,7 +122,7 @@ class StateRpcServer:
         found = (read_report(raw, self._agents) for raw in raws)
         reports = tuple(each for each in found if each is not None)
         _allow(caller, (_host(each) for each in reports))
-        revived = bool(reports) and self._source.report(reports)
+        revived = bool(reports) and self._source.report(reports).resync
         return pack({REVIVED: True} if revived else {})
 
     def _ask(self, content: Content, caller: Caller) -> bytes:

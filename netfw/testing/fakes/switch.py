@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Self
 
 from attrs import evolve
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.events import KeysChanged
-from netfw.drivers.firewall import FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.firewall import FirewallCapability, FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.pipeline_grant import Grant, GrantRequest, RegisterGrant, TableGrant
-from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch import SwitchCapability, SwitchDriver
 from netfw.drivers.switch_values import (
     Admission,
     SwitchDevice,
@@ -30,12 +31,12 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
 
     VERSION: ClassVar[int] = 1
     CAPABILITIES = (
-        Capability.PLAN,
-        Capability.WATCH,
-        Capability.TUNNELS,
-        Capability.POPULATION,
-        Capability.FLOWS,
-        Capability.IN_SWITCH,
+        HostCapability.PLAN,
+        HostCapability.WATCH,
+        SwitchCapability.TUNNELS,
+        SwitchCapability.POPULATION,
+        SwitchCapability.FLOWS,
+        SwitchCapability.IN_SWITCH,
     )
 
     def __init__(
@@ -52,7 +53,7 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | SwitchCapability]:
         return DriverInfo("fake", self.CAPABILITIES)
 
     def plug(self, port: PortId, *, ofport: int | None = 1, quiet: bool = False) -> None:
@@ -135,11 +136,15 @@ class FakeFirewall(FirewallDriver, FakeReconciler[FirewallKey, FirewallValue]):
     """A firewall in memory."""
 
     VERSION: ClassVar[int] = 1
-    CAPABILITIES = (Capability.PLAN, Capability.FILTERING, Capability.SPOOF_GUARD)
+    CAPABILITIES = (
+        HostCapability.PLAN,
+        FirewallCapability.FILTERING,
+        FirewallCapability.SPOOF_GUARD,
+    )
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | FirewallCapability]:
         return DriverInfo("fake", self.CAPABILITIES)

@@ -18,8 +18,9 @@ from typing import cast
 
 from attrs import define, field
 
-from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort, DhcpValue
+from netfw.drivers.dhcp import DhcpEntry, DhcpKey, DhcpNetwork, DhcpPort, DhcpValue
 from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.support.entry_validation import entry_error
 from netfw.errors import NetfwError, OperationRefused
 from netfw.linux.service_netns.plan import plan_removal
 from netfw.model.ids import NetworkId, PortId
@@ -45,7 +46,12 @@ def plan_dhcp(update: Update[DhcpKey, DhcpValue], observed: Observed, terms: Dri
     stages: list[Stage] = []
     waiting: dict[DhcpKey, str] = {}
     refused: dict[DhcpKey, NetfwError] = {}
-    for id, wish in _wishes(update, observed).items():
+    for key, value in update.put.items():
+        mismatch = entry_error(DhcpEntry, key, value)
+        if mismatch is not None:
+            refused[key] = mismatch
+    fitting = update.without(refused) if refused else update
+    for id, wish in _wishes(fitting, observed).items():
         found = observed.networks.get(id) or FoundNetwork()
         if wish.dropped:
             stages += _removal(id, found, terms)

@@ -7,9 +7,16 @@ from typing import Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
-from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.firewall import (
+    FilteredPort,
+    FirewallCapability,
+    FirewallDriver,
+    FirewallKey,
+    FirewallValue,
+)
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import PortKey
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
@@ -34,13 +41,13 @@ from netfw_drivers.ovs.switch.options import openflow_directory
 from netfw_drivers.ovs.switch.plan.stages import FlowStep
 
 _CAPABILITIES = (
-    Capability.PLAN,
-    Capability.WATCH,
-    Capability.FILTERING,
-    Capability.SPOOF_GUARD,
-    Capability.STATELESS_GROUPS,
-    Capability.ADDRESS_GROUPS,
-    Capability.IN_SWITCH,
+    HostCapability.PLAN,
+    HostCapability.WATCH,
+    FirewallCapability.FILTERING,
+    FirewallCapability.SPOOF_GUARD,
+    FirewallCapability.STATELESS_GROUPS,
+    FirewallCapability.ADDRESS_GROUPS,
+    FirewallCapability.IN_SWITCH,
 )
 _SHARED = (
     "integration_bridge",
@@ -90,7 +97,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
             options["integration_bridge"],
         )
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | FirewallCapability]:
         return DriverInfo("openflow", _CAPABILITIES)
 
     def problems(self) -> tuple[str, ...]:

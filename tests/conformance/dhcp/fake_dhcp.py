@@ -11,9 +11,10 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 
 from attrs import evolve
 
-from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.dhcp import DhcpDriver, DhcpLocation, DhcpNetwork, DhcpPort
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.dhcp import DhcpCapability, DhcpDriver, DhcpLocation, DhcpNetwork, DhcpPort
 from netfw.drivers.events import Sink
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NetfwError
 from netfw.model.address import IpAddress, IpInterface
@@ -41,7 +42,7 @@ NAMES6 = {"bootfile-url": 59, "dns-server": 23}
 class GoodDhcp(DhcpDriver):
     """Keeps every promise."""
 
-    CAPABILITIES = (Capability.WATCH, Capability.DHCPV6)
+    CAPABILITIES = (HostCapability.WATCH, DhcpCapability.DHCPV6)
     boots = "!ipxe"
     """How the client boots whose options are told."""
 
@@ -53,7 +54,7 @@ class GoodDhcp(DhcpDriver):
     def from_conf(cls, options, host):
         return cls(host.share(Machine, Machine))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | DhcpCapability]:
         return DriverInfo("imaginary", self.CAPABILITIES)
 
     def watch(self, sink: Sink) -> None:

@@ -2,8 +2,7 @@
 
 from attrs import evolve
 
-from netfw.drivers.base import Capability
-from netfw.drivers.firewall import FilteredPort, FirewallDriver, Member, Rules
+from netfw.drivers.firewall import FilteredPort, FirewallCapability, FirewallDriver, Member, Rules
 from netfw.drivers.keys import GroupKey
 from netfw.model.protocol import ICMPV6, PORTED, UDP
 from netfw.testing.conformance.common.promises import proves as breaks
@@ -403,7 +402,7 @@ class IsDeafToArp(GoodFirewall):
 class TakesWhatItCanNotDo(GoodFirewall):
     """Groups without state are taken, and have it."""
 
-    CAPABILITIES = GoodFirewall.CAPABILITIES - {Capability.STATELESS_GROUPS}
+    CAPABILITIES = GoodFirewall.CAPABILITIES - {FirewallCapability.STATELESS_GROUPS}
 
 
 BROKEN = broken_among(globals())

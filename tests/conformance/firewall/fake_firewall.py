@@ -16,11 +16,13 @@ from attrs import define, evolve, field
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import (
     FilteredPort,
+    FirewallCapability,
     FirewallDriver,
     FirewallKey,
     FirewallValue,
     Rules,
 )
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.support.firewall_validation import validation_error
 from netfw.errors import BackendUnavailable, InvalidInput, NetfwError, OperationRefused
@@ -67,11 +69,11 @@ class GoodFirewall(FirewallDriver, Reconciler[FirewallKey, FirewallValue, dict[A
     VERSION: ClassVar[int] = 1
     CAPABILITIES: ClassVar[frozenset[Capability]] = frozenset(
         {
-            Capability.PLAN,
-            Capability.FILTERING,
-            Capability.SPOOF_GUARD,
-            Capability.STATELESS_GROUPS,
-            Capability.ADDRESS_GROUPS,
+            HostCapability.PLAN,
+            FirewallCapability.FILTERING,
+            FirewallCapability.SPOOF_GUARD,
+            FirewallCapability.STATELESS_GROUPS,
+            FirewallCapability.ADDRESS_GROUPS,
         }
     )
 
@@ -82,7 +84,7 @@ class GoodFirewall(FirewallDriver, Reconciler[FirewallKey, FirewallValue, dict[A
     def from_conf(cls, options: Mapping[str, Any], host: object) -> GoodFirewall:
         raise NotImplementedError
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | FirewallCapability]:
         return DriverInfo("imaginary", self.CAPABILITIES)
 
     def present(self) -> frozenset[FirewallKey]:

@@ -2,9 +2,8 @@
 
 from attrs import evolve
 
-from netfw.drivers.base import Capability
-from netfw.drivers.host_driver import HostDriver
-from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.host_driver import HostCapability, HostDriver
+from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, OperationRefused
 from netfw.plan import Outcome, Plan, Stage
@@ -434,7 +433,7 @@ class LeavesHalfOfIt(GoodDriver):
 class PassesOverNamespaces(GoodDriver):
     """It does not know namespaces, and puts everything where it puts everything."""
 
-    CAPABILITIES = (Capability.PLAN, Capability.MTU_CHANGE)
+    CAPABILITIES = (HostCapability.PLAN, InterfaceCapability.MTU_CHANGE)
 
     def plan(self, update, observed):
         put = {key: evolve(value, netns=None) for key, value in update.put.items()}

@@ -8,8 +8,9 @@ from contextlib import ExitStack, closing, contextmanager
 
 from attrs import define, evolve, field, frozen
 
-from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.interface import Attachment, Device, InterfaceDriver
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, NotFound, OperationRefused
 from netfw.model.ids import PortId
@@ -40,7 +41,11 @@ class Seen:
 
 
 class GoodDriver(InterfaceDriver, Reconciler[PortId, Attachment, Seen]):
-    CAPABILITIES = (Capability.PLAN, Capability.NAMESPACES, Capability.MTU_CHANGE)
+    CAPABILITIES = (
+        HostCapability.PLAN,
+        InterfaceCapability.NAMESPACES,
+        InterfaceCapability.MTU_CHANGE,
+    )
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -49,7 +54,7 @@ class GoodDriver(InterfaceDriver, Reconciler[PortId, Attachment, Seen]):
     def from_conf(cls, options, host):
         return cls(host.share(Machine, Machine))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | InterfaceCapability]:
         return DriverInfo("imaginary", self.CAPABILITIES)
 
     def devices(self) -> Mapping[PortId, Device]:

@@ -16,7 +16,7 @@ from netfw.drivers.api_extension import (
     Verb,
 )
 from netfw.drivers.attribute import Attribute, AttributeType, Value
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 
 CONSTANT = "test_all_answers_are_constant"
 NAMES = "test_names_are_such_as_clients_and_urls_have"
@@ -53,7 +53,7 @@ class Taps(ApiExtension):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("taps")
 
     def info(self) -> ExtensionInfo:

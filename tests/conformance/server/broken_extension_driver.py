@@ -9,7 +9,7 @@ from uuid import UUID
 from attrs import evolve
 
 from netfw.drivers.attribute import Attribute, AttributeType
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.extension_driver import AttributeStore, ExtensionDriver
 from netfw.drivers.query import Body
@@ -47,7 +47,7 @@ class Painter(ExtensionDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("painter")
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:

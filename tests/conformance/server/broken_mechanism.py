@@ -7,8 +7,9 @@ from uuid import uuid4
 
 from attrs import evolve
 
+from netfw.drivers.base import DriverInfo
 from netfw.drivers.change import Change
-from netfw.drivers.mechanism import Binding, BindingRequest, Bound, Refused
+from netfw.drivers.mechanism import Binding, BindingRequest, Bound, MechanismCapability, Refused
 from netfw.errors import BackendBroken, BackendUnavailable, Conflict, NotFound
 from netfw.model.ids import SegmentId
 from netfw.model.port import Port
@@ -59,9 +60,8 @@ class DeniesThatItDelivers(BrokenMechanism):
 
     refused_by = frozenset({DELIVERS})
 
-    @property
-    def delivers(self) -> bool:
-        return False
+    def describe(self) -> DriverInfo[MechanismCapability]:
+        return DriverInfo("fabric")
 
 
 class AsksTheFabric(BrokenMechanism):

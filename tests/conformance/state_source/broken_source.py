@@ -12,7 +12,7 @@ from uuid import uuid4
 from attrs import evolve
 
 from netfw.drivers.agent_requests import EnsureDhcpPort
-from netfw.drivers.reports import Report, StatusReport
+from netfw.drivers.reports import Report, ReportResult, StatusReport
 from netfw.drivers.state_source import Cursor, Delta, Hint, Stop
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import CursorLost, NotFound, NotSupported
@@ -253,10 +253,11 @@ class BelievesReports(BrokenSource):
         super().__init__(*items, page=page)
         self.believed: dict[tuple[Ref, Service], StatusReport] = {}
 
-    def report(self, reports: Sequence[Report]) -> None:
+    def report(self, reports: Sequence[Report]) -> ReportResult:
         for report in reports:
             if isinstance(report, StatusReport) and self.believes(report):
                 self.believed[report.ref, report.service] = report
+        return ReportResult()
 
     def believes(self, report: StatusReport) -> bool:
         return True

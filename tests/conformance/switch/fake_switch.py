@@ -9,13 +9,14 @@ from itertools import count
 from attrs import define, evolve, field, frozen
 
 from netfw import flows as of
-from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.base import DriverInfo
 from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.events import Sink
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
 from netfw.drivers.pipeline_grant import Grant, GrantRequest, RegisterGrant, TableGrant
 from netfw.drivers.reconciler import Checkpoint, Reconciler
-from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch import SwitchCapability, SwitchDriver
 from netfw.drivers.switch_values import (
     Admission,
     Endpoint,
@@ -103,12 +104,12 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
     """Keeps every promise."""
 
     CAPABILITIES = (
-        Capability.PLAN,
-        Capability.WATCH,
-        Capability.TUNNELS,
-        Capability.POPULATION,
-        Capability.FLOWS,
-        Capability.IN_SWITCH,
+        HostCapability.PLAN,
+        HostCapability.WATCH,
+        SwitchCapability.TUNNELS,
+        SwitchCapability.POPULATION,
+        SwitchCapability.FLOWS,
+        SwitchCapability.IN_SWITCH,
     )
 
     def __init__(self, machine: Machine, facts: SwitchFacts | None = None) -> None:
@@ -124,7 +125,7 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
     def from_conf(cls, options, host):
         return cls(host.share(Machine, Machine))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | SwitchCapability]:
         return DriverInfo("imaginary", self.CAPABILITIES)
 
     def close(self) -> None:
