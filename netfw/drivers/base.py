@@ -1,4 +1,4 @@
-"""What every kind of driver has in common."""
+"""Driver: base of all contracts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ D = TypeVar("D", bound="Driver")
 
 
 Contract: TypeAlias = Callable[..., D]
-"""A contract, as an argument.  ``type[D]`` would let a type checker take concrete classes only."""
+"""A contract as an argument; with ``type[D]`` a type checker would accept concrete classes only."""
 
 
 class Capability(enum.StrEnum):
@@ -43,16 +43,16 @@ class DriverInfo(Generic[C_co]):
 
 
 class HostResources(Protocol):
-    """What ``cli`` or an embedding program gives to the drivers of one host."""
+    """Objects that the drivers of one host share, from ``cli`` or an embedding program."""
 
     def share(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the object shared under *key*, made by *make* for the first who asks.
+        """Return the object shared under *key*; the first call makes it with *make*.
 
         One OVSDB connection and one OpenFlow connection and mirror per bridge serve all drivers.
         """
 
-    def driver(self, kind: Contract[D]) -> D:
-        """Return the collaborator of this *kind*: the router driver's ``InterfaceDriver``.
+    def driver(self, contract: Contract[D]) -> D:
+        """Return this host's driver of *contract*: a DHCP driver needs the ``InterfaceDriver``.
 
         :raises ConfigError: this host has none.
         """
@@ -61,13 +61,13 @@ class HostResources(Protocol):
 class Driver(ABC):
     """Base of every netfw driver.
 
-    Construction does no I/O; ``describe`` touches nothing; ``close`` lets go of connections and
+    Construction does no I/O; ``describe`` touches nothing; ``close`` releases connections and
     threads and leaves the machine as it is.  Unless a contract says otherwise, the methods of one
     driver object are called by one thread at a time, and different objects run in parallel.
     """
 
     GROUP: ClassVar[str]
-    """Entry-point group that drivers of this kind register under."""
+    """Entry-point group under which drivers of this contract register."""
     VERSION: ClassVar[int]
     """Version of the contract; the loader refuses a driver written for another one."""
     DRAFT: ClassVar[bool] = False
@@ -75,12 +75,12 @@ class Driver(ABC):
     CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = ()
     """Capabilities that a driver of this contract may declare; the loader refuses others."""
     OPTIONS: ClassVar[tuple[Opt, ...]] = ()
-    """The driver's own options, shown in the sample configuration and by ``netfw drivers show``."""
+    """Options of the driver, shown in the sample configuration and by ``netfw drivers show``."""
 
     @classmethod
     @abstractmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        """Make a driver from the checked values of its ``OPTIONS``.  Does no I/O.
+        """Make a driver from the validated values of its ``OPTIONS``.  Does no I/O.
 
         :raises ConfigError: the values contradict each other.
         """
@@ -90,8 +90,8 @@ class Driver(ABC):
         """Return the name of the driver and its capabilities.  Touches nothing."""
 
     def problems(self) -> tuple[str, ...]:
-        """What this host lacks for the driver, and what to do about each.  Changes nothing."""
+        """Return what this host lacks for the driver, each with its remedy.  Changes nothing."""
         return ()
 
     def close(self) -> None:  # noqa: B027 - most drivers hold nothing
-        """Let go of connections and threads; leave the machine as it is.  Twice is once."""
+        """Release connections and threads; leave the machine as it is.  Idempotent."""

@@ -142,18 +142,18 @@ class MemorySource(StateSource):
 
     # What agents do.
 
-    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
+    def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
         with self._lock:
-            cursor, refs = self._store.cursor, self._store.reached(roots(interest))
+            cursor, refs = self._store.cursor, self._store.reached(roots(subscription))
         for start in range(0, max(1, len(refs)), self._page):
             end = start + self._page
             with self._lock:
                 put = self._store.present(refs[start:end])
             yield Delta(put=put, cursor=cursor, more=end < len(refs))
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
         with self._lock:
-            return self._store.changes(roots(interest), since, self._page)
+            return self._store.changes(roots(subscription), since, self._page)
 
     def report(self, reports: Sequence[Report]) -> ReportResult:
         with self._lock:
@@ -170,10 +170,10 @@ class MemorySource(StateSource):
         self._hint(concerned)
         return cast(R, answer)
 
-    def watch(self, interest: Subscription, hint: Hint) -> Stop:
+    def watch(self, subscription: Subscription, hint: Hint) -> Stop:
         token = object()
         with self._hinting:
-            self._watches[token] = (roots(interest), hint)
+            self._watches[token] = (roots(subscription), hint)
 
         def stop() -> None:
             with self._hinting:

@@ -40,12 +40,12 @@ class PortSecurityDriver(ExtensionDriver):
             Kind.PORT: (Attribute(name=NAME, type=AttributeType.BOOLEAN, network_owner_only=True),),
         }
 
-    def apply_fields(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, requested: Body) -> Resource:
         after = change.resource
         if not isinstance(after, Network | Port):
             return after
         inherited = after.port_security
         if isinstance(after, Port) and change.before is None and change.network is not None:
             inherited = change.network.port_security
-        wanted = cast(bool, asked.get(NAME, inherited))
+        wanted = cast(bool, requested.get(NAME, inherited))
         return after if wanted == after.port_security else evolve(after, port_security=wanted)

@@ -62,32 +62,32 @@ class DatabaseSource(StateSource):
     def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("database")
 
-    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
-        page = first = self.written_part(interest)
+    def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
+        page = first = self.written_part(subscription)
         yield _read(first)
         while page.more:
             last = max(page.put, key=position)
-            page = evolve(self.written_part(interest, last), cursor=first.cursor)
+            page = evolve(self.written_part(subscription, last), cursor=first.cursor)
             yield _read(page)
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        return _read(self.written_changes(interest, since))
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        return _read(self.written_changes(subscription, since))
 
-    def written_part(self, interest: Subscription, after: Ref | None = None) -> EncodedDelta:
+    def written_part(self, subscription: Subscription, after: Ref | None = None) -> EncodedDelta:
         """A page of a snapshot, behind *after*: :class:`~netfw.state.rpc.EncodedSource`.
 
         :raises BackendUnavailable: the database does not answer.
         """
-        names = sorted(readers(interest))
+        names = sorted(readers(subscription))
         return self._database.read(lambda view: deltas.part(view, names, after, self._page))
 
-    def written_changes(self, interest: Subscription, since: Cursor) -> EncodedDelta:
+    def written_changes(self, subscription: Subscription, since: Cursor) -> EncodedDelta:
         """What ``changes`` says: :class:`~netfw.state.rpc.EncodedSource`.
 
         :raises CursorLost: the journal cannot tell.
         :raises BackendUnavailable: the database does not answer.
         """
-        names = sorted(readers(interest))
+        names = sorted(readers(subscription))
         return self._database.read(lambda view: deltas.changes(view, names, since, self._page))
 
     def report(self, reports: Sequence[Report]) -> ReportResult:
@@ -96,8 +96,8 @@ class DatabaseSource(StateSource):
     def request(self, request: Request[R]) -> R:
         return cast(R, self._answer(request))
 
-    def watch(self, interest: Subscription, hint: Hint) -> Stop:
-        token, names = object(), readers(interest)
+    def watch(self, subscription: Subscription, hint: Hint) -> Stop:
+        token, names = object(), readers(subscription)
         with self._hinting:
             for name in names:
                 self._hints.setdefault(name, {})[token] = hint

@@ -148,13 +148,13 @@ class FileSource(StateSource):
 
     # What agents do.
 
-    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
-        self._catch_up(interest)
-        yield from self._memory.snapshot(interest)
+    def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
+        self._catch_up(subscription)
+        yield from self._memory.snapshot(subscription)
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        self._catch_up(interest)
-        return self._memory.changes(interest, since)
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        self._catch_up(subscription)
+        return self._memory.changes(subscription, since)
 
     def report(self, reports: Sequence[Report]) -> ReportResult:
         result = self._memory.report(reports)
@@ -174,9 +174,9 @@ class FileSource(StateSource):
             case _:
                 return self._memory.request(request)
 
-    def watch(self, interest: Subscription, hint: Hint) -> Stop:
-        self._note(interest)
-        stop = self._memory.watch(interest, hint)
+    def watch(self, subscription: Subscription, hint: Hint) -> Stop:
+        self._note(subscription)
+        stop = self._memory.watch(subscription, hint)
         with self._board_lock:
             self._attended = True
             self._hints.append(hint)
@@ -220,9 +220,9 @@ class FileSource(StateSource):
             with self._board_lock:
                 self._write()
 
-    def _catch_up(self, interest: Subscription) -> None:
+    def _catch_up(self, subscription: Subscription) -> None:
         """Be as current as can be had without waiting; whoever watches is told of the rest."""
-        self._note(interest)
+        self._note(subscription)
         self._load_first()
         if not self._watching and self._reading.acquire(blocking=False):
             try:

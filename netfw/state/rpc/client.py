@@ -57,14 +57,14 @@ class RemoteSource(StateSource):
     def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("server")
 
-    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
+    def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
         cursor: Cursor | None = None
-        for part in self._parts("snapshot", {"interest": INTEREST.render(interest)}):
+        for part in self._parts("snapshot", {"interest": INTEREST.render(subscription)}):
             cursor = cursor or part.delta.cursor
             yield evolve(part.delta, cursor=cursor, more=part.after is not None)
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        asked = {"interest": INTEREST.render(interest), "since": CURSOR.render(since)}
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        asked = {"interest": INTEREST.render(subscription), "since": CURSOR.render(since)}
         return joined(part.delta for part in self._parts("changes", asked))
 
     def report(self, reports: Sequence[Report]) -> ReportResult:
@@ -85,9 +85,9 @@ class RemoteSource(StateSource):
         except InvalidInput as exc:
             raise BackendBroken(f"the server's answer cannot be read: {exc}") from exc
 
-    def watch(self, interest: Subscription, hint: Hint) -> Stop:
+    def watch(self, subscription: Subscription, hint: Hint) -> Stop:
         token, listener = object(), NotificationFilter(hint)
-        topics = sorted(map(hint_topic, roots(interest)))
+        topics = sorted(map(hint_topic, roots(subscription)))
         each = [self._transport.subscribe(topic, listener) for topic in topics]
 
         def stop() -> None:

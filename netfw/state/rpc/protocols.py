@@ -38,14 +38,14 @@ class EncodedDelta:
 class EncodedSource(Protocol):
     """A source that has its resources as text, and can go on with what another process began."""
 
-    def written_part(self, interest: Subscription, after: Ref | None = None) -> EncodedDelta:
-        """A page of what concerns *interest*, in the order of :func:`position`, behind *after*.
+    def written_part(self, subscription: Subscription, after: Ref | None = None) -> EncodedDelta:
+        """A page of what concerns *subscription*, in the order of :func:`position`, behind *after*.
 
         Its cursor is from before it was read.  Whoever reads page after page keeps the cursor of
         the first: changes since that bring what the pages do not agree on.
         """
 
-    def written_changes(self, interest: Subscription, since: Cursor) -> EncodedDelta:
+    def written_changes(self, subscription: Subscription, since: Cursor) -> EncodedDelta:
         """What ``changes`` says.
 
         :raises CursorLost: it cannot tell.

@@ -86,23 +86,23 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
         self.machine.answer()
         return self.reported_facts
 
-    def grant(self, claim: GrantRequest) -> Grant:
+    def grant(self, request: GrantRequest) -> Grant:
         number = len(self._grants)
         grant = Grant(
-            owner=claim.owner,
+            owner=request.owner,
             cookie=(number + 1) << 32,
             cookie_mask=0xFFFF_FFFF << 32,
             prefix=f"x{number}-",
             tables={
                 table.name: TableGrant(number=200 + 10 * number + at, then=None)
-                for at, table in enumerate(claim.tables)
+                for at, table in enumerate(request.tables)
             },
             registers={
                 bits.name: RegisterGrant(register=8 + number, first=0, bits=bits.bits)
-                for bits in claim.registers
+                for bits in request.registers
             },
         )
-        return self._grants.setdefault(claim.owner, grant)
+        return self._grants.setdefault(request.owner, grant)
 
     def waits_for(
         self, key: SwitchKey, value: SwitchValue, final: Mapping[SwitchKey, SwitchValue]

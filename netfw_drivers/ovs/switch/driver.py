@@ -152,9 +152,9 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             features=frozenset(self._switch().iface_types),
         )
 
-    def grant(self, claim: GrantRequest) -> Grant:
-        self._layout = self._layout.granted(claim)
-        return self._layout.grants[claim.owner]
+    def grant(self, request: GrantRequest) -> Grant:
+        self._layout = self._layout.granted(request)
+        return self._layout.grants[request.owner]
 
     def present(self) -> frozenset[SwitchKey]:
         observed = self.observe(None)

@@ -56,17 +56,17 @@ class Painter(ExtensionDriver):
         off = Attribute(name=OFF, type=AttributeType.BOOLEAN)
         return {Kind.NETWORK: (colour, shade), Kind.PORT: (colour, shade, off)}
 
-    def apply_fields(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, requested: Body) -> Resource:
         after = change.resource
-        if isinstance(after, Port) and OFF in asked:
-            return evolve(after, port_security=cast(bool, asked[OFF]))
+        if isinstance(after, Port) and OFF in requested:
+            return evolve(after, port_security=cast(bool, requested[OFF]))
         return after
 
-    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
-        if asked.get(COLOUR) == "black":
+    def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
+        if requested.get(COLOUR) == "black":
             raise Conflict("black is no colour")
-        if COLOUR in asked or change.before is None:
-            store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey")})
+        if COLOUR in requested or change.before is None:
+            store.write(change.ref, {COLOUR: requested.get(COLOUR, "grey")})
 
     def extend(self, kind: Kind, ids: Sequence[UUID], store: AttributeStore) -> Mapping[UUID, Body]:
         kept = store.read(kind, ids)
@@ -78,10 +78,10 @@ class PlainPainter(Painter):
 
     VERSION: ClassVar[int] = 1
 
-    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
-        if asked.get(COLOUR) == "black":
+    def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
+        if requested.get(COLOUR) == "black":
             raise Conflict("black is no colour")
-        ExtensionDriver.store_attributes(self, change, asked, store)
+        ExtensionDriver.store_attributes(self, change, requested, store)
 
 
 class BrokenExtension(Painter):
@@ -121,10 +121,10 @@ class KeepsSecrets(BrokenExtension):
 
     refused_by = frozenset({DECLARED, KEPT})
 
-    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
-        super().store_attributes(change, asked, store)
-        if COLOUR in asked or change.before is None:
-            store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey"), "vendor:secret": 1})
+    def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
+        super().store_attributes(change, requested, store)
+        if COLOUR in requested or change.before is None:
+            store.write(change.ref, {COLOUR: requested.get(COLOUR, "grey"), "vendor:secret": 1})
 
 
 class KeepsTheModelToo(BrokenExtension):
@@ -132,10 +132,10 @@ class KeepsTheModelToo(BrokenExtension):
 
     refused_by = frozenset({DECLARED, KEPT})
 
-    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
-        super().store_attributes(change, asked, store)
-        if OFF in asked:
-            store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey"), OFF: asked[OFF]})
+    def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
+        super().store_attributes(change, requested, store)
+        if OFF in requested:
+            store.write(change.ref, {COLOUR: requested.get(COLOUR, "grey"), OFF: requested[OFF]})
 
 
 class IgnoresTheRequest(BrokenExtension):
@@ -143,7 +143,7 @@ class IgnoresTheRequest(BrokenExtension):
 
     refused_by = frozenset({SHAPED})
 
-    def apply_fields(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, requested: Body) -> Resource:
         return change.resource
 
 
@@ -152,8 +152,8 @@ class RenamesThings(BrokenExtension):
 
     refused_by = frozenset({NOTHING_ELSE, UNNAMED})
 
-    def apply_fields(self, change: Change, asked: Body) -> Resource:
-        shaped = super().apply_fields(change, asked)
+    def apply_fields(self, change: Change, requested: Body) -> Resource:
+        shaped = super().apply_fields(change, requested)
         return evolve(shaped, description="painted") if isinstance(shaped, Network) else shaped
 
 
@@ -162,9 +162,9 @@ class Counts(BrokenExtension):
 
     refused_by = frozenset({SHAPED, PURE, UNNAMED})
 
-    def apply_fields(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, requested: Body) -> Resource:
         self.calls += 1
-        after = super().apply_fields(change, asked)
+        after = super().apply_fields(change, requested)
         if isinstance(after, Port) and self.calls % 2 == 0:
             return evolve(after, port_security=not after.port_security)
         return after
@@ -175,10 +175,10 @@ class FallsBack(BrokenExtension):
 
     refused_by = frozenset({UNNAMED})
 
-    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
-        if asked.get(COLOUR) == "black":
+    def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
+        if requested.get(COLOUR) == "black":
             raise Conflict("black is no colour")
-        store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey")})
+        store.write(change.ref, {COLOUR: requested.get(COLOUR, "grey")})
 
 
 class ResetsTheModel(BrokenExtension):
@@ -186,10 +186,10 @@ class ResetsTheModel(BrokenExtension):
 
     refused_by = frozenset({UNNAMED})
 
-    def apply_fields(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, requested: Body) -> Resource:
         after = change.resource
         if isinstance(after, Port):
-            return evolve(after, port_security=cast(bool, asked.get(OFF, True)))
+            return evolve(after, port_security=cast(bool, requested.get(OFF, True)))
         return after
 
 
@@ -198,9 +198,9 @@ class HasNoDefaults(BrokenExtension):
 
     refused_by = frozenset({KEPT})
 
-    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
-        if COLOUR in asked:
-            super().store_attributes(change, asked, store)
+    def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
+        if COLOUR in requested:
+            super().store_attributes(change, requested, store)
 
 
 class Mixes(BrokenExtension):
@@ -208,10 +208,10 @@ class Mixes(BrokenExtension):
 
     refused_by = frozenset({TWICE})
 
-    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
-        super().store_attributes(change, asked, store)
-        if change.before is not None and COLOUR in asked:
-            store.write(change.ref, {COLOUR: f"{asked[COLOUR]}, {asked[COLOUR]}"})
+    def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
+        super().store_attributes(change, requested, store)
+        if change.before is not None and COLOUR in requested:
+            store.write(change.ref, {COLOUR: f"{requested[COLOUR]}, {requested[COLOUR]}"})
 
 
 class AsksForEach(BrokenExtension):
@@ -250,8 +250,8 @@ class PaintsTheNeighbours(BrokenExtension):
 
     refused_by = frozenset({ALONE})
 
-    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
-        super().store_attributes(change, asked, store)
+    def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
+        super().store_attributes(change, requested, store)
         store.write(Ref(change.ref.kind, UUID(int=7)), {COLOUR: "red"})
 
 
@@ -271,9 +271,9 @@ class TakesAnything(BrokenExtension):
 
     refused_by = frozenset({REFUSED})
 
-    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
-        if COLOUR in asked or change.before is None:
-            store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey")})
+    def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
+        if COLOUR in requested or change.before is None:
+            store.write(change.ref, {COLOUR: requested.get(COLOUR, "grey")})
 
 
 BROKEN: tuple[type[BrokenExtension], ...] = tuple(BrokenExtension.__subclasses__())

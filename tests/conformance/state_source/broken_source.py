@@ -54,8 +54,8 @@ class DeliversEverything(BrokenSource):
         }
     )
 
-    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
-        *_, last = super().snapshot(interest)
+    def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
+        *_, last = super().snapshot(subscription)
         yield evolve(last, put=tuple(self.resources().values()))
 
 
@@ -70,8 +70,8 @@ class TakesItsCursorLate(BrokenSource):
         }
     )
 
-    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
-        for page in super().snapshot(interest):
+    def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
+        for page in super().snapshot(subscription):
             yield evolve(page, cursor=self.now())
 
 
@@ -87,8 +87,8 @@ class SkipsLateCommits(BrokenSource):
     def world(self) -> MemoryWorld:
         return NumbersEarly(self)
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        delta = super().changes(interest, since)
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        delta = super().changes(subscription, since)
         told = (r for r in delta.put if self.late.get(ref(r), since.seq + 1) > since.seq)
         return evolve(delta, put=tuple(told))
 
@@ -126,8 +126,8 @@ class ForgetsTheClosure(BrokenSource):
         self.changed |= {ref(item): next_seq for item in put if not isinstance(item, Assignment)}
         super().commit(put, remove)
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        delta = super().changes(interest, since)
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        delta = super().changes(subscription, since)
         direct = (r for r in delta.put if self.changed.get(ref(r), 0) > since.seq)
         return evolve(delta, put=tuple(direct))
 
@@ -144,8 +144,8 @@ class NeverLetsGo(BrokenSource):
         }
     )
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        delta = super().changes(interest, since)
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        delta = super().changes(subscription, since)
         return evolve(delta, drop=delta.drop - self.resources().keys())
 
 
@@ -154,12 +154,12 @@ class RepeatsItself(BrokenSource):
 
     refused_by = frozenset({"test_nothing_changes_while_nothing_happens"})
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        delta = super().changes(interest, since)
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        delta = super().changes(subscription, since)
         if delta.put or delta.drop or not since.seq:
             return delta
         try:
-            return super().changes(interest, evolve(since, seq=since.seq - 1))
+            return super().changes(subscription, evolve(since, seq=since.seq - 1))
         except CursorLost:
             return delta
 
@@ -178,8 +178,8 @@ class NeverEnds(BrokenSource):
         }
     )
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        return evolve(super().changes(interest, since), more=True)
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        return evolve(super().changes(subscription, since), more=True)
 
 
 class NeverLosesACursor(BrokenSource):
@@ -194,9 +194,9 @@ class NeverLosesACursor(BrokenSource):
         }
     )
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
         try:
-            return super().changes(interest, since)
+            return super().changes(subscription, since)
         except CursorLost:
             return Delta(cursor=self.now())
 
@@ -206,8 +206,8 @@ class KeepsItsEpoch(BrokenSource):
 
     refused_by = frozenset({"test_a_cursor_from_before_a_restore_is_lost", ANY_HISTORY})
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        return super().changes(interest, evolve(self.now(), seq=since.seq))
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        return super().changes(subscription, evolve(self.now(), seq=since.seq))
 
 
 class HintsTooEarly(BrokenSource):
@@ -233,8 +233,8 @@ class GoesOnHinting(BrokenSource):
 
     refused_by = frozenset({"test_no_hint_comes_after_a_watch_was_stopped"})
 
-    def watch(self, interest: Subscription, hint: Hint) -> Stop:
-        super().watch(interest, hint)
+    def watch(self, subscription: Subscription, hint: Hint) -> Stop:
+        super().watch(subscription, hint)
         return lambda: None
 
 
@@ -319,8 +319,8 @@ class TellsEachChangeOnce(BrokenSource):
         }
     )
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        delta = super().changes(interest, since)
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        delta = super().changes(subscription, since)
         self.forget_history()
         return delta
 

@@ -46,11 +46,11 @@ class RemoteSource(MemorySource):
             raise BackendUnavailable("cut off")
         return super()  # type: ignore[return-value]
 
-    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
-        return self.answering().snapshot(interest)
+    def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
+        return self.answering().snapshot(subscription)
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        return self.answering().changes(interest, since)
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        return self.answering().changes(subscription, since)
 
     def report(self, reports: Sequence[Report]) -> ReportResult:
         return self.answering().report(reports)

@@ -354,8 +354,8 @@ class DoesNotLookAtTheMachine(GoodSwitch):
 class PromisesAnything(GoodSwitch):
     """What it does not have is granted all the same."""
 
-    def grant(self, claim):
-        return super().grant(evolve(claim, marks=()))
+    def grant(self, request):
+        return super().grant(evolve(request, marks=()))
 
 
 @breaks_raise(SwitchDriver, "grant", ConfigError)

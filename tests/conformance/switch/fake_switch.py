@@ -150,13 +150,13 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
         self.machine.answer()
         return frozenset(self.machine.things)
 
-    def grant(self, claim: GrantRequest) -> Grant:
-        if claim.marks:
+    def grant(self, request: GrantRequest) -> Grant:
+        if request.marks:
             raise NotSupported("a switch has no marks")
-        if claim not in self.claims:
-            self.claims.append(claim)
-            self.grants[claim.owner] = self.new_grant(claim)
-        return self.grants[claim.owner]
+        if request not in self.claims:
+            self.claims.append(request)
+            self.grants[request.owner] = self.new_grant(request)
+        return self.grants[request.owner]
 
     def new_grant(self, claim: GrantRequest) -> Grant:
         if len(self.left) < len(claim.tables):

@@ -61,19 +61,19 @@ class Painter(ExtensionDriver):
         shade = Attribute(name=SHADE, type=AttributeType.TEXT, settable=False, mutable=False)
         return {Kind.NETWORK: (colour, shade), Kind.PORT: (colour, shade)}
 
-    def apply_fields(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, requested: Body) -> Resource:
         self.told.append("shape")
         after = change.resource
-        if isinstance(after, Network) and asked.get(COLOUR) == "long":
+        if isinstance(after, Network) and requested.get(COLOUR) == "long":
             return evolve(after, description="x" * 300)
         return after
 
-    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
+    def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
         self.told.append("keep")
-        if asked.get(COLOUR) == "black":
+        if requested.get(COLOUR) == "black":
             raise Conflict("black is no colour")
-        if COLOUR in asked:
-            store.write(change.ref, {COLOUR: asked[COLOUR]} if asked[COLOUR] else {})
+        if COLOUR in requested:
+            store.write(change.ref, {COLOUR: requested[COLOUR]} if requested[COLOUR] else {})
 
     def extend(self, kind: Kind, ids: Sequence[UUID], store: AttributeStore) -> Mapping[UUID, Body]:
         if self.away:

@@ -37,14 +37,14 @@ class ShyAnswers(MemorySource):
         if self.away:
             raise BackendUnavailable("the source does not answer")
 
-    def snapshot(self, interest):
+    def snapshot(self, subscription):
         self._answers()
-        return super().snapshot(interest)
+        return super().snapshot(subscription)
 
-    def changes(self, interest, since):
+    def changes(self, subscription, since):
         self.pulls += 1
         self._answers()
-        return super().changes(interest, since)
+        return super().changes(subscription, since)
 
     def report(self, reports):
         self._answers()

@@ -263,7 +263,7 @@ class Announcer(MemorySource):
         self.tell = tell
         return lambda: None
 
-    def watch(self, interest: Any, hint: Any) -> Any:
+    def watch(self, subscription: Any, hint: Any) -> Any:
         raise AssertionError("no agent is watched by itself")
 
 
@@ -327,9 +327,9 @@ class Oracle(MemorySource):
         self.heard += reports
         return ReportResult()
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
         self.trails.append(request_id.current())
-        return super().changes(interest, since)
+        return super().changes(subscription, since)
 
 
 NET, SUBNET, PORT = scene.NET.id, scene.SUBNET.id, scene.WEB_HERE
