@@ -1,7 +1,7 @@
-"""What no firewall driver takes, and why: promise 9 of :class:`FirewallDriver`, for all.  Pure.
+"""Validation of firewall keys and values: promise 9 of :class:`FirewallDriver`.  Pure.
 
-Values check themselves when they are made.  Whoever got past that, by mistake or on purpose, does
-not get past this: what is not exactly what it should be is named, and nothing is rendered of it.
+Values validate themselves when they are made.  A value that bypassed this, by mistake or on
+purpose, is refused here by name, and nothing of it is rendered.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from netfw.model.device_names import check_device_name
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
 
 Fault = tuple[str, str]
-"""Where, and what is wrong there."""
+"""A field and its error."""
 
 
 def validation_error(key: object, value: object) -> InvalidInput | None:
-    """Why *value* cannot be had under *key*; ``None``: it can."""
+    """Return the error of *value* under *key*, or ``None``."""
     return _refusal(dict([*_key_faults(key), *_faults(key, value)]))
 
 
 def key_validation_error(key: object) -> InvalidInput | None:
-    """Why nothing can be held under *key*; ``None``: it can."""
+    """Return the error of *key*, or ``None``."""
     return _refusal(dict(_key_faults(key)))
 
 
@@ -88,7 +88,7 @@ def _rule_faults(rule: object) -> Iterator[Fault]:
         yield from faults
         return
     try:
-        evolve(rule)  # makes it anew, and so checks it
+        evolve(rule)  # validates it again
     except InvalidInput as error:
         yield from ((f"rule {rule.id!r}, {path}", why) for path, why in error.problems.items())
     except (ValueError, TypeError) as error:
