@@ -45,13 +45,12 @@ from netfw_drivers.dnsmasq.plan.reload import LEASE_BYTES
 from netfw_drivers.dnsmasq.plan.service_spec import DriverContext
 from netfw_drivers.dnsmasq.plan.steps import SERVICE, RunServer, StopServer, process_key
 from netfw_drivers.dnsmasq.runtime.device_monitor import DeviceMonitor, is_device_of
+from netfw_drivers.dnsmasq.runtime.directories import access_problem, directory_identities
 from netfw_drivers.dnsmasq.runtime.executor import DnsmasqExecutor
 from netfw_drivers.dnsmasq.runtime.health_check import HealthChecker
 from netfw_drivers.dnsmasq.runtime.lease_file import read_consistent
-from netfw_drivers.dnsmasq.runtime.path_access import access_problem
 from netfw_drivers.dnsmasq.runtime.service_warnings import WarningLog, shortcomings
 from netfw_drivers.dnsmasq.runtime.state_cache import StateCache, id_of
-from netfw_drivers.dnsmasq.runtime.watch_markers import directories_there
 
 GIVEN_UP = "somebody has given up addresses"
 _CAPABILITIES = (HostCapability.PLAN, HostCapability.WATCH, DhcpCapability.DHCPV6)
@@ -275,7 +274,9 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         running = self._processes().running(process_key(id))
         digest = running.digest if running is not None and _is_in(namespace, running) else None
         files = self._terms.files(id)
-        blind = digest is not None and self._book.files_of(id).watched != directories_there(files)
+        blind = digest is not None and self._book.files_of(id).watched != directory_identities(
+            files
+        )
         if blind:
             self._book.forget(id)
         shelf, lease_file = self._book.files_of(id), files.leases

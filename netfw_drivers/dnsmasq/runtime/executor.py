@@ -45,10 +45,14 @@ from netfw_drivers.dnsmasq.plan.steps import (
     process_key,
     reload_of,
 )
+from netfw_drivers.dnsmasq.runtime.directories import (
+    access_problem,
+    directory_identities,
+    missing_markers,
+    watched_record,
+)
 from netfw_drivers.dnsmasq.runtime.lease_file import read_consistent
-from netfw_drivers.dnsmasq.runtime.path_access import access_problem
 from netfw_drivers.dnsmasq.runtime.state_cache import StateCache
-from netfw_drivers.dnsmasq.runtime.watch_markers import directories_there, marks_missing, note_of
 
 LOG = logging.getLogger(__name__)
 
@@ -137,9 +141,9 @@ class DnsmasqExecutor:
 
     def _noted(self, files: NetworkPaths) -> str:
         """Note which directories are there for who is started now."""
-        change_files(marks_missing(files), files.directory)
-        there = directories_there(files)
-        change_files([WriteFile(str(note_of(files)), there)], files.directory)
+        change_files(missing_markers(files), files.directory)
+        there = directory_identities(files)
+        change_files([WriteFile(str(watched_record(files)), there)], files.directory)
         return there
 
     def _start(self, network: NetworkId, program: Program) -> None:

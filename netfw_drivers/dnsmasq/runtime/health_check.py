@@ -88,7 +88,7 @@ class HealthChecker:
                 threading.Thread(
                     target=self._run,
                     args=(supervisor, self._over),
-                    name="netfw-dnsmasq-pulse",
+                    name="netfw-dnsmasq-health-check",
                     daemon=True,
                 ).start()
 

@@ -18,7 +18,7 @@ from netfw_drivers.dnsmasq.config.render import PortText
 from netfw_drivers.dnsmasq.plan.observed import NetworkFiles, Reload
 from netfw_drivers.dnsmasq.plan.service_spec import DriverContext
 from netfw_drivers.dnsmasq.plan.steps import TOMB, reload_of, server_of, tomb_of
-from netfw_drivers.dnsmasq.runtime.watch_markers import note_of
+from netfw_drivers.dnsmasq.runtime.directories import watched_record
 
 
 @define
@@ -163,7 +163,7 @@ def read_shelf(files: NetworkPaths) -> NetworkFiles:
         server=PortId(server) if server else None,
         leases=files.leases.exists(),
         reload=_due(read_file(reload_of(files))),
-        watched=read_file(note_of(files)) or "",
+        watched=read_file(watched_record(files)) or "",
     )
     for port in _listed(files):
         text = PortText(

@@ -16,12 +16,34 @@ from contextlib import suppress
 
 import amqp
 
-from netfw_drivers.transports.oslo.amqp_connection import close_quietly, make_connection
 from netfw_drivers.transports.oslo.messaging import BrokerHost
 from netfw_drivers.transports.oslo.options import Settings
 
 LOG = logging.getLogger(__name__)
 _TICK = 1.0
+"""Seconds that a read takes at most."""
+
+
+def make_connection(host: BrokerHost, settings: Settings, heartbeat: int = 0) -> amqp.Connection:
+    """A connection to *host*, which is not made yet; whoever asks for a *heartbeat* sends it."""
+    return amqp.Connection(
+        host=f"[{host.host}]:{host.port}" if ":" in host.host else f"{host.host}:{host.port}",
+        userid=host.user,
+        password=host.password,
+        virtual_host=host.virtual_host,
+        login_method="AMQPLAIN",
+        ssl=host.tls or False,
+        connect_timeout=settings.connect,
+        read_timeout=settings.connect,
+        heartbeat=heartbeat,
+        client_properties={"capabilities": {"authentication_failure_close": True}},
+    )
+
+
+def close_quietly(connection: amqp.Connection) -> None:
+    """Close a connection, whatever its state."""
+    with suppress(OSError, amqp.AMQPError, AttributeError, ValueError):
+        connection.collect()
 
 
 class BrokerMonitor:
@@ -45,7 +67,7 @@ class BrokerMonitor:
         """How often it was connected."""
         self.why = "no connection was tried"
         """Why it is not."""
-        self._thread = threading.Thread(target=self._run, name="netfw-broker", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="netfw-broker-monitor", daemon=True)
 
     def start(self) -> None:
         """Begin to connect."""

@@ -36,7 +36,7 @@ class Publisher:
         self._lock = threading.Condition()
         self._unsent: dict[str, Message] = {}
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="netfw-hints-out", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="netfw-publisher", daemon=True)
         self._thread.start()
 
     def send(self, message: Message) -> None:

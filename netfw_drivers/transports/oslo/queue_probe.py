@@ -14,8 +14,11 @@ from collections.abc import Callable
 
 import amqp
 
-from netfw_drivers.transports.oslo.amqp_connection import close_quietly, make_connection
-from netfw_drivers.transports.oslo.broker_monitor import BrokerMonitor
+from netfw_drivers.transports.oslo.broker_monitor import (
+    BrokerMonitor,
+    close_quietly,
+    make_connection,
+)
 from netfw_drivers.transports.oslo.messaging import OsloMessaging
 from netfw_drivers.transports.oslo.options import Settings
 

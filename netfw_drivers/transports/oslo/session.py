@@ -64,7 +64,7 @@ class OsloSession:
         self._lock = threading.Lock()
         self._callers = BoundedThreadPool("netfw-call", _CALLERS, queue=1000)
         self._waiting: set[Future[Message]] = set()
-        self._hearing = BoundedThreadPool("netfw-hints", threads=1, queue=1 << 30)
+        self._hearing = BoundedThreadPool("netfw-notifications", threads=1, queue=1 << 30)
         self._stations: dict[str, TopicServer] = {}
         self._topics: dict[str, Listening] = {}
         self._closed = False

@@ -38,10 +38,10 @@ class SocketTransport(Transport):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.RLock()
-        self._loop = LoopThread("netfw-messages")
+        self._loop = LoopThread("netfw-rpc-loop")
         self._desk = HandlerRegistry()
-        self._workers = BoundedThreadPool("netfw-answer", settings.workers, settings.queue)
-        self._hearing = BoundedThreadPool("netfw-hints", threads=1, queue=1 << 30)
+        self._workers = BoundedThreadPool("netfw-rpc-worker", settings.workers, settings.queue)
+        self._hearing = BoundedThreadPool("netfw-notifications", threads=1, queue=1 << 30)
         self._ears: dict[str, tuple[CoalescingSubscriber, ...]] = {}
         self._client = Client(settings, self._loop, self._heard)
         self._sockets: list[ListenSocket] | None = None

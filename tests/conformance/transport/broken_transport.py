@@ -271,7 +271,7 @@ class WaitsForItself(BrokenTransport):
 
 def _waiting_for_itself(stop: Stop) -> Stop:
     def wait() -> None:
-        if threading.current_thread().name.startswith(("netfw-answer", "netfw-hints")):
+        if threading.current_thread().name.startswith(("netfw-rpc-worker", "netfw-notifications")):
             raise RuntimeError("it would wait for ever")
         stop()
 

@@ -1,4 +1,4 @@
-"""The mechanism drivers without a backend: what the logger says, and what neither binds."""
+"""Mechanism drivers without a backend: what the logger logs, and that neither binds."""
 
 from __future__ import annotations
 
@@ -9,23 +9,20 @@ from attrs import evolve
 
 from netfw.drivers.mechanism import Refused
 from netfw.testing.conformance.server import mechanism_samples as scene
-from netfw_drivers.null.mechanism import (
-    L2PopulationMechanismDriver,
-    LoggerMechanismDriver,
-    told,
-)
+from netfw_drivers.mechanism_drivers.l2population import L2PopulationMechanismDriver
+from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver, render_change
 
 RENAMED = evolve(scene.NETWORK, name="green", mtu=1400, revision=2)
 
 
-def test_a_change_is_told_in_a_line_without_anybodys_text() -> None:
+def test_change_is_rendered_in_one_line_without_text_of_users() -> None:
     about = f"network {scene.NETWORK.id}"
     lines = {
-        told(scene.change(None, scene.NETWORK)): "is new, revision 1",
-        told(scene.change(scene.NETWORK, RENAMED)): "has another name, mtu, revision 2",
-        told(scene.change(scene.NETWORK, scene.NETWORK)): "is as it was, revision 1",
-        told(scene.change(RENAMED, None)): "is gone, revision 2",
-        told(evolve(scene.change(RENAMED, None), request_id="req-1")): (
+        render_change(scene.change(None, scene.NETWORK)): "is new, revision 1",
+        render_change(scene.change(scene.NETWORK, RENAMED)): "has another name, mtu, revision 2",
+        render_change(scene.change(scene.NETWORK, scene.NETWORK)): "is as it was, revision 1",
+        render_change(scene.change(RENAMED, None)): "is gone, revision 2",
+        render_change(evolve(scene.change(RENAMED, None), request_id="req-1")): (
             "is gone, revision 2 (request req-1)"
         ),
     }
@@ -33,7 +30,7 @@ def test_a_change_is_told_in_a_line_without_anybodys_text() -> None:
         assert line == f"{about} {expected}"
 
 
-def test_what_may_be_rolled_back_is_for_debugging_and_what_happened_is_information(
+def test_validation_is_logged_at_debug_and_delivery_at_info(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     driver, change = LoggerMechanismDriver(), scene.change(None, scene.PORT)
@@ -47,7 +44,7 @@ def test_what_may_be_rolled_back_is_for_debugging_and_what_happened_is_informati
 
 
 @pytest.mark.parametrize("kind", [LoggerMechanismDriver, L2PopulationMechanismDriver])
-def test_they_leave_binding_to_others_and_say_so(
+def test_binding_is_refused_with_a_reason(
     kind: type[LoggerMechanismDriver] | type[L2PopulationMechanismDriver],
 ) -> None:
     answer = kind().bind(scene.request(scene.PORT, scene.AGENT, segments=scene.SEGMENTS))
